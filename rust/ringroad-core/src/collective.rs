@@ -1,0 +1,238 @@
+//! What each rank holds before a collective and must hold after it.
+//!
+//! A schedule divides the vector into equal chunks. For collectives with a block per rank (reduce-scatter, allgather,
+//! gather, scatter) chunks are grouped: with `k` chunks per block, chunk `b * k + j` is piece `j` of rank `b`'s block.
+//! In an all-to-all the chunk `(s * ranks + t) * k + j` is piece `j` of the block that `s` sends to `t`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{ChunkId, Rank};
+
+/// A collective operation. A barrier is an [`Collective::Allreduce`] of no elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Collective {
+    /// Every rank ends with the reduction of all vectors.
+    Allreduce,
+    /// Rank `r` ends with block `r` of the reduction of all vectors.
+    ReduceScatter,
+    /// Every rank ends with the concatenation of all ranks' blocks.
+    Allgather,
+    /// Every rank ends with the root's vector.
+    Broadcast {
+        /// The rank whose vector is spread.
+        root: Rank,
+    },
+    /// The root ends with the reduction of all vectors.
+    Reduce {
+        /// The rank that ends with the result.
+        root: Rank,
+    },
+    /// The root ends with the concatenation of all ranks' blocks.
+    Gather {
+        /// The rank that ends with the result.
+        root: Rank,
+    },
+    /// Rank `r` ends with block `r` of the root's vector.
+    Scatter {
+        /// The rank whose vector is dealt out.
+        root: Rank,
+    },
+    /// Rank `t` ends with the concatenation over `s` of the blocks that `s` holds for `t`.
+    Alltoall,
+}
+
+/// Where the data of a rank lies for one side (before or after) of a collective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holding {
+    /// No buffer at all.
+    Nothing,
+    /// One block of the vector.
+    Block(usize),
+    /// The whole vector.
+    Whole,
+}
+
+impl Collective {
+    /// All kinds, with root 0 where there is one.
+    pub const ALL: [Collective; 8] = [
+        Collective::Allreduce,
+        Collective::ReduceScatter,
+        Collective::Allgather,
+        Collective::Broadcast { root: 0 },
+        Collective::Reduce { root: 0 },
+        Collective::Gather { root: 0 },
+        Collective::Scatter { root: 0 },
+        Collective::Alltoall,
+    ];
+
+    /// The name users write.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collective::Allreduce => "allreduce",
+            Collective::ReduceScatter => "reduce_scatter",
+            Collective::Allgather => "allgather",
+            Collective::Broadcast { .. } => "broadcast",
+            Collective::Reduce { .. } => "reduce",
+            Collective::Gather { .. } => "gather",
+            Collective::Scatter { .. } => "scatter",
+            Collective::Alltoall => "alltoall",
+        }
+    }
+
+    /// The root, where the collective has one.
+    pub fn root(self) -> Option<Rank> {
+        match self {
+            Collective::Broadcast { root }
+            | Collective::Reduce { root }
+            | Collective::Gather { root }
+            | Collective::Scatter { root } => Some(root),
+            _ => None,
+        }
+    }
+
+    /// The same collective with another root; unchanged where there is none.
+    pub fn with_root(self, root: Rank) -> Collective {
+        match self {
+            Collective::Broadcast { .. } => Collective::Broadcast { root },
+            Collective::Reduce { .. } => Collective::Reduce { root },
+            Collective::Gather { .. } => Collective::Gather { root },
+            Collective::Scatter { .. } => Collective::Scatter { root },
+            other => other,
+        }
+    }
+
+    /// Whether contributions of several ranks are combined.
+    pub fn reduces(self) -> bool {
+        matches!(
+            self,
+            Collective::Allreduce | Collective::ReduceScatter | Collective::Reduce { .. }
+        )
+    }
+
+    /// Whether the vector consists of one block per rank.
+    pub fn has_blocks(self) -> bool {
+        !matches!(
+            self,
+            Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. }
+        )
+    }
+
+    /// What `rank` brings along.
+    pub fn input(self, rank: Rank) -> Holding {
+        match self {
+            Collective::Allreduce
+            | Collective::ReduceScatter
+            | Collective::Reduce { .. }
+            | Collective::Alltoall => Holding::Whole,
+            Collective::Allgather | Collective::Gather { .. } => Holding::Block(rank),
+            Collective::Broadcast { root } | Collective::Scatter { root } => {
+                if rank == root {
+                    Holding::Whole
+                } else {
+                    Holding::Nothing
+                }
+            }
+        }
+    }
+
+    /// What `rank` takes away.
+    pub fn output(self, rank: Rank) -> Holding {
+        match self {
+            Collective::Allreduce
+            | Collective::Allgather
+            | Collective::Broadcast { .. }
+            | Collective::Alltoall => Holding::Whole,
+            Collective::ReduceScatter | Collective::Scatter { .. } => Holding::Block(rank),
+            Collective::Reduce { root } | Collective::Gather { root } => {
+                if rank == root {
+                    Holding::Whole
+                } else {
+                    Holding::Nothing
+                }
+            }
+        }
+    }
+
+    /// How many chunks make up one rank's vector, of `chunks` in the whole schedule.
+    pub fn chunks_per_vector(self, ranks: usize, chunks: usize) -> usize {
+        if self == Collective::Alltoall {
+            chunks / ranks
+        } else {
+            chunks
+        }
+    }
+
+    /// The block of the input vector of `rank` that chunk `chunk` is part of, or `None` where `rank` does not start
+    /// with it. Collectives without blocks have the single block 0.
+    pub fn input_block(self, ranks: usize, chunks: usize, rank: Rank, chunk: ChunkId) -> Option<usize> {
+        if self == Collective::Alltoall {
+            let (source, target) = pair(ranks, chunks, chunk);
+            return (source == rank).then_some(target);
+        }
+        self.block_within(self.input(rank), ranks, chunks, chunk)
+    }
+
+    /// As [`Collective::input_block`], for the output.
+    pub fn output_block(self, ranks: usize, chunks: usize, rank: Rank, chunk: ChunkId) -> Option<usize> {
+        if self == Collective::Alltoall {
+            let (source, target) = pair(ranks, chunks, chunk);
+            return (target == rank).then_some(source);
+        }
+        self.block_within(self.output(rank), ranks, chunks, chunk)
+    }
+
+    fn block_within(self, holding: Holding, ranks: usize, chunks: usize, chunk: ChunkId) -> Option<usize> {
+        let block = if self.has_blocks() { chunk / (chunks / ranks) } else { 0 };
+        match holding {
+            Holding::Nothing => None,
+            Holding::Block(own) => (own == block).then_some(block),
+            Holding::Whole => Some(block),
+        }
+    }
+
+    /// The rank that a chunk which is only copied comes from; meaningless where the collective reduces.
+    pub fn origin(self, ranks: usize, chunks: usize, chunk: ChunkId) -> Rank {
+        match self {
+            Collective::Allgather | Collective::Gather { .. } => chunk / (chunks / ranks),
+            Collective::Alltoall => pair(ranks, chunks, chunk).0,
+            other => other.root().unwrap_or(0),
+        }
+    }
+}
+
+fn pair(ranks: usize, chunks: usize, chunk: ChunkId) -> (Rank, Rank) {
+    let block = chunk / (chunks / (ranks * ranks));
+    (block / ranks, block % ranks)
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self.root() {
+            Some(root) => write!(f, " (root {root})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The text names no collective.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown collective {0:?}; choose one of allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall")]
+pub struct UnknownCollective(pub String);
+
+impl FromStr for Collective {
+    type Err = UnknownCollective;
+
+    /// Accepts the names with `_` or `-`; the root is 0.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let name = text.to_ascii_lowercase().replace('-', "_");
+        Collective::ALL
+            .into_iter()
+            .find(|c| c.name() == name)
+            .ok_or_else(|| UnknownCollective(text.to_owned()))
+    }
+}

@@ -1,0 +1,28 @@
+//! The pure heart of ringroad: topologies, collectives, schedules and what can be said about them.
+//!
+//! Nothing here performs I/O, reads a clock or starts a thread; time is an argument. The crate builds for
+//! `wasm32-unknown-unknown`, and continuous integration proves it.
+//!
+//! Data goes one way:
+//!
+//! ```text
+//! Topology + Collective --Algorithm--> Schedule --verify, transform--> Schedule
+//! Schedule + Topology + bytes --CostModel--> seconds     (Selector = argmin over algorithms)
+//! Schedule --lower--> Plan (one rank) --> Executor, driven by whoever can move bytes
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod algorithms;
+pub mod collective;
+pub mod cost;
+pub mod executor;
+pub mod plan;
+pub mod schedule;
+pub mod topology;
+pub mod units;
+
+pub use collective::Collective;
+pub use plan::Plan;
+pub use schedule::{Action, ChunkSet, Schedule, Send, Step};
+pub use topology::Topology;
+pub use units::{Bytes, ChunkId, LinkId, NodeId, Port, Rank, Seconds};

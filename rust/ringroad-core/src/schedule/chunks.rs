@@ -1,0 +1,92 @@
+//! Sets of chunks, kept as sorted runs: what algorithms send is mostly contiguous.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::ChunkId;
+
+/// A set of chunks as ascending, disjoint, non-adjacent half-open runs `[start, end)`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "Vec<(ChunkId, ChunkId)>", into = "Vec<(ChunkId, ChunkId)>")]
+pub struct ChunkSet {
+    runs: Vec<(ChunkId, ChunkId)>,
+}
+
+impl ChunkSet {
+    /// The chunks `start..end`.
+    pub fn range(start: ChunkId, end: ChunkId) -> ChunkSet {
+        ChunkSet::from(vec![(start, end)])
+    }
+
+    /// How many chunks.
+    pub fn len(&self) -> usize {
+        self.runs.iter().map(|(s, e)| e - s).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The runs `(start, end)`, ascending; no two of them touch.
+    pub fn runs(&self) -> &[(ChunkId, ChunkId)] {
+        &self.runs
+    }
+
+    /// The chunks, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        self.runs.iter().flat_map(|&(s, e)| s..e)
+    }
+
+    /// Whether `chunk` is one of them.
+    pub fn contains(&self, chunk: ChunkId) -> bool {
+        self.runs.iter().any(|&(s, e)| (s..e).contains(&chunk))
+    }
+
+    /// The highest chunk.
+    pub fn max(&self) -> Option<ChunkId> {
+        self.runs.last().map(|&(_, e)| e - 1)
+    }
+}
+
+impl From<Vec<(ChunkId, ChunkId)>> for ChunkSet {
+    fn from(mut runs: Vec<(ChunkId, ChunkId)>) -> Self {
+        runs.retain(|(s, e)| s < e);
+        runs.sort_unstable();
+        let mut merged: Vec<(ChunkId, ChunkId)> = Vec::with_capacity(runs.len());
+        for (start, end) in runs {
+            match merged.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => merged.push((start, end)),
+            }
+        }
+        ChunkSet { runs: merged }
+    }
+}
+
+impl From<ChunkSet> for Vec<(ChunkId, ChunkId)> {
+    fn from(set: ChunkSet) -> Self {
+        set.runs
+    }
+}
+
+impl FromIterator<ChunkId> for ChunkSet {
+    fn from_iter<T: IntoIterator<Item = ChunkId>>(chunks: T) -> Self {
+        ChunkSet::from(chunks.into_iter().map(|c| (c, c + 1)).collect::<Vec<_>>())
+    }
+}
+
+impl fmt::Display for ChunkSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, &(start, end)) in self.runs.iter().enumerate() {
+            let comma = if i > 0 { "," } else { "" };
+            if end == start + 1 {
+                write!(f, "{comma}{start}")?;
+            } else {
+                write!(f, "{comma}{start}-{}", end - 1)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Schedules made from schedules: reverse in time, one after the other, side by side on slices.
+
+use super::{Action, ChunkSet, Schedule, Send, Step};
+use crate::collective::Collective;
+use crate::units::ChunkId;
+
+/// Schedules that do not fit together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TransformError {
+    /// Ranks or chunks differ.
+    #[error("{what} needs schedules of equal ranks and chunks, not {left:?} and {right:?} (ranks, chunks)")]
+    Shape {
+        /// The transformation.
+        what: &'static str,
+        /// Ranks and chunks of the first schedule.
+        left: (usize, usize),
+        /// Ranks and chunks of the other.
+        right: (usize, usize),
+    },
+    /// The collectives do not make up another one.
+    #[error("{what} of {left} and {right} performs no collective")]
+    Collectives {
+        /// The transformation.
+        what: &'static str,
+        /// The first collective.
+        left: Collective,
+        /// The other.
+        right: Collective,
+    },
+    /// Nothing to work on.
+    #[error("split needs at least one schedule")]
+    Empty,
+    /// No collective is the reverse of this one.
+    #[error("the reverse in time of {0} performs no collective")]
+    Reverse(Collective),
+}
+
+impl Schedule {
+    /// The same messages backwards: last step first, receivers as senders, copies as reductions and the other way
+    /// round. Turns a reduce-scatter into an allgather, a broadcast into a reduce, a gather into a scatter and back.
+    ///
+    /// Ports turn to the opposite direction (`port ^ 1`), which is the link's other direction on rings and tori.
+    pub fn reverse(&self) -> Result<Schedule, TransformError> {
+        let collective = self.reversed_collective().ok_or(TransformError::Reverse(self.collective))?;
+        let only_copies = matches!(self.collective, Collective::Gather { .. } | Collective::Scatter { .. });
+        let flip = |send: &Send| Send {
+            source: send.destination,
+            destination: send.source,
+            chunks: send.chunks.clone(),
+            action: match send.action {
+                Action::Reduce => Action::Copy,
+                Action::Copy if only_copies => Action::Copy,
+                Action::Copy => Action::Reduce,
+            },
+            port: send.port ^ 1,
+        };
+        let steps =
+            self.steps.iter().rev().map(|step| Step { sends: step.sends.iter().map(flip).collect() }).collect();
+        Ok(Schedule { collective, steps, ..self.without_steps() })
+    }
+
+    fn without_steps(&self) -> Schedule {
+        Schedule::empty(&self.name, self.collective, self.ranks, self.chunks)
+    }
+
+    fn check_shape(&self, other: &Schedule, what: &'static str) -> Result<(), TransformError> {
+        let (left, right) = ((self.ranks, self.chunks), (other.ranks, other.chunks));
+        if left == right {
+            Ok(())
+        } else {
+            Err(TransformError::Shape { what, left, right })
+        }
+    }
+
+    /// This schedule, then `after`. Reduce-scatter and allgather make an allreduce, scatter and allgather a broadcast,
+    /// reduce-scatter and gather a reduce.
+    pub fn compose(&self, after: &Schedule) -> Result<Schedule, TransformError> {
+        self.check_shape(after, "compose")?;
+        let collective = match (self.collective, after.collective) {
+            (Collective::ReduceScatter, Collective::Allgather) => Collective::Allreduce,
+            (Collective::Scatter { root }, Collective::Allgather) => Collective::Broadcast { root },
+            (Collective::ReduceScatter, Collective::Gather { root }) => Collective::Reduce { root },
+            (left, right) => return Err(TransformError::Collectives { what: "compose", left, right }),
+        };
+        let steps = self.steps.iter().chain(&after.steps).cloned().collect();
+        Ok(Schedule { collective, steps, ..self.without_steps() })
+    }
+
+    /// Divides the vector into as many equal slices as there are `parts` and runs them side by side, step by step:
+    /// part `i` works on slice `i` (of every block, where the collective has blocks).
+    pub fn split(name: &str, parts: &[Schedule]) -> Result<Schedule, TransformError> {
+        let first = parts.first().ok_or(TransformError::Empty)?;
+        for part in parts {
+            first.check_shape(part, "split")?;
+            if part.collective != first.collective {
+                let (left, right) = (first.collective, part.collective);
+                return Err(TransformError::Collectives { what: "split", left, right });
+            }
+        }
+        let blocks = match first.collective {
+            Collective::Alltoall => first.ranks * first.ranks,
+            c if c.has_blocks() => first.ranks,
+            _ => 1,
+        };
+        let per_block = first.chunks / blocks;
+        let place = |part: usize, chunk: ChunkId| -> ChunkId {
+            (chunk / per_block * parts.len() + part) * per_block + chunk % per_block
+        };
+        let mut merged = Schedule::empty(name, first.collective, first.ranks, first.chunks * parts.len());
+        for index in 0..parts.iter().map(|p| p.steps.len()).max().unwrap_or(0) {
+            let sends = parts.iter().enumerate().flat_map(|(part, schedule)| {
+                schedule.steps.get(index).into_iter().flat_map(|s| &s.sends).map(move |send| Send {
+                    chunks: send.chunks.iter().map(|c| place(part, c)).collect::<ChunkSet>(),
+                    ..send.clone()
+                })
+            });
+            merged.push(sends.collect());
+        }
+        Ok(merged)
+    }
+}
