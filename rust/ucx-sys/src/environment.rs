@@ -18,7 +18,7 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("UCX_CMA_MEMORY_INVALIDATE", "y"),
     // Without it, a peer that dies before its first rendezvous is never detected.
     ("UCX_RESOLVE_REMOTE_EP_ID", "on"),
-    // How soon a dead peer is noticed over shared memory, and over tcp (the latter since 1.14 or later).
+    // How soon a dead peer is noticed over shared memory, and over tcp (a variable that 1.13 does not have).
     ("UCX_KEEPALIVE_INTERVAL", "500ms"),
     ("UCX_TCP_USER_TIMEOUT", "5s"),
     // Eager messages of 16 to 64 KiB over tcp take 8 to 22 us instead of 28 to 36.
@@ -35,10 +35,7 @@ pub fn default_tls() -> String {
 }
 
 fn tls_for(devices: &Path) -> String {
-    let base = ENVIRONMENT
-        .iter()
-        .find(|(name, _)| *name == TLS)
-        .map_or("all", |(_, value)| value);
+    let base = ENVIRONMENT.iter().find(|(name, _)| *name == TLS).map_or("all", |(_, value)| value);
     let present = std::fs::read_dir(devices).is_ok_and(|mut entries| entries.next().is_some());
     format!("{base}{}", if present { ",rc,ud" } else { "" })
 }

@@ -39,9 +39,7 @@ impl Ucx {
         context: *mut ucp_context_h,
     ) -> ucs_status_t {
         // SAFETY: the caller's contract is the callee's.
-        unsafe {
-            (self.ucp.ucp_init_version)(API_VERSION.0, API_VERSION.1, params, config, context)
-        }
+        unsafe { (self.ucp.ucp_init_version)(API_VERSION.0, API_VERSION.1, params, config, context) }
     }
 
     /// UCX's text for a status, for messages only: the codes of one failure differ between versions.

@@ -14,10 +14,10 @@ pub const MINIMUM_VERSION: (u32, u32) = (1, 13);
 const SONAME: &str = "libucp.so.0";
 const UCS_SONAME: &str = "libucs.so.0";
 
-// NOW, so that an incomplete UCX fails here and not in the middle of a collective. GLOBAL, as for a linked library: a
-// second component of the process that needs UCX then binds to this one. NODELETE, because UCX starts threads and
-// registers exit handlers.
-const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_GLOBAL | libc::RTLD_NODELETE;
+// NOW, so that an incomplete UCX fails here and not in the middle of a collective. LOCAL, because UCX's plug-ins name
+// the libraries they need and find them without it, and the process may hold other packages' copies of its symbols.
+// NODELETE, because UCX starts threads and registers exit handlers.
+const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 
 /// Where to look for UCX, and what to set before opening it.
 #[derive(Clone, Debug, Default)]
@@ -63,13 +63,7 @@ pub struct Ucx {
 
 impl std::fmt::Debug for Ucx {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "UCX {} ({:?}, {})",
-            self.version_string,
-            self.origin,
-            self.path.display()
-        )
+        write!(f, "UCX {} ({:?}, {})", self.version_string, self.origin, self.path.display())
     }
 }
 
@@ -166,12 +160,10 @@ pub fn load(options: &LoadOptions) -> Result<&'static Ucx, LoadError> {
     let (library, origin) = find(options)?;
     let ucx = verify(library, origin)?;
     if let (Some(explicit), Origin::AlreadyLoaded) = (&options.explicit, origin) {
-        // Directories, because installations carry the same library under several names.
-        if directory(explicit) != directory(&ucx.path) {
-            return Err(LoadError::Conflict {
-                explicit: explicit.clone(),
-                loaded: ucx.path,
-            });
+        // Directories, because installations carry the same library under several names; a bare soname fits any.
+        let named = explicit.parent() != Some(Path::new(""));
+        if named && directory(explicit) != directory(&ucx.path) {
+            return Err(LoadError::Conflict { explicit: explicit.clone(), loaded: ucx.path });
         }
     }
     Ok(UCX.get_or_init(|| ucx))
@@ -186,10 +178,7 @@ fn find(options: &LoadOptions) -> Result<(Library, Origin), LoadError> {
         refuse_foreign_ucs(path)?;
         return match open(path.as_os_str(), FLAGS) {
             Ok(library) => Ok((library, Origin::Explicit)),
-            Err(reason) => Err(LoadError::Explicit {
-                path: path.clone(),
-                reason,
-            }),
+            Err(reason) => Err(LoadError::Explicit { path: path.clone(), reason }),
         };
     }
     let mut tried = Vec::new();
@@ -215,20 +204,17 @@ fn refuse_foreign_ucs(ucp: &Path) -> Result<(), LoadError> {
     let Ok(library) = open(UCS_SONAME.as_ref(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) else {
         return Ok(());
     };
-    match symbol(&library, c"ucs_status_string").and_then(|address| file_of(address)) {
-        Some(ucs) if ucp.exists() && directory(&ucs) != directory(ucp) => Err(LoadError::Mixture {
-            ucp: ucp.to_owned(),
-            ucs,
-        }),
+    match symbol(&library, c"ucs_status_string").and_then(file_of) {
+        Some(ucs) if ucp.exists() && directory(&ucs) != directory(ucp) => {
+            Err(LoadError::Mixture { ucp: ucp.to_owned(), ucs })
+        }
         _ => Ok(()),
     }
 }
 
 fn verify(library: Library, origin: Origin) -> Result<Ucx, LoadError> {
-    let unusable = |path: &Path, reason: &str| LoadError::Unusable {
-        path: path.to_owned(),
-        reason: reason.to_owned(),
-    };
+    let unusable =
+        |path: &Path, reason: &str| LoadError::Unusable { path: path.to_owned(), reason: reason.to_owned() };
     let ucp_symbol = symbol(&library, c"ucp_get_version");
     let Some(path) = ucp_symbol.and_then(file_of) else {
         return Err(unusable(SONAME.as_ref(), "it has no ucp_get_version"));
@@ -247,35 +233,21 @@ fn verify(library: Library, origin: Origin) -> Result<Ucx, LoadError> {
     }
     // SAFETY: libucp's functions have the declared types in every version since 1.13; an older one is refused below
     // before anything but its version is asked.
-    let ucp = unsafe { Ucp::from_library(library) }
-        .map_err(|error| unusable(&path, &error.to_string()))?;
+    let ucp = unsafe { Ucp::from_library(library) }.map_err(|error| unusable(&path, &error.to_string()))?;
     // SAFETY: the address is that of ucs_status_string, whose type never changed; the library is never unloaded.
     let status_string = unsafe {
-        std::mem::transmute::<*mut c_void, unsafe extern "C" fn(ucs_status_t) -> *const c_char>(
-            status_symbol,
-        )
+        std::mem::transmute::<*mut c_void, unsafe extern "C" fn(ucs_status_t) -> *const c_char>(status_symbol)
     };
     let (mut major, mut minor, mut release) = (0, 0, 0);
     // SAFETY: three valid pointers, as the function wants.
     unsafe { (ucp.ucp_get_version)(&mut major, &mut minor, &mut release) };
     // SAFETY: the function returns a static string.
-    let version_string = unsafe { CStr::from_ptr((ucp.ucp_get_version_string)()) }
-        .to_string_lossy()
-        .into_owned();
+    let version_string =
+        unsafe { CStr::from_ptr((ucp.ucp_get_version_string)()) }.to_string_lossy().into_owned();
     if (major, minor) < MINIMUM_VERSION {
-        return Err(LoadError::TooOld {
-            path,
-            found: version_string,
-        });
+        return Err(LoadError::TooOld { path, found: version_string });
     }
-    Ok(Ucx {
-        ucp,
-        status_string,
-        path,
-        version: (major, minor, release),
-        version_string,
-        origin,
-    })
+    Ok(Ucx { ucp, status_string, path, version: (major, minor, release), version_string, origin })
 }
 
 fn open(name: &OsStr, flags: c_int) -> Result<Library, String> {

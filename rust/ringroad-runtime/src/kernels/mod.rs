@@ -1,0 +1,173 @@
+//! Reductions and scalings on raw bytes: `dst[i] = a[i] op b[i]` for every [`DType`] and [`ReduceOp`].
+//!
+//! Fast code, generic once: [`element`](self) types say how bytes become lanes, operations say what two lanes become,
+//! and one loop joins them, compiled for each instruction set and chosen at run time. [`scalar`] is the slow twin that
+//! the tests compare it with.
+//!
+//! What ranks rely on:
+//! - **Commutative bit for bit.** `reduce(a, b)` equals `reduce(b, a)` for every operation and every input. Where a
+//!   result is NaN it is the one canonical quiet NaN (hardware would keep the first operand's payload).
+//! - Integers wrap. Minimum and maximum propagate NaN and put -0 below +0.
+//! - f16 and bf16 compute in f32 and round once, to nearest even.
+//! - `Avg` and `PremulSum` combine as `Sum`; the caller divides at the end ([`divide`]) or multiplies first ([`scale`]).
+//!
+//! ```
+//! use ringroad_runtime::dtype::{DType, ReduceOp};
+//! use ringroad_runtime::kernels;
+//!
+//! let mut total = [1.0f32, 2.0, 3.0];
+//! let received = [10.0f32, 20.0, 30.0];
+//! let dst = total.as_mut_ptr().cast::<u8>();
+//! // SAFETY: both arrays hold three floats, and dst is one of the operands exactly.
+//! unsafe { kernels::reduce(ReduceOp::Avg, DType::F32, dst, dst, received.as_ptr().cast(), 3) };
+//! // SAFETY: as above.
+//! unsafe { kernels::divide(DType::F32, dst, dst, 2, 3) };
+//! assert_eq!(total, [5.5, 11.0, 16.5]);
+//! ```
+#![allow(unsafe_code)]
+
+mod block;
+mod element;
+mod op;
+pub mod scalar;
+
+use crate::dtype::{DType, ReduceOp, Unsupported};
+use block::run;
+use element::Bool;
+use half::{bf16, f16};
+use num_complex::Complex;
+use op::{Add, And, Divide, Max, Min, Mul, Or, Scale, Xor};
+
+/// Sets `dst[i] = a[i] op b[i]` for `elements` elements. Pointers need no alignment.
+///
+/// # Panics
+/// If the operation does not support the data type: callers run [`ReduceOp::check`] where the user can still be told.
+///
+/// # Safety
+/// `a` and `b` must be readable and `dst` writable for `elements * dtype.size()` bytes, none of it written by others
+/// meanwhile. `dst` must be `a` exactly, or `b` exactly, or overlap neither.
+pub unsafe fn reduce(
+    op: ReduceOp,
+    dtype: DType,
+    dst: *mut u8,
+    a: *const u8,
+    b: *const u8,
+    elements: usize,
+) {
+    // One arm per class of type; each names the operations that the class has. A complex sum is a sum of twice as many
+    // floats. `$lanes` makes a block of 256 bytes (128 for single bytes): enough independent work to hide latency,
+    // few enough registers not to spill.
+    macro_rules! go {
+        ($element:ty, $op:expr, $lanes:literal, $count:expr) => {
+            // SAFETY: the caller's promise is `run`'s; a complex number is two floats, so the bytes are the same.
+            unsafe { run::<$element, _, $lanes>($op, dst, a, b, $count) }
+        };
+    }
+    macro_rules! integer {
+        ($element:ty, $lanes:literal) => {
+            match op {
+                ReduceOp::Sum => go!($element, Add, $lanes, elements),
+                ReduceOp::Product => go!($element, Mul, $lanes, elements),
+                ReduceOp::Min => go!($element, Min, $lanes, elements),
+                ReduceOp::Max => go!($element, Max, $lanes, elements),
+                ReduceOp::Band => go!($element, And, $lanes, elements),
+                ReduceOp::Bor => go!($element, Or, $lanes, elements),
+                ReduceOp::Bxor => go!($element, Xor, $lanes, elements),
+                ReduceOp::Avg | ReduceOp::PremulSum(_) => unsupported(op, dtype),
+            }
+        };
+    }
+    macro_rules! float {
+        ($element:ty, $lanes:literal) => {
+            match op {
+                ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => {
+                    go!($element, Add, $lanes, elements)
+                }
+                ReduceOp::Product => go!($element, Mul, $lanes, elements),
+                ReduceOp::Min => go!($element, Min, $lanes, elements),
+                ReduceOp::Max => go!($element, Max, $lanes, elements),
+                ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor => unsupported(op, dtype),
+            }
+        };
+    }
+    macro_rules! complex {
+        ($part:ty, $lanes:literal) => {
+            match op {
+                ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => {
+                    go!($part, Add, $lanes, 2 * elements)
+                }
+                ReduceOp::Product => go!(Complex<$part>, Mul, 16, elements),
+                _ => unsupported(op, dtype),
+            }
+        };
+    }
+    match dtype {
+        DType::F16 => float!(f16, 64),
+        DType::BF16 => float!(bf16, 64),
+        DType::F32 => float!(f32, 64),
+        DType::F64 => float!(f64, 32),
+        DType::I8 => integer!(i8, 128),
+        DType::U8 => integer!(u8, 128),
+        DType::I16 => integer!(i16, 128),
+        DType::I32 => integer!(i32, 64),
+        DType::I64 => integer!(i64, 32),
+        DType::Complex64 => complex!(f32, 64),
+        DType::Complex128 => complex!(f64, 32),
+        DType::Bool => match op {
+            ReduceOp::Sum | ReduceOp::Max | ReduceOp::Bor => go!(Bool, Or, 128, elements),
+            ReduceOp::Product | ReduceOp::Min | ReduceOp::Band => go!(Bool, And, 128, elements),
+            ReduceOp::Bxor => go!(Bool, Xor, 128, elements),
+            ReduceOp::Avg | ReduceOp::PremulSum(_) => unsupported(op, dtype),
+        },
+    }
+}
+
+/// One arm per floating type for an operation that looks at one operand only; see [`scale`] and [`divide`].
+macro_rules! unary {
+    ($op:ident($number:ident), $as_op:expr, $dtype:ident, $dst:ident, $src:ident, $elements:ident) => {{
+        macro_rules! go {
+            ($element:ty, $lane:ty, $lanes:literal, $count:expr) => {
+                // SAFETY: the caller's promise is `run`'s with both operands `src`; a complex number is two floats.
+                unsafe {
+                    run::<$element, _, $lanes>($op($number as $lane), $dst, $src, $src, $count)
+                }
+            };
+        }
+        match $dtype {
+            DType::F16 => go!(f16, f32, 64, $elements),
+            DType::BF16 => go!(bf16, f32, 64, $elements),
+            DType::F32 => go!(f32, f32, 64, $elements),
+            DType::F64 => go!(f64, f64, 32, $elements),
+            DType::Complex64 => go!(f32, f32, 64, 2 * $elements),
+            DType::Complex128 => go!(f64, f64, 32, 2 * $elements),
+            _ => unsupported($as_op, $dtype),
+        }
+    }};
+}
+
+/// Sets `dst[i] = src[i] * factor`, in f32 for f16, bf16, f32 and complex64 (the factor is rounded to it first).
+///
+/// # Panics
+/// If the data type is neither floating nor complex.
+///
+/// # Safety
+/// As [`reduce`], with `src` for both operands.
+pub unsafe fn scale(dtype: DType, dst: *mut u8, src: *const u8, factor: f64, elements: usize) {
+    unary!(Scale(factor), ReduceOp::PremulSum(factor), dtype, dst, src, elements)
+}
+
+/// Sets `dst[i] = src[i] / divisor` by a true division, so that an average is exactly what `sum / n` gives.
+///
+/// # Panics
+/// If the data type is neither floating nor complex.
+///
+/// # Safety
+/// As [`reduce`], with `src` for both operands.
+pub unsafe fn divide(dtype: DType, dst: *mut u8, src: *const u8, divisor: u32, elements: usize) {
+    unary!(Divide(divisor), ReduceOp::Avg, dtype, dst, src, elements)
+}
+
+#[cold]
+fn unsupported(op: ReduceOp, dtype: DType) -> ! {
+    panic!("{}", Unsupported { op, dtype })
+}
