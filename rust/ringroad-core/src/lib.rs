@@ -19,6 +19,7 @@ pub mod executor;
 pub mod plan;
 pub mod schedule;
 pub mod topology;
+pub mod trace;
 pub mod units;
 
 pub use collective::Collective;

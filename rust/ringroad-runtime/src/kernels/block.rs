@@ -1,40 +1,32 @@
 //! The one loop, and its versions for each instruction set.
 
 use super::element::{Element, Isa, Portable};
+use super::instruction_set::{InstructionSet, Version};
 use super::op::Op;
 
-/// `dst[i] = op(a[i], b[i])`, by the widest instructions this machine has.
+/// `dst[i] = op(a[i], b[i])`, by the instructions of `set`.
 ///
 /// # Safety
 /// As [`super::reduce`], with elements of type `E`.
 #[inline]
 pub(super) unsafe fn run<E: Element, O: Op<E::Lane>, const N: usize>(
+    set: InstructionSet,
     op: O,
     dst: *mut u8,
     a: *const u8,
     b: *const u8,
     elements: usize,
 ) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        // std caches what it detects: this is a load and a mask.
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
-            let wide = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl");
-            // SAFETY: the features are there, and the pointers are as the caller promised.
-            return unsafe {
-                if wide {
-                    x86::avx512::<E, O, N>(op, dst, a, b, elements)
-                } else {
-                    x86::avx2::<E, O, N>(op, dst, a, b, elements)
-                }
-            };
+    // SAFETY: the pointers are as the caller promised, and an `InstructionSet` is one that this machine has.
+    unsafe {
+        match set.0 {
+            Version::Portable => blocks::<Portable, E, O, N>(op, dst, a, b, elements),
+            #[cfg(target_arch = "x86_64")]
+            Version::Avx2 => x86::avx2::<E, O, N>(op, dst, a, b, elements),
+            #[cfg(target_arch = "x86_64")]
+            Version::Avx512 => x86::avx512::<E, O, N>(op, dst, a, b, elements),
         }
     }
-    // SAFETY: the caller's promise; `Portable` needs nothing of the machine. (On aarch64 that includes NEON.)
-    unsafe { blocks::<Portable, E, O, N>(op, dst, a, b, elements) }
 }
 
 /// A load of whole blocks, then a store of whole blocks: the compiler sees no aliasing inside a block, so it vectorises

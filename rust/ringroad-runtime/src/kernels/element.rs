@@ -1,6 +1,7 @@
 //! How the bytes of each type become lanes to compute in, and back.
 
 use bytemuck::{Pod, Zeroable};
+use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -132,9 +133,7 @@ impl Element for f16 {
             }
             return lanes;
         }
-        for lane in 0..N {
-            lanes[lane] = block[lane].to_f32();
-        }
+        block.convert_to_f32_slice(&mut lanes);
         lanes
     }
 
@@ -154,9 +153,7 @@ impl Element for f16 {
             }
             return block;
         }
-        for lane in 0..N {
-            block[lane] = f16::from_f32(lanes[lane]);
-        }
+        block.convert_from_f32_slice(lanes);
         block
     }
 }

@@ -1,6 +1,6 @@
 //! Reductions and scalings on raw bytes: `dst[i] = a[i] op b[i]` for every [`DType`] and [`ReduceOp`].
 //!
-//! Fast code, generic once: [`element`](self) types say how bytes become lanes, operations say what two lanes become,
+//! Fast code, generic once: element types say how bytes become lanes, operations say what two lanes become,
 //! and one loop joins them, compiled for each instruction set and chosen at run time. [`scalar`] is the slow twin that
 //! the tests compare it with.
 //!
@@ -28,12 +28,15 @@
 
 mod block;
 mod element;
+mod instruction_set;
 mod op;
 pub mod scalar;
 
 use crate::dtype::{DType, ReduceOp, Unsupported};
 use block::run;
 use element::Bool;
+pub use instruction_set::InstructionSet;
+
 use half::{bf16, f16};
 use num_complex::Complex;
 use op::{Add, And, Divide, Max, Min, Mul, Or, Scale, Xor};
@@ -54,95 +57,8 @@ pub unsafe fn reduce(
     b: *const u8,
     elements: usize,
 ) {
-    // One arm per class of type; each names the operations that the class has. A complex sum is a sum of twice as many
-    // floats. `$lanes` makes a block of 256 bytes (128 for single bytes): enough independent work to hide latency,
-    // few enough registers not to spill.
-    macro_rules! go {
-        ($element:ty, $op:expr, $lanes:literal, $count:expr) => {
-            // SAFETY: the caller's promise is `run`'s; a complex number is two floats, so the bytes are the same.
-            unsafe { run::<$element, _, $lanes>($op, dst, a, b, $count) }
-        };
-    }
-    macro_rules! integer {
-        ($element:ty, $lanes:literal) => {
-            match op {
-                ReduceOp::Sum => go!($element, Add, $lanes, elements),
-                ReduceOp::Product => go!($element, Mul, $lanes, elements),
-                ReduceOp::Min => go!($element, Min, $lanes, elements),
-                ReduceOp::Max => go!($element, Max, $lanes, elements),
-                ReduceOp::Band => go!($element, And, $lanes, elements),
-                ReduceOp::Bor => go!($element, Or, $lanes, elements),
-                ReduceOp::Bxor => go!($element, Xor, $lanes, elements),
-                ReduceOp::Avg | ReduceOp::PremulSum(_) => unsupported(op, dtype),
-            }
-        };
-    }
-    macro_rules! float {
-        ($element:ty, $lanes:literal) => {
-            match op {
-                ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => {
-                    go!($element, Add, $lanes, elements)
-                }
-                ReduceOp::Product => go!($element, Mul, $lanes, elements),
-                ReduceOp::Min => go!($element, Min, $lanes, elements),
-                ReduceOp::Max => go!($element, Max, $lanes, elements),
-                ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor => unsupported(op, dtype),
-            }
-        };
-    }
-    macro_rules! complex {
-        ($part:ty, $lanes:literal) => {
-            match op {
-                ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => {
-                    go!($part, Add, $lanes, 2 * elements)
-                }
-                ReduceOp::Product => go!(Complex<$part>, Mul, 16, elements),
-                _ => unsupported(op, dtype),
-            }
-        };
-    }
-    match dtype {
-        DType::F16 => float!(f16, 64),
-        DType::BF16 => float!(bf16, 64),
-        DType::F32 => float!(f32, 64),
-        DType::F64 => float!(f64, 32),
-        DType::I8 => integer!(i8, 128),
-        DType::U8 => integer!(u8, 128),
-        DType::I16 => integer!(i16, 128),
-        DType::I32 => integer!(i32, 64),
-        DType::I64 => integer!(i64, 32),
-        DType::Complex64 => complex!(f32, 64),
-        DType::Complex128 => complex!(f64, 32),
-        DType::Bool => match op {
-            ReduceOp::Sum | ReduceOp::Max | ReduceOp::Bor => go!(Bool, Or, 128, elements),
-            ReduceOp::Product | ReduceOp::Min | ReduceOp::Band => go!(Bool, And, 128, elements),
-            ReduceOp::Bxor => go!(Bool, Xor, 128, elements),
-            ReduceOp::Avg | ReduceOp::PremulSum(_) => unsupported(op, dtype),
-        },
-    }
-}
-
-/// One arm per floating type for an operation that looks at one operand only; see [`scale`] and [`divide`].
-macro_rules! unary {
-    ($op:ident($number:ident), $as_op:expr, $dtype:ident, $dst:ident, $src:ident, $elements:ident) => {{
-        macro_rules! go {
-            ($element:ty, $lane:ty, $lanes:literal, $count:expr) => {
-                // SAFETY: the caller's promise is `run`'s with both operands `src`; a complex number is two floats.
-                unsafe {
-                    run::<$element, _, $lanes>($op($number as $lane), $dst, $src, $src, $count)
-                }
-            };
-        }
-        match $dtype {
-            DType::F16 => go!(f16, f32, 64, $elements),
-            DType::BF16 => go!(bf16, f32, 64, $elements),
-            DType::F32 => go!(f32, f32, 64, $elements),
-            DType::F64 => go!(f64, f64, 32, $elements),
-            DType::Complex64 => go!(f32, f32, 64, 2 * $elements),
-            DType::Complex128 => go!(f64, f64, 32, 2 * $elements),
-            _ => unsupported($as_op, $dtype),
-        }
-    }};
+    // SAFETY: the caller's promise.
+    unsafe { InstructionSet::best().reduce(op, dtype, dst, a, b, elements) }
 }
 
 /// Sets `dst[i] = src[i] * factor`, in f32 for f16, bf16, f32 and complex64 (the factor is rounded to it first).
@@ -153,7 +69,8 @@ macro_rules! unary {
 /// # Safety
 /// As [`reduce`], with `src` for both operands.
 pub unsafe fn scale(dtype: DType, dst: *mut u8, src: *const u8, factor: f64, elements: usize) {
-    unary!(Scale(factor), ReduceOp::PremulSum(factor), dtype, dst, src, elements)
+    // SAFETY: the caller's promise.
+    unsafe { InstructionSet::best().scale(dtype, dst, src, factor, elements) }
 }
 
 /// Sets `dst[i] = src[i] / divisor` by a true division, so that an average is exactly what `sum / n` gives.
@@ -164,7 +81,160 @@ pub unsafe fn scale(dtype: DType, dst: *mut u8, src: *const u8, factor: f64, ele
 /// # Safety
 /// As [`reduce`], with `src` for both operands.
 pub unsafe fn divide(dtype: DType, dst: *mut u8, src: *const u8, divisor: u32, elements: usize) {
-    unary!(Divide(divisor), ReduceOp::Avg, dtype, dst, src, elements)
+    // SAFETY: the caller's promise.
+    unsafe { InstructionSet::best().divide(dtype, dst, src, divisor, elements) }
+}
+
+/// One arm per floating type for an operation that looks at one operand only; see [`scale`] and [`divide`].
+macro_rules! unary {
+    ($set:expr, $op:ident($number:ident), $as_op:expr, $dtype:ident, $dst:ident, $src:ident, $elements:ident) => {{
+        macro_rules! go {
+            ($element:ty, $lane:ty, $lanes:literal, $count:expr) => {
+                // SAFETY: the caller's promise is `run`'s with both operands `src`; a complex number is two floats.
+                unsafe {
+                    run::<$element, _, $lanes>($set, $op($number as $lane), $dst, $src, $src, $count)
+                }
+            };
+        }
+        match $dtype {
+            DType::F16 => go!(f16, f32, 32, $elements),
+            DType::BF16 => go!(bf16, f32, 32, $elements),
+            DType::F32 => go!(f32, f32, 64, $elements),
+            DType::F64 => go!(f64, f64, 32, $elements),
+            DType::Complex64 => go!(f32, f32, 64, 2 * $elements),
+            DType::Complex128 => go!(f64, f64, 32, 2 * $elements),
+            _ => unsupported($as_op, $dtype),
+        }
+    }};
+}
+
+impl InstructionSet {
+    /// [`reduce`] by these instructions.
+    ///
+    /// # Safety
+    /// As [`reduce`].
+    pub unsafe fn reduce(
+        self,
+        op: ReduceOp,
+        dtype: DType,
+        dst: *mut u8,
+        a: *const u8,
+        b: *const u8,
+        elements: usize,
+    ) {
+        // One arm per class of type; each names the operations that the class has. A complex sum is a sum of twice as many
+        // floats. `$lanes` makes a block of 128 or 256 bytes of lanes: enough independent work to hide latency, few
+        // enough registers not to spill.
+        macro_rules! go {
+            ($element:ty, $op:expr, $lanes:literal, $count:expr) => {
+                // SAFETY: the caller's promise is `run`'s; a complex number is two floats, so the bytes are the same.
+                unsafe { run::<$element, _, $lanes>(self, $op, dst, a, b, $count) }
+            };
+        }
+        macro_rules! integer {
+            ($element:ty, $lanes:literal) => {
+                match op {
+                    ReduceOp::Sum => go!($element, Add, $lanes, elements),
+                    ReduceOp::Product => go!($element, Mul, $lanes, elements),
+                    ReduceOp::Min => go!($element, Min, $lanes, elements),
+                    ReduceOp::Max => go!($element, Max, $lanes, elements),
+                    ReduceOp::Band => go!($element, And, $lanes, elements),
+                    ReduceOp::Bor => go!($element, Or, $lanes, elements),
+                    ReduceOp::Bxor => go!($element, Xor, $lanes, elements),
+                    ReduceOp::Avg | ReduceOp::PremulSum(_) => unsupported(op, dtype),
+                }
+            };
+        }
+        macro_rules! float {
+            ($element:ty, $lanes:literal) => {
+                match op {
+                    ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => {
+                        go!($element, Add, $lanes, elements)
+                    }
+                    ReduceOp::Product => go!($element, Mul, $lanes, elements),
+                    ReduceOp::Min => go!($element, Min, $lanes, elements),
+                    ReduceOp::Max => go!($element, Max, $lanes, elements),
+                    ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor => unsupported(op, dtype),
+                }
+            };
+        }
+        macro_rules! complex {
+            ($part:ty, $lanes:literal) => {
+                match op {
+                    ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => {
+                        go!($part, Add, $lanes, 2 * elements)
+                    }
+                    ReduceOp::Product => go!(Complex<$part>, Mul, 16, elements),
+                    _ => unsupported(op, dtype),
+                }
+            };
+        }
+        match dtype {
+            DType::F16 => float!(f16, 32),
+            DType::BF16 => float!(bf16, 32),
+            DType::F32 => float!(f32, 64),
+            DType::F64 => float!(f64, 32),
+            DType::I8 => integer!(i8, 128),
+            DType::U8 => integer!(u8, 128),
+            DType::I16 => integer!(i16, 128),
+            DType::I32 => integer!(i32, 64),
+            DType::I64 => integer!(i64, 32),
+            DType::Complex64 => complex!(f32, 64),
+            DType::Complex128 => complex!(f64, 32),
+            DType::Bool => match op {
+                ReduceOp::Sum | ReduceOp::Max | ReduceOp::Bor => go!(Bool, Or, 128, elements),
+                ReduceOp::Product | ReduceOp::Min | ReduceOp::Band => go!(Bool, And, 128, elements),
+                ReduceOp::Bxor => go!(Bool, Xor, 128, elements),
+                ReduceOp::Avg | ReduceOp::PremulSum(_) => unsupported(op, dtype),
+            },
+        }
+    }
+
+    /// [`scale`] by these instructions.
+    ///
+    /// # Safety
+    /// As [`scale`].
+    pub unsafe fn scale(
+        self,
+        dtype: DType,
+        dst: *mut u8,
+        src: *const u8,
+        factor: f64,
+        elements: usize,
+    ) {
+        unary!(
+            self,
+            Scale(factor),
+            ReduceOp::PremulSum(factor),
+            dtype,
+            dst,
+            src,
+            elements
+        )
+    }
+
+    /// [`divide`] by these instructions.
+    ///
+    /// # Safety
+    /// As [`divide`].
+    pub unsafe fn divide(
+        self,
+        dtype: DType,
+        dst: *mut u8,
+        src: *const u8,
+        divisor: u32,
+        elements: usize,
+    ) {
+        unary!(
+            self,
+            Divide(divisor),
+            ReduceOp::Avg,
+            dtype,
+            dst,
+            src,
+            elements
+        )
+    }
 }
 
 #[cold]

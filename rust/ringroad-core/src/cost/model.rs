@@ -1,0 +1,173 @@
+//! The link model: steps follow each other, and a step takes
+//! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth`.
+//!
+//! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
+//! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every
+//! machine gets the same bits, and with them the same choice.
+
+use serde::{Deserialize, Serialize};
+
+use crate::schedule::{Schedule, Step};
+use crate::topology::{Routes, Topology, Unreachable};
+use crate::units::{Bytes, Rank, Seconds};
+
+/// What it takes to start a step, unless told otherwise: posting a message and noticing that it arrived.
+pub const DEFAULT_STEP_LATENCY: Seconds = 0.5e-6;
+
+/// What the network and the software are assumed to be like. The default is [`DEFAULT_STEP_LATENCY`] and the
+/// topology's own links.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CostModel {
+    /// Start-up time of every step (alpha), paid once however many messages it has.
+    pub step_latency: Seconds,
+    /// Time per hop; `None` takes the latencies of the topology's links.
+    pub hop_latency: Option<Seconds>,
+    /// Bytes per second of every link; `None` takes the bandwidths of the topology's links.
+    pub bandwidth: Option<f64>,
+}
+
+impl Default for CostModel {
+    fn default() -> Self {
+        CostModel { step_latency: DEFAULT_STEP_LATENCY, hop_latency: None, bandwidth: None }
+    }
+}
+
+/// Why a schedule has no cost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CostError {
+    /// The schedule is for more ranks than there are.
+    #[error("the schedule {name:?} is for {ranks} ranks, but {topology} has {available}; give a topology with at least {ranks}")]
+    TooFewRanks {
+        /// The schedule's name.
+        name: String,
+        /// Its ranks.
+        ranks: usize,
+        /// The topology's spec.
+        topology: String,
+        /// Its ranks.
+        available: usize,
+    },
+    /// No vector, or a rank that the schedule does not have; [`Schedule::verify`] says more.
+    #[error("the schedule {name:?} is malformed: {what}")]
+    Malformed {
+        /// The schedule's name.
+        name: String,
+        /// What does not fit.
+        what: String,
+    },
+    /// A message has no way to its destination.
+    #[error(transparent)]
+    Unreachable(#[from] Unreachable),
+}
+
+/// The cost of one step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepCost {
+    /// The most hops that a message takes.
+    pub hops: usize,
+    /// The largest sum of link latencies on a message's way.
+    pub latency: Seconds,
+    /// What the most loaded link carries, in vectors.
+    pub link_load: f64,
+    /// The largest time that a link needs for its load, per byte of the vector.
+    pub seconds_per_byte: f64,
+}
+
+/// The cost of a schedule on a topology, for any number of bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScheduleCost {
+    /// The cost of each step.
+    pub steps: Vec<StepCost>,
+}
+
+impl ScheduleCost {
+    /// The cost of `schedule` on `topology`, whose first ranks are the schedule's.
+    pub fn of(schedule: &Schedule, topology: &Topology) -> Result<ScheduleCost, CostError> {
+        ScheduleCost::with_routes(schedule, &mut Routes::new(topology))
+    }
+
+    /// As [`ScheduleCost::of`], with routes that other schedules on the same topology have found already.
+    pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
+        check(schedule, routes.topology())?;
+        // Ask for all routes to one destination in a row, which is what finding them is fast at.
+        let mut pairs: Vec<(Rank, Rank)> = schedule.sends().map(|s| (s.destination, s.source)).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        for (destination, source) in pairs {
+            routes.route(source, destination)?;
+        }
+        let vector = schedule.chunks_per_vector() as f64;
+        let steps = schedule.steps.iter().map(|step| step_cost(step, vector, routes));
+        Ok(ScheduleCost { steps: steps.collect::<Result<_, _>>()? })
+    }
+
+    /// The hops of all steps' longest routes.
+    pub fn hops(&self) -> usize {
+        self.steps.iter().map(|s| s.hops).sum()
+    }
+
+    /// What the most loaded link of each step carries, summed over the steps, in vectors.
+    pub fn link_load(&self) -> f64 {
+        self.steps.iter().map(|s| s.link_load).sum()
+    }
+}
+
+fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {
+    let (name, ranks, available) = (schedule.name.clone(), schedule.ranks, topology.ranks());
+    if ranks > available {
+        return Err(CostError::TooFewRanks { name, ranks, topology: topology.spec(), available });
+    }
+    if ranks == 0 || schedule.chunks_per_vector() == 0 {
+        let what = format!("{} chunks over {ranks} ranks leave nothing to send", schedule.chunks);
+        return Err(CostError::Malformed { name, what });
+    }
+    if let Some(rank) = schedule.sends().map(|s| s.source.max(s.destination)).find(|r| *r >= ranks) {
+        return Err(CostError::Malformed { name, what: format!("it uses rank {rank} of {ranks} ranks") });
+    }
+    Ok(())
+}
+
+fn step_cost(step: &Step, vector: f64, routes: &mut Routes<'_>) -> Result<StepCost, CostError> {
+    let links = routes.topology().links();
+    let mut chunks = vec![0.0; links.len()];
+    let mut cost = StepCost::default();
+    for send in &step.sends {
+        let route = routes.route(send.source, send.destination)?;
+        cost.hops = cost.hops.max(route.hops);
+        cost.latency = cost.latency.max(route.latency);
+        for &(link, share) in &route.shares {
+            chunks[link] += share * send.chunks.len() as f64;
+        }
+    }
+    for (link, chunks) in links.iter().zip(chunks) {
+        let load = chunks / vector;
+        cost.link_load = cost.link_load.max(load);
+        cost.seconds_per_byte = cost.seconds_per_byte.max(load / link.bandwidth);
+    }
+    Ok(cost)
+}
+
+impl CostModel {
+    /// How long the schedule takes for a vector of `bytes`.
+    pub fn seconds(&self, cost: &ScheduleCost, bytes: Bytes) -> Seconds {
+        self.fixed(cost) + self.per_byte(cost) * bytes as f64
+    }
+
+    /// The part that does not depend on the bytes.
+    pub fn fixed(&self, cost: &ScheduleCost) -> Seconds {
+        let latency = |step: &StepCost| match self.hop_latency {
+            Some(hop_latency) => step.hops as f64 * hop_latency,
+            None => step.latency,
+        };
+        cost.steps.iter().map(|step| self.step_latency + latency(step)).sum()
+    }
+
+    /// The seconds that each byte of the vector adds.
+    pub fn per_byte(&self, cost: &ScheduleCost) -> Seconds {
+        let per_byte = |step: &StepCost| match self.bandwidth {
+            Some(bandwidth) => step.link_load / bandwidth,
+            None => step.seconds_per_byte,
+        };
+        cost.steps.iter().map(per_byte).sum()
+    }
+}

@@ -1,0 +1,173 @@
+//! Which candidate is the fastest for a number of bytes.
+//!
+//! All candidates' seconds are straight lines over the bytes; the fastest is their lower envelope. Costs within one
+//! part in 10¹² of each other are equal, and among equals the earlier candidate wins: catalogue order is preference.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::line::Line;
+use super::model::{CostModel, ScheduleCost};
+use crate::units::{Bytes, Seconds};
+
+/// An algorithm that could run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The algorithm's name.
+    pub name: String,
+    /// What its schedule costs.
+    pub cost: ScheduleCost,
+    /// Whether all ranks end with the same bits. Nothing here excludes a candidate that does not promise it: leave it
+    /// out of the list where it matters.
+    pub consistent: bool,
+}
+
+/// A candidate's place among the others for a number of bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ranked {
+    /// The algorithm's name.
+    pub name: String,
+    /// How long it takes.
+    pub seconds: Seconds,
+    /// How many times as long as the best it takes; 1 for the best.
+    pub ratio: f64,
+    /// How many steps it has.
+    pub steps: usize,
+    /// The hops of all steps' longest routes.
+    pub hops: usize,
+    /// What the most loaded link of each step carries, summed over the steps, in vectors.
+    pub link_load: f64,
+    /// Whether all ranks end with the same bits.
+    pub consistent: bool,
+}
+
+/// All candidates with what they cost for `bytes`, the best first. The first is what [`SwitchTable::pick`] picks.
+pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ranked> {
+    let mut order: Vec<(Line, &Candidate)> =
+        candidates.iter().map(|c| (Line::of(model, &c.cost), c)).collect();
+    order.sort_by(|a, b| a.0.compare(&b.0, bytes));
+    let best = order.first().map_or(0.0, |(_, c)| model.seconds(&c.cost, bytes));
+    let ranked = order.into_iter().map(|(_, candidate)| {
+        let seconds = model.seconds(&candidate.cost, bytes);
+        Ranked {
+            name: candidate.name.clone(),
+            seconds,
+            ratio: if seconds > best { seconds / best } else { 1.0 },
+            steps: candidate.cost.steps.len(),
+            hops: candidate.cost.hops(),
+            link_load: candidate.cost.link_load(),
+            consistent: candidate.consistent,
+        }
+    });
+    ranked.collect()
+}
+
+/// The algorithm for all sizes from `from_bytes` up to the next range.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchRange {
+    /// The first size.
+    pub from_bytes: Bytes,
+    /// The algorithm's name.
+    pub algorithm: String,
+}
+
+/// The fastest algorithm for every number of bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "StoredTable")]
+pub struct SwitchTable {
+    ranges: Vec<SwitchRange>,
+}
+
+/// There is no such table.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// Nothing to choose from.
+    #[error("there is no algorithm to choose from")]
+    Empty,
+    /// A stored table that does not cover all sizes once.
+    #[error("the ranges of a switch table begin at 0 bytes and ascend, but range {0} does not")]
+    Order(usize),
+}
+
+#[derive(Deserialize)]
+struct StoredTable {
+    ranges: Vec<SwitchRange>,
+}
+
+impl TryFrom<StoredTable> for SwitchTable {
+    type Error = TableError;
+
+    fn try_from(stored: StoredTable) -> Result<Self, Self::Error> {
+        SwitchTable::new(stored.ranges)
+    }
+}
+
+impl SwitchTable {
+    /// The table with these ranges: the first from 0 bytes, ascending.
+    pub fn new(ranges: Vec<SwitchRange>) -> Result<SwitchTable, TableError> {
+        let start = ranges.first().ok_or(TableError::Empty)?.from_bytes;
+        if start != 0 {
+            return Err(TableError::Order(0));
+        }
+        match ranges.windows(2).position(|pair| pair[0].from_bytes >= pair[1].from_bytes) {
+            Some(index) => Err(TableError::Order(index + 1)),
+            None => Ok(SwitchTable { ranges }),
+        }
+    }
+
+    /// The fastest of `candidates` for every number of bytes; among equals the earlier one.
+    pub fn build(model: &CostModel, candidates: &[Candidate]) -> Result<SwitchTable, TableError> {
+        let lines: Vec<Line> = candidates.iter().map(|c| Line::of(model, &c.cost)).collect();
+        let mut ranges = Vec::new();
+        let mut next = Some(0);
+        while let Some(from_bytes) = next {
+            let best = fastest(&lines, from_bytes).ok_or(TableError::Empty)?;
+            ranges.push(SwitchRange { from_bytes, algorithm: candidates[best].name.clone() });
+            next = (0..lines.len()).filter_map(|rival| overtakes(&lines, rival, best, from_bytes)).min();
+        }
+        SwitchTable::new(ranges)
+    }
+
+    /// The ranges, ascending; the first begins at 0.
+    pub fn ranges(&self) -> &[SwitchRange] {
+        &self.ranges
+    }
+
+    /// The algorithm for `bytes`.
+    pub fn pick(&self, bytes: Bytes) -> &str {
+        let after = self.ranges.partition_point(|r| r.from_bytes <= bytes);
+        &self.ranges[after - 1].algorithm
+    }
+}
+
+/// Whether `rival` is to be preferred to `best` for `bytes`.
+fn beats(lines: &[Line], rival: usize, best: usize, bytes: Bytes) -> bool {
+    match lines[rival].compare(&lines[best], bytes) {
+        Ordering::Less => true,
+        Ordering::Equal => rival < best,
+        Ordering::Greater => false,
+    }
+}
+
+fn fastest(lines: &[Line], bytes: Bytes) -> Option<usize> {
+    (0..lines.len()).reduce(|best, rival| if beats(lines, rival, best, bytes) { rival } else { best })
+}
+
+/// The first number of bytes after `from` for which `rival` beats `best`, the fastest at `from`. Only a flatter line
+/// can, and it does so from some point on for ever, which bisection finds.
+fn overtakes(lines: &[Line], rival: usize, best: usize, from: Bytes) -> Option<Bytes> {
+    if !lines[rival].is_flatter_than(&lines[best]) || !beats(lines, rival, best, Bytes::MAX) {
+        return None;
+    }
+    let (mut slower, mut faster) = (from, Bytes::MAX);
+    while faster - slower > 1 {
+        let middle = slower + (faster - slower) / 2;
+        if beats(lines, rival, best, middle) {
+            faster = middle;
+        } else {
+            slower = middle;
+        }
+    }
+    Some(faster)
+}

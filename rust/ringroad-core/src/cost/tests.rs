@@ -1,0 +1,248 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::collective::Collective;
+use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use crate::topology::{Topology, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
+use crate::units::{Bytes, Rank, Seconds};
+
+fn send(source: Rank, destination: Rank, chunks: ChunkSet) -> Send {
+    Send { source, destination, chunks, action: Action::Reduce, port: 0 }
+}
+
+/// One step in which every `(source, destination, chunks)` sends that many of `chunks` chunks.
+fn one_step(ranks: usize, chunks: usize, sends: &[(Rank, Rank, usize)]) -> Schedule {
+    let mut schedule = Schedule::empty("one step", Collective::Allreduce, ranks, chunks);
+    schedule.push(sends.iter().map(|&(s, d, count)| send(s, d, ChunkSet::range(0, count))).collect());
+    schedule
+}
+
+fn shift(ranks: usize, by: usize) -> Vec<(Rank, Rank, usize)> {
+    (0..ranks).map(|r| (r, (r + by) % ranks, 1)).collect()
+}
+
+fn ring_reduce_scatter(ranks: usize) -> Schedule {
+    let mut schedule = Schedule::empty("ring", Collective::ReduceScatter, ranks, ranks);
+    for step in 0..ranks - 1 {
+        let block = |r: Rank| (r + 2 * ranks - step - 1) % ranks;
+        let sends = (0..ranks).map(|r| send(r, (r + 1) % ranks, ChunkSet::range(block(r), block(r) + 1)));
+        schedule.push(sends.collect());
+    }
+    schedule.verify().unwrap();
+    schedule
+}
+
+fn cost(schedule: &Schedule, topology: &str) -> ScheduleCost {
+    ScheduleCost::of(schedule, &Topology::parse(topology).unwrap()).unwrap()
+}
+
+fn assert_close(found: f64, expected: f64, what: &str) {
+    assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{what}: {found} instead of {expected}");
+}
+
+#[test]
+fn a_ring_reduce_scatter_costs_what_the_textbook_says() {
+    let cost = cost(&ring_reduce_scatter(4), "ring:4");
+    let seconds_per_byte = 0.25 / DEFAULT_BANDWIDTH;
+    let step = StepCost { hops: 1, latency: DEFAULT_LATENCY, link_load: 0.25, seconds_per_byte };
+    assert_eq!(cost.steps, [step; 3]);
+    assert_eq!((cost.hops(), cost.link_load()), (3, 0.75));
+    let model = CostModel { step_latency: 2e-6, hop_latency: None, bandwidth: None };
+    assert_close(model.fixed(&cost), 3.0 * 2.5e-6, "fixed");
+    assert_close(model.per_byte(&cost), 0.75 / 12.5e9, "per byte");
+    assert_close(model.seconds(&cost, 1_000_000), 7.5e-6 + 60e-6, "seconds");
+    let model = CostModel { step_latency: 0.0, hop_latency: Some(1e-6), bandwidth: Some(1e9) };
+    assert_close(model.seconds(&cost, 1_000_000), 3e-6 + 750e-6, "overridden");
+    let json = serde_json::to_string(&cost).unwrap();
+    assert_eq!(serde_json::from_str::<ScheduleCost>(&json).unwrap(), cost);
+}
+
+#[test]
+fn loads_and_hops_follow_the_routes() {
+    let check = |topology: &str, chunks: usize, sends: &[(Rank, Rank, usize)], hops: usize, load: f64| {
+        let ranks = Topology::parse(topology).unwrap().ranks();
+        let cost = cost(&one_step(ranks, chunks, sends), topology);
+        assert_eq!((cost.hops(), cost.link_load()), (hops, load), "{topology} {sends:?}");
+        assert_close(cost.steps[0].latency, hops as f64 * DEFAULT_LATENCY, topology);
+        assert_close(cost.steps[0].seconds_per_byte, load / DEFAULT_BANDWIDTH, topology);
+    };
+    check("ring:8", 1, &shift(8, 1), 1, 1.0);
+    check("ring:8", 1, &shift(8, 3), 3, 3.0);
+    // Antipodes: each rank's vector goes half up, half down, over 4 links each.
+    check("ring:8", 1, &shift(8, 4), 4, 2.0);
+    check("ring:8", 4, &[(0, 4, 3)], 4, 0.375);
+    // Two ranks have two links each way.
+    check("ring:2", 1, &[(0, 1, 1), (1, 0, 1)], 1, 0.5);
+    // Opposite directions do not meet.
+    check("ring:8", 1, &[shift(8, 1), shift(8, 7)].concat(), 1, 1.0);
+    // Neighbours on a torus, in the last and in the first dimension.
+    check("torus:4x4", 4, &[(0, 1, 1), (0, 4, 2), (0, 3, 1), (0, 12, 1)], 1, 0.5);
+    // The far corner: six paths, a half on each first link.
+    check("torus:4x4", 1, &[(0, 5, 1)], 2, 0.5);
+    // Up and down; the downlink of rank 0 is shared.
+    check("switch:4", 1, &shift(4, 3), 2, 1.0);
+    check("switch:4", 2, &[(1, 0, 1), (2, 0, 1), (3, 0, 1)], 2, 1.5);
+}
+
+#[test]
+fn a_slow_link_counts_even_when_it_is_not_the_most_loaded() {
+    let ring = Topology::ring(4).unwrap();
+    let json = serde_json::to_string(&ring).unwrap();
+    let slow = json.replacen("12500000000.0", "1000000000.0", 1); // 0 → 1
+    assert_ne!(slow, json);
+    let slow: Topology = serde_json::from_str(&slow).unwrap();
+    let schedule = one_step(4, 2, &[(0, 1, 1), (2, 3, 2)]);
+    let step = ScheduleCost::of(&schedule, &slow).unwrap().steps[0];
+    assert_eq!((step.link_load, step.seconds_per_byte), (1.0, 0.5 / 1e9));
+}
+
+#[test]
+fn an_all_to_all_counts_in_vectors_of_one_rank() {
+    let mut schedule = Schedule::empty("exchange", Collective::Alltoall, 2, 4);
+    schedule.push(vec![send(0, 1, ChunkSet::range(1, 2)), send(1, 0, ChunkSet::range(2, 3))]);
+    assert_eq!(cost(&schedule, "switch:2").link_load(), 0.5);
+}
+
+#[test]
+fn schedules_may_use_part_of_a_topology_but_not_more() {
+    assert_eq!(cost(&one_step(3, 1, &[(2, 0, 1)]), "ring:8").hops(), 2);
+    assert_eq!(
+        cost(&Schedule::empty("nothing", Collective::Allreduce, 1, 1), "ring:1"),
+        ScheduleCost::default()
+    );
+    let check = |schedule: Schedule, message: &str| {
+        let error = ScheduleCost::of(&schedule, &Topology::ring(4).unwrap()).unwrap_err();
+        assert_eq!(error.to_string(), message);
+    };
+    check(
+        one_step(5, 1, &[]),
+        "the schedule \"one step\" is for 5 ranks, but ring:4 has 4; give a topology with at least 5",
+    );
+    check(one_step(2, 1, &[(0, 3, 1)]), "the schedule \"one step\" is malformed: it uses rank 3 of 2 ranks");
+    check(
+        Schedule::empty("none", Collective::Alltoall, 4, 3),
+        "the schedule \"none\" is malformed: 3 chunks over 4 ranks leave nothing to send",
+    );
+}
+
+/// A candidate that takes `latency + load · bytes` on links of one byte per second.
+fn candidate(name: &str, latency: Seconds, load: f64) -> Candidate {
+    let step = StepCost { hops: 1, latency, link_load: load, seconds_per_byte: load };
+    Candidate { name: name.to_owned(), cost: ScheduleCost { steps: vec![step] }, consistent: true }
+}
+
+const PLAIN: CostModel = CostModel { step_latency: 0.0, hop_latency: None, bandwidth: None };
+
+#[test]
+fn tables_switch_where_lines_cross() {
+    let check = |lines: &[(f64, f64)], expected: &[(Bytes, usize)]| {
+        let named = |(i, &(fixed, load)): (usize, &(f64, f64))| candidate(&i.to_string(), fixed, load);
+        let candidates: Vec<_> = lines.iter().enumerate().map(named).collect();
+        let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
+        let ranges: Vec<_> =
+            table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.parse().unwrap())).collect();
+        assert_eq!(ranges, expected, "{lines:?}");
+        let json = serde_json::to_string(&table).unwrap();
+        assert_eq!(serde_json::from_str::<SwitchTable>(&json).unwrap(), table);
+    };
+    check(&[(1.0, 1.0)], &[(0, 0)]);
+    // Equal at 4 bytes: the earlier one keeps the tie, whichever it is.
+    check(&[(0.0, 2.0), (4.0, 1.0)], &[(0, 0), (5, 1)]);
+    check(&[(4.0, 1.0), (0.0, 2.0)], &[(0, 1), (4, 0)]);
+    // Never the fastest.
+    check(&[(0.0, 2.0), (4.0, 1.0), (5.0, 1.5)], &[(0, 0), (5, 1)]);
+    check(&[(0.0, 0.0), (4.0, 1.0)], &[(0, 0)]);
+    // Three in one point, and one that is the fastest for a single size.
+    check(&[(0.0, 4.0), (2.0, 2.0), (3.0, 1.0)], &[(0, 0), (2, 2)]);
+    check(&[(0.0, 4.0), (2.5, 2.0), (3.8, 1.0)], &[(0, 0), (2, 2)]);
+    check(&[(0.0, 4.0), (2.5, 2.0), (4.75, 1.0)], &[(0, 0), (2, 1), (3, 2)]);
+    // Equal at 0 bytes only.
+    check(&[(1.0, 2.0), (1.0, 1.0)], &[(0, 0), (1, 1)]);
+    check(&[(1.0, 1.0), (1.0, 1.0)], &[(0, 0)]);
+    // The same cost up to rounding is the same cost.
+    check(&[(0.1 + 0.2, 1.0), (0.3, 1.0)], &[(0, 0)]);
+    check(&[(1.0, 0.1 + 0.2), (1.0, 0.3)], &[(0, 0)]);
+    // Numbers that no real model has do not upset the order.
+    check(&[(f64::INFINITY, 0.0), (1.0, f64::NAN), (1.0, 1e-320), (1.0, 0.0)], &[(0, 1), (1, 2)]);
+}
+
+#[test]
+fn a_table_covers_every_size_once() {
+    assert_eq!(SwitchTable::build(&PLAIN, &[]), Err(TableError::Empty));
+    let check = |starts: &[Bytes], expected: Option<TableError>| {
+        let range = |&from_bytes: &Bytes| SwitchRange { from_bytes, algorithm: "ring".into() };
+        let ranges: Vec<_> = starts.iter().map(range).collect();
+        let json = format!("{{\"ranges\":{}}}", serde_json::to_string(&ranges).unwrap());
+        assert_eq!(serde_json::from_str::<SwitchTable>(&json).is_err(), expected.is_some(), "{json}");
+        assert_eq!(SwitchTable::new(ranges).err(), expected, "{starts:?}");
+    };
+    check(&[0, 1, 7], None);
+    check(&[], Some(TableError::Empty));
+    check(&[1], Some(TableError::Order(0)));
+    check(&[0, 7, 7], Some(TableError::Order(2)));
+}
+
+#[test]
+fn the_ranking_explains_the_choice() {
+    let candidates = [candidate("slow", 4.0, 1.0), candidate("fast", 1.0, 1.0), candidate("same", 1.0, 1.0)];
+    let ranked = rank(&PLAIN, &candidates, 2);
+    let row = |r: &Ranked| (r.name.clone(), r.seconds, r.ratio, r.steps, r.hops, r.link_load);
+    let rows: Vec<_> = ranked.iter().map(row).collect();
+    let expected = [("fast", 3.0, 1.0), ("same", 3.0, 1.0), ("slow", 6.0, 2.0)];
+    assert_eq!(rows, expected.map(|(name, s, ratio)| (name.to_owned(), s, ratio, 1, 1, 1.0)));
+    assert!(rank(&PLAIN, &[], 2).is_empty());
+    // Nothing takes no time: the ratio is still a number.
+    let free = [candidate("free", 0.0, 0.0), candidate("also", 0.0, 0.0)];
+    assert_eq!(rank(&PLAIN, &free, 9).iter().map(|r| r.ratio).collect::<Vec<_>>(), [1.0, 1.0]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The table, the ranking and integer arithmetic agree everywhere, in particular around every switch.
+    #[test]
+    fn the_table_is_the_minimum_everywhere(
+        lines in prop::collection::vec((0u64..1 << 30, 0u64..1 << 12), 1..9),
+        coarse in any::<bool>(),
+        sizes in prop::collection::vec((any::<u64>(), 0u32..64), 1..20),
+    ) {
+        // Few distinct values make ties and common crossings likely.
+        let lines: Vec<(u64, u64)> =
+            lines.into_iter().map(|(a, b)| if coarse { (a % 8, b % 4) } else { (a, b) }).collect();
+        let unit = 0.5f64.powi(40);
+        let candidates: Vec<Candidate> = lines.iter().enumerate()
+            .map(|(i, &(a, b))| candidate(&i.to_string(), a as f64 * unit, b as f64 * unit)).collect();
+        let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
+        let mut sizes: Vec<Bytes> = sizes.into_iter().map(|(bytes, shift)| bytes >> shift).collect();
+        sizes.extend([0, 1, 2, 3, Bytes::MAX]);
+        for range in table.ranges() {
+            let from = range.from_bytes;
+            sizes.extend([from.saturating_sub(1), from, from.saturating_add(1)]);
+        }
+        for bytes in sizes {
+            let exact = |i: &usize| (u128::from(lines[*i].0) + u128::from(lines[*i].1) * u128::from(bytes), *i);
+            let best = (0..lines.len()).min_by_key(exact).unwrap().to_string();
+            prop_assert_eq!(table.pick(bytes), &best, "at {} bytes", bytes);
+            prop_assert_eq!(&rank(&PLAIN, &candidates, bytes)[0].name, &best, "at {} bytes", bytes);
+        }
+    }
+
+    /// The same with arbitrary numbers, against the ranking.
+    #[test]
+    fn table_and_ranking_agree(
+        lines in prop::collection::vec((0.0f64..1e-3, 1e-12f64..1e-9), 1..9),
+        sizes in prop::collection::vec((any::<u64>(), 0u32..64), 1..20),
+    ) {
+        let candidates: Vec<Candidate> = lines.iter().enumerate()
+            .map(|(i, &(a, b))| candidate(&i.to_string(), a, b)).collect();
+        let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
+        let switches = table.ranges().iter().flat_map(|r| [r.from_bytes.saturating_sub(1), r.from_bytes]);
+        for bytes in sizes.into_iter().map(|(bytes, shift)| bytes >> shift).chain(switches) {
+            let ranked = rank(&PLAIN, &candidates, bytes);
+            prop_assert_eq!(table.pick(bytes), &ranked[0].name, "at {} bytes", bytes);
+            for r in &ranked {
+                prop_assert!(r.seconds >= ranked[0].seconds * (1.0 - 1e-11), "{:?}", ranked);
+            }
+        }
+    }
+}

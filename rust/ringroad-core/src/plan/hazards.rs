@@ -1,0 +1,68 @@
+//! Derives dependencies from the byte ranges that operations read and write, in program order.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Buffer, Span};
+
+/// Who touched a byte range last.
+#[derive(Debug, Clone, Default)]
+struct Touched {
+    end: usize,
+    writer: Option<u32>,
+    readers: Vec<u32>,
+}
+
+/// Remembers, for every byte of every buffer, its last writer and the readers since.
+#[derive(Debug, Default)]
+pub(super) struct Hazards {
+    /// By start; ranges do not overlap.
+    buffers: HashMap<Buffer, BTreeMap<usize, Touched>>,
+}
+
+impl Hazards {
+    /// Notes that `operation` reads `span`; returns whom it has to wait for (into `waits`).
+    pub fn read(&mut self, span: Span, operation: u32, waits: &mut Vec<u32>) {
+        self.touch(span, |touched| {
+            waits.extend(touched.writer);
+            touched.readers.push(operation);
+        });
+    }
+
+    /// Notes that `operation` writes `span`.
+    pub fn write(&mut self, span: Span, operation: u32, waits: &mut Vec<u32>) {
+        self.touch(span, |touched| {
+            waits.extend(touched.writer);
+            waits.append(&mut touched.readers);
+            touched.writer = Some(operation);
+        });
+        waits.retain(|w| *w != operation);
+    }
+
+    /// Calls `visit` for every remembered range within `span`, cut to fit; unknown bytes become known first.
+    fn touch(&mut self, span: Span, mut visit: impl FnMut(&mut Touched)) {
+        if span.bytes == 0 {
+            return;
+        }
+        let ranges = self.buffers.entry(span.buffer).or_default();
+        cut(ranges, span.offset);
+        cut(ranges, span.end());
+        let mut at = span.offset;
+        let known: Vec<(usize, usize)> = ranges.range(span.offset..span.end()).map(|(s, t)| (*s, t.end)).collect();
+        for (start, end) in known.into_iter().chain([(span.end(), span.end())]) {
+            if at < start {
+                ranges.insert(at, Touched { end: start, ..Touched::default() });
+            }
+            at = end;
+        }
+        ranges.range_mut(span.offset..span.end()).for_each(|(_, touched)| visit(touched));
+    }
+}
+
+/// Makes sure that no range reaches across `at`.
+fn cut(ranges: &mut BTreeMap<usize, Touched>, at: usize) {
+    if let Some((_, touched)) = ranges.range_mut(..at).next_back().filter(|(_, t)| t.end > at) {
+        let rest = touched.clone();
+        touched.end = at;
+        ranges.insert(at, rest);
+    }
+}

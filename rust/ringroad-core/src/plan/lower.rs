@@ -1,0 +1,513 @@
+//! From a schedule to one rank's plan.
+//!
+//! The rank's view of every chunk is a *location*: at first the input, later the chunk's *home*, which is its place in
+//! the output or, where the rank has no use for the result, a place in scratch memory. The input is never written, so
+//! nothing is copied before a call out of place: the first reduction reads the input and writes the home.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::hazards::Hazards;
+use super::{Buffer, Command, Layout, Operation, Plan, Span};
+use crate::collective::{Collective, Holding};
+use crate::schedule::{Action, ChunkSet, Schedule, Send, Step};
+use crate::units::{ChunkId, Rank};
+
+/// The most messages that one rank may send another within one call; transports number them in their tags.
+pub const MAX_MESSAGES: u32 = 1 << 14;
+
+/// Scratch ranges start at multiples of this many bytes: a cache line.
+const ALIGN: usize = 64;
+
+/// How to lower.
+///
+/// Message sizes depend on `segment` and `pack`, so all ranks of a call must use the same; the other fields are each
+/// rank's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LowerOptions {
+    /// Input and output share memory: the smaller one is at its natural place within the larger, which the plan calls
+    /// [`Buffer::Output`]; [`Buffer::Input`] is not used. Without effect on a rank that has only one of them.
+    pub in_place: bool,
+    /// Multiply this rank's data by the call's factor first.
+    pub premultiply: bool,
+    /// Divide the result by the number of ranks last.
+    pub average: bool,
+    /// The most bytes in one message. Longer ones are cut, so that reduction overlaps transfer.
+    pub segment: usize,
+    /// Scattered chunks of up to this many bytes travel together, packed; larger ones apart.
+    pub pack: usize,
+    /// Bytes of scratch memory that receives to be reduced cycle through.
+    pub window: usize,
+}
+
+impl Default for LowerOptions {
+    fn default() -> Self {
+        LowerOptions {
+            in_place: false,
+            premultiply: false,
+            average: false,
+            segment: 512 << 10,
+            pack: 32 << 10,
+            window: 4 << 20,
+        }
+    }
+}
+
+/// Why a schedule cannot be lowered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LowerError {
+    /// No such rank.
+    #[error("rank {rank} is not one of the schedule's {ranks} ranks")]
+    NoSuchRank {
+        /// The rank asked for.
+        rank: Rank,
+        /// How many there are.
+        ranks: usize,
+    },
+    /// The vector's size in bytes overflows.
+    #[error("a vector of {elements} elements of {element_bytes} bytes is too large for this machine")]
+    TooLarge {
+        /// Elements in the vector.
+        elements: usize,
+        /// Bytes in each.
+        element_bytes: usize,
+    },
+    /// More messages between two ranks than tags can tell apart.
+    #[error(
+        "the schedule sends more than {MAX_MESSAGES} messages from one rank to rank {peer}; use one with fewer steps"
+    )]
+    TooManyMessages {
+        /// The receiver or sender.
+        peer: Rank,
+    },
+    /// The schedule uses data that is not there. Verified schedules never do.
+    #[error("step {step}: rank {rank} needs chunk {chunk} but does not hold it; verify the schedule first")]
+    NotHeld {
+        /// The step.
+        step: usize,
+        /// The rank.
+        rank: Rank,
+        /// The chunk.
+        chunk: ChunkId,
+    },
+}
+
+impl Plan {
+    /// What `rank` has to do to perform `schedule` on vectors of `elements` elements of `element_bytes` bytes.
+    ///
+    /// `elements` counts as in [`Layout::new`]: the whole vector, or one rank's block where the collective has blocks.
+    /// The schedule must be verified: what an unverified one computes is undefined (though memory-safe).
+    pub fn lower(
+        schedule: &Schedule,
+        rank: Rank,
+        elements: usize,
+        element_bytes: usize,
+        options: &LowerOptions,
+    ) -> Result<Plan, LowerError> {
+        if rank >= schedule.ranks {
+            return Err(LowerError::NoSuchRank { rank, ranks: schedule.ranks });
+        }
+        let too_large = LowerError::TooLarge { elements, element_bytes };
+        let total = elements.checked_mul(schedule.ranks).and_then(|n| n.checked_mul(element_bytes.max(1)));
+        // Twice the vector, since scratch may hold a second one.
+        if total.is_none_or(|t| t > isize::MAX as usize / 2) {
+            return Err(too_large);
+        }
+        Lowering::new(schedule, rank, elements, element_bytes, options).run()
+    }
+}
+
+struct Lowering<'a> {
+    schedule: &'a Schedule,
+    layout: Layout,
+    rank: Rank,
+    element: usize,
+    options: LowerOptions,
+    /// Where each chunk is now, if this rank holds any of it.
+    locations: Vec<Option<Span>>,
+    /// Where each chunk goes when it is written.
+    homes: Vec<Option<Span>>,
+    operations: Vec<Operation>,
+    waits: Vec<Vec<u32>>,
+    hazards: Hazards,
+    sent: HashMap<Rank, u32>,
+    received: HashMap<Rank, u32>,
+    window: Range<usize>,
+    window_next: usize,
+    scratch: usize,
+    step: usize,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(schedule: &'a Schedule, rank: Rank, elements: usize, element: usize, options: &LowerOptions) -> Self {
+        let layout = Layout::new(schedule, elements);
+        let mut options = *options;
+        let collective = schedule.collective;
+        options.in_place &=
+            collective.input(rank) != Holding::Nothing && collective.output(rank) != Holding::Nothing;
+        // Few enough segments to number, whatever the vector's length.
+        options.segment = options.segment.max(elements * schedule.ranks * element / 2048).max(element.max(1));
+        Lowering {
+            schedule,
+            layout,
+            rank,
+            element,
+            options,
+            locations: Vec::new(),
+            homes: Vec::new(),
+            operations: Vec::new(),
+            waits: Vec::new(),
+            hazards: Hazards::default(),
+            sent: HashMap::new(),
+            received: HashMap::new(),
+            window: 0..0,
+            window_next: 0,
+            scratch: 0,
+            step: 0,
+        }
+    }
+
+    fn run(mut self) -> Result<Plan, LowerError> {
+        self.locate();
+        self.begin();
+        let schedule = self.schedule;
+        for (index, step) in schedule.steps.iter().enumerate() {
+            self.step = index;
+            self.lower_step(step)?;
+        }
+        self.finish()?;
+        Ok(Plan::new(self.operations, self.waits, self.scratch))
+    }
+
+    fn bytes_of(&self, chunk: ChunkId) -> usize {
+        self.layout.chunk_len(chunk) * self.element
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Span {
+        let offset = self.scratch.next_multiple_of(ALIGN);
+        self.scratch = offset + bytes;
+        Span::new(Buffer::Scratch, offset, bytes)
+    }
+
+    /// Finds the initial location and the home of every chunk.
+    fn locate(&mut self) {
+        let chunks = self.schedule.chunks;
+        let (input_shift, output_shift) =
+            if self.options.in_place { self.layout.in_place_shift(self.rank) } else { (0, 0) };
+        let input = if self.options.in_place { Buffer::Output } else { Buffer::Input };
+        let span = |buffer, position: usize, chunk| {
+            Span::new(buffer, position * self.element, self.bytes_of(chunk))
+        };
+        let locations = (0..chunks).map(|c| {
+            self.layout.input_position(self.rank, c).map(|position| span(input, position + input_shift, c))
+        });
+        let homes = (0..chunks).map(|c| {
+            let position = self.layout.output_position(self.rank, c);
+            position.map(|position| span(Buffer::Output, position + output_shift, c))
+        });
+        (self.locations, self.homes) = (locations.collect(), homes.collect());
+        let mut written = vec![self.options.premultiply; chunks];
+        for send in self.schedule.sends().filter(|s| s.destination == self.rank) {
+            send.chunks.iter().for_each(|c| written[c] = true);
+        }
+        for chunk in (0..chunks).filter(|c| written[*c]) {
+            if self.homes[chunk].is_none() {
+                // Side by side, so that neighbouring chunks stay contiguous.
+                let home = Span::new(Buffer::Scratch, self.scratch, self.bytes_of(chunk));
+                self.scratch += home.bytes;
+                self.homes[chunk] = Some(home);
+            }
+        }
+        let window = self.allocate(self.options.window.max(self.options.segment));
+        self.window = window.offset..window.end();
+        self.window_next = window.offset;
+    }
+
+    /// What happens to the input before the first step.
+    fn begin(&mut self) {
+        if self.options.premultiply {
+            let moves: Vec<(Span, Span)> =
+                self.locations.iter().zip(&self.homes).filter_map(|(l, h)| Some(((*h)?, (*l)?))).collect();
+            for (target, source) in merge(moves) {
+                self.emit(Command::Premultiply { target, source });
+            }
+            for (location, home) in self.locations.iter_mut().zip(&self.homes).filter(|(l, _)| l.is_some()) {
+                *location = *home;
+            }
+        } else if self.options.in_place && self.schedule.collective == Collective::Alltoall {
+            // Blocks trade places, so they cannot stay where the arriving ones go.
+            let source = Span::new(Buffer::Output, 0, self.layout.input_len(self.rank) * self.element);
+            let target = self.allocate(source.bytes);
+            self.emit(Command::Copy { target, source });
+            for location in self.locations.iter_mut().flatten() {
+                *location = Span::new(Buffer::Scratch, target.offset + location.offset, location.bytes);
+            }
+        }
+    }
+
+    fn lower_step(&mut self, step: &Step) -> Result<(), LowerError> {
+        // All sends first: they read what was there when the step began.
+        let rank = self.rank;
+        let mut leaving = Vec::new();
+        for send in step.sends.iter().filter(|s| s.source == rank) {
+            self.lower_send(send)?;
+            leaving.extend(send.chunks.iter());
+        }
+        let arriving: Vec<&Send> = step.sends.iter().filter(|s| s.destination == rank).collect();
+        let exchanges = arriving.iter().any(|s| leaving.iter().any(|c| s.chunks.contains(*c)));
+        // Where a chunk both leaves and arrives in a step, its receive must not wait for its send (the peer may be in
+        // the same position, and both would wait for ever): such steps get scratch memory of their own instead of
+        // sharing the window.
+        let mut windows = if exchanges { Vec::new() } else { self.windows(&arriving) };
+        windows.reverse();
+        for send in arriving {
+            self.lower_receive(send, windows.pop(), exchanges)?;
+        }
+        Ok(())
+    }
+
+    /// A part of the window for each message to be reduced: one after the other where all fit, else fair shares.
+    fn windows(&mut self, arriving: &[&Send]) -> Vec<Range<usize>> {
+        let sizes: Vec<usize> = arriving
+            .iter()
+            .map(|s| s.chunks.iter().map(|c| self.bytes_of(c)).sum::<usize>().next_multiple_of(ALIGN))
+            .collect();
+        let total: usize = sizes.iter().sum();
+        let share = self.window.len() / arriving.len().max(1) / ALIGN * ALIGN;
+        let fits = total <= self.window.len();
+        if fits && self.window_next + total > self.window.end {
+            self.window_next = self.window.start;
+        }
+        let mut next = if fits { self.window_next } else { self.window.start };
+        let windows = sizes
+            .into_iter()
+            .map(|size| {
+                let start = next;
+                next += if fits { size } else { share };
+                start..next
+            })
+            .collect();
+        if fits {
+            self.window_next = next;
+        }
+        windows
+    }
+
+    fn lower_send(&mut self, send: &Send) -> Result<(), LowerError> {
+        let stream = self.stream(&send.chunks, |s, c| s.locations[c])?;
+        for range in self.messages(&send.chunks) {
+            let pieces = cut(&stream, &range);
+            let source = match pieces[..] {
+                [] => Span::new(Buffer::Scratch, 0, 0),
+                [(_, only)] => only,
+                _ => {
+                    let packed = self.allocate(range.len());
+                    for (at, piece) in pieces {
+                        self.emit(Command::Copy { target: packed.part(at, piece.bytes), source: piece });
+                    }
+                    packed
+                }
+            };
+            let (peer, port) = (send.destination, send.port);
+            let message = count(&mut self.sent, peer)?;
+            self.emit(Command::Send { peer, port, message, source });
+        }
+        Ok(())
+    }
+
+    fn lower_receive(
+        &mut self,
+        send: &Send,
+        window: Option<Range<usize>>,
+        exchanges: bool,
+    ) -> Result<(), LowerError> {
+        let homes = self.stream(&send.chunks, |s, c| s.homes[c])?;
+        let held = match send.action {
+            Action::Copy => Vec::new(),
+            Action::Reduce => self.stream(&send.chunks, |s, c| s.locations[c])?,
+        };
+        let mut next = window.as_ref().map_or(0, |w| w.start);
+        for range in self.messages(&send.chunks) {
+            let pieces = cut(&homes, &range);
+            let direct = send.action == Action::Copy && pieces.len() <= 1 && !exchanges;
+            let target = if direct {
+                pieces.first().map_or(Span::new(Buffer::Scratch, 0, 0), |(_, span)| *span)
+            } else {
+                match window.as_ref().filter(|w| range.len() <= w.len()) {
+                    Some(window) => {
+                        if next + range.len() > window.end {
+                            next = window.start;
+                        }
+                        let slot = Span::new(Buffer::Scratch, next, range.len());
+                        next = (next + range.len()).next_multiple_of(ALIGN);
+                        slot
+                    }
+                    None => self.allocate(range.len()),
+                }
+            };
+            let (peer, port) = (send.source, send.port);
+            let message = count(&mut self.received, peer)?;
+            self.emit(Command::Receive { peer, port, message, target });
+            match send.action {
+                Action::Copy if direct => {}
+                Action::Copy => {
+                    for (at, home) in pieces {
+                        self.emit(Command::Copy { target: home, source: target.part(at, home.bytes) });
+                    }
+                }
+                Action::Reduce => {
+                    for (at, home, left) in zip(&pieces, &cut(&held, &range)) {
+                        self.emit(Command::Reduce { target: home, left, right: target.part(at, home.bytes) });
+                    }
+                }
+            }
+        }
+        for chunk in send.chunks.iter() {
+            self.locations[chunk] = self.homes[chunk];
+        }
+        Ok(())
+    }
+
+    /// Moves results that never were written to the output, and averages.
+    fn finish(&mut self) -> Result<(), LowerError> {
+        self.step = self.schedule.steps.len().saturating_sub(1);
+        let mut results: Vec<(Span, Span)> = Vec::new();
+        for chunk in 0..self.schedule.chunks {
+            if self.layout.output_position(self.rank, chunk).is_some() {
+                let not_held = LowerError::NotHeld { step: self.step, rank: self.rank, chunk };
+                let location = self.locations[chunk].ok_or(not_held)?;
+                results.push((self.homes[chunk].expect("every output has a place"), location));
+            }
+        }
+        results.sort_by_key(|(home, _)| home.offset);
+        let moves = results.iter().filter(|(home, location)| home != location).copied().collect();
+        for (target, source) in merge(moves) {
+            self.emit(Command::Copy { target, source });
+        }
+        if self.options.average {
+            // In segments: each may be divided as soon as it is complete.
+            for (home, _) in results {
+                self.emit(Command::Average { target: home });
+            }
+        }
+        Ok(())
+    }
+
+    /// The spans of `chunks` one after the other as `(position in the message, span)`; neighbours are joined.
+    fn stream(
+        &self,
+        chunks: &ChunkSet,
+        place: impl Fn(&Self, ChunkId) -> Option<Span>,
+    ) -> Result<Vec<(usize, Span)>, LowerError> {
+        let mut stream: Vec<(usize, Span)> = Vec::new();
+        let mut at = 0;
+        for chunk in chunks.iter() {
+            let span = place(self, chunk).ok_or(LowerError::NotHeld { step: self.step, rank: self.rank, chunk })?;
+            match stream.last_mut() {
+                Some((_, last)) if last.buffer == span.buffer && last.end() == span.offset => last.bytes += span.bytes,
+                _ if span.bytes == 0 => {}
+                _ => stream.push((at, span)),
+            }
+            at += span.bytes;
+        }
+        Ok(stream)
+    }
+
+    /// How the bytes of `chunks`, one after the other, are cut into messages: the same on both sides.
+    fn messages(&self, chunks: &ChunkSet) -> Vec<Range<usize>> {
+        let runs: Vec<usize> =
+            chunks.runs().iter().map(|&(s, e)| (s..e).map(|c| self.bytes_of(c)).sum()).collect();
+        let total: usize = runs.iter().sum();
+        let mut messages = Vec::new();
+        let mut start = 0;
+        let mut end = 0;
+        for run in runs {
+            end += run;
+            if end - start > self.options.pack || end == total {
+                let elements = (end - start) / self.element.max(1);
+                let cuts = (end - start).div_ceil(self.options.segment).max(1);
+                let at = |i: usize| start + elements * i / cuts * self.element;
+                messages.extend((0..cuts).map(|i| at(i)..at(i + 1)));
+                start = end;
+            }
+            if end == total {
+                break;
+            }
+        }
+        messages
+    }
+
+    /// Appends an operation, waiting for whatever touched its operands before.
+    fn emit(&mut self, command: Command) {
+        let number = self.operations.len() as u32;
+        let mut waits = Vec::new();
+        let (reads, write): ([Option<Span>; 2], Option<Span>) = match command {
+            Command::Send { source, .. } => ([Some(source), None], None),
+            Command::Receive { target, .. } => ([None, None], Some(target)),
+            Command::Reduce { target, left, right } => ([Some(left), Some(right)], Some(target)),
+            Command::Copy { target, source } | Command::Premultiply { target, source } => {
+                ([Some(source), None], Some(target))
+            }
+            Command::Average { target } => ([None, None], Some(target)),
+        };
+        reads.into_iter().flatten().for_each(|span| self.hazards.read(span, number, &mut waits));
+        write.into_iter().for_each(|span| self.hazards.write(span, number, &mut waits));
+        waits.sort_unstable();
+        waits.dedup();
+        self.operations.push(Operation { command, step: self.step as u32 });
+        self.waits.push(waits);
+    }
+}
+
+fn count(counts: &mut HashMap<Rank, u32>, peer: Rank) -> Result<u32, LowerError> {
+    let next = counts.entry(peer).or_default();
+    let message = *next;
+    *next += 1;
+    if message >= MAX_MESSAGES {
+        return Err(LowerError::TooManyMessages { peer });
+    }
+    Ok(message)
+}
+
+/// The parts of a stream within `range`, positions counted from its start.
+fn cut(stream: &[(usize, Span)], range: &Range<usize>) -> Vec<(usize, Span)> {
+    stream
+        .iter()
+        .filter_map(|&(at, span)| {
+            let start = at.max(range.start);
+            let end = (at + span.bytes).min(range.end);
+            (start < end).then(|| (start - range.start, span.part(start - at, end - start)))
+        })
+        .collect()
+}
+
+/// Two divisions of the same bytes, cut at the borders of both: `(position, left part, right part)`.
+fn zip(left: &[(usize, Span)], right: &[(usize, Span)]) -> Vec<(usize, Span, Span)> {
+    let mut pairs = Vec::new();
+    for (at, span) in left {
+        for (position, other) in cut(right, &(*at..at + span.bytes)) {
+            pairs.push((at + position, span.part(position, other.bytes), other));
+        }
+    }
+    pairs
+}
+
+/// Joins moves that continue each other on both sides.
+fn merge(moves: Vec<(Span, Span)>) -> Vec<(Span, Span)> {
+    let mut merged: Vec<(Span, Span)> = Vec::new();
+    for (target, source) in moves.into_iter().filter(|(t, _)| t.bytes > 0) {
+        match merged.last_mut() {
+            Some((t, s))
+                if t.buffer == target.buffer
+                    && s.buffer == source.buffer
+                    && t.end() == target.offset
+                    && s.end() == source.offset =>
+            {
+                t.bytes += target.bytes;
+                s.bytes += source.bytes;
+            }
+            _ => merged.push((target, source)),
+        }
+    }
+    merged
+}

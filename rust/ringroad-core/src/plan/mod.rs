@@ -1,0 +1,202 @@
+//! A [`Plan`] is what one rank has to do for one call: operations on byte ranges with their dependencies.
+//!
+//! Lowering turns a schedule's chunks into byte ranges for any element count, cuts long messages into segments so that
+//! reduction overlaps transfer, and derives from the ranges which operation must wait for which. There is no barrier
+//! between steps: whatever does not touch the same bytes may run at once.
+//!
+//! Both sides of a message derive its size and its number from the schedule and the layout alone, never from where
+//! their bytes happen to lie. So the buffers of each rank may be in place or not, as it likes.
+
+mod hazards;
+mod layout;
+mod lower;
+
+pub use layout::Layout;
+pub use lower::{LowerError, LowerOptions, MAX_MESSAGES};
+
+use crate::units::{Port, Rank};
+
+/// The memory that an operation works on.
+///
+/// A transport that can read a peer's memory directly would add a buffer of that peer here; nothing else in the plan
+/// assumes that an operand is local.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Buffer {
+    /// What the caller passed in.
+    Input,
+    /// Where the caller wants the result. In place, this buffer stands for both (see [`LowerOptions::in_place`]).
+    Output,
+    /// Memory of the communicator, `Plan::scratch` bytes.
+    Scratch,
+}
+
+/// A byte range of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// First byte.
+    pub offset: usize,
+    /// Number of bytes.
+    pub bytes: usize,
+}
+
+impl Span {
+    /// A range of `bytes` bytes from `offset` on.
+    pub fn new(buffer: Buffer, offset: usize, bytes: usize) -> Span {
+        Span { buffer, offset, bytes }
+    }
+
+    /// The part `offset..offset + bytes` of this range.
+    pub fn part(self, offset: usize, bytes: usize) -> Span {
+        debug_assert!(offset + bytes <= self.bytes);
+        Span { offset: self.offset + offset, bytes, ..self }
+    }
+
+    fn end(self) -> usize {
+        self.offset + self.bytes
+    }
+}
+
+/// What to do. All operands of an operation have the same length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Send `source` to `peer`.
+    Send {
+        /// The receiver.
+        peer: Rank,
+        /// The outlet to use.
+        port: Port,
+        /// Counts the messages from this rank to `peer` within the call.
+        message: u32,
+        /// What to send.
+        source: Span,
+    },
+    /// Receive from `peer` into `target`.
+    Receive {
+        /// The sender.
+        peer: Rank,
+        /// The sender's outlet.
+        port: Port,
+        /// Counts the messages from `peer` to this rank within the call.
+        message: u32,
+        /// Where to.
+        target: Span,
+    },
+    /// `target = left op right`; `target` is equal to `left` or does not overlap it.
+    Reduce {
+        /// Where the result goes.
+        target: Span,
+        /// What this rank had.
+        left: Span,
+        /// What arrived.
+        right: Span,
+    },
+    /// `target = source`.
+    Copy {
+        /// Where to.
+        target: Span,
+        /// Where from.
+        source: Span,
+    },
+    /// `target = factor * source`: the multiplication before a premultiplied sum.
+    Premultiply {
+        /// Where the product goes; may be equal to `source`.
+        target: Span,
+        /// This rank's data.
+        source: Span,
+    },
+    /// `target = target / ranks`: the division that turns a sum into an average.
+    Average {
+        /// The finished sum.
+        target: Span,
+    },
+}
+
+/// A command and the schedule's step it belongs to (for errors and traces).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// What to do.
+    pub command: Command,
+    /// The step of the schedule, from 0.
+    pub step: u32,
+}
+
+/// One rank's part of one collective call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    operations: Vec<Operation>,
+    /// For every operation, how many others it waits for.
+    pending: Vec<u32>,
+    /// The operations that wait for operation `i` are `dependents[starts[i]..starts[i + 1]]`.
+    starts: Vec<u32>,
+    dependents: Vec<u32>,
+    scratch: usize,
+    peers: Vec<Rank>,
+}
+
+impl Plan {
+    fn new(operations: Vec<Operation>, waits: Vec<Vec<u32>>, scratch: usize) -> Plan {
+        let mut lists: Vec<Vec<u32>> = vec![Vec::new(); operations.len()];
+        for (operation, before) in waits.iter().enumerate() {
+            before.iter().for_each(|b| lists[*b as usize].push(operation as u32));
+        }
+        let mut starts = vec![0];
+        let mut dependents = Vec::new();
+        for list in lists {
+            dependents.extend(list);
+            starts.push(dependents.len() as u32);
+        }
+        let pending = waits.iter().map(|w| w.len() as u32).collect();
+        let mut peers: Vec<Rank> = operations
+            .iter()
+            .filter_map(|o| match o.command {
+                Command::Send { peer, .. } | Command::Receive { peer, .. } => Some(peer),
+                _ => None,
+            })
+            .collect();
+        peers.sort_unstable();
+        peers.dedup();
+        Plan { operations, pending, starts, dependents, scratch, peers }
+    }
+
+    /// A plan of a single send of `bytes` input bytes to `peer`.
+    pub fn send(peer: Rank, bytes: usize) -> Plan {
+        let source = Span::new(Buffer::Input, 0, bytes);
+        let command = Command::Send { peer, port: 0, message: 0, source };
+        Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], 0)
+    }
+
+    /// A plan of a single receive of `bytes` output bytes from `peer`.
+    pub fn receive(peer: Rank, bytes: usize) -> Plan {
+        let target = Span::new(Buffer::Output, 0, bytes);
+        let command = Command::Receive { peer, port: 0, message: 0, target };
+        Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], 0)
+    }
+
+    /// The operations; one may only wait for those before it.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// For every operation, how many others must complete before it may start.
+    pub fn pending(&self) -> &[u32] {
+        &self.pending
+    }
+
+    /// The operations that wait for `operation`.
+    pub fn dependents(&self, operation: u32) -> &[u32] {
+        let index = operation as usize;
+        &self.dependents[self.starts[index] as usize..self.starts[index + 1] as usize]
+    }
+
+    /// Bytes of scratch memory that the plan needs.
+    pub fn scratch(&self) -> usize {
+        self.scratch
+    }
+
+    /// The ranks that this one talks to, ascending.
+    pub fn peers(&self) -> &[Rank] {
+        &self.peers
+    }
+}

@@ -1,0 +1,213 @@
+//! Minimal routing: bytes take shortest paths only, and spread over all of them.
+//!
+//! This is the limit of minimal adaptive routing that the papers' cost models assume: every shortest path carries the
+//! same share, parallel links counting as different paths. On a ring the two ways to the antipode carry half each.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Topology;
+use crate::units::{LinkId, NodeId, Seconds};
+
+/// How bytes get from one node to another.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Route {
+    /// Links in a row.
+    pub hops: usize,
+    /// Sum of the latencies of these links; where paths differ, that of the slowest.
+    pub latency: Seconds,
+    /// The fraction of the bytes that each link carries, nearest to the source first. Links with no share are absent.
+    pub shares: Vec<(LinkId, f64)>,
+}
+
+/// No path leads from one node to the other, or one of them does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "node {destination} cannot be reached from node {source_node} on {topology}, which has {nodes} nodes"
+)]
+pub struct Unreachable {
+    /// The start.
+    pub source_node: NodeId,
+    /// The end.
+    pub destination: NodeId,
+    /// The topology's spec.
+    pub topology: String,
+    /// How many nodes it has.
+    pub nodes: usize,
+}
+
+/// The routes of a topology, found on demand and remembered.
+///
+/// A search runs backwards from the destination, no further than the source, and the next request for the same
+/// destination resumes it: ask for one destination after the other where there is a choice.
+#[derive(Debug, Clone)]
+pub struct Routes<'a> {
+    topology: &'a Topology,
+    outgoing: Adjacency,
+    incoming: Adjacency,
+    search: Search,
+    /// The bytes that reach each node, all 0 between requests.
+    flow: Vec<f64>,
+    /// Only looked up, never iterated over: its order is not the same everywhere.
+    known: HashMap<(NodeId, NodeId), Arc<Route>>,
+}
+
+/// Links by node: those of node `v` are `links[first[v]..first[v + 1]]`, ascending.
+#[derive(Debug, Clone)]
+struct Adjacency {
+    first: Vec<usize>,
+    links: Vec<LinkId>,
+}
+
+impl Adjacency {
+    fn new(nodes: usize, ends: impl Iterator<Item = NodeId> + Clone) -> Adjacency {
+        let mut first = vec![0; nodes + 1];
+        ends.clone().for_each(|node| first[node + 1] += 1);
+        for node in 0..nodes {
+            first[node + 1] += first[node];
+        }
+        let mut next = first.clone();
+        let mut links = vec![0; first[nodes]];
+        for (link, node) in ends.enumerate() {
+            links[next[node]] = link;
+            next[node] += 1;
+        }
+        Adjacency { first, links }
+    }
+
+    fn of(&self, node: NodeId) -> &[LinkId] {
+        &self.links[self.first[node]..self.first[node + 1]]
+    }
+}
+
+/// What a search from `destination` knows of a node.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    hops: usize,
+    latency: Seconds,
+    /// How many shortest paths lead from here to the destination.
+    paths: f64,
+}
+
+/// A breadth-first search against the links' direction. Nodes before `done` in the queue are final, and so are those
+/// whose distance is not greater than that of the node at `done`.
+#[derive(Debug, Clone)]
+struct Search {
+    destination: Option<NodeId>,
+    found: Vec<Option<Found>>,
+    queue: Vec<NodeId>,
+    done: usize,
+}
+
+impl Search {
+    fn restart(&mut self, destination: NodeId) {
+        for node in self.queue.drain(..) {
+            self.found[node] = None;
+        }
+        self.destination = Some(destination);
+        self.found[destination] = Some(Found { hops: 0, latency: 0.0, paths: 1.0 });
+        self.queue.push(destination);
+        self.done = 0;
+    }
+
+    /// Goes on until everything about `node` is final.
+    fn reach(&mut self, node: NodeId, topology: &Topology, incoming: &Adjacency) -> Option<Found> {
+        while let Some(&head) = self.queue.get(self.done) {
+            let here = self.found[head]?;
+            if self.found[node].is_some_and(|found| found.hops <= here.hops) {
+                break;
+            }
+            for &id in incoming.of(head) {
+                let link = topology.links()[id];
+                let (hops, latency) = (here.hops + 1, here.latency + link.latency);
+                match &mut self.found[link.source] {
+                    Some(found) if found.hops == hops => {
+                        found.latency = found.latency.max(latency);
+                        found.paths += here.paths;
+                    }
+                    Some(_) => {}
+                    empty => {
+                        *empty = Some(Found { hops, latency, paths: here.paths });
+                        self.queue.push(link.source);
+                    }
+                }
+            }
+            self.done += 1;
+        }
+        self.found[node]
+    }
+}
+
+impl<'a> Routes<'a> {
+    /// The routes of `topology`, none of them found yet.
+    pub fn new(topology: &'a Topology) -> Routes<'a> {
+        let (nodes, links) = (topology.nodes(), topology.links());
+        Routes {
+            topology,
+            outgoing: Adjacency::new(nodes, links.iter().map(|l| l.source)),
+            incoming: Adjacency::new(nodes, links.iter().map(|l| l.target)),
+            search: Search { destination: None, found: vec![None; nodes], queue: Vec::new(), done: 0 },
+            flow: vec![0.0; nodes],
+            known: HashMap::new(),
+        }
+    }
+
+    /// The topology they are routes of.
+    pub fn topology(&self) -> &'a Topology {
+        self.topology
+    }
+
+    /// The route from `source` to `destination`; from a node to itself it is empty.
+    pub fn route(&mut self, source: NodeId, destination: NodeId) -> Result<Arc<Route>, Unreachable> {
+        if let Some(route) = self.known.get(&(source, destination)) {
+            return Ok(route.clone());
+        }
+        let route = self.find(source, destination).map(Arc::new).ok_or_else(|| Unreachable {
+            source_node: source,
+            destination,
+            topology: self.topology.spec(),
+            nodes: self.topology.nodes(),
+        })?;
+        self.known.insert((source, destination), route.clone());
+        Ok(route)
+    }
+
+    fn find(&mut self, source: NodeId, destination: NodeId) -> Option<Route> {
+        if source >= self.topology.nodes() || destination >= self.topology.nodes() {
+            return None;
+        }
+        if self.search.destination != Some(destination) {
+            self.search.restart(destination);
+        }
+        let Found { hops, latency, .. } = self.search.reach(source, self.topology, &self.incoming)?;
+        Some(Route { hops, latency, shares: self.shares(source) })
+    }
+
+    /// Lets one unit of bytes flow from `source` down to the destination of the search.
+    fn shares(&mut self, source: NodeId) -> Vec<(LinkId, f64)> {
+        let mut shares = Vec::new();
+        let mut reached = vec![source];
+        self.flow[source] = 1.0;
+        let mut next = 0;
+        while let Some(&node) = reached.get(next) {
+            next += 1;
+            let Some(here) = self.search.found[node] else { continue };
+            for &id in self.outgoing.of(node) {
+                let target = self.topology.links()[id].target;
+                match self.search.found[target] {
+                    Some(there) if there.hops + 1 == here.hops => {
+                        let share = self.flow[node] * (there.paths / here.paths);
+                        shares.push((id, share));
+                        if self.flow[target] == 0.0 {
+                            reached.push(target);
+                        }
+                        self.flow[target] += share;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        reached.into_iter().for_each(|node| self.flow[node] = 0.0);
+        shares
+    }
+}

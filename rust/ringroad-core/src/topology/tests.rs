@@ -1,0 +1,214 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn topology(spec: &str) -> Topology {
+    Topology::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
+}
+
+#[test]
+fn specs_are_read_and_written() {
+    let check = |spec: &str, ranks: usize, nodes: usize, dimensions: &[usize], links: usize| {
+        let topology = topology(spec);
+        assert_eq!(topology.to_string(), spec);
+        assert_eq!(
+            (topology.ranks(), topology.nodes(), topology.links().len()),
+            (ranks, nodes, links),
+            "{spec}"
+        );
+        assert_eq!(topology.dimensions(), dimensions, "{spec}");
+        let json = serde_json::to_string(&topology).unwrap();
+        assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), topology, "{spec}");
+    };
+    check("ring:1", 1, 1, &[1], 0);
+    check("ring:2", 2, 2, &[2], 4);
+    check("ring:8", 8, 8, &[8], 16);
+    check("torus:8", 8, 8, &[8], 16);
+    check("torus:4x4x2", 32, 32, &[4, 4, 2], 192);
+    check("torus:1x3x1", 3, 3, &[1, 3, 1], 6);
+    check("switch:1", 1, 2, &[], 2);
+    check("switch:16", 16, 17, &[], 32);
+    check("torus:1024x1024", 1 << 20, 1 << 20, &[1024, 1024], 4 << 20);
+    assert_eq!(" Ring:8 ".parse::<Topology>().unwrap(), topology("ring:8"));
+    assert_ne!(topology("torus:8"), topology("ring:8"));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_is_right() {
+    let check = |spec: &str, message: &str| {
+        assert_eq!(Topology::parse(spec).unwrap_err().to_string(), message, "{spec}");
+    };
+    let unknown = "write ring:8, torus:4x4x2 or switch:16";
+    check("rings:8", &format!("unknown topology \"rings:8\"; {unknown} (did you mean ring?)"));
+    check("tours:4x4", &format!("unknown topology \"tours:4x4\"; {unknown} (did you mean torus?)"));
+    check("dragonfly:9", &format!("unknown topology \"dragonfly:9\"; {unknown}"));
+    check("", &format!("unknown topology \"\"; {unknown}"));
+    check("ring", "malformed topology \"ring\"; write for example ring:8");
+    check("ring:4x4", "malformed topology \"ring:4x4\"; write for example ring:8");
+    check("ring:-4", "malformed topology \"ring:-4\"; write for example ring:8");
+    check("ring:+4", "malformed topology \"ring:+4\"; write for example ring:8");
+    check("torus:4x", "malformed topology \"torus:4x\"; write for example torus:4x4x2");
+    check("switch:many", "malformed topology \"switch:many\"; write for example switch:16");
+    check("torus:4x0", "topology \"torus:4x0\" has no ranks; write sizes of 1 or more");
+    let most = "is too large; write sizes whose product is at most 1048576";
+    check("ring:1048577", &format!("topology \"ring:1048577\" {most}"));
+    check("switch:1048577", &format!("topology \"switch:1048577\" {most}"));
+    check("torus:4294967296x4294967296", &format!("topology \"torus:4294967296x4294967296\" {most}"));
+    assert!(matches!(Topology::torus(&[]), Err(TopologyError::Malformed { .. })));
+    assert!(matches!(Topology::parse("ring:99999999999999999999999"), Err(TopologyError::TooLarge(_))));
+}
+
+#[test]
+fn links_take_sensible_properties_only() {
+    let ring = topology("ring:3").with_links(Some(50e9), None).unwrap();
+    assert!(ring.links().iter().all(|l| l.bandwidth == 50e9 && l.latency == DEFAULT_LATENCY));
+    let ring = ring.with_links(None, Some(0.0)).unwrap();
+    assert!(ring.links().iter().all(|l| l.bandwidth == 50e9 && l.latency == 0.0));
+    let json = serde_json::to_string(&ring).unwrap();
+    assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), ring);
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(
+            matches!(ring.clone().with_links(Some(bad), None), Err(TopologyError::Bandwidth(_))),
+            "{bad}"
+        );
+    }
+    for bad in [-1e-9, f64::NAN, f64::INFINITY] {
+        assert!(matches!(ring.clone().with_links(None, Some(bad)), Err(TopologyError::Latency(_))), "{bad}");
+    }
+    for (from, to) in [("\"target\":1", "\"target\":2"), ("50000000000.0", "-5.0"), ("ring:3", "ring:4")] {
+        assert!(json.contains(from), "{json}");
+        assert!(serde_json::from_str::<Topology>(&json.replacen(from, to, 1)).is_err(), "{from} → {to}");
+    }
+}
+
+#[test]
+fn ports_lead_to_neighbours() {
+    let check = |spec: &str, rank: Rank, neighbours: &[Option<NodeId>]| {
+        let topology = topology(spec);
+        for (port, &neighbour) in neighbours.iter().enumerate() {
+            let link = topology.port_link(rank, port);
+            let ends = link.map(|l| (topology.links()[l].source, topology.links()[l].target));
+            assert_eq!(ends, neighbour.map(|n| (rank, n)), "{spec} rank {rank} port {port}");
+        }
+    };
+    check("ring:5", 0, &[Some(1), Some(4), None]);
+    check("ring:5", 4, &[Some(0), Some(3), None]);
+    check("ring:2", 1, &[Some(0), Some(0), None]);
+    check("ring:1", 0, &[None, None]);
+    check("ring:5", 5, &[None]);
+    check("torus:2x3", 4, &[Some(1), Some(1), Some(5), Some(3), None]);
+    check("torus:3x1x4", 0, &[Some(4), Some(8), None, None, Some(1), Some(3), None]);
+    check("torus:3x4x5", 59, &[Some(19), Some(39), Some(44), Some(54), Some(55), Some(58)]);
+    check("switch:4", 2, &[Some(4), Some(4), Some(4)]);
+    check("switch:4", 4, &[None]);
+}
+
+#[test]
+fn parallel_links_have_a_port_each() {
+    let ring = topology("ring:2");
+    assert_eq!(ring.port_link(1, 0), Some(2));
+    assert_eq!(ring.port_link(1, 1), Some(3));
+}
+
+#[test]
+fn coordinates_count_the_last_dimension_fastest() {
+    let torus = topology("torus:3x1x4");
+    assert_eq!(torus.coordinates(6), [1, 0, 2]);
+    for rank in 0..torus.ranks() {
+        assert_eq!(torus.rank_at(&torus.coordinates(rank)), Some(rank));
+    }
+    assert_eq!(torus.rank_at(&[4, 1, 6]), Some(6));
+    assert_eq!(torus.rank_at(&[1]), None);
+    assert_eq!(topology("switch:4").rank_at(&[]), None);
+    assert!(topology("switch:4").coordinates(1).is_empty());
+}
+
+/// `shares` as (source, target, share).
+#[test]
+fn routes_are_split_over_all_shortest_paths() {
+    let check = |spec: &str, from: NodeId, to: NodeId, hops: usize, shares: &[(NodeId, NodeId, f64)]| {
+        let topology = topology(spec);
+        let route = Routes::new(&topology).route(from, to).unwrap();
+        let ends = |l: LinkId| (topology.links()[l].source, topology.links()[l].target);
+        let found: Vec<_> = route.shares.iter().map(|&(l, s)| (ends(l).0, ends(l).1, s)).collect();
+        assert_eq!(route.hops, hops, "{spec} {from}→{to}");
+        assert_eq!(found, shares, "{spec} {from}→{to}");
+        assert!((route.latency - hops as f64 * DEFAULT_LATENCY).abs() < 1e-18, "{spec} {from}→{to}");
+    };
+    check("ring:5", 3, 3, 0, &[]);
+    check("ring:5", 0, 1, 1, &[(0, 1, 1.0)]);
+    check("ring:5", 0, 3, 2, &[(0, 4, 1.0), (4, 3, 1.0)]);
+    check("ring:4", 0, 2, 2, &[(0, 1, 0.5), (0, 3, 0.5), (1, 2, 0.5), (3, 2, 0.5)]);
+    check("ring:2", 0, 1, 1, &[(0, 1, 0.5), (0, 1, 0.5)]);
+    check("torus:3x3", 0, 4, 2, &[(0, 3, 0.5), (0, 1, 0.5), (3, 4, 0.5), (1, 4, 0.5)]);
+    // Two links down times one across, in two orders: all paths weigh the same.
+    let quarter = 0.25;
+    let diagonal =
+        [(0, 3, quarter), (0, 3, quarter), (0, 1, 0.5), (3, 4, 0.5), (1, 4, quarter), (1, 4, quarter)];
+    check("torus:2x3", 0, 4, 2, &diagonal);
+    check("switch:4", 1, 3, 2, &[(1, 4, 1.0), (4, 3, 1.0)]);
+}
+
+#[test]
+fn paths_are_weighed_by_number_not_by_branch() {
+    // From corner to (1, 2): three shortest paths, two of which start along the longer side.
+    let torus = topology("torus:5x5");
+    let route = Routes::new(&torus).route(0, 7).unwrap();
+    let first: Vec<f64> = route.shares[..2].iter().map(|s| s.1).collect();
+    assert!((first[0] - 1.0 / 3.0).abs() < 1e-15 && (first[1] - 2.0 / 3.0).abs() < 1e-15, "{first:?}");
+}
+
+#[test]
+fn the_slowest_of_the_shortest_paths_sets_the_latency() {
+    let mut ring = topology("ring:4");
+    ring.links[6].latency = 3e-6; // 3 → 0, on one of the two ways from 2 to 0
+    let route = Routes::new(&ring).route(2, 0).unwrap();
+    assert_eq!((route.hops, route.latency), (2, DEFAULT_LATENCY + 3e-6));
+}
+
+#[test]
+fn what_cannot_be_reached_is_named() {
+    let ring = topology("ring:4");
+    let error = Routes::new(&ring).route(0, 4).unwrap_err();
+    assert_eq!(error.to_string(), "node 4 cannot be reached from node 0 on ring:4, which has 4 nodes");
+    let mut cut = topology("ring:3");
+    cut.links.retain(|l| l.target != 2);
+    let mut routes = Routes::new(&cut);
+    assert!(routes.route(0, 2).is_err());
+    assert_eq!(routes.route(2, 0).unwrap().hops, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever was asked before, a route is the one a fresh search finds; its hops are the torus distance; as much
+    /// leaves a node as enters it.
+    #[test]
+    fn routes_conserve_bytes(
+        sizes in prop::collection::vec(1usize..6, 1..4),
+        pairs in prop::collection::vec((0usize..125, 0usize..125), 1..20),
+    ) {
+        let torus = Topology::torus(&sizes).unwrap();
+        let mut routes = Routes::new(&torus);
+        for (from, to) in pairs {
+            let (from, to) = (from % torus.ranks(), to % torus.ranks());
+            let route = routes.route(from, to).unwrap();
+            prop_assert_eq!(&*route, &*Routes::new(&torus).route(from, to).unwrap());
+            let (a, b) = (torus.coordinates(from), torus.coordinates(to));
+            let distance: usize = sizes.iter().zip(a.iter().zip(&b)).map(|(n, (x, y))| {
+                x.abs_diff(*y).min(n - x.abs_diff(*y))
+            }).sum();
+            prop_assert_eq!(route.hops, distance);
+            let mut surplus = vec![0.0; torus.nodes()];
+            for &(link, share) in &route.shares {
+                surplus[torus.links()[link].source] -= share;
+                surplus[torus.links()[link].target] += share;
+            }
+            if from != to {
+                surplus[from] += 1.0;
+                surplus[to] -= 1.0;
+            }
+            prop_assert!(surplus.iter().all(|s| s.abs() < 1e-12), "{:?}", surplus);
+        }
+    }
+}

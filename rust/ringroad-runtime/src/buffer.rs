@@ -1,0 +1,218 @@
+//! Memory that operations in flight may refer to.
+//!
+//! A [`Region`] is a byte range together with a share in whatever owns it, so that a request which holds a region
+//! keeps its memory alive: nothing in flight can dangle, whoever drops what first. Regions are handed to hardware and
+//! to other threads, so they lend out raw pointers, never references. Who may touch which bytes when is decided by the
+//! plan's dependencies: two operations that conflict are never in flight together.
+
+use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use ringroad_core::plan::Span;
+
+use crate::dtype::{DType, ReduceOp};
+use crate::kernels;
+
+/// Regions of at least this many bytes ask for huge pages: page faults dominate large transfers otherwise.
+const HUGE_PAGE: usize = 2 << 20;
+const CACHE_LINE: usize = 64;
+
+/// A byte range and a share in its owner.
+#[derive(Clone)]
+pub struct Region {
+    start: *mut u8,
+    bytes: usize,
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: a region is a pointer and a thread-safe owner. Its bytes are only reached through the functions below that
+// are `unsafe` (whose callers promise that nobody else is writing) or take the region apart.
+unsafe impl Send for Region {}
+// SAFETY: as above; a shared region allows no access that an owned one does not.
+unsafe impl Sync for Region {}
+
+struct Allocation {
+    start: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: the allocation is nothing but a pointer that is freed once, by whichever thread drops it.
+unsafe impl Send for Allocation {}
+// SAFETY: a shared reference to it gives access to nothing.
+unsafe impl Sync for Allocation {}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout in `Region::zeroed`, and dropped once.
+        unsafe { dealloc(self.start, self.layout) }
+    }
+}
+
+impl Region {
+    /// New memory, all zero.
+    pub fn zeroed(bytes: usize) -> Region {
+        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
+        let layout = Layout::from_size_align(bytes.max(1), align).expect("region larger than the address space");
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        if bytes >= HUGE_PAGE {
+            // SAFETY: advice on whole pages of memory that was just allocated; failure is harmless and ignored.
+            unsafe { libc::madvise(start.cast(), bytes / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
+        }
+        Region { start, bytes, _owner: Arc::new(Allocation { start, layout }) }
+    }
+
+    /// A copy of `values`.
+    pub fn of<T: Pod>(values: &[T]) -> Region {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let region = Region::zeroed(bytes.len());
+        // SAFETY: both ranges are `bytes.len()` long, and the region is new, so nobody else refers to it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.start, bytes.len()) };
+        region
+    }
+
+    /// Foreign memory, kept alive by `owner`.
+    ///
+    /// # Safety
+    /// `start..start + bytes` must stay readable until the owner is dropped, and writable where the region is used as
+    /// an output or in place. While a call is using it nobody else may write it, nor read what the call writes.
+    pub unsafe fn foreign(start: *mut u8, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Region {
+        Region { start, bytes, _owner: owner }
+    }
+
+    /// No memory at all.
+    pub fn nothing() -> Region {
+        Region { start: std::ptr::NonNull::<u64>::dangling().as_ptr().cast(), bytes: 0, _owner: Arc::new(()) }
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The first byte.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// A part of it.
+    pub fn part(&self, range: Range<usize>) -> Region {
+        assert!(range.start <= range.end && range.end <= self.bytes, "{range:?} is not within {} bytes", self.bytes);
+        // SAFETY: the assertion keeps the offset within the region.
+        let start = unsafe { self.start.add(range.start) };
+        Region { start, bytes: range.len(), _owner: self._owner.clone() }
+    }
+
+    /// Whether the two share a byte.
+    pub fn overlaps(&self, other: &Region) -> bool {
+        let (a, b) = (self.start as usize, other.start as usize);
+        self.bytes > 0 && other.bytes > 0 && a < b + other.bytes && b < a + self.bytes
+    }
+
+    /// The bytes as values. Panics where the length is no multiple of the value's size.
+    ///
+    /// # Safety
+    /// Nobody may be writing the region.
+    pub unsafe fn to_vec<T: Pod>(&self) -> Vec<T> {
+        assert_eq!(self.bytes % size_of::<T>(), 0, "{} bytes are no whole number of values", self.bytes);
+        let mut values = vec![T::zeroed(); self.bytes / size_of::<T>()];
+        let target: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
+        // SAFETY: the target has exactly `bytes` bytes of its own; the caller promises that nobody writes the source.
+        unsafe { std::ptr::copy_nonoverlapping(self.start, target.as_mut_ptr(), self.bytes) };
+        values
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Region({:p}, {} bytes)", self.start, self.bytes)
+    }
+}
+
+/// The buffers of one call, by the plan's names.
+#[derive(Debug, Clone)]
+pub struct Buffers {
+    /// What the caller passed in.
+    pub input: Region,
+    /// Where the result goes; in place, the larger of the two.
+    pub output: Region,
+    /// Memory of the communicator.
+    pub scratch: Region,
+}
+
+impl Buffers {
+    fn buffer(&self, span: Span) -> &Region {
+        match span.buffer {
+            ringroad_core::plan::Buffer::Input => &self.input,
+            ringroad_core::plan::Buffer::Output => &self.output,
+            ringroad_core::plan::Buffer::Scratch => &self.scratch,
+        }
+    }
+
+    /// The memory of `span`.
+    pub fn region(&self, span: Span) -> Region {
+        self.buffer(span).part(span.offset..span.offset + span.bytes)
+    }
+
+    fn pointer(&self, span: Span) -> *mut u8 {
+        let region = self.buffer(span);
+        assert!(span.offset + span.bytes <= region.bytes, "{span:?} is not within {region:?}");
+        // SAFETY: the assertion keeps the offset within the region.
+        unsafe { region.start.add(span.offset) }
+    }
+
+    /// `target = source`.
+    ///
+    /// # Safety
+    /// Nobody else may write either span, nor read `target`, until this returns.
+    pub unsafe fn copy(&self, target: Span, source: Span) {
+        assert_eq!(target.bytes, source.bytes);
+        // SAFETY: both ranges are within their regions, and the caller promises to be alone; `copy` allows overlap.
+        unsafe { std::ptr::copy(self.pointer(source), self.pointer(target), source.bytes) }
+    }
+
+    /// `target = left op right`, element by element.
+    ///
+    /// # Safety
+    /// As for [`Buffers::copy`]; and `target` is equal to, or does not overlap, each of the operands.
+    pub unsafe fn reduce(&self, op: ReduceOp, dtype: DType, target: Span, left: Span, right: Span) {
+        assert!(target.bytes == left.bytes && left.bytes == right.bytes);
+        let elements = target.bytes / dtype.size();
+        let (target, left, right) = (self.pointer(target), self.pointer(left), self.pointer(right));
+        // SAFETY: all ranges are within their regions and `elements` long; the rest is the caller's promise.
+        unsafe { kernels::reduce(op, dtype, target, left, right, elements) }
+    }
+
+    /// `target = factor * source`, element by element.
+    ///
+    /// # Safety
+    /// As for [`Buffers::reduce`].
+    pub unsafe fn scale(&self, dtype: DType, target: Span, source: Span, factor: f64) {
+        assert_eq!(target.bytes, source.bytes);
+        let (to, from) = (self.pointer(target), self.pointer(source));
+        // SAFETY: as in `reduce`.
+        unsafe { kernels::scale(dtype, to, from, factor, target.bytes / dtype.size()) }
+    }
+
+    /// `target = target / divisor`, element by element.
+    ///
+    /// # Safety
+    /// As for [`Buffers::copy`].
+    pub unsafe fn divide(&self, dtype: DType, target: Span, divisor: u32) {
+        let to = self.pointer(target);
+        // SAFETY: as in `reduce`.
+        unsafe { kernels::divide(dtype, to, to, divisor, target.bytes / dtype.size()) }
+    }
+}

@@ -1,0 +1,236 @@
+//! How bytes get from one rank to another: one trait, and the transports that implement it.
+//!
+//! A transport moves messages; it knows nothing of collectives. It never blocks: whoever drives it calls
+//! [`Transport::progress`] and, when there is nothing left to do, [`Transport::arm`] and [`Wait::block`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::{Port, Rank};
+
+use crate::buffer::Region;
+
+/// What a message is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A collective call.
+    Collective,
+    /// A send or receive between two ranks. Sequence and message hold the user's tag.
+    PointToPoint,
+    /// A notice that the communicator has failed (see [`Transport::notify`]).
+    Control,
+}
+
+/// Names a message: it pairs a send with its receive.
+///
+/// In 64 bits: source 16, kind 2, sequence 12, message 14, check 20. A receive matches on all but the check, which is a
+/// digest of what the sender believes the call to be (collective, element type, count, reduction, algorithm); the
+/// transport reports a message whose check differs. So every message says which call it belongs to, at no cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Tag {
+    /// The sender.
+    pub source: Rank,
+    /// What it is part of.
+    pub kind: Kind,
+    /// The number of the call, modulo [`Tag::SEQUENCES`].
+    pub sequence: u32,
+    /// The number of the message between the two ranks within the call.
+    pub message: u32,
+    /// Digest of the sender's call, below [`Tag::CHECKS`].
+    pub check: u32,
+}
+
+impl Tag {
+    /// Sequence numbers repeat after this many.
+    pub const SEQUENCES: u32 = 1 << 12;
+    /// There are this many digests.
+    pub const CHECKS: u32 = 1 << 20;
+    /// The most ranks that fit.
+    pub const RANKS: usize = 1 << 16;
+    /// The bits that a receive compares.
+    pub const MATCH: u64 = !(Tag::CHECKS as u64 - 1);
+    /// The bits that name source, kind and sequence.
+    pub const CALL: u64 = !((1 << 34) - 1);
+
+    /// The tag as 64 bits.
+    pub fn pack(self) -> u64 {
+        let kind = match self.kind {
+            Kind::Collective => 0,
+            Kind::PointToPoint => 1,
+            Kind::Control => 2,
+        };
+        (self.source as u64) << 48
+            | kind << 46
+            | u64::from(self.sequence % Tag::SEQUENCES) << 34
+            | u64::from(self.message) << 20
+            | u64::from(self.check)
+    }
+
+    /// The inverse of [`Tag::pack`].
+    pub fn unpack(bits: u64) -> Tag {
+        Tag {
+            source: (bits >> 48) as Rank,
+            kind: match bits >> 46 & 3 {
+                0 => Kind::Collective,
+                1 => Kind::PointToPoint,
+                _ => Kind::Control,
+            },
+            sequence: (bits >> 34 & 0xfff) as u32,
+            message: (bits >> 20 & 0x3fff) as u32,
+            check: (bits & 0xfffff) as u32,
+        }
+    }
+}
+
+/// The poster's name for a request; events carry it back.
+pub type RequestId = u64;
+
+/// Why a message did not arrive as expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The message is of another call: its check differs.
+    Check {
+        /// The tag that came.
+        found: Tag,
+    },
+    /// The message has another length.
+    Length {
+        /// What came, in bytes; `None` where it was too long to tell.
+        found: Option<usize>,
+        /// What was expected.
+        expected: usize,
+    },
+    /// The connection broke, or the request was cancelled.
+    Broken(String),
+}
+
+/// What [`Transport::progress`] reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A request has ended; its memory is free again.
+    Completed {
+        /// Which.
+        request: RequestId,
+        /// Whether all went well.
+        result: Result<(), Failure>,
+    },
+    /// A peer is gone. What it sent before may still arrive.
+    PeerFailed {
+        /// Who.
+        peer: Rank,
+        /// In the transport's words.
+        reason: String,
+    },
+    /// A notice from a peer (see [`Transport::notify`]).
+    Notice {
+        /// From whom.
+        from: Rank,
+        /// Its content.
+        payload: Vec<u8>,
+    },
+}
+
+/// A transport cannot do what it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{transport}: {reason}")]
+pub struct TransportError {
+    /// Which transport.
+    pub transport: &'static str,
+    /// In its words.
+    pub reason: String,
+}
+
+/// What posting a request led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Posted {
+    /// It is complete already; no event will follow.
+    Complete,
+    /// An [`Event::Completed`] will follow.
+    Pending,
+}
+
+/// Moves messages between the ranks of one communicator.
+///
+/// Requests hold their [`Region`] until they end, so that memory in flight stays alive whatever the caller does. A
+/// send may be matched only by a receive of the same length.
+///
+/// A transport that can read a peer's memory directly will say so by a method of its own here, and plans for it will
+/// name the peer's buffer as an operand; messages stay as they are.
+pub trait Transport: Send {
+    /// For people: what carries the bytes, for example `ucx 1.22.0 (posix, cma)`.
+    fn describe(&self) -> String;
+
+    /// Makes sure that `peer` can be reached and is watched. Cheap where that is so already.
+    fn connect(&mut self, peer: Rank) -> Result<(), TransportError>;
+
+    /// Starts to send `source` to `peer` by `port`.
+    fn send(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError>;
+
+    /// Starts to receive a message of exactly `target.len()` bytes from `tag.source`.
+    fn receive(
+        &mut self,
+        port: Port,
+        tag: Tag,
+        target: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError>;
+
+    /// Sends a short notice that the receiver gets as [`Event::Notice`] whatever it is doing, as best as it can:
+    /// nobody hears whether it arrived.
+    fn notify(&mut self, peer: Rank, payload: &[u8]);
+
+    /// Does what can be done now and appends what has happened. Returns whether anything has.
+    fn progress(&mut self, events: &mut Vec<Event>) -> bool;
+
+    /// The slow look around, for a caller that has waited long: appends notices and failures that `progress` does
+    /// not look for.
+    fn inspect(&mut self, events: &mut Vec<Event>);
+
+    /// A message from `source` in the collective call `sequence` that nobody has asked for yet, if there is one.
+    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag>;
+
+    /// Prepares for blocking. `false` where something has happened meanwhile: call `progress` instead.
+    fn arm(&mut self) -> bool;
+
+    /// What to block on after [`Transport::arm`], without holding the transport.
+    fn waiter(&self) -> Arc<dyn Wait>;
+
+    /// Ends everything in flight, by force, until `deadline` at the latest. Memory of requests that could not be
+    /// ended by then is never freed. Afterwards only dropping the transport makes sense.
+    fn abort(&mut self, deadline: Instant);
+
+    /// Says good-bye: lets what was sent arrive, until `deadline` at the latest, and closes the connections.
+    fn close(&mut self, deadline: Instant);
+}
+
+/// Blocks a thread until a transport has something to do.
+pub trait Wait: Send + Sync {
+    /// Blocks until then, until [`Wait::wake`], or until `timeout` has passed.
+    fn block(&self, timeout: Duration);
+
+    /// Ends a [`Wait::block`], this one or the next.
+    fn wake(&self);
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Check { found } => write!(f, "rank {} is in another call", found.source),
+            Failure::Length { found: Some(found), expected } => {
+                write!(f, "a message of {found} bytes came where {expected} were expected")
+            }
+            Failure::Length { found: None, expected } => {
+                write!(f, "a message longer than the expected {expected} bytes came")
+            }
+            Failure::Broken(reason) => f.write_str(reason),
+        }
+    }
+}
