@@ -133,6 +133,16 @@ impl Region {
         unsafe { std::ptr::copy_nonoverlapping(self.start, target.as_mut_ptr(), self.bytes) };
         values
     }
+
+    /// Copies the bytes of `source`, which is as long and may overlap.
+    ///
+    /// # Safety
+    /// Nobody may be writing `source`, nor reading or writing this region, until this returns.
+    pub unsafe fn copy_from(&self, source: &Region) {
+        assert_eq!(self.bytes, source.bytes);
+        // SAFETY: both ranges are `bytes` long; the caller promises to be alone; `copy` allows overlap.
+        unsafe { std::ptr::copy(source.start, self.start, self.bytes) }
+    }
 }
 
 impl fmt::Debug for Region {

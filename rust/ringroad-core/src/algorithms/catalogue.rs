@@ -18,9 +18,13 @@ const SCATTER: Collective = Collective::Scatter { root: 0 };
 const ALLTOALL: Collective = Collective::Alltoall;
 
 const MPICH: &str = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005";
-const SWING: &str = "De Sensi, Bonato, Saam, Hoefler: Swing, NSDI 2024 (arXiv 2401.09356), section 3";
-const TRIVANCE: &str = "Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254), section 3";
-const RING: &str = "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009, section 3";
+const SWING: &str =
+    "De Sensi, Bonato, Saam, Hoefler: Swing, NSDI 2024 (arXiv 2401.09356), sections 3.1.1 and 3.2";
+const SWING_LATENCY: &str =
+    "De Sensi, Bonato, Saam, Hoefler: Swing, NSDI 2024 (arXiv 2401.09356), section 3.1.2";
+const TRIVANCE: &str = "Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254), lemma 1 and figure 4";
+const RING: &str =
+    "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009";
 const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004";
 const INTERCOM: &str =
     "Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994; for reduce Rabenseifner, ICCS 2004";
@@ -100,7 +104,7 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
     Algorithm {
         name: "swing-latency",
         summary: "partners on alternating sides exchange whole vectors",
-        source: SWING,
+        source: SWING_LATENCY,
         ports: 1,
         consistent: |n| n <= 4,
         offers: &[offer(ALLREDUCE, PowerOfTwo, swing::latency, |n| vectors(ceil_log(2, n), 1))],

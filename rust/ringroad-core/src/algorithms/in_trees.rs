@@ -5,8 +5,10 @@
 //! counts every contribution exactly once if and only if every other rank has a parent that gives the block away in a
 //! later step, or is the root. Allgather is the reverse in time, and allreduce is the one after the other.
 
+use std::collections::HashMap;
+
 use crate::collective::Collective;
-use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use crate::schedule::{Action, ChunkSet, Schedule, Send, Step};
 use crate::units::{ChunkId, Port, Rank};
 
 /// How a rank gives its partial result of a block away.
@@ -150,7 +152,24 @@ pub fn perform_both_ways(
         perform(name, collective, scatter, gather),
         perform(name, collective, &scatter.mirrored(), &gather.mirrored()),
     ];
-    Schedule::split(name, &halves).expect("mirror images have the same shape")
+    let mut both = Schedule::split(name, &halves).expect("mirror images have the same shape");
+    both.steps.iter_mut().for_each(merge);
+    both
+}
+
+/// Makes one message of all that a rank sends to another one by the same port for the same purpose.
+fn merge(step: &mut Step) {
+    let mut merged: Vec<Send> = Vec::with_capacity(step.sends.len());
+    let mut places = HashMap::new();
+    for send in step.sends.drain(..) {
+        let place =
+            *places.entry((send.source, send.destination, send.port, send.action)).or_insert(merged.len());
+        match merged.get_mut(place) {
+            Some(earlier) => earlier.chunks = earlier.chunks.iter().chain(send.chunks.iter()).collect(),
+            None => merged.push(send),
+        }
+    }
+    step.sends = merged;
 }
 
 fn renumber(schedule: &Schedule, numbers: &[ChunkId]) -> Schedule {

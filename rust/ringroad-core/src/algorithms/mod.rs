@@ -108,7 +108,9 @@ pub fn find(name: &str) -> Result<&'static Algorithm, UnknownAlgorithm> {
 
 /// The algorithms that perform `collective` over `ranks` ranks. There is at least one for every collective.
 pub fn available(ranks: usize, collective: Collective) -> impl Iterator<Item = &'static Algorithm> {
-    catalogue().iter().filter(move |a| a.check(ranks, collective).is_ok())
+    catalogue()
+        .iter()
+        .filter(move |a| a.offer(collective).is_some_and(|offer| offer.requirement.admits(ranks)))
 }
 
 impl Algorithm {

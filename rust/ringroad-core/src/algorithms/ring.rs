@@ -1,6 +1,6 @@
 //! Ring: every block travels once around, from neighbour to neighbour.
 //!
-//! Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009, section 3.
+//! Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009.
 //! The bidirectional ring sends each half of the vector in one direction.
 //!
 //! The way of block 0 for n = 7; the number over an arrow is the step:

@@ -1,7 +1,7 @@
 //! Swing: partners alternate between both sides of a ring, so that their distance grows by a third of 2 to the step.
 //!
 //! De Sensi, Bonato, Saam, Hoefler: Swing, short-cutting rings for higher bandwidth allreduce, NSDI 2024, arXiv
-//! 2401.09356, section 3. Even ranks go 1, -1, 3, -5, 11, ... and odd ranks the opposite way. A rank gives a block away
+//! 2401.09356, sections 3.1 and 3.2. Even ranks go 1, -1, 3, -5, 11, ... and odd ranks the opposite way. A rank gives a block away
 //! in the last step in which it can. Of an odd number of ranks the last one exchanges blocks with every other one
 //! directly, about half of them in step 0, a quarter in step 1, and so on.
 //!

@@ -1,6 +1,6 @@
 //! Trivance: a rank exchanges with two partners at once, one on each side, at three times the distance in every step.
 //!
-//! Juerss, Addanki, Schmid: Trivance, arXiv 2602.17254, section 3 and figure 4. Distances are 1, 3, 9, ... and for other
+//! Juerss, Addanki, Schmid: Trivance, arXiv 2602.17254, lemma 1 and figure 4. Distances are 1, 3, 9, ... and for other
 //! numbers than powers of three the last is the least that still reaches everybody. Which blocks a rank at a given
 //! offset from their own rank gives away is read from nested sets of offsets, made from the last step to the first: an
 //! offset belongs to the step in which it first appears. The sets are symmetric, and so both ports carry the same load

@@ -1,13 +1,15 @@
 //! The link model: steps follow each other, and a step takes
-//! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth`.
+//! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced`.
 //!
 //! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
 //! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every
 //! machine gets the same bits, and with them the same choice.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::{Schedule, Step};
+use crate::schedule::{Action, Schedule, Step};
 use crate::topology::{Routes, Topology, Unreachable};
 use crate::units::{Bytes, Rank, Seconds};
 
@@ -24,11 +26,14 @@ pub struct CostModel {
     pub hop_latency: Option<Seconds>,
     /// Bytes per second of every link; `None` takes the bandwidths of the topology's links.
     pub bandwidth: Option<f64>,
+    /// Seconds that a rank takes to reduce one byte (gamma); 0 unless told otherwise.
+    #[serde(default)]
+    pub reduce_cost: Seconds,
 }
 
 impl Default for CostModel {
     fn default() -> Self {
-        CostModel { step_latency: DEFAULT_STEP_LATENCY, hop_latency: None, bandwidth: None }
+        CostModel { step_latency: DEFAULT_STEP_LATENCY, hop_latency: None, bandwidth: None, reduce_cost: 0.0 }
     }
 }
 
@@ -71,6 +76,8 @@ pub struct StepCost {
     pub link_load: f64,
     /// The largest time that a link needs for its load, per byte of the vector.
     pub seconds_per_byte: f64,
+    /// What the busiest rank reduces, in vectors.
+    pub reduced: f64,
 }
 
 /// The cost of a schedule on a topology, for any number of bytes.
@@ -78,6 +85,8 @@ pub struct StepCost {
 pub struct ScheduleCost {
     /// The cost of each step.
     pub steps: Vec<StepCost>,
+    /// What the busiest link carries in all steps together, in vectors.
+    pub busiest_link: f64,
 }
 
 impl ScheduleCost {
@@ -97,8 +106,10 @@ impl ScheduleCost {
             routes.route(source, destination)?;
         }
         let vector = schedule.chunks_per_vector() as f64;
-        let steps = schedule.steps.iter().map(|step| step_cost(step, vector, routes));
-        Ok(ScheduleCost { steps: steps.collect::<Result<_, _>>()? })
+        let mut totals = vec![0.0; routes.topology().links().len()];
+        let steps = schedule.steps.iter().map(|step| step_cost(step, vector, routes, &mut totals));
+        let steps = steps.collect::<Result<_, _>>()?;
+        Ok(ScheduleCost { steps, busiest_link: totals.into_iter().fold(0.0, f64::max) / vector })
     }
 
     /// The hops of all steps' longest routes.
@@ -127,11 +138,20 @@ fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {
     Ok(())
 }
 
-fn step_cost(step: &Step, vector: f64, routes: &mut Routes<'_>) -> Result<StepCost, CostError> {
+fn step_cost(
+    step: &Step,
+    vector: f64,
+    routes: &mut Routes<'_>,
+    totals: &mut [f64],
+) -> Result<StepCost, CostError> {
     let links = routes.topology().links();
     let mut chunks = vec![0.0; links.len()];
+    let mut reduced: BTreeMap<Rank, usize> = BTreeMap::new();
     let mut cost = StepCost::default();
     for send in &step.sends {
+        if send.action == Action::Reduce {
+            *reduced.entry(send.destination).or_default() += send.chunks.len();
+        }
         let route = routes.route(send.source, send.destination)?;
         cost.hops = cost.hops.max(route.hops);
         cost.latency = cost.latency.max(route.latency);
@@ -139,7 +159,9 @@ fn step_cost(step: &Step, vector: f64, routes: &mut Routes<'_>) -> Result<StepCo
             chunks[link] += share * send.chunks.len() as f64;
         }
     }
-    for (link, chunks) in links.iter().zip(chunks) {
+    cost.reduced = reduced.into_values().max().unwrap_or(0) as f64 / vector;
+    for ((link, chunks), total) in links.iter().zip(chunks).zip(totals) {
+        *total += chunks;
         let load = chunks / vector;
         cost.link_load = cost.link_load.max(load);
         cost.seconds_per_byte = cost.seconds_per_byte.max(load / link.bandwidth);
@@ -164,9 +186,12 @@ impl CostModel {
 
     /// The seconds that each byte of the vector adds.
     pub fn per_byte(&self, cost: &ScheduleCost) -> Seconds {
-        let per_byte = |step: &StepCost| match self.bandwidth {
-            Some(bandwidth) => step.link_load / bandwidth,
-            None => step.seconds_per_byte,
+        let per_byte = |step: &StepCost| {
+            let transfer = match self.bandwidth {
+                Some(bandwidth) => step.link_load / bandwidth,
+                None => step.seconds_per_byte,
+            };
+            transfer + step.reduced * self.reduce_cost
         };
         cost.steps.iter().map(per_byte).sum()
     }

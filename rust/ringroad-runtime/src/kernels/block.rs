@@ -85,11 +85,7 @@ fn keep_loop() {
 /// # Safety
 /// The machine must have what `I` says.
 #[inline(always)]
-unsafe fn block<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(
-    op: O,
-    x: &[E; N],
-    y: &[E; N],
-) -> [E; N] {
+unsafe fn block<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(op: O, x: &[E; N], y: &[E; N]) -> [E; N] {
     // SAFETY: the caller's promise.
     let (x, y) = unsafe { (E::widen::<I, N>(x), E::widen::<I, N>(y)) };
     let mut z = x;

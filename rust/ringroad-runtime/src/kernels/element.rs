@@ -8,6 +8,7 @@ use num_complex::Complex;
 /// What the machine is known to have, as a type, so that the choice costs nothing inside the loop.
 pub(super) trait Isa {
     /// The x86 conversions between f16 and f32.
+    #[cfg(target_arch = "x86_64")]
     const F16C: bool;
 }
 
@@ -19,6 +20,7 @@ pub(super) struct Portable;
 pub(super) struct F16c;
 
 impl Isa for Portable {
+    #[cfg(target_arch = "x86_64")]
     const F16C: bool = false;
 }
 

@@ -49,14 +49,7 @@ use op::{Add, And, Divide, Max, Min, Mul, Or, Scale, Xor};
 /// # Safety
 /// `a` and `b` must be readable and `dst` writable for `elements * dtype.size()` bytes, none of it written by others
 /// meanwhile. `dst` must be `a` exactly, or `b` exactly, or overlap neither.
-pub unsafe fn reduce(
-    op: ReduceOp,
-    dtype: DType,
-    dst: *mut u8,
-    a: *const u8,
-    b: *const u8,
-    elements: usize,
-) {
+pub unsafe fn reduce(op: ReduceOp, dtype: DType, dst: *mut u8, a: *const u8, b: *const u8, elements: usize) {
     // SAFETY: the caller's promise.
     unsafe { InstructionSet::best().reduce(op, dtype, dst, a, b, elements) }
 }
@@ -122,9 +115,9 @@ impl InstructionSet {
         b: *const u8,
         elements: usize,
     ) {
-        // One arm per class of type; each names the operations that the class has. A complex sum is a sum of twice as many
-        // floats. `$lanes` makes a block of 128 or 256 bytes of lanes: enough independent work to hide latency, few
-        // enough registers not to spill.
+        // One arm per class of type; each names the operations that the class has. A complex sum is a sum of
+        // twice as many floats. `$lanes` makes a block of 128 or 256 bytes of lanes: enough independent work to
+        // hide latency, few enough registers not to spill.
         macro_rules! go {
             ($element:ty, $op:expr, $lanes:literal, $count:expr) => {
                 // SAFETY: the caller's promise is `run`'s; a complex number is two floats, so the bytes are the same.
@@ -194,46 +187,16 @@ impl InstructionSet {
     ///
     /// # Safety
     /// As [`scale`].
-    pub unsafe fn scale(
-        self,
-        dtype: DType,
-        dst: *mut u8,
-        src: *const u8,
-        factor: f64,
-        elements: usize,
-    ) {
-        unary!(
-            self,
-            Scale(factor),
-            ReduceOp::PremulSum(factor),
-            dtype,
-            dst,
-            src,
-            elements
-        )
+    pub unsafe fn scale(self, dtype: DType, dst: *mut u8, src: *const u8, factor: f64, elements: usize) {
+        unary!(self, Scale(factor), ReduceOp::PremulSum(factor), dtype, dst, src, elements)
     }
 
     /// [`divide`] by these instructions.
     ///
     /// # Safety
     /// As [`divide`].
-    pub unsafe fn divide(
-        self,
-        dtype: DType,
-        dst: *mut u8,
-        src: *const u8,
-        divisor: u32,
-        elements: usize,
-    ) {
-        unary!(
-            self,
-            Divide(divisor),
-            ReduceOp::Avg,
-            dtype,
-            dst,
-            src,
-            elements
-        )
+    pub unsafe fn divide(self, dtype: DType, dst: *mut u8, src: *const u8, divisor: u32, elements: usize) {
+        unary!(self, Divide(divisor), ReduceOp::Avg, dtype, dst, src, elements)
     }
 }
 

@@ -99,10 +99,8 @@ macro_rules! float {
             #[inline(always)]
             fn mul(self, other: Self) -> Self {
                 // Not fused: a fused product would depend on which operand is first.
-                let (re, im) = (
-                    self.re * other.re - self.im * other.im,
-                    self.re * other.im + self.im * other.re,
-                );
+                let (re, im) =
+                    (self.re * other.re - self.im * other.im, self.re * other.im + self.im * other.re);
                 Complex::new($lane(re), $lane(im))
             }
         }

@@ -12,13 +12,7 @@ use num_complex::Complex;
 ///
 /// # Panics
 /// If the slices differ in length.
-pub fn reduce(
-    op: ReduceOp,
-    dtype: DType,
-    dst: &mut [u8],
-    a: &[u8],
-    b: &[u8],
-) -> Result<(), Unsupported> {
+pub fn reduce(op: ReduceOp, dtype: DType, dst: &mut [u8], a: &[u8], b: &[u8]) -> Result<(), Unsupported> {
     op.check(dtype)?;
     macro_rules! integer {
         ($t:ty) => {
@@ -43,26 +37,14 @@ pub fn reduce(
         DType::Bool => zip(dst, a, b, |x: u8, y: u8| logic(op, x != 0, y != 0) as u8),
         DType::F32 => zip(dst, a, b, |x, y| single(op, x, y)),
         DType::F64 => zip(dst, a, b, |x, y| double(op, x, y)),
-        DType::F16 => zip(dst, a, b, |x: f16, y: f16| {
-            f16::from_f32(single(op, x.to_f32(), y.to_f32()))
-        }),
-        DType::BF16 => zip(dst, a, b, |x: bf16, y: bf16| {
-            bf16::from_f32(single(op, x.to_f32(), y.to_f32()))
-        }),
+        DType::F16 => zip(dst, a, b, |x: f16, y: f16| f16::from_f32(single(op, x.to_f32(), y.to_f32()))),
+        DType::BF16 => zip(dst, a, b, |x: bf16, y: bf16| bf16::from_f32(single(op, x.to_f32(), y.to_f32()))),
         DType::Complex64 => zip(dst, a, b, |x: Complex<f32>, y: Complex<f32>| {
-            let z = if op == ReduceOp::Product {
-                x * y
-            } else {
-                x + y
-            };
+            let z = if op == ReduceOp::Product { x * y } else { x + y };
             Complex::new(canonical32(z.re), canonical32(z.im))
         }),
         DType::Complex128 => zip(dst, a, b, |x: Complex<f64>, y: Complex<f64>| {
-            let z = if op == ReduceOp::Product {
-                x * y
-            } else {
-                x + y
-            };
+            let z = if op == ReduceOp::Product { x * y } else { x + y };
             Complex::new(canonical64(z.re), canonical64(z.im))
         }),
     }
@@ -85,13 +67,7 @@ pub fn scale(dtype: DType, dst: &mut [u8], src: &[u8], factor: f64) -> Result<()
 /// If the slices differ in length.
 pub fn divide(dtype: DType, dst: &mut [u8], src: &[u8], divisor: u32) -> Result<(), Unsupported> {
     ReduceOp::Avg.check(dtype)?;
-    map(
-        dtype,
-        dst,
-        src,
-        |x| x / divisor as f32,
-        |x| x / f64::from(divisor),
-    );
+    map(dtype, dst, src, |x| x / divisor as f32, |x| x / f64::from(divisor));
     Ok(())
 }
 
@@ -106,9 +82,7 @@ fn map(
     let double = |x| canonical64(in_double(x));
     match dtype {
         DType::F16 => zip(dst, src, src, |x: f16, _| f16::from_f32(single(x.to_f32()))),
-        DType::BF16 => zip(dst, src, src, |x: bf16, _| {
-            bf16::from_f32(single(x.to_f32()))
-        }),
+        DType::BF16 => zip(dst, src, src, |x: bf16, _| bf16::from_f32(single(x.to_f32()))),
         DType::F32 | DType::Complex64 => zip(dst, src, src, |x, _| single(x)),
         DType::F64 | DType::Complex128 => zip(dst, src, src, |x, _| double(x)),
         _ => unreachable!("checked"),
@@ -116,17 +90,11 @@ fn map(
 }
 
 fn zip<T: Pod>(dst: &mut [u8], a: &[u8], b: &[u8], f: impl Fn(T, T) -> T) {
-    assert!(
-        dst.len() == a.len() && a.len() == b.len(),
-        "operands differ in length"
-    );
+    assert!(dst.len() == a.len() && a.len() == b.len(), "operands differ in length");
     let size = size_of::<T>();
     let operands = a.chunks_exact(size).zip(b.chunks_exact(size));
     for (to, (x, y)) in dst.chunks_exact_mut(size).zip(operands) {
-        let z = f(
-            bytemuck::pod_read_unaligned(x),
-            bytemuck::pod_read_unaligned(y),
-        );
+        let z = f(bytemuck::pod_read_unaligned(x), bytemuck::pod_read_unaligned(y));
         to.copy_from_slice(bytemuck::bytes_of(&z));
     }
 }

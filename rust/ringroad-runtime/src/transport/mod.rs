@@ -3,6 +3,10 @@
 //! A transport moves messages; it knows nothing of collectives. It never blocks: whoever drives it calls
 //! [`Transport::progress`] and, when there is nothing left to do, [`Transport::arm`] and [`Wait::block`].
 
+pub mod fault;
+pub mod in_process;
+pub mod tracing;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

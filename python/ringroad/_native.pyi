@@ -1,0 +1,340 @@
+"""The Rust core. Import from `ringroad`; this module is an implementation detail."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Protocol, TypeAlias
+
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+CollectiveName: TypeAlias = Literal[
+    "allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"
+]
+Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
+
+__version__: str
+
+# ------------------------------------------------------------------------------------------------ errors
+
+class RingroadError(RuntimeError):
+    """Base class of what ringroad raises, beside ValueError and TypeError for bad arguments."""
+
+class TimeoutError(RingroadError, TimeoutError):
+    """A deadline passed. Names rank, host, peers, collective, sequence number and step."""
+
+class PeerError(RingroadError, ConnectionError):
+    """Another rank died or left."""
+
+class MismatchError(RingroadError):
+    """Ranks made different calls. Lists what each rank called."""
+
+class AbortedError(RingroadError):
+    """The communicator failed or was aborted earlier; make a new one."""
+
+class TransportError(RingroadError):
+    """UCX is missing, unusable, or refused something."""
+
+class StoreError(RingroadError):
+    """The store failed."""
+
+class ConfigError(RingroadError, ValueError):
+    """A RINGROAD_* variable or an option has a value that makes no sense."""
+
+class ScheduleError(RingroadError, ValueError):
+    """A schedule is malformed, unavailable, or does not perform its collective."""
+
+class TopologyError(RingroadError, ValueError):
+    """A topology specification makes no sense."""
+
+# ------------------------------------------------------------------------------------------------ analysis
+
+class Topology:
+    """A directed multigraph of ranks, switches and links: `ring:8`, `torus:4x4`, `switch:16`."""
+
+    def __new__(cls, spec: str, *, bandwidth: float | None = None, latency: float | None = None) -> Topology: ...
+    @property
+    def spec(self) -> str: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def dimensions(self) -> tuple[int, ...]: ...
+    @property
+    def links(self) -> list[tuple[int, int, float, float]]:
+        """(source, target, bandwidth in bytes/s, latency in s)."""
+
+class Algorithm:
+    """An entry of the catalogue."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def requirement(self) -> str: ...
+    @property
+    def ports(self) -> int: ...
+    @property
+    def collectives(self) -> tuple[str, ...]: ...
+    def consistent(self, ranks: int) -> bool:
+        """Whether all ranks end with the same bits for floating-point sums."""
+    def cost_line(self, ranks: int, collective: str = "allreduce") -> tuple[int, float]:
+        """(steps, fraction of the vector that the busiest rank sends), from the closed form."""
+
+def algorithms() -> list[Algorithm]: ...
+
+class Schedule:
+    """Who sends which chunks to whom in which step, for all ranks. A value: comparable, printable, JSON."""
+
+    @staticmethod
+    def build(algorithm: str, ranks: int, collective: str = "allreduce", root: int = 0) -> Schedule: ...
+    @staticmethod
+    def from_json(text: str) -> Schedule: ...
+    @staticmethod
+    def split(name: str, parts: Sequence[Schedule]) -> Schedule: ...
+    def to_json(self) -> str: ...
+    def verify(self) -> None:
+        """Raises ScheduleError naming rank, chunk and step unless the schedule performs its collective."""
+    def reverse(self) -> Schedule: ...
+    def compose(self, after: Schedule) -> Schedule: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def collective(self) -> str: ...
+    @property
+    def root(self) -> int | None: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def chunks(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def ports(self) -> int: ...
+    @property
+    def max_sent(self) -> float:
+        """The most that a rank sends, as a fraction of the vector."""
+    def sends(self) -> list[tuple[int, int, int, list[int], str, int]]:
+        """(step, source, destination, chunks, "copy" or "reduce", port)."""
+    def __eq__(self, other: object) -> bool: ...
+    def __str__(self) -> str: ...
+
+class Cost:
+    """What the model says of a schedule on a topology."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def hops(self) -> int:
+        """Sum over the steps of the longest route."""
+    @property
+    def link_load(self) -> float:
+        """Sum over the steps of the most loaded link's bytes, in units of the vector."""
+    @property
+    def max_link_load(self) -> float:
+        """The most loaded link's bytes over the whole schedule, in units of the vector."""
+
+class Candidate(Cost):
+    """A row of `explain`."""
+
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def consistent(self) -> bool: ...
+    @property
+    def ratio(self) -> float:
+        """Time relative to the best."""
+
+class CostModel:
+    """step_latency + hops * hop_latency + most loaded link's bytes / bandwidth, summed over the steps.
+
+    hop_latency and bandwidth override the topology's links; reduce_cost is seconds per byte reduced (default 0).
+    """
+
+    def __new__(
+        cls,
+        *,
+        step_latency: float | None = None,
+        hop_latency: float | None = None,
+        bandwidth: float | None = None,
+        reduce_cost: float | None = None,
+    ) -> CostModel: ...
+    @property
+    def step_latency(self) -> float: ...
+    @property
+    def hop_latency(self) -> float | None: ...
+    @property
+    def bandwidth(self) -> float | None: ...
+    @property
+    def reduce_cost(self) -> float: ...
+    def cost(self, schedule: Schedule, topology: Topology, bytes: int) -> Cost: ...
+    def explain(self, collective: str, topology: Topology, bytes: int) -> list[Candidate]:
+        """All algorithms available for the collective on the topology's ranks, best first (by time)."""
+    def switch_points(self, collective: str, topology: Topology, consistent: bool = True) -> list[tuple[int, str]]:
+        """(from bytes, algorithm) for every range of sizes."""
+
+# ------------------------------------------------------------------------------------------------ running
+
+class Store(Protocol):
+    """Key-value store that all ranks can reach; torch's TCPStore and FileStore fit."""
+
+    def set(self, key: str, value: bytes) -> None: ...
+    def get(self, key: str) -> bytes: ...
+    def wait(self, keys: list[str], timeout: Any = ...) -> None: ...
+
+class MemoryStore:
+    """A store for threads of one process."""
+
+    def __new__(cls) -> MemoryStore: ...
+
+class FileStore:
+    """A store in a directory that all ranks share."""
+
+    def __new__(cls, path: str) -> FileStore: ...
+
+class Work:
+    """An asynchronous call."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Blocks until complete; raises what the call failed with. True.
+
+        `timeout` in seconds; when it passes, TimeoutError is raised, and the call goes on until its own deadline."""
+    def is_completed(self) -> bool: ...
+    def is_success(self) -> bool: ...
+    def exception(self) -> BaseException | None: ...
+    def result(self) -> Any:
+        """Waits, then the output array (None on ranks that have none)."""
+    def on_complete(self, callback: Callable[[BaseException | None], object]) -> None:
+        """Calls back once, from a progress thread with the GIL attached or at once where already complete."""
+    @property
+    def algorithm(self) -> str: ...
+
+class Communicator:
+    """A group of `size` processes that call collectives together, in the same order.
+
+    Arrays are C-contiguous NumPy arrays of float16/32/64, bfloat16 (ml_dtypes), int8/16/32/64, uint8, bool,
+    complex64/128. `out=None` allocates the result; `out=send` works in place. Blocks along the first axis.
+    Timeouts are in seconds. With `async_op=True` a Work is returned, and neither array may be touched until it ends.
+    """
+
+    def __new__(
+        cls,
+        store: Store | MemoryStore | FileStore,
+        rank: int,
+        size: int,
+        *,
+        timeout: float | None = None,
+        topology: str | Topology | None = None,
+        algorithm: str | None = None,
+        name: str = "world",
+        ucx_wheel: str | None = None,
+    ) -> Communicator:
+        """Collective: every rank calls it, with the same name. `algorithm` is as RINGROAD_ALGO."""
+    @staticmethod
+    def in_process(
+        size: int, *, timeout: float | None = None, topology: str | Topology | None = None, algorithm: str | None = None
+    ) -> list[Communicator]:
+        """Communicators of `size` threads of this process, for tests and notebooks."""
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def timeout(self) -> float: ...
+    @property
+    def topology(self) -> str: ...
+    @property
+    def transport(self) -> str:
+        """For example `ucx 1.22.0 (posix, cma, tcp)`."""
+    @property
+    def hosts(self) -> list[str]:
+        """The host of every rank."""
+    def allreduce(
+        self, send: Array, out: Array | None = None, *, op: Op = "sum", factor: float | None = None,
+        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+    ) -> Any: ...
+    def reduce_scatter(
+        self, send: Array, out: Array | None = None, *, op: Op = "sum", factor: float | None = None,
+        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+    ) -> Any:
+        """send has `size` equal blocks along its first axis; the result is this rank's block of the reduction."""
+    def allgather(
+        self, send: Array, out: Array | None = None, *,
+        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+    ) -> Any:
+        """The result is the concatenation of all ranks' arrays along the first axis (0-d arrays: a vector)."""
+    def broadcast(
+        self, array: Array, root: int = 0, *,
+        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+    ) -> Any:
+        """In place; returns the array."""
+    def reduce(
+        self, send: Array, out: Array | None = None, root: int = 0, *, op: Op = "sum", factor: float | None = None,
+        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+    ) -> Any:
+        """The result at the root, None elsewhere."""
+    def gather(
+        self, send: Array, out: Array | None = None, root: int = 0, *,
+        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+    ) -> Any:
+        """The concatenation at the root, None elsewhere."""
+    def scatter(
+        self, send: Array | None, out: Array | None = None, root: int = 0, *,
+        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+    ) -> Any:
+        """send at the root only; other ranks must pass `out`."""
+    def alltoall(
+        self, send: Array, out: Array | None = None, *,
+        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+    ) -> Any: ...
+    def send(
+        self, array: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False
+    ) -> Any: ...
+    def recv(
+        self, out: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False
+    ) -> Any:
+        """Receives exactly out's bytes; returns out."""
+    def barrier(self, *, timeout: float | None = None, async_op: bool = False) -> Any: ...
+    def run_raw(
+        self, collective: str, input: int, output: int, elements: int, dtype: str, owner: object, *,
+        op: str = "sum", factor: float | None = None, root: int = 0, timeout: float | None = None,
+        async_op: bool = False,
+    ) -> Work | None:
+        """For adapters: the same on raw addresses.
+
+        `collective` is a collective's name, "send", "recv" (root is then the peer, factor ignored) or "barrier".
+        `elements` is the whole vector (allreduce, broadcast, reduce, send, recv) or one rank's block (the others).
+        Addresses are 0 where the rank has no such buffer; equal or enclosing addresses mean in place. `owner` is kept
+        until the call ends. Blocking calls return None and run inline in the caller with the GIL released."""
+    def run_raw_tagged(
+        self, direction: Literal["send", "recv"], address: int, elements: int, dtype: str, owner: object,
+        peer: int, tag: int, *, timeout: float | None = None, async_op: bool = False,
+    ) -> Work | None: ...
+    def algorithm_for(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> str:
+        """The algorithm that a call with a vector of `bytes` would run."""
+    def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]:
+        """(from bytes, algorithm): the choice that rank 0 made for floating-point data."""
+    def abort(self, reason: str = "") -> None:
+        """Fails every call in flight on every rank; the communicator is of no use afterwards."""
+    def close(self) -> None:
+        """Closes the connections. Idempotent."""
+    def __enter__(self) -> Communicator: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+# ------------------------------------------------------------------------------------------------ information
+
+def settings(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, str, str]]:
+    """(variable, value, "default" or "environment", meaning) of every RINGROAD_* setting."""
+
+def settings_warnings() -> list[str]:
+    """One line for each unknown RINGROAD_* variable."""
+
+def ucx_info(wheel: str | None = None) -> dict[str, str]:
+    """path, version, origin of the UCX that would be used; raises TransportError where there is none."""

@@ -1,0 +1,381 @@
+//! Ranks that are threads of one process: the transport of tests, examples and notebooks, and UCX's slow twin.
+//!
+//! It behaves like a network rather than like memory: a small message is copied at once and its send completes (eager),
+//! a larger one completes when its receiver has asked for it (rendezvous). So a schedule that deadlocks on a network
+//! deadlocks here.
+//!
+//! Every rank has a mailbox behind a lock. Whoever makes a message meet its receive, the sender or the receiver, copies
+//! it while holding the lock of the receiver's mailbox; no two locks are ever held together. Ports are ignored.
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use ringroad_core::{Port, Rank};
+
+use super::{Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use crate::buffer::Region;
+
+/// Messages of at least this many bytes are sent by rendezvous, unless told otherwise.
+pub const EAGER_LIMIT: usize = 64 << 10;
+
+const NAME: &str = "in-process";
+
+/// One rank of a group of threads.
+pub struct InProcess {
+    rank: Rank,
+    eager_limit: usize,
+    mailboxes: Arc<[Arc<Mailbox>]>,
+    /// Whom this rank watches.
+    connected: Vec<bool>,
+}
+
+#[derive(Default)]
+struct Mailbox {
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What has happened and was not reported yet.
+    events: Vec<Event>,
+    /// Messages that nobody has asked for yet, by the bits that a receive compares.
+    arrived: HashMap<u64, VecDeque<Message>>,
+    /// Receives that wait for their message.
+    expected: HashMap<u64, VecDeque<Receive>>,
+    /// How many sends of the owner wait in the mailboxes of others.
+    sending: usize,
+    /// Who wants to hear of the owner's end.
+    watchers: Vec<Rank>,
+    /// Why the owner takes no more messages.
+    gone: Option<&'static str>,
+    sleepers: usize,
+    /// How many blocks [`Wait::wake`] still has to end.
+    wakes: usize,
+}
+
+struct Message {
+    tag: Tag,
+    body: Region,
+    /// The send that waits for this message to be matched; `None` where it was eager.
+    waiting: Option<RequestId>,
+}
+
+struct Receive {
+    tag: Tag,
+    target: Region,
+    request: RequestId,
+}
+
+impl InProcess {
+    /// A group of `ranks` ranks, the first is rank 0. Each belongs to one thread.
+    pub fn group(ranks: usize) -> Vec<InProcess> {
+        InProcess::group_with(ranks, EAGER_LIMIT)
+    }
+
+    /// As [`InProcess::group`]. Messages of at least `eager_limit` bytes are sent by rendezvous: all of them where it
+    /// is 0, none where it is [`usize::MAX`].
+    pub fn group_with(ranks: usize, eager_limit: usize) -> Vec<InProcess> {
+        let mailboxes: Arc<[_]> = (0..ranks).map(|_| Arc::<Mailbox>::default()).collect();
+        let member = |rank| InProcess {
+            rank,
+            eager_limit,
+            mailboxes: mailboxes.clone(),
+            connected: (0..ranks).map(|peer| peer == rank).collect(),
+        };
+        (0..ranks).map(member).collect()
+    }
+
+    /// Which rank this is.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// How many ranks the group has.
+    pub fn ranks(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    fn own(&self) -> &Mailbox {
+        &self.mailboxes[self.rank]
+    }
+
+    fn peer(&self, peer: Rank) -> Result<&Mailbox, TransportError> {
+        match self.mailboxes.get(peer) {
+            Some(mailbox) => Ok(mailbox),
+            None => Err(error(format!("there is no rank {peer} among {} ranks", self.ranks()))),
+        }
+    }
+
+    /// Takes no more part: nothing in flight touches this rank's memory from now on, and watchers hear why. Where
+    /// `discard` is set, messages that nobody has asked for yet are lost as well.
+    fn leave(&mut self, reason: &'static str, discard: bool) {
+        let (watchers, refused) = {
+            let mut state = self.own().state.lock();
+            if state.gone.is_some() {
+                return;
+            }
+            state.gone = Some(reason);
+            state.expected.clear();
+            (mem::take(&mut state.watchers), mem::take(&mut state.arrived))
+        };
+        for message in refused.into_values().flatten() {
+            self.tell_sender(&message, Err(Failure::Broken(format!("rank {} is gone: {reason}", self.rank))));
+        }
+        for (rank, mailbox) in self.mailboxes.iter().enumerate().filter(|(rank, _)| *rank != self.rank) {
+            let mut state = mailbox.state.lock();
+            state.withdraw(self.rank, discard);
+            if watchers.contains(&rank) {
+                state.events.push(failed(self.rank, reason));
+                mailbox.ring(state);
+            }
+        }
+    }
+
+    /// Completes the send of a message that waited to be matched.
+    fn tell_sender(&self, message: &Message, result: Result<(), Failure>) {
+        let Some(request) = message.waiting else { return };
+        let mailbox = &self.mailboxes[message.tag.source];
+        let mut state = mailbox.state.lock();
+        state.sending -= 1;
+        state.events.push(Event::Completed { request, result });
+        mailbox.ring(state);
+    }
+}
+
+impl State {
+    fn withdraw(&mut self, source: Rank, eager_too: bool) {
+        for messages in self.arrived.values_mut() {
+            messages.retain(|m| m.tag.source != source || (m.waiting.is_none() && !eager_too));
+        }
+        self.arrived.retain(|_, messages| !messages.is_empty());
+    }
+}
+
+impl Mailbox {
+    /// Wakes the owner, who may be blocking, after the lock was given back.
+    fn ring(&self, state: MutexGuard<'_, State>) {
+        drop(state);
+        self.bell.notify_all();
+    }
+}
+
+fn error(reason: String) -> TransportError {
+    TransportError { transport: NAME, reason }
+}
+
+fn failed(peer: Rank, reason: &str) -> Event {
+    Event::PeerFailed { peer, reason: reason.to_owned() }
+}
+
+/// The first of the queue under `key`; queues do not stay around empty.
+fn pop<T>(queues: &mut HashMap<u64, VecDeque<T>>, key: u64) -> Option<T> {
+    let queue = queues.get_mut(&key)?;
+    let first = queue.pop_front();
+    if queue.is_empty() {
+        queues.remove(&key);
+    }
+    first
+}
+
+/// Copies a message to where it is expected, if it is what is expected. The lock of the receiver's mailbox is held.
+fn deliver(tag: Tag, body: &Region, expected: Tag, target: &Region) -> Result<(), Failure> {
+    if tag.check != expected.check {
+        return Err(Failure::Check { found: tag });
+    }
+    if body.len() != target.len() {
+        return Err(Failure::Length { found: Some(body.len()), expected: target.len() });
+    }
+    // SAFETY: the poster of either request leaves its region alone until the request has ended. Neither has: both are
+    // reported after this, and a rank that aborts withdraws its requests under the lock that is held here.
+    #[allow(unsafe_code)]
+    unsafe {
+        target.copy_from(body);
+    }
+    Ok(())
+}
+
+/// What an eager send leaves with the receiver.
+fn copy_of(source: &Region) -> Region {
+    let body = Region::zeroed(source.len());
+    // SAFETY: the copy is new; the poster leaves the source alone until the send has ended.
+    #[allow(unsafe_code)]
+    unsafe {
+        body.copy_from(source);
+    }
+    body
+}
+
+impl Transport for InProcess {
+    fn describe(&self) -> String {
+        format!("{NAME} ({} threads, rendezvous from {} bytes)", self.ranks(), self.eager_limit)
+    }
+
+    fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
+        let mut state = self.peer(peer)?.state.lock();
+        if mem::replace(&mut self.connected[peer], true) {
+            return Ok(());
+        }
+        match state.gone {
+            None => state.watchers.push(self.rank),
+            Some(reason) => {
+                drop(state);
+                self.own().state.lock().events.push(failed(peer, reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        peer: Rank,
+        _port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        debug_assert_eq!(tag.source, self.rank, "a message must say who sends it");
+        self.connect(peer)?;
+        let rendezvous = source.len() >= self.eager_limit;
+        if rendezvous {
+            // Counted first: once the message is out, its receiver may complete it at any time.
+            self.own().state.lock().sending += 1;
+        }
+        let key = tag.pack() & Tag::MATCH;
+        let mailbox = &self.mailboxes[peer];
+        let mut state = mailbox.state.lock();
+        let posted = if let Some(reason) = state.gone {
+            Err(error(format!("rank {peer} is gone: {reason}")))
+        } else if let Some(receive) = pop(&mut state.expected, key) {
+            let result = deliver(tag, &source, receive.tag, &receive.target);
+            state.events.push(Event::Completed { request: receive.request, result });
+            mailbox.ring(state);
+            Ok(Posted::Complete)
+        } else {
+            let message = match rendezvous {
+                true => Message { tag, body: source, waiting: Some(request) },
+                false => Message { tag, body: copy_of(&source), waiting: None },
+            };
+            state.arrived.entry(key).or_default().push_back(message);
+            return Ok(if rendezvous { Posted::Pending } else { Posted::Complete });
+        };
+        if rendezvous {
+            self.own().state.lock().sending -= 1;
+        }
+        posted
+    }
+
+    fn receive(
+        &mut self,
+        _port: Port,
+        tag: Tag,
+        target: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.connect(tag.source)?;
+        let key = tag.pack() & Tag::MATCH;
+        let mut state = self.own().state.lock();
+        if let Some(reason) = state.gone {
+            return Err(error(format!("this rank is gone itself: {reason}")));
+        }
+        let Some(message) = pop(&mut state.arrived, key) else {
+            state.expected.entry(key).or_default().push_back(Receive { tag, target, request });
+            return Ok(Posted::Pending);
+        };
+        let result = deliver(message.tag, &message.body, tag, &target);
+        let posted = match result {
+            Ok(()) => Posted::Complete,
+            Err(_) => {
+                state.events.push(Event::Completed { request, result });
+                Posted::Pending
+            }
+        };
+        drop(state);
+        self.tell_sender(&message, Ok(()));
+        Ok(posted)
+    }
+
+    fn notify(&mut self, peer: Rank, payload: &[u8]) {
+        let Ok(mailbox) = self.peer(peer) else { return };
+        let mut state = mailbox.state.lock();
+        state.events.push(Event::Notice { from: self.rank, payload: payload.to_vec() });
+        mailbox.ring(state);
+    }
+
+    fn progress(&mut self, events: &mut Vec<Event>) -> bool {
+        let mut state = self.own().state.lock();
+        let any = !state.events.is_empty();
+        events.append(&mut state.events);
+        any
+    }
+
+    fn inspect(&mut self, events: &mut Vec<Event>) {
+        self.progress(events);
+    }
+
+    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
+        let call = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
+        let state = self.own().state.lock();
+        let first = state.arrived.iter().filter(|(key, _)| *key & Tag::CALL == call).min_by_key(|(key, _)| **key);
+        first.and_then(|(_, messages)| messages.front()).map(|message| message.tag)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.own().state.lock().events.is_empty()
+    }
+
+    fn waiter(&self) -> Arc<dyn Wait> {
+        self.mailboxes[self.rank].clone()
+    }
+
+    fn abort(&mut self, _deadline: Instant) {
+        self.leave("it has aborted", true);
+    }
+
+    fn close(&mut self, deadline: Instant) {
+        let mailbox = self.own();
+        let mut state = mailbox.state.lock();
+        while state.sending > 0 && !mailbox.bell.wait_until(&mut state, deadline).timed_out() {}
+        drop(state);
+        self.leave("it has closed its connections", false);
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        self.leave("it has ended without closing its connections", true);
+    }
+}
+
+/// Events stay in the mailbox until they are reported, so that a block which comes late ends at once: nothing that
+/// happens between [`Transport::arm`] and here is missed.
+impl Wait for Mailbox {
+    fn block(&self, timeout: Duration) {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut state = self.state.lock();
+        state.sleepers += 1;
+        while state.events.is_empty() && state.wakes == 0 {
+            let timed_out = match deadline {
+                Some(deadline) => self.bell.wait_until(&mut state, deadline).timed_out(),
+                None => {
+                    self.bell.wait(&mut state);
+                    false
+                }
+            };
+            if timed_out {
+                break;
+            }
+        }
+        state.sleepers -= 1;
+        state.wakes = state.wakes.saturating_sub(1);
+    }
+
+    fn wake(&self) {
+        let mut state = self.state.lock();
+        state.wakes = state.sleepers.max(1);
+        self.ring(state);
+    }
+}

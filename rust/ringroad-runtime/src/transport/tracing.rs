@@ -1,0 +1,181 @@
+//! Writes down when every message of a transport began and ended.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use ringroad_core::trace::{Trace, TraceEvent, TraceKind};
+use ringroad_core::{Bytes, Port, Rank, Seconds};
+
+use super::{Event, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use crate::buffer::Region;
+
+/// A transport whose messages are written down.
+pub struct Tracer<T: Transport> {
+    inner: T,
+    rank: Rank,
+    handle: TraceHandle,
+}
+
+/// Access to what a [`Tracer`] has written down, from any thread and beyond the tracer's end.
+#[derive(Clone)]
+pub struct TraceHandle {
+    start: Instant,
+    notes: Arc<Mutex<Notes>>,
+}
+
+#[derive(Default)]
+struct Notes {
+    trace: Trace,
+    /// Which event belongs to which request in flight.
+    open: HashMap<RequestId, usize>,
+}
+
+impl TraceHandle {
+    fn now(&self) -> Seconds {
+        self.start.elapsed().as_secs_f64()
+    }
+
+    /// A copy of the trace so far. What is in flight has no end yet.
+    pub fn snapshot(&self) -> Trace {
+        self.notes.lock().trace.clone()
+    }
+
+    /// The trace so far, which begins anew with the same clock. What is in flight has no end and gets none.
+    pub fn take(&self) -> Trace {
+        mem::take(&mut *self.notes.lock()).trace
+    }
+
+    fn begin(&self, event: TraceEvent, request: RequestId) {
+        let mut notes = self.notes.lock();
+        let number = notes.trace.events.len();
+        notes.open.insert(request, number);
+        notes.trace.events.push(event);
+    }
+
+    fn end(&self, request: RequestId, successful: bool) {
+        let now = self.now();
+        let mut notes = self.notes.lock();
+        if let Some(number) = notes.open.remove(&request) {
+            notes.trace.events[number].end = successful.then_some(now);
+        }
+    }
+}
+
+impl<T: Transport> Tracer<T> {
+    /// Writes down the messages of `rank`, on a clock that starts now.
+    pub fn new(inner: T, rank: Rank) -> (Tracer<T>, TraceHandle) {
+        Tracer::since(inner, rank, Instant::now())
+    }
+
+    /// As [`Tracer::new`], on a clock that starts at `start`: ranks of one process can share it.
+    pub fn since(inner: T, rank: Rank, start: Instant) -> (Tracer<T>, TraceHandle) {
+        let handle = TraceHandle { start, notes: Arc::default() };
+        (Tracer { inner, rank, handle: handle.clone() }, handle)
+    }
+
+    fn begin(&self, kind: TraceKind, peer: Rank, tag: Tag, bytes: usize, request: RequestId) {
+        let event = TraceEvent {
+            kind,
+            rank: self.rank,
+            peer,
+            bytes: bytes as Bytes,
+            sequence: tag.sequence,
+            message: tag.message,
+            start: self.handle.now(),
+            end: None,
+        };
+        self.handle.begin(event, request);
+    }
+
+    fn posted(&self, request: RequestId, posted: Result<Posted, TransportError>) -> Result<Posted, TransportError> {
+        match &posted {
+            Ok(Posted::Pending) => {}
+            Ok(Posted::Complete) => self.handle.end(request, true),
+            Err(_) => self.handle.end(request, false),
+        }
+        posted
+    }
+
+    fn completed(&self, events: &[Event]) {
+        for event in events {
+            if let Event::Completed { request, result } = event {
+                self.handle.end(*request, result.is_ok());
+            }
+        }
+    }
+}
+
+impl<T: Transport> Transport for Tracer<T> {
+    fn describe(&self) -> String {
+        format!("{}, traced", self.inner.describe())
+    }
+
+    fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
+        self.inner.connect(peer)
+    }
+
+    fn send(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.begin(TraceKind::Send, peer, tag, source.len(), request);
+        let posted = self.inner.send(peer, port, tag, source, request);
+        self.posted(request, posted)
+    }
+
+    fn receive(
+        &mut self,
+        port: Port,
+        tag: Tag,
+        target: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.begin(TraceKind::Receive, tag.source, tag, target.len(), request);
+        let posted = self.inner.receive(port, tag, target, request);
+        self.posted(request, posted)
+    }
+
+    fn notify(&mut self, peer: Rank, payload: &[u8]) {
+        self.inner.notify(peer, payload);
+    }
+
+    fn progress(&mut self, events: &mut Vec<Event>) -> bool {
+        let before = events.len();
+        let any = self.inner.progress(events);
+        self.completed(&events[before..]);
+        any
+    }
+
+    fn inspect(&mut self, events: &mut Vec<Event>) {
+        let before = events.len();
+        self.inner.inspect(events);
+        self.completed(&events[before..]);
+    }
+
+    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
+        self.inner.unexpected(source, sequence)
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn waiter(&self) -> Arc<dyn Wait> {
+        self.inner.waiter()
+    }
+
+    fn abort(&mut self, deadline: Instant) {
+        self.inner.abort(deadline);
+    }
+
+    fn close(&mut self, deadline: Instant) {
+        self.inner.close(deadline);
+    }
+}
