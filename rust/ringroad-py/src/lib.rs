@@ -1,1 +1,38 @@
-//! Placeholder
+//! The Python extension `ringroad._native`: one file for each exported noun, and no logic of its own.
+#![deny(unsafe_code)]
+
+mod algorithm;
+#[allow(unsafe_code)]
+mod array;
+mod communicator;
+mod cost;
+mod errors;
+mod info;
+mod schedule;
+mod shutdown;
+mod store;
+mod topology;
+mod work;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    errors::register(module)?;
+    module.add_class::<topology::PyTopology>()?;
+    module.add_class::<schedule::PySchedule>()?;
+    module.add_class::<algorithm::PyAlgorithm>()?;
+    module.add_class::<cost::PyCost>()?;
+    module.add_class::<cost::PyCandidate>()?;
+    module.add_class::<cost::PyCostModel>()?;
+    module.add_class::<store::PyMemoryStore>()?;
+    module.add_class::<store::PyFileStore>()?;
+    module.add_class::<work::PyWork>()?;
+    module.add_class::<communicator::PyCommunicator>()?;
+    module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;
+    module.add_function(wrap_pyfunction!(info::settings, module)?)?;
+    module.add_function(wrap_pyfunction!(info::settings_warnings, module)?)?;
+    module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
+    shutdown::register(module)
+}

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use ringroad_core::plan::Span;
+use ringroad_core::plan::{Command, Span};
 
 use crate::dtype::{DType, ReduceOp};
 use crate::kernels;
@@ -183,46 +183,75 @@ impl Buffers {
         unsafe { region.start.add(span.offset) }
     }
 
-    /// `target = source`.
+    /// Performs a command that involves no other rank.
     ///
-    /// # Safety
-    /// Nobody else may write either span, nor read `target`, until this returns.
-    pub unsafe fn copy(&self, target: Span, source: Span) {
-        assert_eq!(target.bytes, source.bytes);
-        // SAFETY: both ranges are within their regions, and the caller promises to be alone; `copy` allows overlap.
-        unsafe { std::ptr::copy(self.pointer(source), self.pointer(target), source.bytes) }
+    /// Sound only because the crate keeps two promises: the owner of the buffers lends them to one call at a time (see
+    /// [`Region::foreign`] and [`Memory`]), and the engine performs the commands of a plan in an order that its
+    /// executor allows, so that no request in flight touches the same bytes.
+    pub(crate) fn perform(&self, command: Command, op: ReduceOp, dtype: DType, factor: f64, ranks: u32) {
+        let elements = |span: Span| span.bytes / dtype.size();
+        match command {
+            Command::Reduce { target, left, right } => {
+                assert!(target.bytes == left.bytes && left.bytes == right.bytes);
+                let (to, a, b) = (self.pointer(target), self.pointer(left), self.pointer(right));
+                // SAFETY: all ranges are within their regions and equally long; nobody else touches them (see above).
+                unsafe { kernels::reduce(op, dtype, to, a, b, elements(target)) }
+            }
+            Command::Copy { target, source } => {
+                assert_eq!(target.bytes, source.bytes);
+                // SAFETY: as above; `copy` allows overlap.
+                unsafe { std::ptr::copy(self.pointer(source), self.pointer(target), source.bytes) }
+            }
+            Command::Premultiply { target, source } => {
+                assert_eq!(target.bytes, source.bytes);
+                // SAFETY: as above.
+                unsafe { kernels::scale(dtype, self.pointer(target), self.pointer(source), factor, elements(target)) }
+            }
+            Command::Average { target } => {
+                // SAFETY: as above.
+                unsafe { kernels::divide(dtype, self.pointer(target), self.pointer(target), ranks, elements(target)) }
+            }
+            Command::Send { .. } | Command::Receive { .. } => unreachable!("messages are the transport's"),
+        }
+    }
+}
+
+/// Memory that belongs to the caller alone, until it is lent to a call.
+#[derive(Debug)]
+pub struct Memory(Region);
+
+impl Memory {
+    /// New memory, all zero.
+    pub fn zeroed(bytes: usize) -> Memory {
+        Memory(Region::zeroed(bytes))
     }
 
-    /// `target = left op right`, element by element.
-    ///
-    /// # Safety
-    /// As for [`Buffers::copy`]; and `target` is equal to, or does not overlap, each of the operands.
-    pub unsafe fn reduce(&self, op: ReduceOp, dtype: DType, target: Span, left: Span, right: Span) {
-        assert!(target.bytes == left.bytes && left.bytes == right.bytes);
-        let elements = target.bytes / dtype.size();
-        let (target, left, right) = (self.pointer(target), self.pointer(left), self.pointer(right));
-        // SAFETY: all ranges are within their regions and `elements` long; the rest is the caller's promise.
-        unsafe { kernels::reduce(op, dtype, target, left, right, elements) }
+    /// A copy of `values`.
+    pub fn of<T: Pod>(values: &[T]) -> Memory {
+        Memory(Region::of(values))
     }
 
-    /// `target = factor * source`, element by element.
-    ///
-    /// # Safety
-    /// As for [`Buffers::reduce`].
-    pub unsafe fn scale(&self, dtype: DType, target: Span, source: Span, factor: f64) {
-        assert_eq!(target.bytes, source.bytes);
-        let (to, from) = (self.pointer(target), self.pointer(source));
-        // SAFETY: as in `reduce`.
-        unsafe { kernels::scale(dtype, to, from, factor, target.bytes / dtype.size()) }
+    /// Nothing, for ranks that have no input or no output.
+    pub fn nothing() -> Memory {
+        Memory(Region::nothing())
     }
 
-    /// `target = target / divisor`, element by element.
+    /// Foreign memory.
     ///
     /// # Safety
-    /// As for [`Buffers::copy`].
-    pub unsafe fn divide(&self, dtype: DType, target: Span, divisor: u32) {
-        let to = self.pointer(target);
-        // SAFETY: as in `reduce`.
-        unsafe { kernels::divide(dtype, to, to, divisor, target.bytes / dtype.size()) }
+    /// See [`Region::foreign`].
+    pub unsafe fn foreign(start: *mut u8, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Memory {
+        // SAFETY: the same promise.
+        Memory(unsafe { Region::foreign(start, bytes, owner) })
+    }
+
+    /// The bytes as values. Panics where the length is no multiple of the value's size.
+    pub fn to_vec<T: Pod>(&self) -> Vec<T> {
+        // SAFETY: this is the only owner (calls give it back when nobody uses it any more).
+        unsafe { self.0.to_vec() }
+    }
+
+    pub(crate) fn region(&self) -> Region {
+        self.0.clone()
     }
 }

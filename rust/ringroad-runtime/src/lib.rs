@@ -3,9 +3,25 @@
 //! Unsafe code lives in three rooms only: [`kernels`], [`buffer`] and `transport::ucx`.
 #![deny(unsafe_code)]
 
+pub mod bootstrap;
 #[allow(unsafe_code)]
 pub mod buffer;
+pub mod call;
+pub mod communicator;
+pub mod config;
 pub mod dtype;
+mod engine;
+pub mod error;
 #[allow(unsafe_code)]
 pub mod kernels;
+mod notice;
+pub mod planner;
+mod progress;
 pub mod transport;
+mod work;
+
+pub use buffer::Memory;
+pub use call::Operation;
+pub use communicator::{Communicator, Options, Request, Work};
+pub use dtype::{DType, ReduceOp};
+pub use error::{Error, Result};

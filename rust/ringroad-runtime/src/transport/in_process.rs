@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -30,12 +30,16 @@ pub struct InProcess {
     mailboxes: Arc<[Arc<Mailbox>]>,
     /// Whom this rank watches.
     connected: Vec<bool>,
+    /// Why it takes no more part.
+    left: Option<&'static str>,
 }
 
 #[derive(Default)]
 struct Mailbox {
     state: Mutex<State>,
     bell: Condvar,
+    /// Why the owner takes no more messages. Set under the lock.
+    gone: OnceLock<&'static str>,
 }
 
 #[derive(Default)]
@@ -50,8 +54,6 @@ struct State {
     sending: usize,
     /// Who wants to hear of the owner's end.
     watchers: Vec<Rank>,
-    /// Why the owner takes no more messages.
-    gone: Option<&'static str>,
     sleepers: usize,
     /// How many blocks [`Wait::wake`] still has to end.
     wakes: usize,
@@ -85,6 +87,7 @@ impl InProcess {
             eager_limit,
             mailboxes: mailboxes.clone(),
             connected: (0..ranks).map(|peer| peer == rank).collect(),
+            left: None,
         };
         (0..ranks).map(member).collect()
     }
@@ -110,15 +113,23 @@ impl InProcess {
         }
     }
 
+    fn check_open(&self) -> Result<(), TransportError> {
+        match self.left {
+            None => Ok(()),
+            Some(reason) => Err(error(format!("rank {} can post nothing more: {reason}", self.rank))),
+        }
+    }
+
     /// Takes no more part: nothing in flight touches this rank's memory from now on, and watchers hear why. Where
     /// `discard` is set, messages that nobody has asked for yet are lost as well.
     fn leave(&mut self, reason: &'static str, discard: bool) {
+        if self.left.is_some() {
+            return;
+        }
+        self.left = Some(reason);
         let (watchers, refused) = {
             let mut state = self.own().state.lock();
-            if state.gone.is_some() {
-                return;
-            }
-            state.gone = Some(reason);
+            let _ = self.own().gone.set(reason);
             state.expected.clear();
             (mem::take(&mut state.watchers), mem::take(&mut state.arrived))
         };
@@ -165,6 +176,10 @@ impl Mailbox {
 
 fn error(reason: String) -> TransportError {
     TransportError { transport: NAME, reason }
+}
+
+fn gone(peer: Rank, reason: &str) -> TransportError {
+    error(format!("rank {peer} is gone: {reason}"))
 }
 
 fn failed(peer: Rank, reason: &str) -> Event {
@@ -215,17 +230,19 @@ impl Transport for InProcess {
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
-        let mut state = self.peer(peer)?.state.lock();
-        if mem::replace(&mut self.connected[peer], true) {
+        let mailbox = self.peer(peer)?;
+        if self.connected[peer] {
             return Ok(());
         }
-        match state.gone {
-            None => state.watchers.push(self.rank),
-            Some(reason) => {
-                drop(state);
-                self.own().state.lock().events.push(failed(peer, reason));
-            }
+        let mut state = mailbox.state.lock();
+        state.watchers.push(self.rank);
+        drop(state);
+        if let Some(reason) = mailbox.gone.get() {
+            let mut state = self.own().state.lock();
+            state.events.push(failed(peer, reason));
+            self.own().ring(state);
         }
+        self.connected[peer] = true;
         Ok(())
     }
 
@@ -238,6 +255,7 @@ impl Transport for InProcess {
         request: RequestId,
     ) -> Result<Posted, TransportError> {
         debug_assert_eq!(tag.source, self.rank, "a message must say who sends it");
+        self.check_open()?;
         self.connect(peer)?;
         let rendezvous = source.len() >= self.eager_limit;
         if rendezvous {
@@ -247,19 +265,16 @@ impl Transport for InProcess {
         let key = tag.pack() & Tag::MATCH;
         let mailbox = &self.mailboxes[peer];
         let mut state = mailbox.state.lock();
-        let posted = if let Some(reason) = state.gone {
-            Err(error(format!("rank {peer} is gone: {reason}")))
+        let posted = if let Some(reason) = mailbox.gone.get() {
+            Err(gone(peer, reason))
         } else if let Some(receive) = pop(&mut state.expected, key) {
             let result = deliver(tag, &source, receive.tag, &receive.target);
             state.events.push(Event::Completed { request: receive.request, result });
             mailbox.ring(state);
             Ok(Posted::Complete)
         } else {
-            let message = match rendezvous {
-                true => Message { tag, body: source, waiting: Some(request) },
-                false => Message { tag, body: copy_of(&source), waiting: None },
-            };
-            state.arrived.entry(key).or_default().push_back(message);
+            let (body, waiting) = if rendezvous { (source, Some(request)) } else { (copy_of(&source), None) };
+            state.arrived.entry(key).or_default().push_back(Message { tag, body, waiting });
             return Ok(if rendezvous { Posted::Pending } else { Posted::Complete });
         };
         if rendezvous {
@@ -275,13 +290,16 @@ impl Transport for InProcess {
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
+        self.check_open()?;
         self.connect(tag.source)?;
+        // Asked first: who is gone now has left all it ever sent.
+        let source_gone = self.mailboxes[tag.source].gone.get();
         let key = tag.pack() & Tag::MATCH;
         let mut state = self.own().state.lock();
-        if let Some(reason) = state.gone {
-            return Err(error(format!("this rank is gone itself: {reason}")));
-        }
         let Some(message) = pop(&mut state.arrived, key) else {
+            if let Some(reason) = source_gone {
+                return Err(gone(tag.source, reason));
+            }
             state.expected.entry(key).or_default().push_back(Receive { tag, target, request });
             return Ok(Posted::Pending);
         };
@@ -319,7 +337,8 @@ impl Transport for InProcess {
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
         let call = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
         let state = self.own().state.lock();
-        let first = state.arrived.iter().filter(|(key, _)| *key & Tag::CALL == call).min_by_key(|(key, _)| **key);
+        let first =
+            state.arrived.iter().filter(|(key, _)| *key & Tag::CALL == call).min_by_key(|(key, _)| **key);
         first.and_then(|(_, messages)| messages.front()).map(|message| message.tag)
     }
 

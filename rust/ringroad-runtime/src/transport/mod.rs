@@ -6,6 +6,8 @@
 pub mod fault;
 pub mod in_process;
 pub mod tracing;
+#[allow(unsafe_code)]
+pub mod ucx;
 
 use std::fmt;
 use std::sync::Arc;

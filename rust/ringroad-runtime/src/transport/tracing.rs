@@ -90,7 +90,11 @@ impl<T: Transport> Tracer<T> {
         self.handle.begin(event, request);
     }
 
-    fn posted(&self, request: RequestId, posted: Result<Posted, TransportError>) -> Result<Posted, TransportError> {
+    fn posted(
+        &self,
+        request: RequestId,
+        posted: Result<Posted, TransportError>,
+    ) -> Result<Posted, TransportError> {
         match &posted {
             Ok(Posted::Pending) => {}
             Ok(Posted::Complete) => self.handle.end(request, true),

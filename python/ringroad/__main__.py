@@ -1,0 +1,5 @@
+"""`python -m ringroad`."""
+
+from ringroad.cli import main
+
+main()

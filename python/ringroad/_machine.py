@@ -1,0 +1,137 @@
+"""What `ringroad info` reports: the software and the machine, as far as they matter to communication."""
+
+import fcntl
+import os
+import platform
+import socket
+import struct
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ringroad._native import TransportError, __version__, settings, settings_warnings, ucx_info
+from ringroad._ucx import _ucx_wheel
+
+_SIOCGIFADDR = 0x8915
+
+
+def describe() -> dict[str, Any]:
+    """Everything, ready for JSON. Sizes are in bytes."""
+    return {
+        "versions": {
+            "ringroad": __version__,
+            "python": platform.python_version(),
+            "numpy": _version("numpy"),
+            "torch": _version("torch"),
+        },
+        "ucx": ucx(),
+        "ucx_variables": {name: value for name, value in sorted(os.environ.items()) if name.startswith("UCX_")},
+        "host": {
+            "name": socket.gethostname(),
+            "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "cores": len(os.sched_getaffinity(0)),
+            "core_quota": core_quota(),
+            "shared_memory": shared_memory(),
+        },
+        "interfaces": interfaces(),
+        "settings": [
+            {"variable": variable, "value": value, "origin": origin, "meaning": meaning}
+            for variable, value, origin, meaning in settings()
+        ],
+        "warnings": settings_warnings(),
+    }
+
+
+def _version(package: str) -> str | None:
+    """Without importing it."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def ucx() -> dict[str, str]:
+    """The UCX that a communicator would use, or why there is none."""
+    try:
+        return ucx_info(_ucx_wheel())
+    except TransportError as error:
+        return {"error": str(error)}
+
+
+def core_quota() -> float | None:
+    """How many cores' worth of time the control group allows; None where there is no limit."""
+    quotas = []
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            quotas += [_quota_v2(folder) for folder in _with_parents("/sys/fs/cgroup", path)]
+        elif "cpu" in controllers.split(","):
+            quotas += [_quota_v1(folder) for folder in _with_parents(f"/sys/fs/cgroup/{controllers}", path)]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _with_parents(mount: str, path: str) -> list[Path]:
+    # Inside a container the group may be mounted without its path.
+    folder = Path(mount, path.lstrip("/"))
+    return [p for p in (folder, *folder.parents) if p.is_relative_to(mount)]
+
+
+def _quota_v2(folder: Path) -> float | None:
+    quota, _, period = _read(folder / "cpu.max").partition(" ")
+    return int(quota) / int(period) if quota.isdigit() else None
+
+
+def _quota_v1(folder: Path) -> float | None:
+    quota, period = _read(folder / "cpu.cfs_quota_us").strip(), _read(folder / "cpu.cfs_period_us").strip()
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def shared_memory() -> dict[str, int] | None:
+    """Size and free space of /dev/shm."""
+    try:
+        status = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return {"size": status.f_blocks * status.f_frsize, "free": status.f_bavail * status.f_frsize}
+
+
+def interfaces() -> list[dict[str, Any]]:
+    """Network interfaces with their state, speed in Mbit/s where known, and addresses."""
+    ipv6 = _ipv6_addresses()
+    found = []
+    for _, name in socket.if_nameindex():
+        speed = _read(f"/sys/class/net/{name}/speed").strip()
+        found.append(
+            {
+                "name": name,
+                "state": _read(f"/sys/class/net/{name}/operstate").strip() or "unknown",
+                "megabits": int(speed) if speed.isdigit() else None,
+                "addresses": _ipv4_addresses(name) + ipv6.get(name, []),
+            }
+        )
+    return found
+
+
+def _ipv4_addresses(name: str) -> list[str]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+        except OSError:
+            return []
+    return [socket.inet_ntoa(answer[20:24])]
+
+
+def _ipv6_addresses() -> dict[str, list[str]]:
+    addresses: dict[str, list[str]] = {}
+    for line in _read("/proc/net/if_inet6").splitlines():
+        digits, *_, name = line.split()
+        addresses.setdefault(name, []).append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits)))
+    return addresses
+
+
+def _read(path: str | Path) -> str:
+    """The file's text, empty where it cannot be read."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,17 @@
+"""Where pip put UCX, for whoever opens it."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def _ucx_wheel() -> str | None:
+    """The `libucp.so.0` of the installed `libucx` wheel (`pip install 'ringroad[ucx]'`), or None.
+
+    The package is found, not imported: importing it would open the library.
+    """
+    spec = find_spec("libucx")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        library = Path(folder, "lib", "libucp.so.0")
+        if library.exists():
+            return str(library)
+    return None

@@ -1,0 +1,130 @@
+"""`ringroad.init`: who am I, how many are we, and where do we meet?
+
+The answers come from the arguments, else from the launcher's environment. There is no fallback: a process that cannot
+tell is an error that says what to set, never a group of one.
+"""
+
+import itertools
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import urlsplit
+
+from ringroad._native import Communicator, ConfigError, FileStore, MemoryStore, Store, StoreError, Topology
+from ringroad._ucx import _ucx_wheel
+
+# The first of these with both variables set says rank and size.
+_LAUNCHERS = (
+    ("torchrun", "RANK", "WORLD_SIZE"),
+    ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI", "PMI_RANK", "PMI_SIZE"),
+)
+_STORE_TIMEOUT = 300.0
+_calls = itertools.count()
+
+
+def init(
+    store: Store | MemoryStore | FileStore | None = None,
+    *,
+    rank: int | None = None,
+    size: int | None = None,
+    timeout: float | None = None,
+    topology: str | Topology | None = None,
+    algorithm: str | None = None,
+) -> Communicator:
+    """The communicator of all processes of this job. Collective: every process calls it, equally often.
+
+    Rank and size: the arguments, else `RANK` and `WORLD_SIZE` (torchrun), `SLURM_PROCID` and `SLURM_NTASKS`,
+    `OMPI_COMM_WORLD_RANK` and `_SIZE`, or `PMI_RANK` and `PMI_SIZE`.
+
+    The store, where the processes find each other: the argument (one of ringroad's, or any store of
+    torch.distributed), else `RINGROAD_STORE=file:///shared/directory` (one that is new for every job), else torch's
+    TCPStore at `MASTER_ADDR` and `MASTER_PORT`, which takes an installed torch. A group of one needs none.
+
+    `timeout` in seconds bounds this call and is the default of every later one; `topology` (such as `torus:4x4`) and
+    `algorithm` (as in `RINGROAD_ALGO`) say how to communicate.
+
+    Raises ConfigError where rank, size or store are unknown, TimeoutError naming the ranks that did not come,
+    TransportError where UCX is missing, StoreError where the store fails.
+    """
+    rank, size = _place(rank, size, os.environ)
+    if store is None:
+        store = _store(rank, size, timeout)
+    call = next(_calls)
+    return Communicator(
+        store,
+        rank,
+        size,
+        timeout=timeout,
+        topology=topology,
+        algorithm=algorithm,
+        name=f"world-{call}" if call else "world",
+        ucx_wheel=_ucx_wheel(),
+    )
+
+
+def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tuple[int, int]:
+    """Rank and size, checked."""
+    if rank is None or size is None:
+        launcher = next((row for row in _LAUNCHERS if row[1] in environ and row[2] in environ), None)
+        if launcher is None:
+            half = [name for row in _LAUNCHERS for name in row[1:] if name in environ]
+            raise ConfigError(
+                "rank and size are unknown: start the processes with torchrun, srun or mpirun, or set RANK and "
+                "WORLD_SIZE, or pass rank= and size=; ringroad.local(n) starts processes on this machine"
+                + (f" (found only {', '.join(half)})" if half else "")
+            )
+        rank = _number(launcher[1], environ) if rank is None else rank
+        size = _number(launcher[2], environ) if size is None else size
+    if size < 1 or not 0 <= rank < size:
+        raise ConfigError(f"rank {rank} of {size} makes no sense; ranks count from 0 to size - 1")
+    return rank, size
+
+
+def _number(name: str, environ: Mapping[str, str]) -> int:
+    try:
+        return int(environ[name])
+    except ValueError:
+        raise ConfigError(f"{name}={environ[name]!r} is not a number") from None
+
+
+def _store(rank: int, size: int, timeout: float | None) -> Any:
+    """The store that the environment names."""
+    url = os.environ.get("RINGROAD_STORE")
+    if url:
+        parts = urlsplit(url)
+        if parts.scheme != "file" or parts.netloc or not parts.path:
+            raise ConfigError(f"RINGROAD_STORE={url!r} is no store; write file:///directory/that/all/ranks/share")
+        return FileStore(parts.path)
+    if size == 1:
+        return MemoryStore()
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
+    if missing:
+        raise ConfigError(
+            f"no store for {size} ranks to meet at: set RINGROAD_STORE=file:///shared/directory, or MASTER_ADDR and "
+            f"MASTER_PORT, or pass store= ({' and '.join(missing)} not set)"
+        )
+    if find_spec("torch") is None:
+        raise ConfigError(
+            "MASTER_ADDR and MASTER_PORT name a store of torch, which is not installed: install torch, or set "
+            "RINGROAD_STORE=file:///shared/directory, or pass store="
+        )
+    return _tcp_store(rank, size, _STORE_TIMEOUT if timeout is None else timeout)
+
+
+@cache  # rank 0 hosts the store, for as long as the process lives
+def _tcp_store(rank: int, size: int, timeout: float) -> Any:
+    """torch's TCPStore at MASTER_ADDR and MASTER_PORT: rank 0 hosts it, or under torchrun the agent does."""
+    distributed: Any = import_module("torch.distributed")
+    url = f"env://?rank={rank}&world_size={size}"
+    try:
+        store, _, _ = next(distributed.rendezvous(url, timeout=timedelta(seconds=timeout)))
+    except (RuntimeError, ValueError) as error:
+        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise StoreError(f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={place}: {error}") from error
+    return distributed.PrefixStore("ringroad", store)

@@ -1,0 +1,356 @@
+"""The command line: `ringroad`, or `python -m ringroad`."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ringroad import _machine
+from ringroad._native import (
+    Algorithm,
+    Candidate,
+    Cost,
+    CostModel,
+    RingroadError,
+    Schedule,
+    ScheduleError,
+    Topology,
+    __version__,
+)
+from ringroad._native import algorithms as catalogue
+from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
+
+app = typer.Typer(
+    help="Collective communication with the algorithm that suits the network.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
+SHOWN_CANDIDATES = 5
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Name = Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them.")]
+On = Annotated[str, typer.Option("--topology", metavar="SPEC", help="ring:8, torus:4x4x2 or switch:16.")]
+Collective = Annotated[str, typer.Option(help="What to perform.")]
+Root = Annotated[int, typer.Option(help="The root, for collectives that have one.")]
+StepLatency = Annotated[float | None, typer.Option(help="Seconds to start a step.")]
+HopLatency = Annotated[float | None, typer.Option(help="Seconds per hop. [default: the topology's]")]
+Bandwidth = Annotated[float | None, typer.Option(help="Bytes per second of a link. [default: the topology's]")]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command line (default: the process's) and exits: 0, or 2 where it makes no sense."""
+    try:
+        app(arguments)
+    except (RingroadError, ValueError, OSError) as error:
+        print(f"ringroad: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"ringroad {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    pass
+
+
+# -------------------------------------------------------------------------------------------------- info
+
+
+@app.command()
+def info(as_json: Json = False) -> None:
+    """Show versions, UCX, this machine's network and cores, and every setting."""
+    report = _machine.describe()
+    if as_json:
+        return _print_json(report)
+    host = report["host"]
+    quota, memory = host["core_quota"], host["shared_memory"]
+    cores = f"{host['cores']} allowed" + ("" if quota is None else f", time for {significant(quota)}")
+    shared = f"{_about(memory['size'])}, {_about(memory['free'])} free" if memory else "none"
+    _section("versions", [(name, version or "not installed") for name, version in report["versions"].items()])
+    _section("UCX", list(report["ucx"].items()))
+    _section("UCX variables set", list(report["ucx_variables"].items()))
+    _section(
+        "machine",
+        [("host", host["name"]), ("kernel", host["kernel"]), ("cores", cores), ("/dev/shm", shared)],
+    )
+    _section("interfaces", [(i["name"], _interface(i)) for i in report["interfaces"]])
+    print("settings")
+    rows = [[s["variable"], s["value"], s["origin"], s["meaning"]] for s in report["settings"]]
+    print_table(["variable", "value", "from", "meaning"], rows)
+    for warning in report["warnings"]:
+        print(f"warning: {warning}")
+    return None
+
+
+def _section(title: str, rows: list[tuple[str, str]]) -> None:
+    print(title)
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        first, *more = value.splitlines() or [""]
+        print(f"  {name:<{width}}  {first}")
+        for line in more:
+            print(f"  {'':<{width}}  {line.strip()}")
+    if not rows:
+        print("  none")
+    print()
+
+
+def _interface(interface: dict[str, Any]) -> str:
+    speed = f"{interface['megabits']} Mbit/s" if interface["megabits"] else ""
+    return ", ".join(filter(None, [interface["state"], speed, *interface["addresses"]]))
+
+
+def _about(number: int) -> str:
+    """Bytes to three digits: `23.4 GiB`."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if number >= size:
+            return f"{significant(number / size)} {unit}"
+    return bytes_text(number)
+
+
+# -------------------------------------------------------------------------------------------------- analysis
+
+
+@app.command()
+def algorithms(
+    ranks: Annotated[int | None, typer.Option(min=1, help="Add steps and bytes for so many ranks.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the algorithms."""
+    entries = [_entry(algorithm, ranks) for algorithm in catalogue()]
+    if as_json:
+        return _print_json(entries)
+    print_table(
+        ["algorithm", "ports", "ranks", "consistent", "collectives"],
+        [[e["name"], str(e["ports"]), e["requirement"], e["consistent"], ", ".join(e["collectives"])] for e in entries],
+        right=["ports"],
+    )
+    print()
+    print_table(["algorithm", "what it does", "source"], [[e["name"], e["summary"], e["source"]] for e in entries])
+    if ranks is not None:
+        print(f"\nover {ranks} ranks ('sent': by the busiest rank, in units of the vector)")
+        rows = [
+            [e["name"], collective, *([str(c["steps"]), f"{c['sent']:.4g}"] if c else ["-", "-"])]
+            for e in entries
+            for collective, c in e["costs"].items()
+        ]
+        print_table(["algorithm", "collective", "steps", "sent"], rows, right=["steps", "sent"])
+    return None
+
+
+def _entry(algorithm: Algorithm, ranks: int | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": algorithm.name,
+        "summary": algorithm.summary,
+        "collectives": list(algorithm.collectives),
+        "requirement": algorithm.requirement,
+        "ports": algorithm.ports,
+        "consistent": _consistency(algorithm, ranks),
+        "source": algorithm.source,
+    }
+    if ranks is not None:
+        entry["costs"] = {collective: _cost_line(algorithm, ranks, collective) for collective in algorithm.collectives}
+    return entry
+
+
+def _consistency(algorithm: Algorithm, ranks: int | None) -> str:
+    """Whether all ranks end with the same bits for floats."""
+    if ranks is not None:
+        return "yes" if algorithm.consistent(ranks) else "no"
+    limit = next((n for n in range(2, 65) if not algorithm.consistent(n)), None)
+    if limit is None:
+        return "yes"
+    return "no" if limit == 2 else f"up to {limit - 1} ranks"
+
+
+def _cost_line(algorithm: Algorithm, ranks: int, collective: str) -> dict[str, float] | None:
+    try:
+        steps, sent = algorithm.cost_line(ranks, collective)
+    except ScheduleError:  # not for this number of ranks
+        return None
+    return {"steps": steps, "sent": sent}
+
+
+@app.command()
+def schedule(
+    name: Name,
+    topology: On,
+    collective: Collective = "allreduce",
+    root: Root = 0,
+    show: Annotated[bool, typer.Option("--show", help="Print every step.")] = False,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the schedule as JSON.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Build an algorithm's schedule for a topology, verify it and describe it."""
+    network = Topology(topology)
+    built = Schedule.build(name, network.ranks, collective, root)
+    built.verify()
+    cost = CostModel().cost(built, network, 0)
+    if save is not None:
+        save.write_text(built.to_json())
+    if as_json:
+        report = {
+            "algorithm": name,
+            "collective": built.collective,
+            "root": built.root,
+            "topology": network.spec,
+            "ranks": built.ranks,
+            "steps": built.steps,
+            "ports": built.ports,
+            "chunks": built.chunks,
+            "sent": built.max_sent,
+            "max_link_load": cost.max_link_load,
+            "verified": True,
+        }
+        return _print_json(report | ({"schedule": json.loads(built.to_json())} if show else {}))
+    _describe(
+        f"{name}: {collective} on {network.spec}",
+        [
+            ("ranks", str(built.ranks)),
+            ("steps", str(built.steps)),
+            ("ports", str(built.ports)),
+            ("chunks", str(built.chunks)),
+            ("sent per rank", f"{built.max_sent:.4g} vectors"),
+            ("most loaded link", f"{cost.max_link_load:.4g} vectors"),
+            ("verified", "yes"),
+        ],
+    )
+    if show:
+        print(f"\n{built}", end="")
+    return None
+
+
+@app.command()
+def cost(
+    name: Name,
+    topology: On,
+    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="The vector: 8, 64KiB, 1MiB, 2G.")],
+    collective: Collective = "allreduce",
+    root: Root = 0,
+    step_latency: StepLatency = None,
+    hop_latency: HopLatency = None,
+    bandwidth: Bandwidth = None,
+    as_json: Json = False,
+) -> None:
+    """Predict how long an algorithm takes."""
+    network, length = Topology(topology), parse_bytes(size)
+    model = CostModel(step_latency=step_latency, hop_latency=hop_latency, bandwidth=bandwidth)
+    result = model.cost(Schedule.build(name, network.ranks, collective, root), network, length)
+    if as_json:
+        head = {"algorithm": name, "collective": collective, "topology": network.spec, "bytes": length}
+        return _print_json(head | _numbers(result) | {"max_link_load": result.max_link_load})
+    _describe(
+        f"{name}: {collective} of {bytes_text(length)} on {network.spec}",
+        [
+            ("time", seconds_text(result.seconds)),
+            ("steps", str(result.steps)),
+            ("hops", str(result.hops)),
+            ("link load", f"{result.link_load:.4g} vectors"),
+        ],
+    )
+    return None
+
+
+@app.command()
+def explain(
+    collective: Annotated[str, typer.Argument(help="Such as allreduce.")],
+    topology: On,
+    sizes: Annotated[
+        list[str] | None, typer.Option("--bytes", metavar="BYTES", help="The vector; may be repeated.")
+    ] = None,
+    step_latency: StepLatency = None,
+    hop_latency: HopLatency = None,
+    bandwidth: Bandwidth = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare all algorithms for a collective and say which is chosen when."""
+    network = Topology(topology)
+    model = CostModel(step_latency=step_latency, hop_latency=hop_latency, bandwidth=bandwidth)
+    candidates = {size: model.explain(collective, network, size) for size in map(parse_bytes, sizes or DEFAULT_SIZES)}
+    switches = {
+        "floats": model.switch_points(collective, network, True),
+        "integers": model.switch_points(collective, network, False),
+    }
+    if as_json:
+        report = {
+            "collective": collective,
+            "topology": network.spec,
+            "sizes": [{"bytes": b, "candidates": [_candidate(c) for c in row]} for b, row in candidates.items()],
+            "switch_points": {
+                data: [{"from_bytes": start, "algorithm": name} for start, name in points]
+                for data, points in switches.items()
+            },
+        }
+        return _print_json(report)
+    for size, row in candidates.items():
+        print(f"{collective} of {bytes_text(size)} on {network.spec}")
+        shown = row if everything else row[:SHOWN_CANDIDATES]
+        _print_candidates(shown)
+        if len(shown) < len(row):
+            print(f"and {len(row) - len(shown)} slower ones (--all)")
+        print()
+    if any(not c.consistent for row in candidates.values() for c in row):
+        print("consistent: whether all ranks end with the same bits; where not, it is not chosen for floats\n")
+    if switches["floats"] == switches["integers"]:
+        switches = {"all data": switches["floats"]}
+    for data, points in switches.items():
+        print(f"chosen for {data}")
+        print_table(["from", "algorithm"], [[bytes_text(start), name] for start, name in points], right=["from"])
+    return None
+
+
+def _describe(title: str, rows: list[tuple[str, str]]) -> None:
+    print(title)
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"  {name:<{width}}  {value}")
+
+
+def _numbers(result: Cost) -> dict[str, Any]:
+    return {
+        "seconds": result.seconds,
+        "steps": result.steps,
+        "hops": result.hops,
+        "link_load": result.link_load,
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    head = {"algorithm": candidate.algorithm, "ratio": candidate.ratio, "consistent": candidate.consistent}
+    return head | _numbers(candidate)
+
+
+def _print_candidates(candidates: Sequence[Candidate]) -> None:
+    rows = [
+        [
+            c.algorithm,
+            seconds_text(c.seconds),
+            f"{c.ratio:.2f}x",
+            str(c.steps),
+            str(c.hops),
+            f"{c.link_load:.4g}",
+            "yes" if c.consistent else "no",
+        ]
+        for c in candidates
+    ]
+    header = ["algorithm", "time", "of best", "steps", "hops", "link load", "consistent"]
+    print_table(header, rows, right=["time", "of best", "steps", "hops", "link load"])

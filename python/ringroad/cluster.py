@@ -1,0 +1,320 @@
+"""`ringroad.local`: worker processes on this machine, for scripts, notebooks and tests.
+
+Each worker is a fresh interpreter (never a fork) that holds one communicator and runs the functions it is sent. The
+parent talks to it over a socket pair: nobody else can reach it, and when either end dies the other reads end of file.
+"""
+
+import contextlib
+import os
+import pickle
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from textwrap import indent
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from ringroad._native import AbortedError, Communicator, PeerError, RingroadError, Topology
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_START_SECONDS = 120.0  # an interpreter that imports NumPy from a slow disk
+_GRACE_SECONDS = 5.0  # for the others once a worker died, and for a worker to exit by itself
+_POLL_SECONDS = 1.0  # between looks at processes whose end the socket does not show
+
+
+@dataclass(frozen=True)
+class WorkerFailure:
+    """What went wrong on one rank: a traceback, or how the process ended."""
+
+    rank: int
+    pid: int
+    text: str
+    exception: BaseException | None = None
+
+
+class WorkerError(RingroadError):
+    """A function failed on some workers, or workers died.
+
+    The message has every failed rank's traceback, `failures` the same as objects, and `__cause__` the exception that
+    the others most likely follow from.
+    """
+
+    def __init__(self, message: str, failures: tuple[WorkerFailure, ...] = ()) -> None:
+        super().__init__(message)
+        self.failures = failures
+
+
+def local(
+    n: int,
+    *,
+    topology: str | Topology | None = None,
+    algorithm: str | None = None,
+    timeout: float | None = None,
+    env: Mapping[str, str] | None = None,
+) -> "LocalCluster":
+    """Starts `n` worker processes on this machine, connected by a communicator.
+
+        with ringroad.local(4) as cluster:
+            results = cluster.run(lambda comm: comm.allreduce(np.full(3, comm.rank)))
+
+    `topology` and `algorithm` are as in `ringroad.init`; `timeout` in seconds is every collective's; `env` adds to the
+    workers' environment. Raises WorkerError where they do not come up.
+    """
+    return LocalCluster(n, topology=topology, algorithm=algorithm, timeout=timeout, env=env)
+
+
+class LocalCluster:
+    """Worker processes that run functions together; see `ringroad.local`.
+
+    They end with `close`, the `with` block, garbage collection, or the parent, however it ends. What a function prints
+    goes to the parent's output.
+    """
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        topology: str | Topology | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        if n < 1:
+            raise ValueError(f"a cluster needs at least one worker, not {n}")
+        self._size = n
+        self._env = dict(env or {})
+        self._options = (_description(topology), algorithm, timeout)
+        self._lock = threading.Lock()
+        self._team: _Team | None = None
+        self._finalizer: Callable[[], object] = lambda: None
+        self._connected = False
+        self._closed = False
+        with self._lock:
+            self._prepare()
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+        return self._size
+
+    @property
+    def pids(self) -> list[int]:
+        """The workers' process ids by rank; empty while none run."""
+        return [worker.process.pid for worker in self._team.workers] if self._team else []
+
+    def run(self, function: Callable[Concatenate[Communicator, P], T], /, *args: P.args, **kwargs: P.kwargs) -> list[T]:
+        """Calls `function(comm, *args, **kwargs)` on every worker and returns the results by rank.
+
+        Functions, arguments and results travel by cloudpickle, so lambdas and functions of a notebook will do. It runs
+        for as long as the slowest worker's function does; collectives have their own time limit.
+
+        Raises WorkerError where the function raises on any worker, which also aborts the others' collectives, or where
+        a worker dies. The next `run` then makes new communicators, and where needed new workers.
+        """
+        import cloudpickle  # type: ignore[import-untyped]
+
+        message = cloudpickle.dumps((function, args, kwargs))
+        with self._lock:
+            self._prepare()
+            results = self._ask("run", message)
+        return [pickle.loads(result) for result in results]
+
+    def close(self) -> None:
+        """Ends the workers. Idempotent."""
+        with self._lock:
+            self._closed = True
+            self._dismiss()
+
+    def __enter__(self) -> "LocalCluster":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<LocalCluster of {self._size} workers{', closed' if self._closed else ''}>"
+
+    def _prepare(self) -> None:
+        """Makes workers and communicators where there are none that work."""
+        if self._closed:
+            raise RuntimeError("the cluster is closed; make a new one with ringroad.local")
+        if self._team is None:
+            self._team = _Team(self._size, self._env)
+            self._finalizer = weakref.finalize(self, self._team.stop)
+        if not self._connected:
+            self._ask("connect", (self._team.new_store(), *self._options), limit=_START_SECONDS)
+            self._connected = True
+
+    def _ask(self, command: str, content: object, limit: float | None = None) -> list[Any]:
+        """Every worker's reply. Whatever goes wrong, no broken worker or communicator is used again."""
+        assert self._team is not None
+        try:
+            replies = self._team.ask((command, content), limit)
+        except BaseException:  # such as the user's Ctrl-C
+            self._dismiss(patient=False)
+            raise
+        if lost := self._team.lost:
+            self._dismiss(patient=False)
+        failures = [reply for reply in replies if isinstance(reply, WorkerFailure)]
+        if failures:
+            self._connected = False
+            raise _error(self._size, failures, restarts=lost)
+        return replies
+
+    def _dismiss(self, patient: bool = True) -> None:
+        if self._team is not None:
+            self._team.patient = patient
+            self._finalizer()
+        self._team = None
+        self._connected = False
+
+
+def _description(topology: str | Topology | None) -> tuple[str, float | None, float | None] | None:
+    """What `Topology` needs to make the same one again: specification, bandwidth and latency."""
+    if not isinstance(topology, Topology):
+        return None if topology is None else (topology, None, None)
+    _, _, bandwidth, latency = topology.links[0] if topology.links else (0, 0, None, None)
+    return topology.spec, bandwidth, latency
+
+
+def _error(size: int, failures: list[WorkerFailure], restarts: bool) -> WorkerError:
+    def follows(failure: WorkerFailure) -> bool:
+        return isinstance(failure.exception, AbortedError | PeerError)
+
+    failures.sort(key=follows)
+    ranks_by_text: dict[str, list[int]] = {}
+    for failure in failures:
+        ranks_by_text.setdefault(failure.text, []).append(failure.rank)
+    lines = [f"{len(failures)} of {size} ranks failed"]
+    for text, ranks in ranks_by_text.items():
+        lines.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}:")
+        lines.append(indent(text.rstrip(), "  "))
+    if restarts:
+        lines.append("the next run starts new workers")
+    error = WorkerError("\n".join(lines), tuple(failures))
+    error.__cause__ = next((failure.exception for failure in failures if failure.exception), None)
+    return error
+
+
+class _Worker:
+    """The parent's view of one worker."""
+
+    def __init__(self, rank: int, size: int, env: Mapping[str, str]) -> None:
+        self.rank = rank
+        ours, theirs = socket.socketpair()
+        with theirs:
+            fd = theirs.fileno()
+            # With -P nothing comes from the working directory that the parent would not import from there.
+            interpreter = [sys.executable, "-P", "-X", "faulthandler", "-m", "ringroad._worker"]
+            path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+            environ = {**os.environ, "PYTHONPATH": path, **env}
+            self.process = subprocess.Popen(
+                [*interpreter, str(fd), str(rank), str(size)], env=environ, stdin=subprocess.DEVNULL, pass_fds=[fd]
+            )
+        self.pipe = Connection(ours.detach())
+
+    def receive(self) -> Any:
+        """The reply: a result, or the failure."""
+        try:
+            result, text, exception = self.pipe.recv()
+        except (EOFError, OSError):
+            return self.failure(self.ending())
+        if text is None:
+            return result
+        try:
+            return self.failure(text, exception and pickle.loads(exception))
+        except Exception:  # the exception's class exists on the worker only
+            return self.failure(text)
+
+    def ending(self) -> str:
+        try:
+            status = self.process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"process {self.process.pid} closed its connection but still runs"
+        if status >= 0:
+            return f"process {self.process.pid} exited with status {status}"
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        return f"process {self.process.pid} was killed by {name} (exit status {status})"
+
+    def failure(self, text: str, exception: BaseException | None = None) -> WorkerFailure:
+        return WorkerFailure(self.rank, self.process.pid, text, exception)
+
+
+class _Team:
+    """The processes and files behind a cluster, until the first death."""
+
+    def __init__(self, size: int, env: Mapping[str, str]) -> None:
+        self.directory = tempfile.mkdtemp(prefix="ringroad-")
+        self.workers: list[_Worker] = []
+        self.stores = 0
+        self.lost = False  # whether a worker died or does not answer
+        self.patient = True
+        self.owner = os.getpid()
+        try:
+            for rank in range(size):
+                self.workers.append(_Worker(rank, size, env))
+        except BaseException:
+            self.stop()
+            raise
+
+    def new_store(self) -> str:
+        """An empty directory."""
+        self.stores += 1
+        path = os.path.join(self.directory, str(self.stores))
+        os.mkdir(path)
+        return path
+
+    def ask(self, message: object, limit: float | None) -> list[Any]:
+        """Sends everybody the message and collects the replies by rank. After the first death, not for much longer."""
+        for worker in self.workers:
+            with contextlib.suppress(OSError):  # it died, as its missing reply will show
+                worker.pipe.send(message)
+        replies: dict[int, Any] = {}
+        waiting = {worker.pipe: worker for worker in self.workers}
+        deadline = float("inf") if limit is None else time.monotonic() + limit
+        while waiting and (left := deadline - time.monotonic()) > 0:
+            ready = {pipe for pipe in wait(list(waiting), min(left, _POLL_SECONDS)) if isinstance(pipe, Connection)}
+            # A process that the worker left behind may keep the socket open.
+            ended = {pipe for pipe, worker in waiting.items() if worker.process.poll() is not None}
+            for pipe in ready | ended:
+                worker = waiting.pop(pipe)
+                readable = pipe in ready or pipe.poll()
+                replies[worker.rank] = worker.receive() if readable else worker.failure(worker.ending())
+                if worker.process.poll() is not None:
+                    self.lost = True
+                    deadline = min(deadline, time.monotonic() + _GRACE_SECONDS)
+        for worker in waiting.values():
+            self.lost = True
+            replies[worker.rank] = worker.failure(f"process {worker.process.pid} did not answer and is stopped")
+        return [replies[rank] for rank in range(len(self.workers))]
+
+    def stop(self) -> None:
+        """Ends the processes, by force those that do not end by themselves."""
+        if os.getpid() != self.owner:
+            return  # a fork of the owner, at its exit
+        for worker in self.workers:
+            worker.pipe.close()
+        deadline = time.monotonic() + (2 * _GRACE_SECONDS if self.patient else 0)
+        for worker in self.workers:
+            try:
+                worker.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,490 @@
+"""The collectives of torch.distributed on a native Communicator.
+
+Method names and signatures are those of torch 2.15's C++ classes; `opts` is one of torch's options objects, and absent
+options mean an asynchronous call. Ranks are ranks of the group.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch._C._distributed_c10d import Backend, ReduceOp, Store
+
+from ringroad._native import Communicator
+from ringroad._native import Work as NativeWork
+from ringroad.torch.tensors import (
+    Finish,
+    address_of,
+    block_of,
+    dtype_of,
+    input_blocks,
+    output_block,
+    output_blocks,
+    reduction,
+)
+from ringroad.torch.work import Work
+
+NAME = "ringroad"
+_UNSET = timedelta(milliseconds=-1)
+"""What torch puts into options whose timeout nobody set."""
+_UNEVEN_ALLTOALL_TAG = (1 << 26) - 1
+"""Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is."""
+_SUM = ReduceOp(ReduceOp.SUM)
+
+Tensors = Sequence[torch.Tensor]
+_Item = TypeVar("_Item")
+
+
+class RingroadBackend(Backend):
+    """What torch's dispatcher calls for CPU tensors; also does the work of `RingroadProcessGroup`."""
+
+    alive: ClassVar[set[RingroadBackend]] = set()
+    """Torch may keep only the C++ half of a backend; this keeps the Python half until shutdown."""
+
+    def __init__(
+        self, communicator: Communicator, store: Store, options: Backend.Options, *, splitting: bool = False
+    ) -> None:
+        super().__init__(communicator.rank, communicator.size)
+        self.communicator = communicator
+        self._rank = communicator.rank
+        self._size = communicator.size
+        self._run_raw = communicator.run_raw
+        self._store = store
+        self._options = options
+        self._splitting = splitting
+        self._timeout: float | None = None
+        self._calls = 0
+        self._monitored_barriers = 0
+        self._coalesced: list[Work] | None = None
+        RingroadBackend.alive.add(self)
+
+    # ------------------------------------------------------------------------------------------ what torch asks
+
+    def getBackendName(self) -> str:
+        return NAME
+
+    @property
+    def options(self) -> Backend.Options:
+        return self._options
+
+    @property
+    def supports_splitting(self) -> bool:
+        """Only as part of a `RingroadProcessGroup`, which splits itself: torch 2.15 crashes where `Backend.split` has
+        no group to return."""
+        return self._splitting
+
+    # Torch's C++ half asks Python for these, and Python, where they are missing, asks the C++ half, for ever.
+    supports_coalescing = False
+    supports_shrinking = False
+    supports_reconfigure = False
+    supports_window = False
+    _supports_time_estimate = False
+
+    def perform_nocolor_split(self, device: torch.device) -> None:
+        """Ranks outside a new group have nothing to do: members meet in the store."""
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        self._timeout = timeout.total_seconds()
+
+    _set_default_timeout = set_timeout
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._calls
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Every rank counts from zero."""
+
+    def abort(self) -> None:
+        RingroadBackend.alive.discard(self)
+        self.communicator.abort("the process group was aborted")
+
+    def shutdown(self) -> None:
+        RingroadBackend.alive.discard(self)
+        self.communicator.close()
+
+    # ------------------------------------------------------------------------------------------ machinery
+
+    def _seconds(self, opts: Any) -> float | None:
+        """The call's timeout; None for the communicator's."""
+        if opts is None:
+            return self._timeout
+        timeout = opts.timeout
+        return self._timeout if timeout == _UNSET else timeout.total_seconds()
+
+    def _start(
+        self,
+        collective: str,
+        source: torch.Tensor | None,
+        target: torch.Tensor | None,
+        elements: int,
+        dtype: str,
+        opts: Any,
+        outputs: Tensors,
+        finish: Finish | None = None,
+        *,
+        op: str = "sum",
+        factor: float | None = None,
+        root: int = 0,
+    ) -> Work | None:
+        """Runs a collective from block to block. None where the call was synchronous, and then it is complete."""
+        self._calls += 1
+        asynchronous = opts is None or opts.asyncOp or self._coalesced is not None
+        native = self._run_raw(
+            collective,
+            0 if source is None else address_of(source),
+            0 if target is None else address_of(target),
+            elements,
+            dtype,
+            (source, target),
+            op=op,
+            factor=factor,
+            root=root,
+            timeout=self._seconds(opts),
+            async_op=asynchronous,
+        )
+        if native is not None:
+            return self._in_flight(Work((native,), outputs, finish))
+        if finish is not None:
+            finish()
+        return None
+
+    def _in_flight(self, work: Work) -> Work:
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def _join(self, works: Sequence[Work | None], opts: Any, outputs: Tensors) -> Work | None:
+        """One Work for several calls; None where they were synchronous."""
+        if opts is not None and not opts.asyncOp and self._coalesced is None:
+            return None
+        parts = [work for work in works if work is not None]
+        return Work([native for work in parts for native in work._pending], outputs, _finish_all(parts))
+
+    def start_coalescing(self) -> None:
+        """From here to `end_coalescing`, calls are posted and not waited for."""
+        self._coalesced = []
+
+    def end_coalescing(self) -> Work:
+        works, self._coalesced = self._coalesced or [], None
+        outputs = [output for work in works for output in work._outputs]
+        return Work([native for work in works for native in work._pending], outputs, _finish_all(works))
+
+    # ------------------------------------------------------------------------------------------ one tensor per rank
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
+        tensor = _only(tensors)
+        op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        dtype = dtype_of(tensor)
+        block = block_of(tensor)
+        finish = None if block is tensor else _copy(tensor, block)
+        return self._start(
+            "allreduce", block, block, block.numel(), dtype, opts, tensors, finish, op=op, factor=factor
+        )
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
+        return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)
+
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work | None:
+        root = 0 if opts is None else opts.rootRank
+        return self._broadcast(_only(tensors), root, opts)
+
+    def _broadcast(self, tensor: torch.Tensor, root: int, opts: Any) -> Work | None:
+        dtype = dtype_of(tensor)
+        block = block_of(tensor)
+        finish = None if block is tensor or root == self._rank else _copy(tensor, block)
+        return self._start("broadcast", block, block, block.numel(), dtype, opts, [tensor], finish, root=root)
+
+    def reduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
+        tensor = _only(tensors)
+        root = 0 if opts is None else opts.rootRank
+        return self._reduce(tensor, tensor, root, opts)
+
+    def _reduce(self, source: torch.Tensor, target: torch.Tensor, root: int, opts: Any) -> Work | None:
+        op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        dtype = dtype_of(source)
+        block = block_of(source)
+        out, finish = None, None
+        if root == self._rank:
+            out, finish = output_block(target)
+        return self._start(
+            "reduce", block, out, block.numel(), dtype, opts, [target], finish, op=op, factor=factor, root=root
+        )
+
+    # ------------------------------------------------------------------------------------------ blocks in one tensor
+
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+        dtype = _same_dtype(output, input)
+        _sized("all_gather_single", "output", output, input.numel() * self._size)
+        target, finish = output_block(output)
+        return self._start("allgather", block_of(input), target, input.numel(), dtype, opts, [output], finish)
+
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+        pairs = zip(outputs, inputs, strict=True)
+        return self._join([self.all_gather_single(out, given, opts) for out, given in pairs], opts, outputs)
+
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+        op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        dtype = _same_dtype(output, input)
+        _sized("reduce_scatter_single", "input", input, output.numel() * self._size)
+        target, finish = output_block(output)
+        return self._start(
+            "reduce_scatter",
+            block_of(input),
+            target,
+            output.numel(),
+            dtype,
+            opts,
+            [output],
+            finish,
+            op=op,
+            factor=factor,
+        )
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+        pairs = zip(outputs, inputs, strict=True)
+        return self._join([self.reduce_scatter_single(out, given, opts) for out, given in pairs], opts, outputs)
+
+    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+        root = 0 if opts is None else opts.rootRank
+        dtype = dtype_of(input)
+        target, finish = None, None
+        if root == self._rank:
+            _same_dtype(output, input)
+            _sized("gather_single", "output", output, input.numel() * self._size)
+            target, finish = output_block(output)
+        return self._start("gather", block_of(input), target, input.numel(), dtype, opts, [output], finish, root=root)
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_split_sizes: Sequence[int],
+        input_split_sizes: Sequence[int],
+        opts: Any = None,
+    ) -> Work | None:
+        """Without sizes all pieces are equal. With sizes (of the first dimension) ranks exchange messages: whether all
+        pieces of all ranks are equal is more than one rank can know."""
+        dtype = _same_dtype(output, input)
+        if not output_split_sizes and not input_split_sizes:
+            _sized("all_to_all_single", "output", output, input.numel())
+            if input.numel() % self._size:
+                raise ValueError(f"ringroad: {input.numel()} elements do not divide among {self._size} ranks")
+            target, finish = output_block(output)
+            elements = input.numel() // self._size
+            return self._start("alltoall", block_of(input), target, elements, dtype, opts, [output], finish)
+        target, finish = output_block(output)
+        source = block_of(input)
+        return self._exchange(
+            _split(target, output_split_sizes, self._size), _split(source, input_split_sizes, self._size), opts, finish
+        )
+
+    # ------------------------------------------------------------------------------------------ lists of tensors
+
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
+        source, targets = _only(inputs), self._one_each("allgather", _only(outputs))
+        dtype = _same_dtype(source, *targets)
+        _sized("allgather", "output of this rank", targets[self._rank], source.numel())
+        if _equal_sizes(targets):
+            flat, finish = output_blocks(targets)
+            return self._start("allgather", block_of(source), flat, source.numel(), dtype, opts, targets, finish)
+        targets[self._rank].copy_(source.view(targets[self._rank].shape))
+        return self._join([self._broadcast(tensor, root, opts) for root, tensor in enumerate(targets)], opts, targets)
+
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
+        """outputs[rank][i] receives inputs[i] of the rank."""
+        ranks = self._one_each("allgather_coalesced", outputs)
+        pairs = zip(zip(*ranks, strict=True), inputs, strict=True)
+        works = [self.allgather([out], [given], opts) for out, given in pairs]
+        return self._join(works, opts, [tensor for tensors in outputs for tensor in tensors])
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work | None:
+        target, sources = _only(outputs), self._one_each("reduce_scatter", _only(inputs))
+        dtype = _same_dtype(target, *sources)
+        _sized("reduce_scatter", "input for this rank", sources[self._rank], target.numel())
+        if not _equal_sizes(sources):
+            works = [self._reduce(source, target, root, opts) for root, source in enumerate(sources)]
+            return self._join(works, opts, outputs)
+        op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        out, finish = output_block(target)
+        elements = target.numel()
+        return self._start(
+            "reduce_scatter", input_blocks(sources), out, elements, dtype, opts, outputs, finish, op=op, factor=factor
+        )
+
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
+        source = _only(inputs)
+        root = 0 if opts is None else opts.rootRank
+        dtype = dtype_of(source)
+        flat, finish, targets = None, None, []
+        if root == self._rank:
+            targets = self._one_each("gather", _only(outputs))
+            _same_dtype(source, *targets)
+            for target in targets:
+                _sized("gather", "every output", target, source.numel())
+            flat, finish = output_blocks(targets)
+        elements = source.numel()
+        return self._start("gather", block_of(source), flat, elements, dtype, opts, targets, finish, root=root)
+
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work | None:
+        target = _only(outputs)
+        root = 0 if opts is None else opts.rootRank
+        dtype = dtype_of(target)
+        flat = None
+        if root == self._rank:
+            sources = self._one_each("scatter", _only(inputs))
+            _same_dtype(target, *sources)
+            for source in sources:
+                _sized("scatter", "every input", source, target.numel())
+            flat = input_blocks(sources)
+        out, finish = output_block(target)
+        return self._start("scatter", flat, out, target.numel(), dtype, opts, outputs, finish, root=root)
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+        targets, sources = self._one_each("alltoall", outputs), self._one_each("alltoall", inputs)
+        _same_dtype(*targets, *sources)
+        blocks = [output_block(target) for target in targets]
+        finishes = [finish for _, finish in blocks if finish is not None]
+        return self._exchange(
+            [block for block, _ in blocks],
+            [block_of(source) for source in sources],
+            opts,
+            (lambda: [finish() for finish in finishes]) if finishes else None,
+        )
+
+    def _exchange(self, targets: Tensors, sources: Tensors, opts: Any, finish: Finish | None) -> Work | None:
+        """Sends sources[r] to rank r and receives targets[r] from it, in blocks of any sizes."""
+        self._calls += 1
+        timeout = self._seconds(opts)
+        pending: list[NativeWork] = []
+        for direction, blocks in (("recv", targets), ("send", sources)):
+            for distance in range(1, self._size):
+                peer = (self._rank + (distance if direction == "send" else -distance)) % self._size
+                if blocks[peer].numel():
+                    pending.append(self._post(direction, blocks[peer], peer, _UNEVEN_ALLTOALL_TAG, timeout))
+        own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)
+        _sized("all-to-all", "output from this rank to itself", own, given.numel())
+        own.copy_(given)
+        work = self._in_flight(Work(pending, targets, finish))
+        if opts is None or opts.asyncOp or self._coalesced is not None:
+            return work
+        work.wait()
+        return None
+
+    def _one_each(self, name: str, items: Sequence[_Item]) -> list[_Item]:
+        if len(items) != self._size:
+            raise ValueError(f"ringroad: {name} takes one entry per rank: {self._size}, not {len(items)}")
+        return list(items)
+
+    # ------------------------------------------------------------------------------------------ two ranks, no tensors
+
+    def _post(
+        self, direction: Any, block: torch.Tensor, peer: int, tag: int, timeout: float | None
+    ) -> NativeWork:
+        native = self.communicator.run_raw_tagged(
+            direction, address_of(block), block.numel(), dtype_of(block), block, peer, tag,
+            timeout=timeout, async_op=True,
+        )  # fmt: skip
+        assert native is not None
+        return native
+
+    def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+        tensor = _only(tensors)
+        dtype_of(tensor)
+        return self._in_flight(Work((self._post("send", block_of(tensor), peer, tag, self._timeout),), tensors))
+
+    def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+        tensor = _only(tensors)
+        dtype_of(tensor)
+        block, finish = output_block(tensor)
+        native = self._post("recv", block, peer, tag, self._timeout)
+        return self._in_flight(Work((native,), tensors, finish, source=peer))
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+        raise NotImplementedError("ringroad: recv from any source is not implemented yet; name the source rank")
+
+    def barrier(self, opts: Any = None) -> Work | None:
+        return self._start("barrier", None, None, 0, "uint8", opts, [])
+
+    def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
+        """Rank 0 waits for all others and names those that do not come. Goes through the store, so that it works
+        where the communicator hangs."""
+        seconds = self._seconds(opts)
+        if seconds is None:
+            seconds = self.communicator.timeout
+        self._monitored_barriers += 1
+        prefix = f"monitored_barrier/{self._monitored_barriers}"
+        deadline = time.monotonic() + seconds
+        if self._rank:
+            self._store.set(f"{prefix}/{self._rank}", "here")
+            # Rank 0 may be as late as the timeout allows, and then needs its own to look for the others.
+            self._store.wait([f"{prefix}/verdict"], timedelta(seconds=2 * seconds))
+            verdict = self._store.get(f"{prefix}/verdict").decode()
+        else:
+            missing = self._missing(prefix, deadline, wait_all_ranks)
+            verdict = "complete"
+            if missing:
+                verdict = f"ringroad: monitored_barrier: rank(s) {missing} did not come within {seconds:g} s"
+            self._store.set(f"{prefix}/verdict", verdict)
+        if verdict != "complete":
+            raise RuntimeError(verdict)
+
+    def _missing(self, prefix: str, deadline: float, wait_all_ranks: bool) -> list[int]:
+        missing = []
+        for rank in range(1, self._size):
+            try:
+                left = max(0.001, deadline - time.monotonic())
+                self._store.wait([f"{prefix}/{rank}"], timedelta(seconds=left))
+            except RuntimeError:
+                missing.append(rank)
+                if not wait_all_ranks:
+                    break
+        return missing
+
+
+def _only(items: Sequence[Any]) -> Any:
+    if len(items) != 1:
+        raise ValueError(f"ringroad: takes exactly one entry per rank, not {len(items)}")
+    return items[0]
+
+
+def _same_dtype(first: torch.Tensor, *others: torch.Tensor) -> str:
+    name = dtype_of(first)
+    for tensor in others:
+        if dtype_of(tensor) != name:
+            raise TypeError(f"ringroad: tensors of one call must have one dtype, not {first.dtype} and {tensor.dtype}")
+    return name
+
+
+def _sized(call: str, what: str, tensor: torch.Tensor, elements: int) -> None:
+    if tensor.numel() != elements:
+        raise ValueError(f"ringroad: {call}: {what} must have {elements} elements, not {tensor.numel()}")
+
+
+def _equal_sizes(tensors: Tensors) -> bool:
+    return all(tensor.numel() == tensors[0].numel() for tensor in tensors)
+
+
+def _split(block: torch.Tensor, sizes: Sequence[int], ranks: int) -> list[torch.Tensor]:
+    """The block's pieces by sizes of its first dimension; equal pieces where there are no sizes."""
+    rows = block.shape[0] if block.dim() else 1
+    if not sizes:
+        if rows % ranks:
+            raise ValueError(f"ringroad: a first dimension of {rows} does not divide among {ranks} ranks")
+        sizes = [rows // ranks] * ranks
+    if len(sizes) != ranks or sum(sizes) != rows:
+        raise ValueError(f"ringroad: split sizes {list(sizes)} must be {ranks} and add up to {rows}")
+    return list(block.split(list(sizes)))
+
+
+def _copy(target: torch.Tensor, source: torch.Tensor) -> Finish:
+    return lambda: target.copy_(source)
+
+
+def _finish_all(works: Sequence[Work]) -> Finish | None:
+    if all(work._finish is None for work in works):
+        return None
+    return lambda: [work._deliver() for work in works]

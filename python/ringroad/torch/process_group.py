@@ -1,0 +1,139 @@
+"""The process group of jobs in which ringroad is the only backend.
+
+Torch's own ProcessGroup takes 4 to 6 us to bring a call through its dispatcher to a Python backend. This one is called
+directly, and hands its callers a `Work` that answers every question (through a Backend, torch wraps it in one that
+knows only `wait` and `get_future`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch._C._distributed_c10d as c10d
+from torch._C._distributed_c10d import Backend, PrefixStore, ProcessGroup, Store
+
+from ringroad.torch.backend import NAME, RingroadBackend
+from ringroad.torch.work import Work
+
+# Bound once: this is asked for on every call.
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+
+
+class RingroadProcessGroup(ProcessGroup):
+    """Calls a RingroadBackend, which is also registered with torch for those who look for one."""
+
+    def __init__(self, backend: RingroadBackend, store: Store, split: Callable[..., RingroadProcessGroup]) -> None:
+        super().__init__(store, backend.rank(), backend.size())
+        self.backend = backend
+        self._store = store
+        self._split = split
+        self._register_backend(torch.device("cpu"), ProcessGroup.BackendType.CUSTOM, backend)
+        self._set_default_backend(ProcessGroup.BackendType.CUSTOM)
+
+    def getBackendName(self) -> str:
+        return NAME
+
+    @property
+    def communicator(self) -> Any:
+        return self.backend.communicator
+
+    def split_group(
+        self,
+        new_ranks: Sequence[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Sequence[torch.device] | None = None,
+    ) -> RingroadProcessGroup | None:
+        """A group of some of this group's ranks, named by their ranks here; None on the others."""
+        ranks = list(new_ranks)
+        if self.rank() not in ranks:
+            return None
+        name = group_name or f"{self.group_name}:split:{'_'.join(map(str, ranks))}"
+        parent = list(self.backend.options.global_ranks_in_group) or list(range(self.size()))
+        child = self._split(
+            PrefixStore(f"{name}/", self._store),
+            ranks.index(self.rank()),
+            len(ranks),
+            timeout or self.backend.options._timeout,
+            name,
+            [parent[rank] for rank in ranks],
+        )
+        child._set_group_name(name)  # type: ignore[arg-type]
+        child._set_group_desc(group_desc or f"{self.group_desc}:split")
+        return child
+
+
+def _direct(
+    name: str, inputs: int, options: type | None, *, lists: bool = False, always_work: bool = False
+) -> Callable[..., Any]:
+    """A ProcessGroup method that calls the backend's of the same name at once where it can.
+
+    It goes the long way, through torch's dispatcher, where somebody listens there (CommDebugMode, make_fx, fake
+    tensors) and where the arguments are not the `inputs` (lists, if `lists`) and options: torch has overloads such as
+    `broadcast(tensor, 0)`. `always_work`: torch's C++ callers cannot bear None from this method.
+    """
+    ours = getattr(RingroadBackend, name)
+    theirs = getattr(ProcessGroup, name)
+
+    def plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        if len(args) != inputs or not kwargs.keys() <= {"opts"}:
+            return False
+        return not lists or all(type(argument) is list for argument in args)
+
+    def method(self: RingroadProcessGroup, *args: Any, **kwargs: Any) -> Work | None:
+        if ((args and type(args[-1]) is options) or plain(args, kwargs)) and not _dispatch_modes():
+            work: Work | None = ours(self.backend, *args, **kwargs)
+            return Work((), ()) if work is None and always_work else work
+        work = theirs(self, *args, **kwargs)
+        return work
+
+    # Torch tells a call of `theirs` from within this method from one that should come here by the function's name.
+    method.__code__ = method.__code__.replace(co_name=name, co_qualname=f"RingroadProcessGroup.{name}")
+    method.__name__, method.__qualname__ = name, f"RingroadProcessGroup.{name}"
+    method.__doc__ = ours.__doc__
+    return _never_compile(method)
+
+
+def _never_compile(method: Any) -> Callable[..., Any]:
+    """As torch.compiler.disable, which costs a second of import and 0.2 us a call: Dynamo neither traces the method into
+    a graph nor compiles its frame, or those it calls, when torch calls it out of compiled code."""
+    frames = torch._C._dynamo.eval_frame
+    try:
+        skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
+        frames.set_code_exec_strategy(method.__code__, skip)
+    except AttributeError:  # these names are torch's own affair
+        return torch.compiler.disable(method)
+    method._torchdynamo_disable = True
+    method._torchdynamo_disable_msg = "ringroad's collectives run eagerly"
+    return method
+
+
+_METHODS = [
+    _direct("allreduce", 1, c10d.AllreduceOptions, lists=True),
+    _direct("allreduce_coalesced", 1, c10d.AllreduceCoalescedOptions, lists=True),
+    _direct("broadcast", 1, c10d.BroadcastOptions, lists=True),
+    _direct("reduce", 1, c10d.ReduceOptions, lists=True),
+    _direct("all_gather_single", 2, c10d.AllgatherOptions),
+    _direct("all_gather_single_coalesced", 2, c10d.AllgatherOptions, lists=True, always_work=True),
+    _direct("reduce_scatter_single", 2, c10d.ReduceScatterOptions),
+    _direct("reduce_scatter_single_coalesced", 2, c10d.ReduceScatterOptions, lists=True, always_work=True),
+    _direct("all_to_all_single", 4, c10d.AllToAllOptions, always_work=True),
+    _direct("allgather", 2, c10d.AllgatherOptions, lists=True),
+    _direct("allgather_coalesced", 2, c10d.AllgatherOptions, lists=True),
+    _direct("reduce_scatter", 2, c10d.ReduceScatterOptions, lists=True),
+    _direct("gather", 2, c10d.GatherOptions, lists=True),
+    _direct("gather_single", 2, c10d.GatherOptions),
+    _direct("scatter", 2, c10d.ScatterOptions, lists=True),
+    _direct("alltoall", 2, c10d.AllToAllOptions, lists=True),
+    _direct("send", 3, None),
+    _direct("recv", 3, None),
+    _direct("recv_anysource", 2, None),
+    _direct("barrier", 0, c10d.BarrierOptions),
+]
+for _method in _METHODS:
+    setattr(RingroadProcessGroup, _method.__name__, _method)

@@ -1,0 +1,132 @@
+//! NumPy arrays as memory for calls. The only file of this crate with unsafe code: it takes addresses from Python.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use ringroad_runtime::{DType, Memory};
+
+/// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
+const WRITEABLE: i32 = 0x0400;
+
+/// An array that can take part in a call: contiguous, of a type we know.
+pub struct Array<'py> {
+    object: Bound<'py, PyUntypedArray>,
+    start: usize,
+    pub dtype: DType,
+    pub elements: usize,
+    writable: bool,
+}
+
+impl<'py> Array<'py> {
+    /// Checks `object`, which the caller knows as argument `name`.
+    pub fn new(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+        let array = object.cast::<PyUntypedArray>().map_err(|_| {
+            let found = object.get_type().name().map_or_else(|_| "?".to_owned(), |n| n.to_string());
+            PyTypeError::new_err(format!("{name} must be a NumPy array, not {found}"))
+        })?;
+        if !array.is_c_contiguous() {
+            return Err(PyValueError::new_err(format!(
+                "{name} is not C-contiguous; pass numpy.ascontiguousarray({name})"
+            )));
+        }
+        let dtype = dtype_of(array, name)?;
+        let raw = array.as_array_ptr();
+        // SAFETY: the pointer is that of a live array object, and the GIL is held: its fields can be read.
+        let (start, flags) = unsafe { ((*raw).fields.data as usize, (*raw).fields.flags) };
+        Ok(Array {
+            start,
+            dtype,
+            elements: array.len(),
+            writable: flags & WRITEABLE != 0,
+            object: array.clone(),
+        })
+    }
+
+    /// As [`Array::new`], for an array that will be written.
+    pub fn writable(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+        let array = Array::new(object, name)?;
+        if !array.writable {
+            return Err(PyValueError::new_err(format!("{name} is read-only; pass an array that can be written")));
+        }
+        Ok(array)
+    }
+
+    pub fn shape(&self) -> &[usize] {
+        self.object.shape()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.elements * self.dtype.size()
+    }
+
+    /// A new array of this one's type.
+    pub fn empty(&self, shape: Vec<usize>) -> PyResult<Array<'py>> {
+        static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let py = self.object.py();
+        let empty = EMPTY.import(py, "numpy", "empty")?;
+        Array::new(&empty.call1((shape, self.object.dtype()))?, "out")
+    }
+
+    pub fn object(&self) -> Py<PyAny> {
+        self.object.clone().into_any().unbind()
+    }
+
+    /// The first byte's address, and one past the last.
+    pub fn range(&self) -> (usize, usize) {
+        (self.start, self.start + self.bytes())
+    }
+
+    pub fn overlaps(&self, other: &Array<'_>) -> bool {
+        let ((a, a_end), (b, b_end)) = (self.range(), other.range());
+        a < b_end && b < a_end
+    }
+
+    /// The array's memory, to be lent to one call. The memory keeps the array alive.
+    pub fn memory(&self) -> Memory {
+        memory(self.start, self.bytes(), Arc::new(self.object()))
+    }
+}
+
+/// Memory at an address that an adapter passed in; `owner` keeps it alive.
+pub fn memory(address: usize, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Memory {
+    if bytes == 0 {
+        return Memory::nothing();
+    }
+    // SAFETY: the address is that of a NumPy array or a torch tensor, which `owner` keeps alive. That nobody else
+    // touches it during the call is documented as the caller's duty, as in every communication library for Python.
+    unsafe { Memory::foreign(address as *mut u8, bytes, owner) }
+}
+
+fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {
+    let descr = array.dtype();
+    let found = match (descr.kind(), descr.itemsize()) {
+        (b'b', 1) => Some(DType::Bool),
+        (b'i', 1) => Some(DType::I8),
+        (b'i', 2) => Some(DType::I16),
+        (b'i', 4) => Some(DType::I32),
+        (b'i', 8) => Some(DType::I64),
+        (b'u', 1) => Some(DType::U8),
+        (b'f', 2) => Some(DType::F16),
+        (b'f', 4) => Some(DType::F32),
+        (b'f', 8) => Some(DType::F64),
+        (b'c', 8) => Some(DType::Complex64),
+        (b'c', 16) => Some(DType::Complex128),
+        // ml_dtypes registers its types as void or float kinds of their own.
+        _ => None,
+    };
+    // The kinds of ml_dtypes' other types clash with NumPy's, so built-in types are told by their number.
+    let built_in = descr.num() < 256;
+    let dtype = if built_in {
+        found.filter(|_| descr.is_native_byteorder() != Some(false))
+    } else {
+        (descr.typeobj().name()? == "bfloat16").then_some(DType::BF16)
+    };
+    dtype.ok_or_else(|| {
+        let known: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
+        PyTypeError::new_err(format!("{name} has dtype {descr}; supported are {}", known.join(", ")))
+    })
+}

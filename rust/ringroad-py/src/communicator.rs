@@ -1,0 +1,551 @@
+//! `Communicator`: arrays in, arrays out.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use ringroad_core::collective::Holding;
+use ringroad_core::Collective;
+use ringroad_runtime::config::Config;
+use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request};
+
+use crate::array::{memory, Array};
+use crate::errors::raise;
+use crate::shutdown;
+use crate::store::store_of;
+use crate::topology::TopologyArgument;
+use crate::work::{duration, wait_until, PyWork};
+
+/// A group of processes that call collectives together.
+#[pyclass(name = "Communicator", module = "ringroad", frozen, weakref)]
+pub struct PyCommunicator(Communicator);
+
+/// What the keyword arguments of a call say.
+struct How {
+    op: ReduceOp,
+    algorithm: Option<String>,
+    timeout: Option<f64>,
+    async_op: bool,
+}
+
+impl How {
+    fn new(algorithm: Option<String>, timeout: Option<f64>, async_op: bool) -> How {
+        How { op: ReduceOp::Sum, algorithm, timeout, async_op }
+    }
+
+    fn reducing(self, op: &str, factor: Option<f64>) -> PyResult<How> {
+        Ok(How { op: reduce_op(op, factor)?, ..self })
+    }
+}
+
+fn reduce_op(op: &str, factor: Option<f64>) -> PyResult<ReduceOp> {
+    match (op, factor) {
+        ("premul_sum", Some(factor)) => Ok(ReduceOp::PremulSum(factor)),
+        ("premul_sum", None) => Err(PyValueError::new_err("op='premul_sum' needs factor=")),
+        (_, Some(_)) => Err(PyValueError::new_err(format!("factor= goes with op='premul_sum', not {op:?}"))),
+        (op, None) => op.parse().map_err(raise),
+    }
+}
+
+fn options(
+    timeout: Option<f64>,
+    topology: Option<TopologyArgument<'_>>,
+    algorithm: Option<String>,
+    name: String,
+) -> PyResult<Options> {
+    let topology = topology.map(TopologyArgument::resolve).transpose()?;
+    Ok(Options { name, timeout: duration(timeout)?, topology, algorithm })
+}
+
+impl PyCommunicator {
+    fn new(communicator: Communicator) -> PyCommunicator {
+        shutdown::remember(communicator.closer());
+        PyCommunicator(communicator)
+    }
+
+    /// Runs a request; returns its result, or the handle of the call.
+    fn run(
+        &self,
+        py: Python<'_>,
+        mut request: Request,
+        how: How,
+        result: Option<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        request.op = how.op;
+        request.algorithm = how.algorithm;
+        request.timeout = duration(how.timeout)?;
+        let work = py.detach(|| self.0.start(request)).map_err(raise)?;
+        if how.async_op {
+            work.in_background();
+            return Ok(Py::new(py, PyWork { work, result })?.into_any());
+        }
+        wait_until(py, &work, None)?;
+        work.result().unwrap_or(Ok(())).map_err(raise)?;
+        Ok(result.unwrap_or_else(|| py.None()))
+    }
+
+    /// A collective on arrays: checks shapes, makes the output where there is none, and sees what is in place.
+    fn collective(
+        &self,
+        py: Python<'_>,
+        collective: Collective,
+        send: Option<&Bound<'_, PyAny>>,
+        out: Option<&Bound<'_, PyAny>>,
+        how: How,
+    ) -> PyResult<Py<PyAny>> {
+        let (rank, size) = (self.0.rank(), self.0.size());
+        if let Some(root) = collective.root().filter(|root| *root >= size) {
+            return Err(PyValueError::new_err(format!("root {root} is not one of the ranks 0..{size}")));
+        }
+        let (input, output) = (collective.input(rank), collective.output(rank));
+        let send = match send {
+            Some(object) if input != Holding::Nothing => Some(Array::new(object, "send")?),
+            None if input != Holding::Nothing => {
+                return Err(PyTypeError::new_err(format!("rank {rank} must pass send to {collective}")));
+            }
+            _ => None,
+        };
+        let (elements, shape) = self.shapes(collective, send.as_ref())?;
+        let out = match (out, output, &send) {
+            (_, Holding::Nothing, _) => None,
+            (Some(object), ..) => Some(Array::writable(object, "out")?),
+            (None, _, Some(send)) => Some(send.empty(shape.clone())?),
+            (None, _, None) => {
+                return Err(PyTypeError::new_err(format!(
+                    "rank {rank} must pass out to {collective}, since only the root knows the shape"
+                )));
+            }
+        };
+        let (dtype, elements) = match (&send, &out) {
+            (Some(send), Some(out)) => {
+                if out.dtype != send.dtype || out.shape() != shape {
+                    return Err(PyValueError::new_err(format!(
+                        "out must be {} of shape {shape:?}, not {} of shape {:?}",
+                        send.dtype,
+                        out.dtype,
+                        out.shape()
+                    )));
+                }
+                (send.dtype, elements)
+            }
+            (Some(send), None) => (send.dtype, elements),
+            (None, Some(out)) => (out.dtype, out.elements),
+            (None, None) => unreachable!("every rank has an input or an output"),
+        };
+        let in_place = match (&send, &out) {
+            (Some(send), Some(out)) if send.bytes() > 0 => in_place(send, out, (input, output))?,
+            _ => false,
+        };
+        let result = out.as_ref().map(Array::object);
+        let take = |array: Option<Array<'_>>| array.map_or_else(Memory::nothing, |a| a.memory());
+        let (input, output) = if in_place {
+            let larger = if matches!(output, Holding::Block(_)) { send } else { out };
+            (Memory::nothing(), take(larger))
+        } else {
+            (take(send), take(out))
+        };
+        let mut request = Request::new(Operation::Collective(collective), dtype, elements, input, output);
+        request.in_place = in_place;
+        self.run(py, request, how, result)
+    }
+
+    /// How many elements the call has (see [`Request`]), and the shape of the output.
+    fn shapes(&self, collective: Collective, send: Option<&Array<'_>>) -> PyResult<(usize, Vec<usize>)> {
+        let (rank, size) = (self.0.rank(), self.0.size());
+        let Some(send) = send else { return Ok((0, Vec::new())) };
+        let shape = send.shape().to_vec();
+        match (collective.input(rank), collective.has_blocks()) {
+            (Holding::Whole, true) => {
+                let Some(first) = shape.first().filter(|first| **first % size == 0) else {
+                    return Err(PyValueError::new_err(format!(
+                        "{collective} over {size} ranks needs a first axis that is a multiple of {size}; send has shape {shape:?}"
+                    )));
+                };
+                let mut out = shape.clone();
+                if collective != Collective::Alltoall {
+                    out[0] = first / size;
+                }
+                Ok((send.elements / size, out))
+            }
+            (Holding::Block(_), _) => {
+                let mut out = shape;
+                match out.first_mut() {
+                    Some(first) => *first *= size,
+                    None => out.push(size),
+                }
+                Ok((send.elements, out))
+            }
+            _ => Ok((send.elements, shape)),
+        }
+    }
+
+    fn message(
+        &self,
+        py: Python<'_>,
+        operation: Operation,
+        array: Array<'_>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let sends = matches!(operation, Operation::Send { .. });
+        let (input, output) =
+            if sends { (array.memory(), Memory::nothing()) } else { (Memory::nothing(), array.memory()) };
+        let request = Request::new(operation, array.dtype, array.elements, input, output);
+        let result = (!sends).then(|| array.object());
+        self.run(py, request, How::new(None, timeout, async_op), result)
+    }
+}
+
+/// Whether the call is in place. Arrays that overlap in any other way are an error.
+fn in_place(send: &Array<'_>, out: &Array<'_>, sides: (Holding, Holding)) -> PyResult<bool> {
+    if !send.overlaps(out) {
+        return Ok(false);
+    }
+    let (send, out) = (send.range(), out.range());
+    let natural = match sides {
+        (Holding::Block(own), Holding::Whole) => send.0 == out.0 + own * (send.1 - send.0),
+        (Holding::Whole, Holding::Block(own)) => out.0 == send.0 + own * (out.1 - out.0),
+        _ => send == out,
+    };
+    if natural {
+        Ok(true)
+    } else {
+        Err(PyValueError::new_err(
+            "send and out overlap; they must be apart, or equal, or one must be this rank's block of the other",
+        ))
+    }
+}
+
+#[pymethods]
+impl PyCommunicator {
+    #[new]
+    #[pyo3(signature = (store, rank, size, *, timeout=None, topology=None, algorithm=None, name="world".to_owned(), ucx_wheel=None))]
+    fn connect(
+        py: Python<'_>,
+        store: &Bound<'_, PyAny>,
+        rank: usize,
+        size: usize,
+        timeout: Option<f64>,
+        topology: Option<TopologyArgument<'_>>,
+        algorithm: Option<String>,
+        name: String,
+        ucx_wheel: Option<PathBuf>,
+    ) -> PyResult<Self> {
+        let store = store_of(store)?;
+        let config = Config::from_env().map_err(raise)?;
+        let options = options(timeout, topology, algorithm, name)?;
+        let communicator = py.detach(|| Communicator::connect(store, rank, size, ucx_wheel, &config, &options));
+        Ok(PyCommunicator::new(communicator.map_err(raise)?))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (size, *, timeout=None, topology=None, algorithm=None))]
+    fn in_process(
+        size: usize,
+        timeout: Option<f64>,
+        topology: Option<TopologyArgument<'_>>,
+        algorithm: Option<String>,
+    ) -> PyResult<Vec<Self>> {
+        let config = Config::from_env().map_err(raise)?;
+        let options = options(timeout, topology, algorithm, String::new())?;
+        let group = Communicator::in_process(size, &config, &options).map_err(raise)?;
+        Ok(group.into_iter().map(PyCommunicator::new).collect())
+    }
+
+    #[getter]
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+
+    #[getter]
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    #[getter]
+    fn timeout(&self) -> f64 {
+        self.0.timeout().as_secs_f64()
+    }
+
+    #[getter]
+    fn topology(&self) -> String {
+        self.0.choices().topology.spec()
+    }
+
+    #[getter]
+    fn transport(&self, py: Python<'_>) -> String {
+        py.detach(|| self.0.transport())
+    }
+
+    #[getter]
+    fn hosts(&self) -> Vec<String> {
+        self.0.cards().iter().map(|c| c.host.clone()).collect()
+    }
+
+    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    fn allreduce(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How::new(algorithm, timeout, async_op).reducing(op, factor)?;
+        self.collective(py, Collective::Allreduce, Some(send), out, how)
+    }
+
+    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    fn reduce_scatter(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How::new(algorithm, timeout, async_op).reducing(op, factor)?;
+        self.collective(py, Collective::ReduceScatter, Some(send), out, how)
+    }
+
+    #[pyo3(signature = (send, out=None, *, algorithm=None, timeout=None, async_op=false))]
+    fn allgather(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        self.collective(py, Collective::Allgather, Some(send), out, How::new(algorithm, timeout, async_op))
+    }
+
+    #[pyo3(signature = (array, root=0, *, algorithm=None, timeout=None, async_op=false))]
+    fn broadcast(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        root: usize,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How::new(algorithm, timeout, async_op);
+        self.collective(py, Collective::Broadcast { root }, Some(array), Some(array), how)
+    }
+
+    #[pyo3(signature = (send, out=None, root=0, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    fn reduce(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        root: usize,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How::new(algorithm, timeout, async_op).reducing(op, factor)?;
+        self.collective(py, Collective::Reduce { root }, Some(send), out, how)
+    }
+
+    #[pyo3(signature = (send, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
+    fn gather(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        root: usize,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How::new(algorithm, timeout, async_op);
+        self.collective(py, Collective::Gather { root }, Some(send), out, how)
+    }
+
+    #[pyo3(signature = (send, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
+    fn scatter(
+        &self,
+        py: Python<'_>,
+        send: Option<&Bound<'_, PyAny>>,
+        out: Option<&Bound<'_, PyAny>>,
+        root: usize,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        self.collective(py, Collective::Scatter { root }, send, out, How::new(algorithm, timeout, async_op))
+    }
+
+    #[pyo3(signature = (send, out=None, *, algorithm=None, timeout=None, async_op=false))]
+    fn alltoall(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        self.collective(py, Collective::Alltoall, Some(send), out, How::new(algorithm, timeout, async_op))
+    }
+
+    #[pyo3(signature = (array, peer, tag=0, *, timeout=None, async_op=false))]
+    fn send(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        peer: usize,
+        tag: u32,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        self.message(py, Operation::Send { peer, tag }, Array::new(array, "array")?, timeout, async_op)
+    }
+
+    #[pyo3(signature = (out, peer, tag=0, *, timeout=None, async_op=false))]
+    fn recv(
+        &self,
+        py: Python<'_>,
+        out: &Bound<'_, PyAny>,
+        peer: usize,
+        tag: u32,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        self.message(py, Operation::Receive { peer, tag }, Array::writable(out, "out")?, timeout, async_op)
+    }
+
+    #[pyo3(signature = (*, timeout=None, async_op=false))]
+    fn barrier(&self, py: Python<'_>, timeout: Option<f64>, async_op: bool) -> PyResult<Py<PyAny>> {
+        let request = Request::barrier();
+        let how = How { op: request.op, ..How::new(None, timeout, async_op) };
+        self.run(py, request, how, None)
+    }
+
+    #[pyo3(signature = (collective, input, output, elements, dtype, owner, *, op="sum", factor=None, root=0, timeout=None, async_op=false))]
+    fn run_raw(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        input: usize,
+        output: usize,
+        elements: usize,
+        dtype: &str,
+        owner: Py<PyAny>,
+        op: &str,
+        factor: Option<f64>,
+        root: usize,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let collective = match collective {
+            "send" | "recv" => {
+                let address = if collective == "send" { input } else { output };
+                return self.run_raw_tagged(
+                    py, collective, address, elements, dtype, owner, root, 0, timeout, async_op,
+                );
+            }
+            "barrier" => return self.barrier(py, timeout, async_op),
+            name => name.parse::<Collective>().map_err(raise)?.with_root(root),
+        };
+        let dtype: DType = dtype.parse().map_err(raise)?;
+        let block = elements * dtype.size();
+        let whole = if collective.has_blocks() { block * self.0.size() } else { block };
+        let bytes = |holding| match holding {
+            Holding::Nothing => 0,
+            Holding::Block(_) => block,
+            Holding::Whole => whole,
+        };
+        let (from, to) = (bytes(collective.input(self.0.rank())), bytes(collective.output(self.0.rank())));
+        let owner = Arc::new(owner);
+        let in_place = from > 0 && to > 0 && input < output + to && output < input + from;
+        let (input, output) = if in_place {
+            let (address, bytes) = if from > to { (input, from) } else { (output, to) };
+            (Memory::nothing(), memory(address, bytes, owner))
+        } else {
+            (memory(input, from, owner.clone()), memory(output, to, owner))
+        };
+        let mut request = Request::new(Operation::Collective(collective), dtype, elements, input, output);
+        request.in_place = in_place;
+        let how = How::new(None, timeout, async_op).reducing(op, factor)?;
+        self.run(py, request, how, None)
+    }
+
+    #[pyo3(signature = (direction, address, elements, dtype, owner, peer, tag, *, timeout=None, async_op=false))]
+    fn run_raw_tagged(
+        &self,
+        py: Python<'_>,
+        direction: &str,
+        address: usize,
+        elements: usize,
+        dtype: &str,
+        owner: Py<PyAny>,
+        peer: usize,
+        tag: u32,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let dtype: DType = dtype.parse().map_err(raise)?;
+        let data = memory(address, elements * dtype.size(), Arc::new(owner));
+        let (operation, input, output) = match direction {
+            "send" => (Operation::Send { peer, tag }, data, Memory::nothing()),
+            "recv" => (Operation::Receive { peer, tag }, Memory::nothing(), data),
+            other => return Err(PyValueError::new_err(format!("direction {other:?} is neither send nor recv"))),
+        };
+        let request = Request::new(operation, dtype, elements, input, output);
+        self.run(py, request, How::new(None, timeout, async_op), None)
+    }
+
+    #[pyo3(signature = (collective, bytes, *, dtype="float32", op="sum"))]
+    fn algorithm_for(&self, collective: &str, bytes: u64, dtype: &str, op: &str) -> PyResult<String> {
+        let collective = collective.parse().map_err(raise)?;
+        let factor = (op == "premul_sum").then_some(1.0);
+        Ok(self.0.algorithm_for(collective, bytes, reduce_op(op, factor)?, dtype.parse().map_err(raise)?))
+    }
+
+    #[pyo3(signature = (collective="allreduce"))]
+    fn switch_points(&self, collective: &str) -> PyResult<Vec<(u64, String)>> {
+        let choices = self.0.choices();
+        let ranges = choices.switch_points(collective.parse().map_err(raise)?);
+        Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.clone())).collect())
+    }
+
+    #[pyo3(signature = (reason=""))]
+    fn abort(&self, py: Python<'_>, reason: &str) {
+        py.detach(|| self.0.abort(reason));
+    }
+
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.0.close());
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_arguments))]
+    fn __exit__(&self, py: Python<'_>, _arguments: &Bound<'_, pyo3::types::PyTuple>) {
+        self.close(py);
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Communicator {:?}: rank {} of {}>", self.0.name(), self.0.rank(), self.0.size())
+    }
+}

@@ -1,0 +1,134 @@
+//! `CostModel` and what it says: `Cost`, `Candidate`.
+
+use pyo3::prelude::*;
+use ringroad_core::cost::{rank, Candidate, CostModel, ScheduleCost, SwitchTable};
+use ringroad_core::Collective;
+use ringroad_runtime::planner::candidates;
+
+use crate::errors::raise;
+use crate::schedule::PySchedule;
+use crate::topology::PyTopology;
+
+/// What the model says of a schedule on a topology.
+#[pyclass(name = "Cost", module = "ringroad", frozen, subclass, get_all)]
+pub struct PyCost {
+    seconds: f64,
+    steps: usize,
+    hops: usize,
+    link_load: f64,
+    max_link_load: f64,
+}
+
+impl PyCost {
+    fn new(cost: &ScheduleCost, seconds: f64) -> PyCost {
+        PyCost {
+            seconds,
+            steps: cost.steps.len(),
+            hops: cost.hops(),
+            link_load: cost.link_load(),
+            max_link_load: cost.busiest_link,
+        }
+    }
+}
+
+/// A row of `explain`.
+#[pyclass(name = "Candidate", module = "ringroad", frozen, extends = PyCost, get_all)]
+pub struct PyCandidate {
+    algorithm: String,
+    consistent: bool,
+    ratio: f64,
+}
+
+/// The cost model.
+#[pyclass(name = "CostModel", module = "ringroad", frozen)]
+pub struct PyCostModel(CostModel);
+
+#[pymethods]
+impl PyCostModel {
+    #[new]
+    #[pyo3(signature = (*, step_latency=None, hop_latency=None, bandwidth=None, reduce_cost=None))]
+    fn new(
+        step_latency: Option<f64>,
+        hop_latency: Option<f64>,
+        bandwidth: Option<f64>,
+        reduce_cost: Option<f64>,
+    ) -> PyResult<Self> {
+        let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v < 0.0);
+        for (name, value) in [("step_latency", step_latency), ("hop_latency", hop_latency), ("reduce_cost", reduce_cost)]
+        {
+            if negative(&value) {
+                return Err(pyo3::exceptions::PyValueError::new_err(format!("{name} must be 0 or more seconds")));
+            }
+        }
+        if negative(&bandwidth) || bandwidth == Some(0.0) {
+            return Err(pyo3::exceptions::PyValueError::new_err("bandwidth must be above 0 bytes per second"));
+        }
+        let default = CostModel::default();
+        Ok(PyCostModel(CostModel {
+            step_latency: step_latency.unwrap_or(default.step_latency),
+            hop_latency,
+            bandwidth,
+            reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
+        }))
+    }
+
+    #[getter]
+    fn step_latency(&self) -> f64 {
+        self.0.step_latency
+    }
+
+    #[getter]
+    fn hop_latency(&self) -> Option<f64> {
+        self.0.hop_latency
+    }
+
+    #[getter]
+    fn bandwidth(&self) -> Option<f64> {
+        self.0.bandwidth
+    }
+
+    #[getter]
+    fn reduce_cost(&self) -> f64 {
+        self.0.reduce_cost
+    }
+
+    fn cost(&self, schedule: &PySchedule, topology: &PyTopology, bytes: u64) -> PyResult<PyCost> {
+        let cost = ScheduleCost::of(&schedule.0, &topology.0).map_err(raise)?;
+        Ok(PyCost::new(&cost, self.0.seconds(&cost, bytes)))
+    }
+
+    fn explain(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        topology: &PyTopology,
+        bytes: u64,
+    ) -> PyResult<Vec<Py<PyCandidate>>> {
+        let collective = collective.parse::<Collective>().map_err(raise)?;
+        let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
+        rank(&self.0, &all, bytes)
+            .into_iter()
+            .map(|row| {
+                let candidate = all.iter().find(|c| c.name == row.name).map(|c| PyCost::new(&c.cost, row.seconds));
+                let base = candidate.expect("every row is one of the candidates");
+                let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
+                Py::new(py, PyClassInitializer::from(base).add_subclass(more))
+            })
+            .collect()
+    }
+
+    #[pyo3(signature = (collective, topology, consistent=true))]
+    fn switch_points(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        topology: &PyTopology,
+        consistent: bool,
+    ) -> PyResult<Vec<(u64, String)>> {
+        let collective = collective.parse::<Collective>().map_err(raise)?;
+        let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
+        let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
+        let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
+        Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.clone())).collect())
+    }
+}

@@ -1,0 +1,105 @@
+//! The Python exceptions, and which error becomes which.
+
+use pyo3::prelude::*;
+use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple, PyType};
+use ringroad_runtime::Error;
+
+/// An exception class of this module.
+struct Exception {
+    name: &'static str,
+    doc: &'static str,
+    class: PyOnceLock<Py<PyType>>,
+}
+
+impl Exception {
+    const fn new(name: &'static str, doc: &'static str) -> Exception {
+        Exception { name, doc, class: PyOnceLock::new() }
+    }
+
+    fn define(&self, module: &Bound<'_, PyModule>, bases: &[&Bound<'_, PyType>]) -> PyResult<()> {
+        let py = module.py();
+        let namespace = PyDict::new(py);
+        namespace.set_item("__module__", "ringroad")?;
+        namespace.set_item("__doc__", self.doc)?;
+        let class = py.get_type::<PyType>().call1((self.name, PyTuple::new(py, bases)?, namespace))?;
+        let class = class.cast_into::<PyType>()?;
+        module.add(self.name, &class)?;
+        let _ = self.class.set(py, class.unbind());
+        Ok(())
+    }
+
+    fn with(&self, message: String) -> PyErr {
+        Python::attach(|py| match self.class.get(py) {
+            Some(class) => PyErr::from_type(class.bind(py).clone(), message),
+            None => PyRuntimeError::new_err(message),
+        })
+    }
+}
+
+static BASE: Exception =
+    Exception::new("RingroadError", "Base class of what ringroad raises, beside ValueError and TypeError for bad arguments.");
+static TIMEOUT: Exception = Exception::new(
+    "TimeoutError",
+    "A deadline passed. Names rank, host, peers, collective, sequence number and step.",
+);
+static PEER: Exception = Exception::new("PeerError", "Another rank died or left.");
+static MISMATCH: Exception = Exception::new("MismatchError", "Ranks made different calls. Lists what each rank called.");
+static ABORTED: Exception =
+    Exception::new("AbortedError", "The communicator failed or was aborted earlier; make a new one.");
+static TRANSPORT: Exception =
+    Exception::new("TransportError", "UCX is missing, unusable, or refused something.");
+static STORE: Exception = Exception::new("StoreError", "The store failed.");
+static CONFIG: Exception =
+    Exception::new("ConfigError", "A RINGROAD_* variable or an option has a value that makes no sense.");
+static SCHEDULE: Exception = Exception::new(
+    "ScheduleError",
+    "A schedule is malformed, unavailable, or does not perform its collective.",
+);
+static TOPOLOGY: Exception = Exception::new("TopologyError", "A topology specification makes no sense.");
+
+/// Defines the exceptions in the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    BASE.define(module, &[&py.get_type::<PyRuntimeError>()])?;
+    let base = module.getattr(BASE.name)?.cast_into::<PyType>()?;
+    let value = py.get_type::<PyValueError>();
+    TIMEOUT.define(module, &[&base, &py.get_type::<PyTimeoutError>()])?;
+    PEER.define(module, &[&base, &py.get_type::<PyConnectionError>()])?;
+    for exception in [&MISMATCH, &ABORTED, &TRANSPORT, &STORE] {
+        exception.define(module, &[&base])?;
+    }
+    for exception in [&CONFIG, &SCHEDULE, &TOPOLOGY] {
+        exception.define(module, &[&base, &value])?;
+    }
+    Ok(())
+}
+
+/// The exception for an error.
+pub fn raise(error: impl Into<Error>) -> PyErr {
+    match error.into() {
+        Error::Argument(text) => PyValueError::new_err(text),
+        Error::Type(text) => PyTypeError::new_err(text),
+        Error::Timeout(text) => TIMEOUT.with(text),
+        Error::Peer { message, .. } => PEER.with(message),
+        Error::Mismatch(text) => MISMATCH.with(text),
+        Error::Aborted(text) => ABORTED.with(text),
+        Error::Transport(text) => TRANSPORT.with(text),
+        Error::Store(text) => STORE.with(text),
+        Error::Config(text) => CONFIG.with(text),
+        Error::Schedule(text) => SCHEDULE.with(text),
+        Error::Topology(text) => TOPOLOGY.with(text),
+        other => BASE.with(other.to_string()),
+    }
+}
+
+/// The exception for a schedule that does not fit: all of the core's errors about schedules.
+pub fn schedule_error(error: impl std::fmt::Display) -> PyErr {
+    SCHEDULE.with(error.to_string())
+}
+
+/// A wait that ended before the call did.
+pub fn timeout(text: String) -> PyErr {
+    TIMEOUT.with(text)
+}

@@ -1,0 +1,25 @@
+//! At exit: communicators close before the interpreter goes, so that no thread of theirs outlives it.
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+
+type Closer = Box<dyn Fn() + Send + Sync>;
+
+static CLOSERS: Mutex<Vec<Closer>> = Mutex::new(Vec::new());
+
+/// Remembers how to close a communicator.
+pub fn remember(closer: impl Fn() + Send + Sync + 'static) {
+    CLOSERS.lock().push(Box::new(closer));
+}
+
+#[pyfunction]
+fn _close_all(py: Python<'_>) {
+    let closers = std::mem::take(&mut *CLOSERS.lock());
+    py.detach(|| closers.iter().for_each(|close| close()));
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let close_all = wrap_pyfunction!(_close_all, module)?;
+    module.py().import("atexit")?.call_method1("register", (close_all,))?;
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! `Topology`.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use ringroad_core::Topology;
+
+use crate::errors::raise;
+
+/// A directed multigraph of ranks, switches and links.
+#[pyclass(name = "Topology", module = "ringroad", frozen, eq)]
+#[derive(Clone, PartialEq)]
+pub struct PyTopology(pub Topology);
+
+#[pymethods]
+impl PyTopology {
+    #[new]
+    #[pyo3(signature = (spec, *, bandwidth=None, latency=None))]
+    fn new(spec: &str, bandwidth: Option<f64>, latency: Option<f64>) -> PyResult<Self> {
+        let topology = Topology::parse(spec).map_err(raise)?;
+        Ok(PyTopology(topology.with_links(bandwidth, latency).map_err(raise)?))
+    }
+
+    #[getter]
+    fn spec(&self) -> String {
+        self.0.spec()
+    }
+
+    #[getter]
+    fn ranks(&self) -> usize {
+        self.0.ranks()
+    }
+
+    #[getter]
+    fn nodes(&self) -> usize {
+        self.0.nodes()
+    }
+
+    #[getter]
+    fn dimensions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.dimensions())
+    }
+
+    #[getter]
+    fn links(&self) -> Vec<(usize, usize, f64, f64)> {
+        self.0.links().iter().map(|l| (l.source, l.target, l.bandwidth, l.latency)).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Topology('{}')", self.0.spec())
+    }
+}
+
+/// A topology as an argument: a specification or an object.
+#[derive(FromPyObject)]
+pub enum TopologyArgument<'py> {
+    Object(Bound<'py, PyTopology>),
+    Spec(String),
+}
+
+impl TopologyArgument<'_> {
+    pub fn resolve(self) -> PyResult<Topology> {
+        match self {
+            TopologyArgument::Object(object) => Ok(object.get().0.clone()),
+            TopologyArgument::Spec(spec) => Topology::parse(&spec).map_err(raise),
+        }
+    }
+}

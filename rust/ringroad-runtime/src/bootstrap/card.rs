@@ -1,0 +1,148 @@
+//! What a rank tells the others about itself, and how it is sealed.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use hmac::{Hmac, Mac};
+use ringroad_core::Rank;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+/// The version of the card itself.
+const FORMAT: u32 = 1;
+/// Seals cards where the job has no secret: then the seal guards against accidents only.
+const PUBLIC_KEY: &str = "ringroad: no secret";
+const LENGTH: usize = size_of::<u32>();
+const SEAL: usize = 32;
+
+/// What a rank tells the others about itself.
+///
+/// Fields that a version does not know are ignored, fields that it misses are empty, so that ranks of different
+/// versions can say so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Card {
+    /// The version of the card itself.
+    pub format: u32,
+    /// The version of ringroad.
+    pub ringroad: String,
+    /// Who it is.
+    pub rank: Rank,
+    /// How many ranks it believes the job to have.
+    pub ranks: usize,
+    /// Where it runs.
+    pub host: String,
+    /// Its process.
+    pub pid: u32,
+    /// Tells it from whoever claims to be the same rank: drawn at random.
+    pub instance: u64,
+    /// What carries its bytes, for example `ucx`.
+    pub transport: String,
+    /// The version of that.
+    pub transport_version: String,
+    /// Where to reach it, in the transport's language.
+    #[serde(with = "hexadecimal")]
+    pub address: Vec<u8>,
+    /// How many cores it may use.
+    pub cores: usize,
+}
+
+impl Card {
+    /// The card of this process.
+    pub fn new(rank: Rank, ranks: usize, transport: &str, transport_version: &str, address: Vec<u8>) -> Card {
+        Card {
+            format: FORMAT,
+            ringroad: env!("CARGO_PKG_VERSION").to_owned(),
+            rank,
+            ranks,
+            host: host_name(),
+            pid: std::process::id(),
+            instance: token(),
+            transport: transport.to_owned(),
+            transport_version: transport_version.to_owned(),
+            address,
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+        }
+    }
+
+    /// The card as bytes: length, content, and a seal (HMAC-SHA256) that only who knows the secret can make.
+    pub fn seal(&self, secret: Option<&str>) -> Vec<u8> {
+        let content = serde_json::to_vec(self).expect("a card has nothing that JSON cannot express");
+        let length = u32::try_from(content.len()).expect("a card is small");
+        let mut bytes = length.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&content);
+        let seal = mac(secret, &bytes).finalize().into_bytes();
+        bytes.extend_from_slice(&seal);
+        bytes
+    }
+
+    /// The inverse of [`Card::seal`]; the error says what is wrong and what to do.
+    pub fn unseal(bytes: &[u8], secret: Option<&str>) -> Result<Card, String> {
+        let incomplete = || {
+            format!("its {} bytes are not a whole card; start all ranks anew with a fresh store", bytes.len())
+        };
+        let length = bytes.first_chunk::<LENGTH>().ok_or_else(incomplete)?;
+        let end = (u32::from_le_bytes(*length) as usize).saturating_add(LENGTH);
+        if bytes.len() != end.saturating_add(SEAL) {
+            return Err(incomplete());
+        }
+        let (sealed, seal) = bytes.split_at(end);
+        mac(secret, sealed).verify_slice(seal).map_err(|_| match secret {
+            Some(_) => "its seal does not fit this rank's secret; set the same RINGROAD_SECRET for all ranks".to_owned(),
+            None => "its seal does not fit: it was damaged on the way, or sealed with a secret; set the same RINGROAD_SECRET for all ranks or for none".to_owned(),
+        })?;
+        serde_json::from_slice(&sealed[LENGTH..])
+            .map_err(|e| format!("it cannot be read ({e}); use the same version of ringroad on all ranks"))
+    }
+}
+
+/// Reads as `rank 3 (host a, pid 17)`.
+impl fmt::Display for Card {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} (host {}, pid {})", self.rank, self.host, self.pid)
+    }
+}
+
+fn mac(secret: Option<&str>, bytes: &[u8]) -> Hmac<Sha256> {
+    let mut mac =
+        Hmac::new_from_slice(secret.unwrap_or(PUBLIC_KEY).as_bytes()).expect("keys of all lengths work");
+    mac.update(bytes);
+    mac
+}
+
+/// A number that no other process has, from the seed that the standard library draws for hash tables.
+pub(super) fn token() -> u64 {
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    hasher.finish()
+}
+
+fn host_name() -> String {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned());
+    let known = kernel.ok().or_else(|| std::env::var("HOSTNAME").ok()).filter(|name| !name.is_empty());
+    known.unwrap_or_else(|| "unknown".to_owned())
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes as text: JSON has none.
+mod hexadecimal {
+    use serde::{de::Error, Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::hex(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
+        match digits {
+            Some(digits) if digits.len() % 2 == 0 => {
+                Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+            }
+            _ => Err(D::Error::custom("an address is not written in hexadecimal digits")),
+        }
+    }
+}

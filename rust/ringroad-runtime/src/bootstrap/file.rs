@@ -1,0 +1,147 @@
+//! A store in a directory that all processes of a job can reach.
+//!
+//! A value is a file, written under another name and renamed, so that nobody sees half of it. Waiting means looking
+//! again. A directory serves one job: [`super::exchange()`] notices what an earlier job has left behind.
+
+use std::fs;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+
+use super::card::{hex, token};
+use super::{Store, StoreError};
+
+/// Names of values begin like this.
+const VALUE: &str = "key.";
+/// Names of values that are being written begin like this.
+const PARTIAL: &str = "tmp.";
+/// Longer names are replaced by a digest: file systems allow 255 bytes.
+const LONGEST_NAME: usize = 200;
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A store in a directory.
+#[derive(Debug)]
+pub struct FileStore {
+    directory: PathBuf,
+    /// Tells the files that this process is writing from those of others.
+    writer: u64,
+    written: AtomicU64,
+}
+
+impl FileStore {
+    /// The store in `directory`, which is created where there is none, for this user only. Refuses a directory that
+    /// holds anything else.
+    pub fn open(directory: impl Into<PathBuf>) -> Result<FileStore, StoreError> {
+        let directory = directory.into();
+        let action = || format!("use {} as a directory", directory.display());
+        create(&directory)
+            .map_err(|e| failed(action(), format!("{e}; give a directory that can be written")))?;
+        let entries = fs::read_dir(&directory).map_err(|e| failed(action(), e.to_string()))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if !name.starts_with(VALUE) && !name.starts_with(PARTIAL) {
+                return Err(failed(
+                    action(),
+                    format!(
+                        "it holds {name:?}, which is no part of a store; give a new or an empty directory"
+                    ),
+                ));
+            }
+        }
+        Ok(FileStore { directory, writer: token(), written: AtomicU64::new(0) })
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.directory.join(file_name(key))
+    }
+}
+
+impl Store for FileStore {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let partial = self.directory.join(format!("{PARTIAL}{:016x}.{number}", self.writer));
+        let write = || {
+            let mut file = fs::File::create(&partial)?;
+            file.write_all(value)?;
+            // Over a network file system others may open the file as soon as it has its name.
+            file.sync_all()?;
+            fs::rename(&partial, self.path(key))
+        };
+        write().map_err(|e| {
+            let _ = fs::remove_file(&partial);
+            failed(
+                format!("write {key:?}"),
+                format!(
+                    "{e}; check that {} exists, can be written and is not full",
+                    self.directory.display()
+                ),
+            )
+        })
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match fs::read(self.path(key)) {
+            Ok(value) => Ok(Some(value)),
+            // A missing key is nothing special, a missing directory is.
+            Err(e) if e.kind() == ErrorKind::NotFound && self.directory.is_dir() => Ok(None),
+            Err(e) => Err(failed(
+                format!("read {key:?}"),
+                format!("{e}; check that {} exists and can be read", self.directory.display()),
+            )),
+        }
+    }
+
+    fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
+        let start = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            if let Some(value) = self.get(key)? {
+                return Ok(value);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(StoreError::Timeout { key: key.to_owned(), waited: start.elapsed() });
+            }
+            thread::sleep(pause.min(left));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+fn failed(action: String, reason: String) -> StoreError {
+    StoreError::Failed { action, reason }
+}
+
+fn create(directory: &Path) -> std::io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory)
+}
+
+/// Other keys have other names: all but plain characters are written as their code.
+fn file_name(key: &str) -> String {
+    let mut name = VALUE.to_owned();
+    for byte in key.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => name.push(byte.into()),
+            _ => name.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    if name.len() > LONGEST_NAME {
+        name = format!("{VALUE}%%{}", hex(&Sha256::digest(key)));
+    }
+    name
+}

@@ -1,0 +1,54 @@
+//! A store for ranks that are threads of one process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::{Store, StoreError};
+
+/// A store in memory. Clones share it.
+#[derive(Clone, Default)]
+pub struct MemoryStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    values: Mutex<HashMap<String, Vec<u8>>>,
+    changed: Condvar,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
+    }
+}
+
+impl Store for MemoryStore {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.shared.values.lock().insert(key.to_owned(), value.to_vec());
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.shared.values.lock().get(key).cloned())
+    }
+
+    fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
+        let start = Instant::now();
+        let mut values = self.shared.values.lock();
+        loop {
+            if let Some(value) = values.get(key) {
+                return Ok(value.clone());
+            }
+            if Instant::now() >= deadline {
+                return Err(StoreError::Timeout { key: key.to_owned(), waited: start.elapsed() });
+            }
+            self.shared.changed.wait_until(&mut values, deadline);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a rank believes it is doing: the description that all ranks of a call must agree on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ringroad_core::{Collective, Rank};
+
+use crate::dtype::{DType, ReduceOp};
+use crate::transport::Tag;
+
+/// The kind of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A collective on data.
+    Collective(Collective),
+    /// Nobody leaves before everybody has entered.
+    Barrier,
+    /// A message to a rank.
+    Send {
+        /// The receiver.
+        peer: Rank,
+        /// Pairs it with the receive.
+        tag: u32,
+    },
+    /// A message from a rank.
+    Receive {
+        /// The sender.
+        peer: Rank,
+        /// Pairs it with the send.
+        tag: u32,
+    },
+}
+
+impl Operation {
+    /// The name users know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Collective(collective) => collective.name(),
+            Operation::Barrier => "barrier",
+            Operation::Send { .. } => "send",
+            Operation::Receive { .. } => "recv",
+        }
+    }
+}
+
+/// One call of a communicator.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// What is done.
+    pub operation: Operation,
+    /// How contributions combine.
+    pub op: ReduceOp,
+    /// The elements' type.
+    pub dtype: DType,
+    /// How many elements: of the whole vector, or of one rank's block where the collective has blocks.
+    pub elements: usize,
+    /// The algorithm that performs it.
+    pub algorithm: Arc<str>,
+}
+
+impl Call {
+    /// A digest for [`Tag::check`]: calls that ranks must not mix up differ in it (with near certainty).
+    pub fn check(&self) -> u32 {
+        // FNV-1a: the same on every machine and in every version.
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let mut mix = |bytes: &[u8]| {
+            for byte in bytes {
+                hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        };
+        let (kind, root) = match self.operation {
+            // Sends and receives agree on size and type only.
+            Operation::Send { .. } | Operation::Receive { .. } => ("message", 0),
+            Operation::Collective(collective) => (collective.name(), collective.root().unwrap_or(0)),
+            Operation::Barrier => ("barrier", 0),
+        };
+        mix(kind.as_bytes());
+        mix(self.algorithm.as_bytes());
+        mix(&[self.op.code(), self.dtype.code()]);
+        mix(&(self.elements as u64).to_le_bytes());
+        mix(&(root as u64).to_le_bytes());
+        ((hash ^ hash >> 20 ^ hash >> 40) % u64::from(Tag::CHECKS)) as u32
+    }
+}
+
+/// For example `allreduce of 10 float32, sum, by ring`.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call { operation, op, dtype, elements, algorithm } = self;
+        match operation {
+            Operation::Barrier => write!(f, "barrier"),
+            Operation::Send { peer, tag } => write!(f, "send of {elements} {dtype} to rank {peer} (tag {tag})"),
+            Operation::Receive { peer, tag } => {
+                write!(f, "recv of {elements} {dtype} from rank {peer} (tag {tag})")
+            }
+            Operation::Collective(collective) => {
+                write!(f, "{collective} of {elements} {dtype}")?;
+                if collective.has_blocks() {
+                    write!(f, " per rank")?;
+                }
+                if collective.reduces() {
+                    write!(f, ", {}", op.name())?;
+                }
+                write!(f, ", by {algorithm}")
+            }
+        }
+    }
+}

@@ -1,0 +1,517 @@
+//! A group of ranks that call collectives together.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use ringroad_core::collective::Holding;
+use ringroad_core::cost::CostModel;
+use ucx_sys::LoadOptions;
+use ringroad_core::{algorithms, Bytes, Collective, Plan, Rank, Topology};
+
+use crate::bootstrap::{exchange, share, Card, PrefixStore, Store};
+use crate::buffer::Memory;
+use crate::call::{Call, Operation};
+use crate::config::{Algorithms, Config, Secret};
+use crate::dtype::{DType, ReduceOp};
+use crate::engine::{Engine, Job};
+use crate::error::{Error, Result};
+use crate::planner::{Choices, Key, Planner};
+use crate::progress::Driver;
+use crate::transport::in_process::InProcess;
+use crate::transport::ucx::{UcxSettings, UcxTransport};
+use crate::transport::{Kind, Tag, Transport};
+use crate::work::Completion;
+
+/// What a rank does at start-up costs, and the network's links, are priors until they are measured: a step between two
+/// processes, and reducing from memory.
+const STEP_LATENCY: f64 = 1e-6;
+const REDUCE_COST: f64 = 5e-11;
+/// How long saying good-bye may take.
+const CLOSE: Duration = Duration::from_secs(2);
+/// User tags of messages between two ranks are below this.
+pub const TAGS: u32 = 1 << 26;
+
+/// What a communicator may be told; everything else comes from [`Config`].
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Tells communicators on one store apart; "world" where empty.
+    pub name: String,
+    /// For every call, and for making the communicator.
+    pub timeout: Option<Duration>,
+    /// The network. Rank 0's counts.
+    pub topology: Option<Topology>,
+    /// As `RINGROAD_ALGO`. Rank 0's counts.
+    pub algorithm: Option<String>,
+}
+
+/// One call: what to do, on which memory.
+#[derive(Debug)]
+pub struct Request {
+    /// What.
+    pub operation: Operation,
+    /// How contributions combine, where they do.
+    pub op: ReduceOp,
+    /// The elements' type.
+    pub dtype: DType,
+    /// Elements of the whole vector (allreduce, broadcast, reduce, messages), or of one rank's block (all others).
+    pub elements: usize,
+    /// This rank's data; not used in place.
+    pub input: Memory,
+    /// Where the result goes. In place the larger of input and output, with the smaller at its natural place within.
+    pub output: Memory,
+    /// Whether input and output share memory.
+    pub in_place: bool,
+    /// The algorithm to use instead of the cheapest; the same on all ranks.
+    pub algorithm: Option<String>,
+    /// Instead of the communicator's.
+    pub timeout: Option<Duration>,
+}
+
+impl Request {
+    /// A call out of place with the cheapest algorithm and the communicator's timeout. Sums.
+    pub fn new(operation: Operation, dtype: DType, elements: usize, input: Memory, output: Memory) -> Request {
+        Request {
+            operation,
+            op: ReduceOp::Sum,
+            dtype,
+            elements,
+            input,
+            output,
+            in_place: false,
+            algorithm: None,
+            timeout: None,
+        }
+    }
+
+    /// A barrier: one byte that everybody waits for.
+    pub fn barrier() -> Request {
+        let byte = Memory::zeroed(1);
+        let request = Request::new(Operation::Barrier, DType::U8, 1, Memory::nothing(), byte);
+        Request { op: ReduceOp::Bor, in_place: true, ..request }
+    }
+}
+
+/// A group of ranks. All of them make the same collective calls in the same order.
+pub struct Communicator {
+    name: String,
+    rank: Rank,
+    cards: Arc<Vec<Card>>,
+    timeout: Duration,
+    state: Mutex<State>,
+    driver: Arc<Driver>,
+}
+
+struct State {
+    planner: Planner,
+    calls: u64,
+}
+
+/// A call in flight. Dropping it does not end the call.
+pub struct Work {
+    driver: Arc<Driver>,
+    completion: Arc<Completion>,
+    deadline: Instant,
+    output: Memory,
+}
+
+impl Communicator {
+    /// Meets the other ranks at `store` and connects to them over UCX. Every rank calls this.
+    ///
+    /// `wheel` is the `libucp.so.0` of an installed `libucx` package, used where the system has none.
+    pub fn connect(
+        store: Arc<dyn Store>,
+        rank: Rank,
+        size: usize,
+        wheel: Option<std::path::PathBuf>,
+        config: &Config,
+        options: &Options,
+    ) -> Result<Communicator> {
+        check_group(rank, size)?;
+        let timeout = options.timeout.unwrap_or(config.timeout);
+        let deadline = Instant::now() + timeout;
+        let ucx = ucx_sys::load(&LoadOptions {
+            explicit: config.ucx_library.clone(),
+            wheel,
+            environment: true,
+            tls: None,
+        })?;
+        let settings = UcxSettings { net_devices: config.net_devices.as_ref().map(|d| d.join(",")), ..UcxSettings::default() };
+        let mut transport = UcxTransport::new(ucx, rank, size, settings)?;
+        let name = if options.name.is_empty() { "world" } else { &options.name };
+        let store = PrefixStore::new(format!("ringroad/{name}.{}", incarnation(name, rank)), store);
+        let card = Card::new(rank, size, "ucx", &ucx.version_string, transport.address());
+        let cards = exchange(&store, rank, size, &card, config.secret.as_ref().map(Secret::reveal), deadline)?;
+        transport.set_addresses(cards.iter().map(|c| c.address.clone()).collect());
+        let choices = agree(&store, rank, size, config, options, deadline)?;
+        let communicator = Communicator::assemble(name, cards, rank, Box::new(transport), choices, timeout);
+        // Connects what small collectives use, and finds out now who cannot be reached.
+        communicator.barrier(Some(deadline.saturating_duration_since(Instant::now())))?;
+        Ok(communicator)
+    }
+
+    /// A group of threads of this process.
+    pub fn in_process(size: usize, config: &Config, options: &Options) -> Result<Vec<Communicator>> {
+        let transports = InProcess::group(size).into_iter().map(|t| Box::new(t) as Box<dyn Transport>).collect();
+        Communicator::over(transports, config, options)
+    }
+
+    /// A group within this process over given transports, one per rank.
+    pub fn over(transports: Vec<Box<dyn Transport>>, config: &Config, options: &Options) -> Result<Vec<Communicator>> {
+        let size = transports.len();
+        check_group(0, size)?;
+        let choices = choose(size, config, options)?;
+        let name = if options.name.is_empty() { "world" } else { &options.name };
+        let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
+        let timeout = options.timeout.unwrap_or(config.timeout);
+        let assemble = |(rank, transport)| {
+            Communicator::assemble(name, cards.clone(), rank, transport, choices.clone(), timeout)
+        };
+        Ok(transports.into_iter().enumerate().map(assemble).collect())
+    }
+
+    fn assemble(
+        name: &str,
+        cards: Vec<Card>,
+        rank: Rank,
+        transport: Box<dyn Transport>,
+        choices: Choices,
+        timeout: Duration,
+    ) -> Communicator {
+        let neighbours = cards.iter().filter(|c| c.host == cards[rank].host).count();
+        let crowded = neighbours > cards[rank].cores;
+        let cards = Arc::new(cards);
+        let engine = Engine::new(name.to_owned(), rank, cards.clone(), transport);
+        Communicator {
+            name: name.to_owned(),
+            rank,
+            cards,
+            timeout,
+            state: Mutex::new(State { planner: Planner::new(rank, choices), calls: 0 }),
+            driver: Driver::new(engine, crowded),
+        }
+    }
+
+    /// The communicator's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.cards.len()
+    }
+
+    /// The timeout of calls that have none of their own.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// What the ranks have said about themselves.
+    pub fn cards(&self) -> &[Card] {
+        &self.cards
+    }
+
+    /// What carries the bytes.
+    pub fn transport(&self) -> String {
+        self.driver.with(|engine| engine.transport().describe())
+    }
+
+    /// What rank 0 decided.
+    pub fn choices(&self) -> Choices {
+        self.state.lock().planner.choices.clone()
+    }
+
+    /// The algorithm that a call with a vector of `bytes` would run.
+    pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
+        let any_order = !collective.reduces() || op.order_independent(dtype);
+        self.state.lock().planner.choices.pick(collective, bytes, any_order).to_owned()
+    }
+
+    /// Starts a call. Errors leave the communicator as it was.
+    pub fn start(&self, request: Request) -> Result<Work> {
+        self.check(&request)?;
+        let timeout = request.timeout.unwrap_or(self.timeout);
+        let mut state = self.state.lock();
+        let planned = match request.operation {
+            Operation::Send { peer, .. } => direct(Plan::send(peer, request.input.region().len())),
+            Operation::Receive { peer, .. } => direct(Plan::receive(peer, request.output.region().len())),
+            Operation::Barrier => state.planner.plan(&key(&request, Collective::Allreduce)?)?,
+            Operation::Collective(collective) => state.planner.plan(&key(&request, collective)?)?,
+        };
+        let call = Call {
+            operation: request.operation,
+            op: request.op,
+            dtype: request.dtype,
+            elements: request.elements,
+            algorithm: planned.algorithm,
+        };
+        let check = call.check();
+        let (number, kind, sequence, message) = match request.operation {
+            Operation::Send { tag, .. } | Operation::Receive { tag, .. } => {
+                (0, Kind::PointToPoint, tag >> 14, tag & 0x3fff)
+            }
+            _ => {
+                let number = state.calls + 1;
+                (number, Kind::Collective, (number % u64::from(Tag::SEQUENCES)) as u32, 0)
+            }
+        };
+        let tag = Tag { source: self.rank, kind, sequence, message, check };
+        let factor = if let ReduceOp::PremulSum(factor) = request.op { factor } else { 1.0 };
+        let job = Job {
+            call,
+            plan: planned.plan,
+            input: request.input.region(),
+            output: request.output.region(),
+            factor,
+            timeout,
+            tag,
+            number,
+        };
+        let completion = self.driver.with(|engine| engine.submit(job))?;
+        state.calls = state.calls.max(number);
+        drop(state);
+        let deadline = Instant::now() + timeout;
+        Ok(Work { driver: self.driver.clone(), completion, deadline, output: request.output })
+    }
+
+    /// Makes a call and waits for it; returns the output.
+    pub fn run(&self, request: Request) -> Result<Memory> {
+        self.start(request)?.finish()
+    }
+
+    /// Returns when all ranks have called it.
+    pub fn barrier(&self, timeout: Option<Duration>) -> Result<()> {
+        self.start(Request { timeout, ..Request::barrier() })?.wait()
+    }
+
+    /// Fails all calls in flight on all ranks. The communicator is of no use afterwards.
+    pub fn abort(&self, reason: &str) {
+        let who = &self.cards[self.rank];
+        let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        self.driver.abort(format!(
+            "rank {} ({}, pid {}) aborted communicator {:?}{because}",
+            self.rank, who.host, who.pid, self.name
+        ));
+    }
+
+    /// Closes the connections. Later calls fail.
+    pub fn close(&self) {
+        self.driver.close(CLOSE);
+    }
+
+    /// Closes the communicator from elsewhere, while it exists.
+    pub fn closer(&self) -> impl Fn() + Send + Sync + 'static {
+        let driver = Arc::downgrade(&self.driver);
+        move || {
+            if let Some(driver) = driver.upgrade() {
+                driver.close(CLOSE);
+            }
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<()> {
+        let size = self.size();
+        match request.operation {
+            Operation::Collective(collective) => {
+                if let Some(root) = collective.root().filter(|root| *root >= size) {
+                    return Err(Error::Argument(format!("root {root} is not one of the ranks 0..{size}")));
+                }
+                if collective.reduces() {
+                    request.op.check(request.dtype)?;
+                }
+                self.check_memory(request, collective)
+            }
+            Operation::Barrier => Ok(()),
+            Operation::Send { peer, tag } | Operation::Receive { peer, tag } => {
+                if peer >= size || peer == self.rank {
+                    let rank = self.rank;
+                    let what = format!("peer {peer} is not another rank of 0..{size} than this one, {rank}");
+                    return Err(Error::Argument(what));
+                }
+                if tag >= TAGS {
+                    return Err(Error::Argument(format!("tag {tag} is not below {TAGS}")));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn check_memory(&self, request: &Request, collective: Collective) -> Result<()> {
+        let blocks = if collective.has_blocks() { self.size() } else { 1 };
+        let block = request.elements * request.dtype.size();
+        let bytes = |holding| match holding {
+            Holding::Nothing => 0,
+            Holding::Block(_) => block,
+            Holding::Whole => block * blocks,
+        };
+        let (mut input, mut output) = (bytes(collective.input(self.rank)), bytes(collective.output(self.rank)));
+        if request.in_place && input > 0 && output > 0 {
+            (input, output) = (0, input.max(output));
+        }
+        for (what, memory, expected) in [("input", &request.input, input), ("output", &request.output, output)] {
+            let found = memory.region().len();
+            if found != expected {
+                return Err(Error::Argument(format!(
+                    "{collective} of {} {} needs {expected} bytes of {what} on rank {}, not {found}",
+                    request.elements, request.dtype, self.rank
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn direct(plan: Plan) -> crate::planner::Planned {
+    crate::planner::Planned { algorithm: "direct".into(), plan: Arc::new(plan) }
+}
+
+fn key(request: &Request, collective: Collective) -> Result<Key> {
+    let reduces = collective.reduces();
+    let algorithm = match &request.algorithm {
+        Some(name) => Some(algorithms::find(name)?.name),
+        None => None,
+    };
+    Ok(Key {
+        collective,
+        elements: request.elements,
+        element_bytes: request.dtype.size(),
+        any_order: !reduces || request.op.order_independent(request.dtype),
+        in_place: request.in_place,
+        premultiply: reduces && matches!(request.op, ReduceOp::PremulSum(_)),
+        average: reduces && request.op == ReduceOp::Avg,
+        algorithm,
+    })
+}
+
+fn check_group(rank: Rank, size: usize) -> Result<()> {
+    if size == 0 || rank >= size || size > Tag::RANKS {
+        return Err(Error::Argument(format!(
+            "rank {rank} of {size} makes no sense: ranks are 0..size, and size is 1..={}",
+            Tag::RANKS
+        )));
+    }
+    Ok(())
+}
+
+/// How many communicators of this name this process has made for this rank, so that each finds keys of its own on a
+/// store that outlives it.
+fn incarnation(name: &str, rank: Rank) -> u32 {
+    static COUNTS: Mutex<Option<HashMap<(String, Rank), AtomicU32>>> = Mutex::new(None);
+    let mut counts = COUNTS.lock();
+    let count = counts.get_or_insert_default().entry((name.to_owned(), rank)).or_default();
+    count.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Rank 0 chooses, the others take it over; so does an error.
+fn agree(
+    store: &dyn Store,
+    rank: Rank,
+    size: usize,
+    config: &Config,
+    options: &Options,
+    deadline: Instant,
+) -> Result<Choices> {
+    type Shared = std::result::Result<Choices, String>;
+    let mine = (rank == 0).then(|| choose(size, config, options));
+    let text = mine.as_ref().map(|choices| {
+        let shared: Shared = choices.as_ref().map(Choices::clone).map_err(|e| e.to_string());
+        serde_json::to_vec(&shared).expect("choices hold only numbers and text")
+    });
+    let shared = share(store, rank, "choices", text.as_deref(), deadline)?;
+    if let Some(choices) = mine {
+        return choices;
+    }
+    let choices: Shared =
+        serde_json::from_slice(&shared).map_err(|e| Error::Store(format!("rank 0's choices cannot be read: {e}")))?;
+    choices.map_err(|e| Error::Config(format!("rank 0 says: {e}")))
+}
+
+fn choose(size: usize, config: &Config, options: &Options) -> Result<Choices> {
+    let topology = match (&options.topology, &config.topology) {
+        (Some(topology), _) => topology.clone(),
+        (None, Some(topology)) => topology.clone(),
+        (None, None) => Topology::switch(size)?,
+    };
+    if topology.ranks() != size {
+        let (spec, ranks) = (topology.spec(), topology.ranks());
+        return Err(Error::Topology(format!("topology {spec} has {ranks} ranks, but the communicator has {size}")));
+    }
+    let preferences = match &options.algorithm {
+        Some(text) => Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?,
+        None => config.algorithms.clone(),
+    };
+    let model = CostModel {
+        step_latency: config.step_latency.unwrap_or(STEP_LATENCY),
+        hop_latency: config.hop_latency,
+        bandwidth: config.bandwidth,
+        reduce_cost: REDUCE_COST,
+    };
+    Choices::make(topology, model, config.segment, &preferences)
+}
+
+impl Work {
+    /// Whether the call has ended, well or not. Does what can be done meanwhile.
+    pub fn is_completed(&self) -> bool {
+        if !self.completion.is_done() {
+            self.driver.with(|engine| engine.progress());
+        }
+        self.completion.is_done()
+    }
+
+    /// Waits until the call has ended or `until` has passed; returns whether it has ended. Never longer than a moment
+    /// past the call's own deadline.
+    pub fn wait_until(&self, until: Instant) -> bool {
+        self.completion.is_done() || self.driver.wait(&self.completion, until)
+    }
+
+    /// Waits for the end; the error is the call's.
+    pub fn wait(&self) -> Result<()> {
+        // The engine ends every call at its deadline; the margin only bounds what no one foresaw.
+        while !self.wait_until(self.deadline + Duration::from_secs(5)) {
+            self.driver.with(|engine| engine.inspect());
+        }
+        self.completion.result()
+    }
+
+    /// Waits for the end; returns the output.
+    pub fn finish(self) -> Result<Memory> {
+        self.wait()?;
+        Ok(self.output)
+    }
+
+    /// How the call ended, or `None` where it has not.
+    pub fn result(&self) -> Option<Result<()>> {
+        self.completion.is_done().then(|| self.completion.result())
+    }
+
+    /// The algorithm that performs it.
+    pub fn algorithm(&self) -> &str {
+        &self.completion.call.algorithm
+    }
+
+    /// What was called, in words.
+    pub fn call(&self) -> &Call {
+        &self.completion.call
+    }
+
+    /// Lets the call go on although nobody waits for it.
+    pub fn in_background(&self) {
+        if !self.completion.is_done() {
+            self.driver.progress_in_background();
+        }
+    }
+
+    /// Calls `callback` with the result when the call ends, from whichever thread notices; and see to it that one does.
+    pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
+        self.completion.on_complete(Box::new(callback));
+        self.in_background();
+    }
+}

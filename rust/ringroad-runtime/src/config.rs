@@ -1,0 +1,540 @@
+//! Every environment variable, in one table.
+//!
+//! A row says what a variable means and how it is read; [`Config`] is what comes of it, read once. An argument beats
+//! the environment, and the environment beats the default: callers apply [`Config`] where they were given no argument.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ringroad_core::cost::CostModel;
+use ringroad_core::{algorithms, Collective, Topology};
+
+/// All variables begin like this; `UCX_*` goes to UCX as it is.
+pub const PREFIX: &str = "RINGROAD_";
+
+/// The longest timeout: a year. Longer ones overflow clocks.
+const LONGEST_TIMEOUT: f64 = 365.0 * 86400.0;
+
+/// One environment variable.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is when it is not set, as one would write it; empty where leaving it unset says something else.
+    pub default: &'static str,
+    /// The unit of its value, or empty.
+    pub unit: &'static str,
+    /// What can be written.
+    pub allowed: &'static str,
+    /// What it is for, and what leaving it unset means.
+    pub meaning: &'static str,
+    /// Whether its value is never shown.
+    pub secret: bool,
+    /// Reads a value that is not empty. An error adds to what is allowed; it may be empty.
+    read: fn(&mut Config, &str) -> Result<(), String>,
+}
+
+/// The table.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "RINGROAD_ALGO",
+        default: "",
+        unit: "",
+        allowed: "algorithms in order of preference, for all collectives (ring,swing) or for each (allreduce:ring,swing;broadcast:binomial)",
+        meaning: "which algorithms to use; unset: the fastest by the cost model",
+        secret: false,
+        read: |config, text| read_algorithms(text).map(|algorithms| config.algorithms = algorithms),
+    },
+    Setting {
+        name: "RINGROAD_TOPOLOGY",
+        default: "",
+        unit: "",
+        allowed: "a topology such as ring:8, torus:4x4x2 or switch:16",
+        meaning: "how the ranks are connected; unset: all to one switch",
+        secret: false,
+        read: |config, text| {
+            config.topology = Some(Topology::parse(text).map_err(|e| e.to_string())?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_TIMEOUT",
+        default: "300",
+        unit: "seconds",
+        allowed: "a number of seconds above 0 and up to a year",
+        meaning: "how long connecting, a collective or a wait may take before it fails",
+        secret: false,
+        read: |config, text| {
+            let seconds = number(text, |n| n > 0.0 && n <= LONGEST_TIMEOUT)?;
+            config.timeout = Duration::from_secs_f64(seconds);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_UCX_LIBRARY",
+        default: "",
+        unit: "",
+        allowed: "the path of libucp.so.0",
+        meaning: "which UCX to load; unset: one that is loaded already, the system's, or the wheel's",
+        secret: false,
+        read: |config, text| {
+            config.ucx_library = Some(PathBuf::from(text));
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_TRANSPORT",
+        default: "ucx",
+        unit: "",
+        allowed: "ucx",
+        meaning: "what carries the bytes between processes",
+        secret: false,
+        read: |config, text| one_of(text, &[("ucx", TransportKind::Ucx)]).map(|kind| config.transport = kind),
+    },
+    Setting {
+        name: "RINGROAD_NET_DEVICES",
+        default: "",
+        unit: "",
+        allowed: "UCX network devices, separated by commas, such as mlx5_0:1,eth0",
+        meaning: "which network devices to use; unset: those that lead to the other ranks",
+        secret: false,
+        read: |config, text| {
+            let devices: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+            if devices.iter().any(String::is_empty) {
+                return Err("a name is empty".to_owned());
+            }
+            config.net_devices = Some(devices);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_PORT_RANGE",
+        default: "",
+        unit: "",
+        allowed: "the first and the last TCP port, such as 20000-20999",
+        meaning: "which TCP ports to listen on, for firewalls; unset: any",
+        secret: false,
+        read: |config, text| {
+            let (first, last) = text.split_once('-').ok_or("")?;
+            let port = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{text:?} is no port"));
+            let (first, last) = (port(first)?, port(last)?);
+            if first == 0 || first > last {
+                return Err("ports are above 0, and the first is not above the last".to_owned());
+            }
+            config.port_range = Some((first, last));
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_SECRET",
+        default: "",
+        unit: "",
+        allowed: "any text",
+        meaning: "seals the addresses in the store, the same on all ranks; unset: they are guarded against accidents only",
+        secret: true,
+        read: |config, text| {
+            config.secret = Some(Secret(text.to_owned()));
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_STORE",
+        default: "",
+        unit: "",
+        allowed: "a directory that all ranks can reach, such as file:///shared/job-17",
+        meaning: "where the ranks find each other, a new directory for every job",
+        secret: false,
+        read: |config, text| match text.strip_prefix("file://") {
+            Some(path) if path.starts_with('/') => {
+                config.store = Some(PathBuf::from(path));
+                Ok(())
+            }
+            Some(_) => Err("the path must begin with a slash".to_owned()),
+            None => Err("".to_owned()),
+        },
+    },
+    Setting {
+        name: "RINGROAD_SEGMENT",
+        default: "524288",
+        unit: "bytes",
+        allowed: "a whole number of bytes, 64 or more",
+        meaning: "large messages are sent in segments of at most this size, so that reducing and sending overlap",
+        secret: false,
+        read: |config, text| match text.parse() {
+            Ok(bytes) if bytes >= 64 => {
+                config.segment = bytes;
+                Ok(())
+            }
+            _ => Err("".to_owned()),
+        },
+    },
+    Setting {
+        name: "RINGROAD_DEBUG",
+        default: "WARN",
+        unit: "",
+        allowed: "WARN, INFO or TRACE",
+        meaning: "how much to say on standard error",
+        secret: false,
+        read: |config, text| {
+            let levels = [("WARN", Debug::Warn), ("INFO", Debug::Info), ("TRACE", Debug::Trace)];
+            one_of(text, &levels).map(|level| config.debug = level)
+        },
+    },
+    Setting {
+        name: "RINGROAD_STEP_LATENCY",
+        default: "",
+        unit: "seconds",
+        allowed: "a number of seconds, 0 or more, such as 1e-6",
+        meaning: "cost model: what it takes to start a step; unset: the model's own",
+        secret: false,
+        read: |config, text| {
+            config.step_latency = Some(number(text, |n| n >= 0.0)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_HOP_LATENCY",
+        default: "",
+        unit: "seconds",
+        allowed: "a number of seconds, 0 or more, such as 0.5e-6",
+        meaning: "cost model: what every hop of a message takes; unset: the topology's latencies",
+        secret: false,
+        read: |config, text| {
+            config.hop_latency = Some(number(text, |n| n >= 0.0)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_BANDWIDTH",
+        default: "",
+        unit: "bytes per second",
+        allowed: "a number above 0, such as 12.5e9 for 100 Gb/s",
+        meaning: "cost model: what every link carries; unset: the topology's bandwidths",
+        secret: false,
+        read: |config, text| {
+            config.bandwidth = Some(number(text, |n| n > 0.0)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_REDUCE_COST",
+        default: "",
+        unit: "seconds per byte",
+        allowed: "a number, 0 or more, such as 0.1e-9 for 10 GB/s",
+        meaning: "cost model: what it takes to reduce a byte; unset: the model's own",
+        secret: false,
+        read: |config, text| {
+            config.reduce_cost = Some(number(text, |n| n >= 0.0)?);
+            Ok(())
+        },
+    },
+];
+
+/// What carries the bytes between processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransportKind {
+    /// UCX.
+    Ucx,
+}
+
+/// How much to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Debug {
+    /// What the user should change.
+    Warn,
+    /// What was chosen, and why.
+    Info,
+    /// Every message.
+    Trace,
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(set)")
+    }
+}
+
+/// Which algorithms the user wants, in order of preference.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Algorithms {
+    by_collective: BTreeMap<&'static str, Vec<&'static str>>,
+}
+
+impl Algorithms {
+    /// Reads what `RINGROAD_ALGO` allows; arguments are written the same way.
+    pub fn parse(text: &str) -> Result<Algorithms, String> {
+        read_algorithms(text)
+    }
+
+    /// The names for `collective`, whatever its root. None: any may be used.
+    pub fn preferred(&self, collective: Collective) -> &[&'static str] {
+        self.by_collective.get(collective.name()).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What the environment says.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// `RINGROAD_ALGO`.
+    pub algorithms: Algorithms,
+    /// `RINGROAD_TOPOLOGY`.
+    pub topology: Option<Topology>,
+    /// `RINGROAD_TIMEOUT`.
+    pub timeout: Duration,
+    /// `RINGROAD_UCX_LIBRARY`.
+    pub ucx_library: Option<PathBuf>,
+    /// `RINGROAD_TRANSPORT`.
+    pub transport: TransportKind,
+    /// `RINGROAD_NET_DEVICES`.
+    pub net_devices: Option<Vec<String>>,
+    /// `RINGROAD_PORT_RANGE`: the first and the last.
+    pub port_range: Option<(u16, u16)>,
+    /// `RINGROAD_SECRET`.
+    pub secret: Option<Secret>,
+    /// `RINGROAD_STORE`: the directory.
+    pub store: Option<PathBuf>,
+    /// `RINGROAD_SEGMENT`, in bytes.
+    pub segment: usize,
+    /// `RINGROAD_DEBUG`.
+    pub debug: Debug,
+    /// `RINGROAD_STEP_LATENCY`, in seconds.
+    pub step_latency: Option<f64>,
+    /// `RINGROAD_HOP_LATENCY`, in seconds.
+    pub hop_latency: Option<f64>,
+    /// `RINGROAD_BANDWIDTH`, in bytes per second.
+    pub bandwidth: Option<f64>,
+    /// `RINGROAD_REDUCE_COST`, in seconds per byte.
+    pub reduce_cost: Option<f64>,
+    /// What the user should know: variables of ours that do not exist.
+    pub warnings: Vec<String>,
+    /// The values that were set, as they are shown, by the names of their variables.
+    set: BTreeMap<&'static str, String>,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// It is the default.
+    Default,
+    /// The variable is set.
+    Environment,
+}
+
+/// A row of what `ringroad info` prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The variable.
+    pub name: &'static str,
+    /// Its value as written; `set` where it is secret, `unset` where there is none.
+    pub value: String,
+    /// The unit of the value, or empty.
+    pub unit: &'static str,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What it is for.
+    pub meaning: &'static str,
+}
+
+/// A variable has a value that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}={value:?} cannot be used{}; write {allowed}", if reason.is_empty() { String::new() } else { format!(": {reason}") })]
+pub struct ConfigError {
+    /// Its name.
+    pub variable: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it, where that is not plain.
+    pub reason: String,
+    /// What can be written.
+    pub allowed: &'static str,
+}
+
+impl Config {
+    /// What the environment of this process says.
+    pub fn from_env() -> Result<Config, ConfigError> {
+        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        Config::read(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
+    }
+
+    /// What these variables say. Those that are empty count as not set, those that are not ours do not matter.
+    pub fn read(variables: impl IntoIterator<Item = (String, String)>) -> Result<Config, ConfigError> {
+        let mut config = Config::blank();
+        let mut values: BTreeMap<String, String> =
+            variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
+        for setting in SETTINGS {
+            let value = values.remove(setting.name).filter(|value| !value.trim().is_empty());
+            if let Some(value) = &value {
+                let shown = if setting.secret { "set" } else { value };
+                config.set.insert(setting.name, shown.to_owned());
+            }
+            let value = value.unwrap_or_else(|| setting.default.to_owned());
+            // Spaces around a secret are part of it.
+            let text = if setting.secret { &value } else { value.trim() };
+            if text.is_empty() {
+                continue;
+            }
+            (setting.read)(&mut config, text).map_err(|reason| ConfigError {
+                variable: setting.name,
+                value: text.to_owned(),
+                reason,
+                allowed: setting.allowed,
+            })?;
+        }
+        config.warnings = values.keys().map(|name| unknown(name)).collect();
+        Ok(config)
+    }
+
+    /// Before the table's defaults.
+    fn blank() -> Config {
+        Config {
+            algorithms: Algorithms::default(),
+            topology: None,
+            timeout: Duration::ZERO,
+            ucx_library: None,
+            transport: TransportKind::Ucx,
+            net_devices: None,
+            port_range: None,
+            secret: None,
+            store: None,
+            segment: 0,
+            debug: Debug::Warn,
+            step_latency: None,
+            hop_latency: None,
+            bandwidth: None,
+            reduce_cost: None,
+            warnings: Vec::new(),
+            set: BTreeMap::new(),
+        }
+    }
+
+    /// All variables with their values, for people.
+    pub fn entries(&self) -> Vec<Entry> {
+        let entry = |setting: &Setting| {
+            let (value, origin) = match self.set.get(setting.name) {
+                Some(value) => (value.as_str(), Origin::Environment),
+                None if setting.default.is_empty() => ("unset", Origin::Default),
+                None => (setting.default, Origin::Default),
+            };
+            Entry {
+                name: setting.name,
+                value: value.to_owned(),
+                unit: setting.unit,
+                origin,
+                meaning: setting.meaning,
+            }
+        };
+        SETTINGS.iter().map(entry).collect()
+    }
+
+    /// The cost model with what the environment says about it.
+    pub fn cost_model(&self) -> CostModel {
+        let model = CostModel::default();
+        CostModel {
+            step_latency: self.step_latency.unwrap_or(model.step_latency),
+            hop_latency: self.hop_latency.or(model.hop_latency),
+            bandwidth: self.bandwidth.or(model.bandwidth),
+            reduce_cost: self.reduce_cost.unwrap_or(model.reduce_cost),
+        }
+    }
+}
+
+/// What holds where no variable is set.
+impl Default for Config {
+    fn default() -> Self {
+        Config::read([]).expect("the defaults of the table can be used")
+    }
+}
+
+fn number(text: &str, allowed: fn(f64) -> bool) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && allowed(number) => Ok(number),
+        _ => Err(String::new()),
+    }
+}
+
+fn one_of<V: Copy>(text: &str, values: &[(&str, V)]) -> Result<V, String> {
+    let found = values.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    found.map(|(_, value)| *value).ok_or_else(String::new)
+}
+
+/// A list without a collective is for every collective that one of its algorithms performs, unless that has a list of
+/// its own.
+fn read_algorithms(text: &str) -> Result<Algorithms, String> {
+    let (mut general, mut own) = (BTreeMap::new(), BTreeMap::new());
+    for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+        let (collective, names) = match part.split_once(':') {
+            Some((collective, names)) => {
+                (Some(collective.trim().parse::<Collective>().map_err(|e| e.to_string())?), names)
+            }
+            None => (None, part),
+        };
+        for name in names.split(',').map(str::trim) {
+            if name.is_empty() {
+                return Err(format!("{part:?} lacks the name of an algorithm"));
+            }
+            let algorithm = algorithms::find(name).map_err(|e| e.to_string())?;
+            match collective {
+                Some(collective) if algorithm.offer(collective).is_none() => {
+                    return Err(not_offered(algorithm.name, collective));
+                }
+                Some(collective) => add(&mut own, collective, algorithm.name),
+                None => algorithm.collectives().for_each(|c| add(&mut general, c, algorithm.name)),
+            }
+        }
+    }
+    general.extend(own);
+    Ok(Algorithms { by_collective: general })
+}
+
+fn add(
+    lists: &mut BTreeMap<&'static str, Vec<&'static str>>,
+    collective: Collective,
+    algorithm: &'static str,
+) {
+    let list = lists.entry(collective.name()).or_default();
+    if !list.contains(&algorithm) {
+        list.push(algorithm);
+    }
+}
+
+fn not_offered(algorithm: &str, collective: Collective) -> String {
+    let others = algorithms::catalogue().iter().filter(|a| a.offer(collective).is_some());
+    let others = others.map(|a| a.name).collect::<Vec<_>>().join(", ");
+    format!("{algorithm} performs no {}; choose among {others}", collective.name())
+}
+
+fn unknown(name: &str) -> String {
+    let near = |setting: &&Setting| edit_distance(&name.to_ascii_uppercase(), setting.name);
+    let nearest = SETTINGS.iter().min_by_key(near).filter(|s| near(s) <= (name.len() - PREFIX.len()) / 2);
+    match nearest {
+        Some(setting) => format!("there is no variable {name}; did you mean {}?", setting.name),
+        None => format!("there is no variable {name}; `ringroad info` lists all"),
+    }
+}
+
+/// How many letters must be inserted, deleted or replaced to turn `a` into `b`.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.chars().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.chars().count()]
+}

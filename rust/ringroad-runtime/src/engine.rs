@@ -1,0 +1,564 @@
+//! Runs calls: executors, driven over a transport.
+//!
+//! The engine starts what executors allow, feeds completions back, and turns everything that can go wrong into one
+//! failure of the whole communicator that every rank hears of. It never blocks and is used under a lock; who waits, and
+//! how, is the business of [`crate::progress`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::executor::Executor;
+use ringroad_core::plan::{Command, Operation as Step, Plan};
+use ringroad_core::Rank;
+
+use crate::bootstrap::Card;
+use crate::buffer::{Buffers, Region};
+use crate::call::{Call, Operation};
+use crate::error::Error;
+use crate::notice::{Notice, Reason};
+use crate::transport::{Event, Failure, Posted, RequestId, Tag, Transport, TransportError};
+use crate::work::Completion;
+
+/// How long a rank that fails waits for what the others have to say.
+const HEARING: Duration = Duration::from_millis(300);
+/// How long a broken connection may be the sign of a failure that a notice explains better.
+const SUSPICION: Duration = Duration::from_millis(200);
+/// How long ending everything in flight may take.
+const ABORT: Duration = Duration::from_secs(1);
+/// How many calls are remembered, to tell others who ask what this rank called.
+const HISTORY: usize = 64;
+/// Scratch memory kept for later calls.
+const SPARE_REGIONS: usize = 4;
+
+/// A call to be run.
+pub(crate) struct Job {
+    pub call: Call,
+    pub plan: Arc<Plan>,
+    pub input: Region,
+    pub output: Region,
+    /// For a premultiplied sum.
+    pub factor: f64,
+    pub timeout: Duration,
+    /// The kind, sequence and check of all its messages.
+    pub tag: Tag,
+    /// Counts the collective calls; 0 for messages between two ranks.
+    pub number: u64,
+}
+
+struct Task {
+    call: Call,
+    executor: Executor,
+    buffers: Buffers,
+    factor: f64,
+    timeout: Duration,
+    deadline: Instant,
+    tag: Tag,
+    number: u64,
+    completion: Arc<Completion>,
+}
+
+/// A peer whose connection broke while something was due from it.
+struct Suspect {
+    peer: Rank,
+    reason: String,
+    since: Instant,
+}
+
+pub(crate) struct Engine {
+    name: String,
+    rank: Rank,
+    cards: Arc<Vec<Card>>,
+    transport: Box<dyn Transport>,
+    tasks: Vec<Option<Task>>,
+    active: usize,
+    connected: Vec<bool>,
+    broken: Vec<Option<String>>,
+    suspect: Option<Suspect>,
+    failure: Option<Error>,
+    closed: bool,
+    spare: Vec<Region>,
+    events: Vec<Event>,
+    /// Notices that came and are not dealt with yet.
+    notices: VecDeque<(Rank, Notice)>,
+    /// The latest collective calls, by number.
+    history: Vec<(u64, Call)>,
+    ended: Vec<Arc<Completion>>,
+}
+
+impl Engine {
+    pub fn new(name: String, rank: Rank, cards: Arc<Vec<Card>>, transport: Box<dyn Transport>) -> Engine {
+        let size = cards.len();
+        Engine {
+            name,
+            rank,
+            cards,
+            transport,
+            tasks: Vec::new(),
+            active: 0,
+            connected: vec![false; size],
+            broken: vec![None; size],
+            suspect: None,
+            failure: None,
+            closed: false,
+            spare: Vec::new(),
+            events: Vec::new(),
+            notices: VecDeque::new(),
+            history: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    pub fn transport(&self) -> &dyn Transport {
+        &*self.transport
+    }
+
+    /// Whether a call is in flight.
+    pub fn is_busy(&self) -> bool {
+        self.active > 0
+    }
+
+    /// The error that later calls get, where the communicator is of no use any more.
+    pub fn check_usable(&self) -> Result<(), Error> {
+        if self.closed {
+            return Err(Error::Aborted(format!("communicator {:?} is closed; make a new one", self.name)));
+        }
+        match &self.failure {
+            None => Ok(()),
+            Some(cause) => Err(Error::Aborted(format!(
+                "communicator {:?} failed earlier and can only be replaced by a new one; the cause was: {cause}",
+                self.name
+            ))),
+        }
+    }
+
+    /// Starts a call.
+    pub fn submit(&mut self, job: Job) -> Result<Arc<Completion>, Error> {
+        self.check_usable()?;
+        for peer in job.plan.peers().iter().copied() {
+            if let Some(reason) = self.broken[peer].clone() {
+                self.suspect(peer, reason);
+            } else if !self.connected[peer] {
+                match self.transport.connect(peer) {
+                    Ok(()) => self.connected[peer] = true,
+                    Err(error) => self.suspect(peer, error.reason),
+                }
+            }
+        }
+        if job.number > 0 {
+            if self.history.len() < HISTORY {
+                self.history.push((job.number, job.call.clone()));
+            } else {
+                self.history[job.number as usize % HISTORY] = (job.number, job.call.clone());
+            }
+        }
+        let completion = Completion::new(job.call.clone());
+        let scratch = self.take_scratch(job.plan.scratch());
+        let task = Task {
+            call: job.call,
+            executor: Executor::new(job.plan),
+            buffers: Buffers { input: job.input, output: job.output, scratch },
+            factor: job.factor,
+            timeout: job.timeout,
+            deadline: Instant::now() + job.timeout,
+            tag: job.tag,
+            number: job.number,
+            completion: completion.clone(),
+        };
+        let slot = match self.tasks.iter().position(Option::is_none) {
+            Some(slot) => slot,
+            None => {
+                self.tasks.push(None);
+                self.tasks.len() - 1
+            }
+        };
+        self.tasks[slot] = Some(task);
+        self.active += 1;
+        self.advance(slot);
+        Ok(completion)
+    }
+
+    fn take_scratch(&mut self, bytes: usize) -> Region {
+        if bytes == 0 {
+            return Region::nothing();
+        }
+        match self.spare.iter().position(|region| region.len() >= bytes) {
+            Some(index) => self.spare.swap_remove(index),
+            None => Region::zeroed(bytes),
+        }
+    }
+
+    fn keep_scratch(&mut self, region: Region) {
+        if region.is_empty() {
+            return;
+        }
+        self.spare.push(region);
+        // The largest last, so that small calls take small regions and the smallest is the one to go.
+        self.spare.sort_by_key(Region::len);
+        if self.spare.len() > SPARE_REGIONS {
+            self.spare.remove(0);
+        }
+    }
+
+    /// Does everything that can be done now. Returns whether anything has happened.
+    pub fn progress(&mut self) -> bool {
+        if self.active == 0 {
+            return false;
+        }
+        let mut events = std::mem::take(&mut self.events);
+        let happened = self.transport.progress(&mut events);
+        self.handle(&mut events);
+        self.events = events;
+        happened
+    }
+
+    /// The slow look around: deadlines, notices, messages of other calls.
+    pub fn inspect(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        self.transport.inspect(&mut events);
+        self.handle(&mut events);
+        self.events = events;
+        self.look_for_strangers();
+        let now = Instant::now();
+        let suspect = self.suspect.take_if(|s| now - s.since > SUSPICION);
+        // What a peer sent before it left may have sufficed.
+        if let Some(suspect) = suspect.filter(|s| self.tasks.iter().flatten().any(|t| t.needs(s.peer))) {
+            let (rank, story) = (suspect.peer, self.tell_of_loss(&suspect));
+            self.fail(Error::Peer { rank, message: story.clone() }, Reason::Peer { rank }, story);
+        }
+        let late = self.tasks.iter().flatten().find(|t| now >= t.deadline);
+        if let Some(story) = late.map(|task| self.tell_of_timeout(task)) {
+            self.fail(Error::Timeout(story.clone()), Reason::Timeout, story);
+        }
+    }
+
+    pub fn arm(&mut self) -> bool {
+        self.transport.arm()
+    }
+
+    /// The calls that ended since the last look, for callbacks to be run when the lock is released.
+    pub fn take_ended(&mut self) -> Vec<Arc<Completion>> {
+        std::mem::take(&mut self.ended)
+    }
+
+    fn handle(&mut self, events: &mut Vec<Event>) {
+        for event in events.drain(..) {
+            match event {
+                Event::Completed { request, result: Ok(()) } => self.completed(request),
+                Event::Completed { request, result: Err(failure) } => self.request_failed(request, failure),
+                Event::PeerFailed { peer, reason } => {
+                    self.broken[peer] = Some(reason.clone());
+                    if self.tasks.iter().flatten().any(|t| t.needs(peer)) {
+                        self.suspect(peer, reason);
+                    }
+                }
+                Event::Notice { from, payload } => self.notices.extend(Notice::parse(&payload).map(|n| (from, n))),
+            }
+        }
+        while let Some((from, notice)) = self.notices.pop_front() {
+            self.heard(from, notice);
+        }
+    }
+
+    fn completed(&mut self, request: RequestId) {
+        let (slot, number) = ((request >> 32) as usize, request as u32);
+        // After a failure requests may end whose call is gone.
+        if let Some(task) = self.tasks.get_mut(slot).and_then(Option::as_mut) {
+            task.executor.complete(number);
+            self.advance(slot);
+        }
+    }
+
+    /// Starts whatever the task's executor allows.
+    fn advance(&mut self, slot: usize) {
+        let Some(task) = self.tasks[slot].as_mut() else { return };
+        let mut trouble: Option<(Rank, TransportError)> = None;
+        while let Some((number, step)) = task.executor.start() {
+            let request = (slot as u64) << 32 | u64::from(number);
+            let posted = match step.command {
+                Command::Send { peer, port, message, source } => {
+                    let tag = Tag { source: self.rank, message: task.tag.message | message, ..task.tag };
+                    (peer, self.transport.send(peer, port, tag, task.buffers.region(source), request))
+                }
+                Command::Receive { peer, port, message, target } => {
+                    let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
+                    (peer, self.transport.receive(port, tag, task.buffers.region(target), request))
+                }
+                local => {
+                    task.buffers.perform(local, task.call.op, task.call.dtype, task.factor, self.cards.len() as u32);
+                    task.executor.complete(number);
+                    continue;
+                }
+            };
+            match posted {
+                (_, Ok(Posted::Complete)) => task.executor.complete(number),
+                (_, Ok(Posted::Pending)) => {}
+                (peer, Err(error)) => trouble = Some((peer, error)),
+            }
+        }
+        if task.executor.is_done() {
+            self.finish(slot, None);
+        }
+        if let Some((peer, error)) = trouble {
+            self.suspect(peer, error.reason);
+        }
+    }
+
+    fn finish(&mut self, slot: usize, error: Option<Error>) {
+        if let Some(task) = self.tasks[slot].take() {
+            self.active -= 1;
+            // After a failure the transport may still be using the memory: let the requests be its last owners.
+            if error.is_none() {
+                self.keep_scratch(task.buffers.scratch);
+            }
+            task.completion.finish(error);
+            self.ended.push(task.completion);
+        }
+    }
+
+    fn suspect(&mut self, peer: Rank, reason: String) {
+        self.suspect.get_or_insert(Suspect { peer, reason, since: Instant::now() });
+    }
+
+    fn request_failed(&mut self, request: RequestId, failure: Failure) {
+        let slot = (request >> 32) as usize;
+        let Some(task) = self.tasks.get(slot).and_then(Option::as_ref) else { return };
+        let step = task.executor.plan().operations()[request as u32 as usize];
+        let (Command::Send { peer, .. } | Command::Receive { peer, .. }) = step.command else { return };
+        match failure {
+            Failure::Broken(reason) => self.suspect(peer, reason),
+            Failure::Check { .. } | Failure::Length { .. } => {
+                let number = task.number;
+                let found = format!("{failure} while this rank was in {}", task.call);
+                self.mismatch(number, found);
+            }
+        }
+    }
+
+    /// Looks for messages of the calls in flight that come from another idea of the call.
+    fn look_for_strangers(&mut self) {
+        let calls: Vec<(u64, Tag)> =
+            self.tasks.iter().flatten().filter(|t| t.number > 0).map(|t| (t.number, t.tag)).collect();
+        for (number, tag) in calls {
+            for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
+                let stranger = self.transport.unexpected(source, tag.sequence).filter(|t| t.check != tag.check);
+                if stranger.is_some() {
+                    self.mismatch(number, format!("rank {source} is in another call"));
+                    return;
+                }
+            }
+        }
+    }
+
+    // ---------------------------------------------------------------------------------------------- failing
+
+    fn mismatch(&mut self, number: u64, found: String) {
+        if self.failure.is_some() {
+            return;
+        }
+        if number == 0 {
+            let story = format!("rank {}: a message does not fit its receive: {found}", self.who(self.rank));
+            return self.fail(Error::Mismatch(story.clone()), Reason::Abort, story);
+        }
+        self.compare_calls(number);
+    }
+
+    /// Tells the others what this rank called as number `number`, hears what they did, and gives up.
+    fn compare_calls(&mut self, number: u64) {
+        let mine = self.call_number(number);
+        self.tell_all(&Notice { reason: Reason::Mismatch { number }, story: mine.clone() });
+        let table = self.hear_calls(number, mine);
+        let story = format!(
+            "ranks made different calls as number {number} of communicator {:?}:\n{}\n\
+             All ranks must make the same calls in the same order with equal arguments.",
+            self.name,
+            table.join("\n")
+        );
+        self.fall(Error::Mismatch(story));
+    }
+
+    fn call_number(&self, number: u64) -> String {
+        match self.history.iter().find(|(n, _)| *n == number) {
+            Some((_, call)) => call.to_string(),
+            None => match self.history.iter().map(|(n, _)| *n).max() {
+                Some(latest) => format!("(is at call number {latest})"),
+                None => "(has made no call yet)".to_owned(),
+            },
+        }
+    }
+
+    /// Collects what the other ranks called as number `number`, for a while.
+    fn hear_calls(&mut self, number: u64, mine: String) -> Vec<String> {
+        let mut calls: Vec<Option<String>> = vec![None; self.cards.len()];
+        calls[self.rank] = Some(mine);
+        let deadline = Instant::now() + HEARING;
+        let mut events = Vec::new();
+        loop {
+            for (from, notice) in self.notices.drain(..) {
+                if notice.reason == (Reason::Mismatch { number }) {
+                    calls[from] = Some(notice.story);
+                }
+            }
+            if calls.iter().all(Option::is_some) || Instant::now() > deadline {
+                break;
+            }
+            self.transport.progress(&mut events);
+            self.transport.inspect(&mut events);
+            for event in events.drain(..) {
+                if let Event::Notice { from, payload } = event {
+                    self.notices.extend(Notice::parse(&payload).map(|n| (from, n)));
+                }
+            }
+            std::thread::yield_now();
+        }
+        let line = |(rank, call): (Rank, Option<String>)| {
+            format!("  rank {}: {}", self.who(rank), call.unwrap_or_else(|| "(did not answer)".to_owned()))
+        };
+        calls.into_iter().enumerate().map(line).collect()
+    }
+
+    /// What another rank says about why it has failed.
+    fn heard(&mut self, from: Rank, notice: Notice) {
+        if self.failure.is_some() {
+            return;
+        }
+        let told = |story: &str| format!("{story} (as rank {} says)", self.who(from));
+        match notice.reason {
+            Reason::Mismatch { number } => {
+                self.notices.push_front((from, notice));
+                self.compare_calls(number);
+            }
+            Reason::Peer { rank } => {
+                let story = told(&notice.story);
+                self.fail(Error::Peer { rank, message: story }, Reason::Peer { rank }, notice.story);
+            }
+            Reason::Timeout => {
+                let story = told(&notice.story);
+                self.fail(Error::Timeout(story), Reason::Timeout, notice.story);
+            }
+            Reason::Abort => {
+                let story = told(&notice.story);
+                self.fail(Error::Aborted(story), Reason::Abort, notice.story);
+            }
+        }
+    }
+
+    /// Gives the communicator up, here and everywhere.
+    pub fn fail(&mut self, error: Error, reason: Reason, story: String) {
+        if self.failure.is_some() || self.closed {
+            return;
+        }
+        self.tell_all(&Notice { reason, story });
+        // Let the notices out before the connections are cut.
+        let deadline = Instant::now() + HEARING / 3;
+        let mut events = Vec::new();
+        while Instant::now() < deadline {
+            self.transport.progress(&mut events);
+            events.clear();
+            std::thread::yield_now();
+        }
+        self.fall(error);
+    }
+
+    fn fall(&mut self, error: Error) {
+        self.failure = Some(error.clone());
+        self.transport.abort(Instant::now() + ABORT);
+        for slot in 0..self.tasks.len() {
+            self.finish(slot, Some(error.clone()));
+        }
+    }
+
+    fn tell_all(&mut self, notice: &Notice) {
+        let payload = notice.to_bytes();
+        for peer in (0..self.cards.len()).filter(|p| *p != self.rank) {
+            if self.broken[peer].is_none() {
+                self.transport.notify(peer, &payload);
+            }
+        }
+    }
+
+    /// Closes the connections after the last call. What still is in flight fails.
+    pub fn close(&mut self, timeout: Duration) {
+        if self.closed {
+            return;
+        }
+        if self.failure.is_none() {
+            if self.active > 0 {
+                let story = format!("rank {} closed the communicator during a call", self.who(self.rank));
+                self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+            } else {
+                self.transport.close(Instant::now() + timeout);
+            }
+        }
+        self.closed = true;
+    }
+
+    // ---------------------------------------------------------------------------------------------- telling
+
+    fn who(&self, rank: Rank) -> String {
+        let card = &self.cards[rank];
+        format!("{rank} ({}, pid {})", card.host, card.pid)
+    }
+
+    fn tell_of_loss(&self, suspect: &Suspect) -> String {
+        let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.tell(t));
+        let call = call.unwrap_or_else(|| "between two calls".to_owned());
+        format!("rank {} is gone: {}. Rank {} was {call}", self.who(suspect.peer), suspect.reason, self.who(self.rank))
+    }
+
+    fn tell_of_timeout(&self, task: &Task) -> String {
+        format!(
+            "timed out after {:.3} s: rank {} was {}. A rank that is waited for has not made this call, \
+             is late, or has stopped; raise the timeout if it is only slow",
+            task.timeout.as_secs_f64(),
+            self.who(self.rank),
+            self.tell(task)
+        )
+    }
+
+    /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
+    fn tell(&self, task: &Task) -> String {
+        let mut from: Vec<Rank> = Vec::new();
+        let mut to: Vec<Rank> = Vec::new();
+        let mut first: Option<Step> = None;
+        for (_, step) in task.executor.unfinished() {
+            if step.step != first.get_or_insert(step).step {
+                break;
+            }
+            match step.command {
+                Command::Receive { peer, .. } => from.push(peer),
+                Command::Send { peer, .. } => to.push(peer),
+                _ => {}
+            }
+        }
+        let list = |what: &str, mut ranks: Vec<Rank>| {
+            ranks.sort_unstable();
+            ranks.dedup();
+            let names: Vec<String> = ranks.into_iter().map(|r| format!("rank {}", self.who(r))).collect();
+            (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
+        };
+        let waiting: Vec<String> =
+            [list("waiting for", from), list("sending to", to)].into_iter().flatten().collect();
+        let number = match task.call.operation {
+            Operation::Send { .. } | Operation::Receive { .. } => String::new(),
+            _ => format!("call number {} of ", task.number),
+        };
+        format!(
+            "in {number}communicator {:?} ({}), at step {}, {}",
+            self.name,
+            task.call,
+            first.map_or(0, |s| s.step),
+            waiting.join(" and ")
+        )
+    }
+}
+
+impl Task {
+    /// Whether something is still due from or to `peer`.
+    fn needs(&self, peer: Rank) -> bool {
+        self.executor.unfinished().any(|(_, step)| match step.command {
+            Command::Send { peer: p, .. } | Command::Receive { peer: p, .. } => p == peer,
+            _ => false,
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! The one error of the runtime. Its variants are what a caller can tell apart; its texts say who, what and where.
+
+use ringroad_core::Rank;
+
+use crate::bootstrap::{BootstrapError, StoreError};
+use crate::config::ConfigError;
+
+/// What went wrong with a call, or with the communicator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An argument that makes no sense. Nothing was sent; the communicator is as before.
+    #[error("{0}")]
+    Argument(String),
+    /// A type that is not supported, or not by this reduction. As above.
+    #[error("{0}")]
+    Type(String),
+    /// A deadline passed.
+    #[error("{0}")]
+    Timeout(String),
+    /// Another rank died or left.
+    #[error("{message}")]
+    Peer {
+        /// Who.
+        rank: Rank,
+        /// The whole story.
+        message: String,
+    },
+    /// Ranks made different calls.
+    #[error("{0}")]
+    Mismatch(String),
+    /// The communicator was given up, by this rank or another, and is of no use any more.
+    #[error("{0}")]
+    Aborted(String),
+    /// The transport cannot be used.
+    #[error("{0}")]
+    Transport(String),
+    /// The store failed, or ranks did not come.
+    #[error("{0}")]
+    Store(String),
+    /// A setting makes no sense.
+    #[error("{0}")]
+    Config(String),
+    /// A schedule or algorithm cannot be used here.
+    #[error("{0}")]
+    Schedule(String),
+    /// A topology makes no sense.
+    #[error("{0}")]
+    Topology(String),
+}
+
+/// Results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+macro_rules! convert {
+    ($($from:path => $variant:ident),* $(,)?) => {
+        $(impl From<$from> for Error {
+            fn from(error: $from) -> Self {
+                Error::$variant(error.to_string())
+            }
+        })*
+    };
+}
+
+convert! {
+    crate::dtype::Unsupported => Type,
+    crate::dtype::UnknownName => Argument,
+    crate::transport::TransportError => Transport,
+    ucx_sys::LoadError => Transport,
+    ConfigError => Config,
+    ringroad_core::algorithms::Unavailable => Schedule,
+    ringroad_core::algorithms::UnknownAlgorithm => Schedule,
+    ringroad_core::schedule::VerifyError => Schedule,
+    ringroad_core::plan::LowerError => Schedule,
+    ringroad_core::cost::CostError => Schedule,
+    ringroad_core::cost::TableError => Schedule,
+    ringroad_core::topology::TopologyError => Topology,
+    ringroad_core::collective::UnknownCollective => Argument,
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Timeout { .. } => Error::Timeout(error.to_string()),
+            _ => Error::Store(error.to_string()),
+        }
+    }
+}
+
+impl From<BootstrapError> for Error {
+    fn from(error: BootstrapError) -> Self {
+        match error {
+            BootstrapError::Missing { .. } => Error::Timeout(error.to_string()),
+            BootstrapError::Store(error) => error.into(),
+            _ => Error::Store(error.to_string()),
+        }
+    }
+}

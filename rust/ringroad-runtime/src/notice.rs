@@ -1,0 +1,35 @@
+//! What a rank that gives up tells the others.
+
+use ringroad_core::Rank;
+use serde::{Deserialize, Serialize};
+
+/// Why a rank has given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reason {
+    /// Ranks made different calls.
+    Mismatch { number: u64 },
+    /// A rank is gone.
+    Peer { rank: Rank },
+    /// A deadline passed.
+    Timeout,
+    /// The user said so.
+    Abort,
+}
+
+/// Why, and the story for people; for a mismatch, the call that the sender made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Notice {
+    pub reason: Reason,
+    pub story: String,
+}
+
+impl Notice {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a notice holds only numbers and text")
+    }
+
+    pub fn parse(payload: &[u8]) -> Option<Notice> {
+        serde_json::from_slice(payload).ok()
+    }
+}

@@ -1,0 +1,257 @@
+//! Who drives the engine, and how a thread waits.
+//!
+//! The caller that waits drives: a hand-over to another thread costs more than a small collective. A background thread
+//! exists only for calls that nobody waits for.
+//!
+//! Waiting fits the cores. A thread spins for a short while (hardly at all where ranks share cores), then offers its
+//! core to others, then blocks until the transport has something to do. Spinning with more ranks than cores makes
+//! everybody wait for a time slice; yielding beside a busy process does too, which is noticed by the first yield that
+//! takes long, and for a while after it nobody yields any more.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::notice::Reason;
+use crate::transport::Wait;
+use crate::work::Completion;
+
+const SPIN_ALONE: Duration = Duration::from_micros(50);
+const SPIN_SHARED: Duration = Duration::from_micros(2);
+const YIELDS: u32 = 100;
+/// A yield that takes longer than this means that others want the core.
+const LONG_YIELD: Duration = Duration::from_micros(500);
+const BACK_OFF: Duration = Duration::from_millis(50);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(2);
+/// The longest that a thread blocks before it looks around.
+const BLOCK: Duration = Duration::from_millis(20);
+/// How often a waiting thread looks for notices, deadlines and strangers.
+const INSPECT: Duration = Duration::from_millis(10);
+
+/// The engine of a communicator and everything needed to drive it.
+pub(crate) struct Driver {
+    engine: Mutex<Engine>,
+    waiter: Arc<dyn Wait>,
+    spin: Duration,
+    /// Threads that wait for a call of their own and drive the engine meanwhile.
+    waiting: AtomicUsize,
+    /// Threads that are blocked, and want to know when somebody else completes their call.
+    blocked: AtomicUsize,
+    /// Until when yielding makes no sense, in microseconds since `start`, and for how long next time.
+    no_yield_until: AtomicU64,
+    back_off: AtomicU64,
+    start: Instant,
+    background: Background,
+}
+
+#[derive(Default)]
+struct Background {
+    started: AtomicBool,
+    state: Mutex<BackgroundState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct BackgroundState {
+    wanted: bool,
+    stop: bool,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+/// Counts a thread in, until it leaves.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(counter: &'a AtomicUsize) -> Self {
+        counter.fetch_add(1, Ordering::SeqCst);
+        Counted(counter)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Driver {
+    /// `crowded`: more ranks share this host than it has cores for.
+    pub fn new(engine: Engine, crowded: bool) -> Arc<Driver> {
+        let waiter = engine.transport().waiter();
+        Arc::new(Driver {
+            engine: Mutex::new(engine),
+            waiter,
+            spin: if crowded { SPIN_SHARED } else { SPIN_ALONE },
+            waiting: AtomicUsize::new(0),
+            blocked: AtomicUsize::new(0),
+            no_yield_until: AtomicU64::new(0),
+            back_off: AtomicU64::new(BACK_OFF.as_micros() as u64),
+            start: Instant::now(),
+            background: Background::default(),
+        })
+    }
+
+    /// Uses the engine under its lock, then runs the callbacks of calls that ended meanwhile.
+    pub fn with<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
+        let mut engine = self.engine.lock();
+        let result = action(&mut engine);
+        let ended = engine.take_ended();
+        drop(engine);
+        if !ended.is_empty() {
+            if self.blocked.load(Ordering::SeqCst) > 0 {
+                self.waiter.wake();
+            }
+            ended.iter().for_each(|completion| completion.run_callbacks());
+        }
+        result
+    }
+
+    /// Waits until the call has ended or `until` has passed; returns whether it has ended.
+    pub fn wait(&self, completion: &Completion, until: Instant) -> bool {
+        let counted = Counted::new(&self.waiting);
+        let done = self.drive(until, || completion.is_done());
+        drop(counted);
+        if self.background.started.load(Ordering::Relaxed) && self.with(|engine| engine.is_busy()) {
+            self.want_background();
+        }
+        done
+    }
+
+    /// Drives the engine until `enough` or `until`; returns whether it is enough.
+    fn drive(&self, until: Instant, enough: impl Fn() -> bool) -> bool {
+        let mut idle_since: Option<Instant> = None;
+        let mut inspected = Instant::now();
+        let mut yields = 0;
+        loop {
+            let happened = self.with(Engine::progress);
+            if enough() {
+                return true;
+            }
+            if happened {
+                idle_since = None;
+                yields = 0;
+                continue;
+            }
+            let now = Instant::now();
+            if now >= until {
+                return false;
+            }
+            if now - inspected >= INSPECT {
+                inspected = now;
+                self.with(Engine::inspect);
+            }
+            if now - *idle_since.get_or_insert(now) < self.spin {
+                std::hint::spin_loop();
+            } else if yields < YIELDS && self.may_yield(now) {
+                yields += 1;
+                let before = Instant::now();
+                std::thread::yield_now();
+                self.note_yield(before.elapsed());
+            } else {
+                let counted = Counted::new(&self.blocked);
+                if !enough() && self.with(Engine::arm) {
+                    self.waiter.block(BLOCK.min(until - now));
+                }
+                drop(counted);
+            }
+        }
+    }
+
+    fn may_yield(&self, now: Instant) -> bool {
+        (now - self.start).as_micros() as u64 >= self.no_yield_until.load(Ordering::Relaxed)
+    }
+
+    /// Learns from how long a yield took whether others want the core.
+    fn note_yield(&self, took: Duration) {
+        if took > LONG_YIELD {
+            let back_off = self.back_off.load(Ordering::Relaxed);
+            let now = self.start.elapsed().as_micros() as u64;
+            self.no_yield_until.store(now + back_off, Ordering::Relaxed);
+            let longest = LONGEST_BACK_OFF.as_micros() as u64;
+            self.back_off.store((2 * back_off).min(longest), Ordering::Relaxed);
+        } else if self.back_off.load(Ordering::Relaxed) != BACK_OFF.as_micros() as u64 {
+            self.back_off.store(BACK_OFF.as_micros() as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes sure that calls in flight go on although nobody waits for them.
+    pub fn progress_in_background(self: &Arc<Self>) {
+        if !self.background.started.swap(true, Ordering::SeqCst) {
+            let driver = Arc::downgrade(self);
+            let thread = std::thread::Builder::new().name("ringroad".to_owned()).spawn(move || run_background(driver));
+            // Without a thread the calls go on when somebody waits for them.
+            self.background.state.lock().thread = thread.ok();
+        }
+        self.want_background();
+    }
+
+    fn want_background(&self) {
+        let mut state = self.background.state.lock();
+        if !state.wanted {
+            state.wanted = true;
+            self.background.changed.notify_one();
+        }
+    }
+
+    fn stop_background(&self) {
+        let thread = {
+            let mut state = self.background.state.lock();
+            state.stop = true;
+            state.thread.take()
+        };
+        self.background.changed.notify_one();
+        self.waiter.wake();
+        // The thread itself may be the one that drops the last reference.
+        if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+
+    /// Gives the communicator up on every rank.
+    pub fn abort(&self, story: String) {
+        self.with(|engine| engine.fail(Error::Aborted(story.clone()), Reason::Abort, story));
+    }
+
+    /// Closes the connections and ends the background thread.
+    pub fn close(&self, timeout: Duration) {
+        self.with(|engine| engine.close(timeout));
+        self.stop_background();
+    }
+
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.close(Duration::from_secs(1));
+    }
+}
+
+/// Serves until told to stop. It holds no reference while it sleeps, so that the driver can be dropped.
+fn run_background(driver: Weak<Driver>) {
+    loop {
+        let Some(driver) = driver.upgrade() else { return };
+        {
+            let mut state = driver.background.state.lock();
+            if !state.wanted && !state.stop {
+                driver.background.changed.wait_for(&mut state, Duration::from_secs(1));
+            }
+            if state.stop {
+                return;
+            }
+            if !state.wanted {
+                continue;
+            }
+        }
+        let idle = || {
+            let mut state = driver.background.state.lock();
+            let idle = state.stop || driver.waiting.load(Ordering::SeqCst) > 0 || !driver.engine.lock().is_busy();
+            state.wanted &= !idle;
+            idle
+        };
+        driver.drive(Instant::now() + Duration::from_secs(1), idle);
+    }
+}

@@ -1,0 +1,139 @@
+//! The connection to one peer on one device.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ffi::{c_void, CStr};
+use std::ptr::null_mut;
+use std::rc::Rc;
+
+use ringroad_core::Rank;
+use ucx_sys::*;
+
+use super::requests::Queue;
+
+/// More transports than UCX combines for one endpoint.
+const TRANSPORTS: usize = 32;
+
+/// An endpoint, and what its error handler writes to.
+pub(super) struct Endpoint {
+    ucx: &'static Ucx,
+    queue: Rc<Queue>,
+    peer: Rank,
+    handle: Cell<ucp_ep_h>,
+    failure: Cell<ucs_status_t>,
+}
+
+impl Endpoint {
+    pub fn open(
+        ucx: &'static Ucx,
+        worker: ucp_worker_h,
+        peer: Rank,
+        address: &[u8],
+        queue: &Rc<Queue>,
+    ) -> Result<Rc<Endpoint>, ucs_status_t> {
+        let endpoint = Rc::new(Endpoint {
+            ucx,
+            queue: queue.clone(),
+            peer,
+            handle: Cell::new(null_mut()),
+            failure: Cell::new(UCS_OK),
+        });
+        let mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS
+            | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
+            | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+        let params = ucp_ep_params_t {
+            field_mask: mask.into(),
+            address: address.as_ptr().cast(),
+            err_mode: UCP_ERR_HANDLING_MODE_PEER,
+            err_handler: ucp_err_handler_t {
+                cb: Some(failed),
+                arg: Rc::as_ptr(&endpoint).cast_mut().cast(),
+            },
+            ..Default::default()
+        };
+        let mut handle = null_mut();
+        // SAFETY: a live worker, and an address that a worker of the same UCX version made, which is the caller's
+        // promise to `set_addresses`; the handler's argument is kept by the device until the worker is gone.
+        let status = unsafe { (ucx.ucp.ucp_ep_create)(worker, &params, &mut handle) };
+        endpoint.handle.set(handle);
+        if status == UCS_OK {
+            Ok(endpoint)
+        } else {
+            Err(status)
+        }
+    }
+
+    #[inline]
+    pub fn handle(&self) -> ucp_ep_h {
+        self.handle.get()
+    }
+
+    /// Why it has failed, or `UCS_OK`.
+    #[inline]
+    pub fn failure(&self) -> ucs_status_t {
+        self.failure.get()
+    }
+
+    /// Starts to wait until everything sent has left.
+    pub fn flush(&self) -> ucs_status_ptr_t {
+        if self.handle.get().is_null() || self.failure.get() != UCS_OK {
+            return null_mut();
+        }
+        // SAFETY: an open endpoint that has not failed.
+        unsafe { (self.ucx.ucp.ucp_ep_flush_nbx)(self.handle.get(), &ucp_request_param_t::default()) }
+    }
+
+    /// Starts to close it, by force if asked to or if it has failed; nothing may be posted any more.
+    pub fn close(&self, force: bool) -> ucs_status_ptr_t {
+        let handle = self.handle.replace(null_mut());
+        if handle.is_null() {
+            return null_mut();
+        }
+        let force = force || self.failure.get() != UCS_OK;
+        let params = ucp_request_param_t {
+            op_attr_mask: UCP_OP_ATTR_FIELD_FLAGS,
+            flags: if force { UCP_EP_CLOSE_FLAG_FORCE } else { 0 },
+            ..Default::default()
+        };
+        // SAFETY: an open endpoint, and this is the last time anybody uses the handle.
+        unsafe { (self.ucx.ucp.ucp_ep_close_nbx)(handle, &params) }
+    }
+
+    /// Adds the names of the UCX transports it uses, as far as UCX tells (since 1.14).
+    pub fn transports(&self, names: &mut BTreeSet<String>) {
+        let open = !self.handle.get().is_null() && self.failure.get() == UCS_OK;
+        if !open || self.ucx.version < (1, 14, 0) {
+            return;
+        }
+        let mut entries = [ucp_transport_entry_t::default(); TRANSPORTS];
+        let mut attributes = ucp_ep_attr_t {
+            field_mask: UCP_EP_ATTR_FIELD_TRANSPORTS.into(),
+            transports: ucp_transports_t {
+                entries: entries.as_mut_ptr(),
+                num_entries: TRANSPORTS as u32,
+                entry_size: size_of::<ucp_transport_entry_t>(),
+            },
+            ..Default::default()
+        };
+        // SAFETY: an open endpoint, and as many entries of that size as the attributes say.
+        if unsafe { (self.ucx.ucp.ucp_ep_query)(self.handle.get(), &mut attributes) } != UCS_OK {
+            return;
+        }
+        let count = (attributes.transports.num_entries as usize).min(TRANSPORTS);
+        for entry in entries[..count].iter().filter(|entry| !entry.transport_name.is_null()) {
+            // SAFETY: a string of UCX's that lives as long as the endpoint; it is copied at once.
+            let name = unsafe { CStr::from_ptr(entry.transport_name) };
+            names.insert(name.to_string_lossy().into_owned());
+        }
+    }
+}
+
+unsafe extern "C" fn failed(argument: *mut c_void, _endpoint: ucp_ep_h, status: ucs_status_t) {
+    // SAFETY: the endpoint that was passed at its creation; endpoints outlive their worker.
+    let endpoint = unsafe { &*argument.cast_const().cast::<Endpoint>() };
+    // A failure of status OK would look like none.
+    let status = if status == UCS_OK { UCS_ERR_CONNECTION_RESET } else { status };
+    if endpoint.failure.replace(status) == UCS_OK {
+        endpoint.queue.push_failure(endpoint.peer, status);
+    }
+}

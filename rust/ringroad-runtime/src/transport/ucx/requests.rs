@@ -1,0 +1,344 @@
+//! Requests in flight: the slots that UCX's callbacks report into and that keep memory alive.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::rc::Rc;
+
+use ringroad_core::Rank;
+use ucx_sys::*;
+
+use super::immediate;
+use crate::buffer::Region;
+use crate::transport::{Failure, Posted, RequestId, Tag};
+
+/// What the callbacks have recorded since the last look.
+#[derive(Default)]
+pub(super) struct Queue {
+    completed: RefCell<Vec<usize>>,
+    failures: RefCell<Vec<(Rank, ucs_status_t)>>,
+}
+
+impl Queue {
+    #[inline]
+    pub fn has_completed(&self) -> bool {
+        !self.completed.borrow().is_empty()
+    }
+
+    #[inline]
+    pub fn has_failures(&self) -> bool {
+        !self.failures.borrow().is_empty()
+    }
+
+    /// Exchanges the list of slots that have ended for `empty`.
+    pub fn take_completed(&self, empty: &mut Vec<usize>) {
+        debug_assert!(empty.is_empty());
+        std::mem::swap(&mut *self.completed.borrow_mut(), empty);
+    }
+
+    pub fn take_failures(&self) -> Vec<(Rank, ucs_status_t)> {
+        self.failures.take()
+    }
+
+    pub fn push_failure(&self, peer: Rank, status: ucs_status_t) {
+        self.failures.borrow_mut().push((peer, status));
+    }
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Send,
+    Receive,
+    NoticeOut,
+    NoticeIn,
+}
+
+/// What the poster says about a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Post {
+    pub purpose: Purpose,
+    pub peer: Rank,
+    pub device: usize,
+    pub request: RequestId,
+}
+
+/// A request that has ended.
+pub(super) struct Ended {
+    pub post: Post,
+    pub result: Result<(), Failure>,
+    pub region: Region,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    /// Within the call that posts it; the callback may run already.
+    Starting,
+    InFlight,
+    /// The callback has run.
+    Ended,
+}
+
+struct Slot {
+    queue: Rc<Queue>,
+    index: usize,
+    state: Cell<State>,
+    status: Cell<ucs_status_t>,
+    found: Cell<ucp_tag_recv_info_t>,
+    tag: Cell<u64>,
+    post: Cell<Post>,
+    handle: Cell<ucs_status_ptr_t>,
+    region: RefCell<Option<Region>>,
+}
+
+/// All slots; they are reused, and live until the workers are gone.
+pub(super) struct Slots {
+    ucx: &'static Ucx,
+    queue: Rc<Queue>,
+    all: Vec<Rc<Slot>>,
+    free: Vec<usize>,
+    send: ucp_request_param_t,
+    receive: ucp_request_param_t,
+}
+
+impl Slots {
+    pub fn new(ucx: &'static Ucx, queue: Rc<Queue>) -> Slots {
+        let mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+        let send = ucp_request_param_t {
+            op_attr_mask: mask,
+            cb: ucp_request_param_t__bindgen_ty_1 { send: Some(sent) },
+            memory_type: UCS_MEMORY_TYPE_HOST,
+            ..Default::default()
+        };
+        let receive = ucp_request_param_t {
+            // UCX 1.13 says nothing of a message that a receive finds at once; through the callback it does.
+            op_attr_mask: mask | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+            cb: ucp_request_param_t__bindgen_ty_1 { recv: Some(received) },
+            ..send
+        };
+        Slots { ucx, queue, all: Vec::new(), free: Vec::new(), send, receive }
+    }
+
+    pub fn send(
+        &mut self,
+        endpoint: ucp_ep_h,
+        post: Post,
+        tag: u64,
+        source: Region,
+    ) -> Result<Posted, ucs_status_t> {
+        let (start, bytes) = (source.as_ptr().cast_const().cast(), source.len());
+        let slot = self.take(post, tag, source);
+        let params = ucp_request_param_t { user_data: Rc::as_ptr(&slot).cast_mut().cast(), ..self.send };
+        // SAFETY: the endpoint is open; the slot keeps the memory until the callback has run, and lives itself until
+        // the worker is gone.
+        let handle = unsafe { (self.ucx.ucp.ucp_tag_send_nbx)(endpoint, start, bytes, tag, &params) };
+        self.started(&slot, handle)
+    }
+
+    pub fn receive(
+        &mut self,
+        worker: ucp_worker_h,
+        post: Post,
+        tag: u64,
+        target: Region,
+    ) -> Result<Posted, ucs_status_t> {
+        let (start, bytes) = (target.as_ptr().cast(), target.len());
+        let slot = self.take(post, tag, target);
+        let params = ucp_request_param_t { user_data: Rc::as_ptr(&slot).cast_mut().cast(), ..self.receive };
+        // SAFETY: the worker lives; for memory and slot see `send`.
+        let handle =
+            unsafe { (self.ucx.ucp.ucp_tag_recv_nbx)(worker, start, bytes, tag, Tag::MATCH, &params) };
+        self.started(&slot, handle)
+    }
+
+    /// Receives a message that a probe has removed from UCX's list.
+    pub fn receive_probed(
+        &mut self,
+        worker: ucp_worker_h,
+        post: Post,
+        message: ucp_tag_message_h,
+        info: ucp_tag_recv_info_t,
+    ) -> Result<Posted, ucs_status_t> {
+        let target = Region::zeroed(info.length);
+        let start = target.as_ptr().cast();
+        let slot = self.take(post, info.sender_tag, target);
+        let params = ucp_request_param_t { user_data: Rc::as_ptr(&slot).cast_mut().cast(), ..self.receive };
+        // SAFETY: the message is used this once; for memory and slot see `send`.
+        let handle =
+            unsafe { (self.ucx.ucp.ucp_tag_msg_recv_nbx)(worker, start, info.length, message, &params) };
+        self.started(&slot, handle)
+    }
+
+    #[inline]
+    fn take(&mut self, post: Post, tag: u64, region: Region) -> Rc<Slot> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => self.grow(post),
+        };
+        let slot = &self.all[index];
+        slot.state.set(State::Starting);
+        slot.post.set(post);
+        slot.tag.set(tag);
+        slot.region.replace(Some(region));
+        slot.clone()
+    }
+
+    #[cold]
+    fn grow(&mut self, post: Post) -> usize {
+        let index = self.all.len();
+        self.all.push(Rc::new(Slot {
+            queue: self.queue.clone(),
+            index,
+            state: Cell::new(State::Free),
+            status: Cell::new(UCS_OK),
+            found: Cell::default(),
+            tag: Cell::new(0),
+            post: Cell::new(post),
+            handle: Cell::new(null_mut()),
+            region: RefCell::new(None),
+        }));
+        index
+    }
+
+    /// The second half of posting: UCX has answered with `handle`.
+    #[inline]
+    fn started(&mut self, slot: &Slot, handle: ucs_status_ptr_t) -> Result<Posted, ucs_status_t> {
+        if !ucs_ptr_is_ptr(handle) {
+            self.release(slot);
+            return immediate(handle).map(|()| Posted::Complete);
+        }
+        slot.handle.set(handle);
+        if slot.state.get() == State::Starting {
+            slot.state.set(State::InFlight);
+            return Ok(Posted::Pending);
+        }
+        // The callback has run. A notice and a failure are reported by events, which only `drain` makes.
+        if slot.post.get().purpose == Purpose::NoticeIn || !slot.went_well() {
+            self.queue.completed.borrow_mut().push(slot.index);
+            return Ok(Posted::Pending);
+        }
+        self.free_handle(slot);
+        self.release(slot);
+        Ok(Posted::Complete)
+    }
+
+    #[inline]
+    fn free_handle(&self, slot: &Slot) {
+        // SAFETY: a request pointer from UCX whose callback has run, and which is taken out of the slot, so that it is
+        // freed once; the worker it belongs to lives, because slots are settled only by a transport that has devices.
+        unsafe { (self.ucx.ucp.ucp_request_free)(slot.handle.replace(null_mut())) };
+    }
+
+    #[inline]
+    fn release(&mut self, slot: &Slot) -> Region {
+        slot.state.set(State::Free);
+        self.free.push(slot.index);
+        slot.region.take().expect("a slot in use has a region")
+    }
+
+    /// Ends the request of a slot from the queue.
+    #[inline]
+    pub fn settle(&mut self, index: usize) -> Ended {
+        let slot = self.all[index].clone();
+        debug_assert_eq!(slot.state.get(), State::Ended);
+        self.free_handle(&slot);
+        let result = if slot.went_well() { Ok(()) } else { Err(slot.failure(self.ucx)) };
+        let region = self.release(&slot);
+        Ended { post: slot.post.get(), result, region }
+    }
+
+    /// How many requests are in flight, or ended and not settled.
+    pub fn in_use(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    /// Cancels every receive that has not found its message.
+    pub fn cancel_receives(&self, worker_of: impl Fn(usize) -> ucp_worker_h) {
+        for slot in &self.all {
+            let post = slot.post.get();
+            let receives = matches!(post.purpose, Purpose::Receive | Purpose::NoticeIn);
+            if receives && slot.state.get() == State::InFlight {
+                // SAFETY: the request is in flight on this worker, hence not freed.
+                unsafe { (self.ucx.ucp.ucp_request_cancel)(worker_of(post.device), slot.handle.get()) };
+            }
+        }
+    }
+
+    /// For the time after the workers: leaks the memory of requests that never ended.
+    pub fn forget_all(&mut self) {
+        for slot in self.all.clone() {
+            if slot.state.get() != State::Free {
+                slot.handle.set(null_mut());
+                std::mem::forget(self.release(&slot));
+            }
+        }
+        self.queue.completed.take();
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn went_well(&self) -> bool {
+        let receives = matches!(self.post.get().purpose, Purpose::Receive | Purpose::NoticeIn);
+        self.status.get() == UCS_OK
+            && (!receives
+                || self.found.get().sender_tag == self.tag.get()
+                    && self.found.get().length == self.expected())
+    }
+
+    fn expected(&self) -> usize {
+        self.region.borrow().as_ref().map_or(0, Region::len)
+    }
+
+    #[cold]
+    fn failure(&self, ucx: &Ucx) -> Failure {
+        let (status, found, expected) = (self.status.get(), self.found.get(), self.expected());
+        let post = self.post.get();
+        let doing = match post.purpose {
+            Purpose::Send | Purpose::NoticeOut => "sending to",
+            Purpose::Receive | Purpose::NoticeIn => "receiving from",
+        };
+        if status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED {
+            return Failure::Broken(format!("{doing} rank {}: {}", post.peer, ucx.status_text(status)));
+        }
+        // UCX promises no information about a message that is too long, but gives it; believe it if it makes sense.
+        let known = status == UCS_OK || (found.sender_tag ^ self.tag.get()) & Tag::MATCH == 0;
+        if known && found.sender_tag != self.tag.get() {
+            return Failure::Check { found: Tag::unpack(found.sender_tag) };
+        }
+        let plausible = status == UCS_OK || found.length > expected;
+        Failure::Length { found: (known && plausible).then_some(found.length), expected }
+    }
+
+    #[inline]
+    fn end(&self, status: ucs_status_t) {
+        self.status.set(status);
+        // Within the posting call the poster looks itself.
+        if self.state.replace(State::Ended) == State::InFlight {
+            self.queue.completed.borrow_mut().push(self.index);
+        }
+    }
+}
+
+unsafe extern "C" fn sent(_request: *mut c_void, status: ucs_status_t, user_data: *mut c_void) {
+    // SAFETY: the slot that was passed with the request; slots outlive the workers.
+    let slot = unsafe { &*user_data.cast_const().cast::<Slot>() };
+    slot.end(status);
+}
+
+unsafe extern "C" fn received(
+    _request: *mut c_void,
+    status: ucs_status_t,
+    info: *const ucp_tag_recv_info_t,
+    user_data: *mut c_void,
+) {
+    // SAFETY: as in `sent`.
+    let slot = unsafe { &*user_data.cast_const().cast::<Slot>() };
+    slot.found.set(match status {
+        // SAFETY: UCX passes a pointer into the request, which lives during the callback.
+        UCS_OK | UCS_ERR_MESSAGE_TRUNCATED if !info.is_null() => unsafe { *info },
+        _ => ucp_tag_recv_info_t::default(),
+    });
+    slot.end(status);
+}

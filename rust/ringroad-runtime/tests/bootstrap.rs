@@ -1,0 +1,548 @@
+//! Stores, the exchange of addresses with everything that can be wrong with it, and the configuration.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ringroad_core::Collective;
+use ringroad_runtime::bootstrap::{
+    exchange, share, BootstrapError, Card, FileStore, MemoryStore, PrefixStore, Store, StoreError,
+};
+use ringroad_runtime::config::{Algorithms, Config, Debug, Origin, SETTINGS};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for those who do come, where somebody does not.
+const SHORT: Duration = Duration::from_millis(1000);
+
+fn soon() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+/// A new directory, which goes with the guard.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("ringroad-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Every kind of store, with the guard of its directory.
+fn stores(test: &str) -> Vec<(Arc<dyn Store>, Option<Directory>)> {
+    let directory = Directory::new(test);
+    let file = FileStore::open(&directory.0).unwrap();
+    let prefixed = PrefixStore::new("a/b", MemoryStore::new());
+    vec![(Arc::new(MemoryStore::new()), None), (Arc::new(prefixed), None), (Arc::new(file), Some(directory))]
+}
+
+#[test]
+fn stores_keep_what_is_set() {
+    let long = "k".repeat(400);
+    let keys = ["a", "A", "a/b", "a%2fb", "../a", "", "ü", ".", &long, &long[1..]];
+    for (store, _guard) in stores("keep") {
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(store.get(key).unwrap(), None, "{key:?} is like an earlier key");
+            store.set(key, b"old").unwrap();
+            store.set(key, &[number as u8; 3]).unwrap();
+        }
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(store.get(key).unwrap(), Some(vec![number as u8; 3]));
+            assert_eq!(store.wait(key, Instant::now()).unwrap(), [number as u8; 3], "it is there already");
+        }
+        store.set("a", b"").unwrap();
+        assert_eq!(store.get("a").unwrap(), Some(vec![]));
+    }
+}
+
+#[test]
+fn waiting_ends_with_the_key_or_the_deadline() {
+    for (store, _guard) in stores("wait") {
+        thread::scope(|scope| {
+            let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| store.wait("key", soon()))).collect();
+            store.set("other", b"no").unwrap();
+            store.set("key", b"value").unwrap();
+            for wait in waiting {
+                assert_eq!(wait.join().unwrap().unwrap(), b"value");
+            }
+        });
+        let start = Instant::now();
+        let error = store.wait("nothing", start + Duration::from_millis(20)).unwrap_err();
+        assert!(start.elapsed() >= Duration::from_millis(20));
+        let StoreError::Timeout { key, waited } = &error else { panic!("{error}") };
+        assert!(key.ends_with("nothing") && *waited >= Duration::from_millis(20));
+        assert!(error.to_string().contains("within 0.0 s; check that every rank is running"), "{error}");
+    }
+}
+
+#[test]
+fn prefixes_keep_keys_apart() {
+    let memory = MemoryStore::new();
+    let (a, b) = (PrefixStore::new("a", memory.clone()), PrefixStore::new("b", memory.clone()));
+    a.set("key", b"1").unwrap();
+    b.set("key", b"2").unwrap();
+    assert_eq!(a.get("key").unwrap().unwrap(), b"1");
+    assert_eq!(memory.get("b/key").unwrap().unwrap(), b"2");
+}
+
+#[test]
+fn nobody_sees_half_a_value() {
+    let directory = Directory::new("half");
+    let store = || FileStore::open(&directory.0).unwrap();
+    let values = [vec![1u8; 100_000], vec![2u8; 50_000]];
+    thread::scope(|scope| {
+        let writers: Vec<_> = values.iter().map(|value| (store(), value)).collect();
+        let writers: Vec<_> = writers
+            .into_iter()
+            .map(|(store, value)| scope.spawn(move || (0..20).for_each(|_| store.set("key", value).unwrap())))
+            .collect();
+        let reader = store();
+        reader.wait("key", soon()).unwrap();
+        while !writers.iter().all(|w| w.is_finished()) {
+            assert!(values.contains(&reader.get("key").unwrap().unwrap()));
+        }
+    });
+    let left = fs::read_dir(&directory.0).unwrap().count();
+    assert_eq!(left, 1, "nothing partial stays behind");
+}
+
+#[test]
+fn directories_that_cannot_serve_are_refused() {
+    let directory = Directory::new("refused");
+    fs::create_dir_all(&directory.0).unwrap();
+    fs::write(directory.0.join("thesis.tex"), b"").unwrap();
+    let error = FileStore::open(&directory.0).unwrap_err().to_string();
+    assert!(error.contains("it holds \"thesis.tex\", which is no part of a store; give a new"), "{error}");
+    let file = directory.0.join("thesis.tex");
+    assert!(FileStore::open(&file).unwrap_err().to_string().contains("give a directory that can be written"));
+    let inner = directory.0.join("inner");
+    let store = FileStore::open(&inner).unwrap();
+    fs::remove_dir_all(&inner).unwrap();
+    for result in [store.set("key", b""), store.get("key").map(drop), store.wait("key", soon()).map(drop)] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("check that") && error.contains("inner exists"), "{error}");
+    }
+}
+
+fn card(rank: usize, ranks: usize) -> Card {
+    Card::new(rank, ranks, "ucx", "1.22.0", vec![rank as u8, 0xab, 0])
+}
+
+/// Runs the exchange on all ranks as threads and returns everybody's result.
+fn run(
+    store: &dyn Store,
+    cards: &[Card],
+    secret: impl Fn(usize) -> Option<&'static str> + Sync,
+    patience: Duration,
+) -> Vec<Result<Vec<Card>, BootstrapError>> {
+    let secret = &secret;
+    thread::scope(|scope| {
+        let meet = |card: &Card| {
+            exchange(store, card.rank, card.ranks, card, secret(card.rank), Instant::now() + patience)
+        };
+        let threads: Vec<_> = cards.iter().map(|card| scope.spawn(move || meet(card))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn text(result: &Result<Vec<Card>, BootstrapError>) -> String {
+    result.as_ref().unwrap_err().to_string()
+}
+
+#[test]
+fn everybody_gets_all_cards() {
+    for secret in [None, Some("open sesame")] {
+        for size in [1, 2, 16] {
+            for (store, _guard) in stores(&format!("all-{size}-{}", secret.is_some())) {
+                let cards: Vec<Card> = (0..size).map(|rank| card(rank, size)).collect();
+                for result in run(&*store, &cards, |_| secret, PATIENCE) {
+                    assert_eq!(result.unwrap(), cards);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn those_who_do_not_come_are_named() {
+    let cards: Vec<Card> = [0, 2].map(|rank| card(rank, 7)).to_vec();
+    for result in run(&MemoryStore::new(), &cards, |_| None, SHORT) {
+        let text = text(&result);
+        let (a, b) = (&cards[0], &cards[1]);
+        let expected = format!(
+            "s, ranks 1, 3-6 did not come; rank 0 (host {}, pid {}), rank 2 (host {}, pid {}) came; check that every rank is running and uses the same store, or allow more time (RINGROAD_TIMEOUT)",
+            a.host, a.pid, b.host, b.pid
+        );
+        assert!(text.starts_with("within 1.") && text.ends_with(&expected), "{text}");
+    }
+}
+
+#[test]
+fn those_who_stop_half_way_are_named() {
+    let store = MemoryStore::new();
+    store.set("card/1", &card(1, 2).seal(None)).unwrap();
+    let text = text(&run(&store, &[card(0, 2)], |_| None, SHORT)[0]);
+    assert!(text.contains("s, rank 1 (host ") && text.contains(") came but stopped half-way"), "{text}");
+}
+
+#[test]
+fn differences_are_listed_on_every_rank() {
+    type Change = fn(&mut Card);
+    let cases: [(Change, &str); 4] = [
+        (|c| c.transport_version = "1.13.1".into(), "the ranks have different versions of the transport: ucx 1.13.1 on ranks 1, 2, ucx 1.22.0 on ranks 0, 3; they cannot talk to each other; install the same on all, or point RINGROAD_UCX_LIBRARY to it"),
+        (|c| c.ringroad = "9.9".into(), "the ranks have different versions of ringroad: VERSION on ranks 0, 3, 9.9 on ranks 1, 2; install the same on all"),
+        (|c| c.transport = "pigeons".into(), "the ranks have different transports: pigeons on ranks 1, 2, ucx on ranks 0, 3; set the same RINGROAD_TRANSPORT for all"),
+        (|c| c.format = 0, "the ranks have different versions of the address card: 0 on ranks 1, 2, 1 on ranks 0, 3; install the same ringroad on all"),
+    ];
+    for (change, expected) in cases {
+        let mut cards: Vec<Card> = (0..4).map(|rank| card(rank, 4)).collect();
+        cards[1..3].iter_mut().for_each(change);
+        for result in run(&MemoryStore::new(), &cards, |_| None, PATIENCE) {
+            assert_eq!(text(&result), expected.replace("VERSION", env!("CARGO_PKG_VERSION")));
+        }
+    }
+}
+
+#[test]
+fn different_numbers_of_ranks_are_noticed() {
+    let cards = [card(0, 2), card(1, 3), card(2, 3)];
+    for result in run(&MemoryStore::new(), &cards[..], |_| None, PATIENCE) {
+        let text = text(&result);
+        assert!(
+            text.starts_with("the ranks have different numbers of ranks: 2 on rank 0, 3 on rank"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn damaged_and_foreign_cards_are_not_accepted() {
+    let sealed = card(1, 2).seal(Some("right"));
+    let content = br#"{"rank":1}"#;
+    let damage = |at: usize| {
+        let mut bytes = sealed.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let unsealed = "its seal does not fit this rank's secret; set the same RINGROAD_SECRET for all ranks";
+    let cases = [
+        (vec![], "its 0 bytes are not a whole card"),
+        (sealed[..sealed.len() - 1].to_vec(), "are not a whole card; start all ranks anew"),
+        ([&u32::MAX.to_le_bytes()[..], content].concat(), "are not a whole card"),
+        (damage(0), "are not a whole card"),
+        (damage(20), unsealed),
+        (damage(sealed.len() - 1), unsealed),
+        (card(1, 2).seal(None), unsealed),
+        (card(1, 2).seal(Some("wrong")), unsealed),
+        (card(0, 2).seal(Some("right")), "it is that of rank 0 (host "),
+    ];
+    for (bytes, reason) in cases {
+        let store = MemoryStore::new();
+        store.set("card/1", &bytes).unwrap();
+        let text = text(&run(&store, &[card(0, 2)], |_| Some("right"), PATIENCE)[0]);
+        assert!(text.starts_with("the card of rank 1 is not accepted: ") && text.contains(reason), "{text}");
+    }
+    let error = Card::unseal(&sealed, None).unwrap_err();
+    assert!(error.contains("set the same RINGROAD_SECRET for all ranks or for none"), "{error}");
+    assert!(!format!("{error}{sealed:?}").contains("right"));
+}
+
+#[test]
+fn cards_of_other_versions_can_be_read() {
+    let mine = card(3, 4);
+    assert_eq!(Card::unseal(&mine.seal(None), None).unwrap(), mine);
+    // A later version: fields that are new, fields that are gone.
+    let content = br#"{"format": 2, "ringroad": "7.0", "rank": 3, "rails": [1]}"#;
+    let mut bytes = (content.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(content);
+    let mut mac: hmac::Hmac<sha2::Sha256> = hmac::Mac::new_from_slice(b"key").unwrap();
+    hmac::Mac::update(&mut mac, &bytes);
+    bytes.extend_from_slice(&hmac::Mac::finalize(mac).into_bytes());
+    let other = Card::unseal(&bytes, Some("key")).unwrap();
+    assert_eq!((other.format, other.ringroad.as_str(), other.rank, other.pid), (2, "7.0", 3, 0));
+}
+
+#[test]
+fn a_rank_that_was_started_twice_is_noticed() {
+    // One after the other.
+    let store = MemoryStore::new();
+    let (first, second) = (card(0, 2), card(0, 2));
+    store.set("card/0", &first.seal(None)).unwrap();
+    let result = run(&store, &[second], |_| None, PATIENCE);
+    assert!(matches!(result[0], Err(BootstrapError::Duplicate { .. })));
+    assert!(text(&result[0]).ends_with("start every rank once, and give every job a fresh store"));
+
+    // At the same moment: whoever comes first, they do not all succeed, and nobody waits for long.
+    for _ in 0..20 {
+        let results = run(&MemoryStore::new(), &[card(0, 2), card(0, 2), card(1, 2)], |_| None, SHORT);
+        assert!(results[..2].iter().any(|r| r.is_err()), "both were accepted");
+    }
+}
+
+/// The moment between looking for a card and publishing one's own, when a second process does the same.
+struct Racing {
+    inner: MemoryStore,
+    other: Card,
+}
+
+impl Store for Racing {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.inner.set(key, value)?;
+        if key == "card/0" {
+            self.inner.set(key, &self.other.seal(None))?;
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(key)
+    }
+
+    fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
+        self.inner.wait(key, deadline)
+    }
+}
+
+#[test]
+fn a_card_that_was_overwritten_is_noticed_by_both_sides() {
+    let store = Racing { inner: MemoryStore::new(), other: card(0, 2) };
+    let results = run(&store, &[card(0, 2), card(1, 2)], |_| None, PATIENCE);
+    assert!(matches!(results[0], Err(BootstrapError::Duplicate { .. })), "{results:?}");
+    let expected = "rank 0 read other cards than rank 1: a rank was started twice, or the store holds cards of an earlier job; start every rank once, and give every job a fresh store";
+    assert_eq!(text(&results[1]), expected);
+}
+
+#[test]
+fn what_an_earlier_job_has_left_is_noticed() {
+    // Rank 1 of the earlier job is found where the new one has not come yet.
+    let store = MemoryStore::new();
+    let old: Vec<Card> = (0..2).map(|rank| card(rank, 2)).collect();
+    run(&store, &old, |_| None, PATIENCE).into_iter().for_each(|r| assert!(r.is_ok()));
+    let fresh = MemoryStore::new();
+    for key in ["card/1", "digest/1"] {
+        fresh.set(key, &store.get(key).unwrap().unwrap()).unwrap();
+    }
+    let results = run(&fresh, &[card(0, 2), card(1, 2)], |_| None, PATIENCE);
+    assert!(matches!(results[0], Err(BootstrapError::Disagree { .. })), "{results:?}");
+    assert!(matches!(results[1], Err(BootstrapError::Duplicate { .. })), "{results:?}");
+}
+
+#[test]
+fn sharing_goes_from_rank_0_to_all() {
+    let store = MemoryStore::new();
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..4)
+            .map(|rank| {
+                scope.spawn({
+                    let store = &store;
+                    move || share(store, rank, "plan", None, soon())
+                })
+            })
+            .collect();
+        assert_eq!(share(&store, 0, "plan", Some(b"ring"), soon()).unwrap(), b"ring");
+        others.into_iter().for_each(|other| assert_eq!(other.join().unwrap().unwrap(), b"ring"));
+    });
+    assert!(share(&store, 0, "plan", None, soon()).unwrap_err().to_string().contains("no value to share"));
+}
+
+const ROLE: &str = "RINGROAD_TEST_BOOTSTRAP";
+
+/// Not a test by itself: what the processes of the next test do.
+#[test]
+fn process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let (rank, directory) = role.split_once(' ').unwrap();
+    let rank = rank.parse().unwrap();
+    let store = FileStore::open(Path::new(directory)).unwrap();
+    let cards = exchange(&store, rank, 3, &card(rank, 3), Some("secret"), soon()).unwrap();
+    let pids: BTreeMap<u32, usize> = cards.iter().map(|card| (card.pid, card.rank)).collect();
+    assert_eq!((pids.len(), pids[&std::process::id()]), (3, rank));
+    let value = std::process::id().to_string();
+    let shared = share(&store, rank, "root", (rank == 0).then_some(value.as_bytes()), soon()).unwrap();
+    assert_eq!(shared, cards[0].pid.to_string().as_bytes());
+}
+
+#[test]
+fn processes_meet_in_a_directory() {
+    let directory = Directory::new("processes");
+    let start = |rank: usize| {
+        let role = format!("{rank} {}", directory.0.display());
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "process", "--nocapture"]).env(ROLE, role).stdout(Stdio::null());
+        command.spawn().unwrap()
+    };
+    let processes: Vec<_> = (0..3).map(start).collect();
+    for mut process in processes {
+        assert!(process.wait().unwrap().success());
+    }
+}
+
+fn read(variables: &[(&str, &str)]) -> Result<Config, String> {
+    let owned = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+    Config::read(owned).map_err(|e| e.to_string())
+}
+
+#[test]
+fn defaults_are_those_of_the_table() {
+    let config = Config::default();
+    assert_eq!(
+        (config.timeout, config.segment, config.debug),
+        (Duration::from_secs(300), 524288, Debug::Warn)
+    );
+    assert!(config.topology.is_none() && config.store.is_none() && config.secret.is_none());
+    assert_eq!(config.algorithms, Algorithms::default());
+    assert_eq!(config.cost_model(), Default::default());
+    for (entry, setting) in config.entries().iter().zip(SETTINGS) {
+        assert_eq!(
+            (entry.name, entry.origin, entry.meaning),
+            (setting.name, Origin::Default, setting.meaning)
+        );
+        assert_eq!(entry.value, if setting.default.is_empty() { "unset" } else { setting.default });
+    }
+}
+
+#[test]
+fn values_are_read() {
+    let config = read(&[
+        ("RINGROAD_ALGO", "ring, Swing"),
+        ("RINGROAD_TOPOLOGY", " torus:4x2 "),
+        ("RINGROAD_TIMEOUT", "1.5"),
+        ("RINGROAD_UCX_LIBRARY", "/opt/ucx/lib/libucp.so.0"),
+        ("RINGROAD_TRANSPORT", "UCX"),
+        ("RINGROAD_NET_DEVICES", "mlx5_0:1, eth0"),
+        ("RINGROAD_PORT_RANGE", "20000-20999"),
+        ("RINGROAD_SECRET", "open sesame"),
+        ("RINGROAD_STORE", "file:///shared/job"),
+        ("RINGROAD_SEGMENT", "64"),
+        ("RINGROAD_DEBUG", "trace"),
+        ("RINGROAD_STEP_LATENCY", "1e-6"),
+        ("RINGROAD_HOP_LATENCY", "0"),
+        ("RINGROAD_BANDWIDTH", "12.5e9"),
+        ("RINGROAD_REDUCE_COST", "1e-10"),
+        ("UCX_TLS", "tcp"),
+        ("PATH", "/bin"),
+    ])
+    .unwrap();
+    assert_eq!(config.algorithms.preferred(Collective::Allreduce), ["ring", "swing"]);
+    assert_eq!(config.topology.as_ref().unwrap().spec(), "torus:4x2");
+    assert_eq!(config.timeout, Duration::from_millis(1500));
+    assert_eq!(config.ucx_library.as_deref(), Some(Path::new("/opt/ucx/lib/libucp.so.0")));
+    assert_eq!(config.net_devices.as_deref().unwrap(), ["mlx5_0:1", "eth0"]);
+    assert_eq!(config.port_range, Some((20000, 20999)));
+    assert_eq!(config.secret.as_ref().unwrap().reveal(), "open sesame");
+    assert_eq!(config.store.as_deref(), Some(Path::new("/shared/job")));
+    assert_eq!((config.segment, config.debug), (64, Debug::Trace));
+    let model = config.cost_model();
+    assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));
+    assert_eq!(model.reduce_cost, 1e-10);
+    assert!(config.warnings.is_empty());
+    assert!(config.entries().iter().all(|entry| entry.origin == Origin::Environment));
+    let shown = format!("{config:?} {:?}", config.entries());
+    assert!(!shown.contains("sesame"), "{shown}");
+}
+
+#[test]
+fn what_is_empty_is_not_set() {
+    let config = read(&[("RINGROAD_TIMEOUT", " "), ("RINGROAD_SECRET", "")]).unwrap();
+    assert!(config.secret.is_none());
+    assert!(config.entries().iter().all(|entry| entry.origin == Origin::Default));
+}
+
+#[test]
+fn lists_of_algorithms_are_read() {
+    let cases: [(&str, &[&str], &[&str]); 6] = [
+        ("ring", &["ring"], &[]),
+        ("binomial,ring", &["ring"], &["binomial"]),
+        ("allreduce:swing,RING,swing", &["swing", "ring"], &[]),
+        ("allreduce:ring,swing;broadcast:binomial", &["ring", "swing"], &["binomial"]),
+        ("allreduce:recursive_doubling; ring, binomial", &["recursive-doubling"], &["binomial"]),
+        ("broadcast:scatter-allgather;;", &[], &["scatter-allgather"]),
+    ];
+    for (text, allreduce, broadcast) in cases {
+        let algorithms = Algorithms::parse(text).unwrap();
+        assert_eq!(algorithms.preferred(Collective::Allreduce), allreduce, "{text}");
+        assert_eq!(algorithms.preferred(Collective::Broadcast { root: 3 }), broadcast, "{text}");
+    }
+}
+
+#[test]
+fn invalid_values_are_explained() {
+    let cases = [
+        (
+            "RINGROAD_TIMEOUT",
+            "soon",
+            "RINGROAD_TIMEOUT=\"soon\" cannot be used; write a number of seconds above 0 and up to a year",
+        ),
+        ("RINGROAD_TIMEOUT", "0", "write a number of seconds above 0"),
+        ("RINGROAD_TIMEOUT", "inf", "up to a year"),
+        ("RINGROAD_TIMEOUT", "NaN", "up to a year"),
+        ("RINGROAD_ALGO", "rign", "unknown algorithm \"rign\"; did you mean ring?"),
+        ("RINGROAD_ALGO", "allredcue:ring", "unknown collective \"allredcue\"; choose one of allreduce"),
+        (
+            "RINGROAD_ALGO",
+            "broadcast:ring",
+            "ring performs no broadcast; choose among binomial, scatter-allgather",
+        ),
+        ("RINGROAD_ALGO", "allreduce:", "\"allreduce:\" lacks the name of an algorithm"),
+        ("RINGROAD_TOPOLOGY", "rnig:8", "did you mean ring?"),
+        ("RINGROAD_TRANSPORT", "tcp", "RINGROAD_TRANSPORT=\"tcp\" cannot be used; write ucx"),
+        ("RINGROAD_NET_DEVICES", "eth0,", "a name is empty; write UCX network devices"),
+        ("RINGROAD_PORT_RANGE", "2000", "cannot be used; write the first and the last TCP port"),
+        ("RINGROAD_PORT_RANGE", "0-5", "ports are above 0"),
+        ("RINGROAD_PORT_RANGE", "9-5", "the first is not above the last"),
+        ("RINGROAD_PORT_RANGE", "1-99999", "\"99999\" is no port"),
+        (
+            "RINGROAD_STORE",
+            "/shared",
+            "write a directory that all ranks can reach, such as file:///shared/job-17",
+        ),
+        ("RINGROAD_STORE", "file://shared", "the path must begin with a slash"),
+        ("RINGROAD_SEGMENT", "1e6", "write a whole number of bytes, 64 or more"),
+        ("RINGROAD_SEGMENT", "63", "64 or more"),
+        ("RINGROAD_DEBUG", "verbose", "write WARN, INFO or TRACE"),
+        ("RINGROAD_STEP_LATENCY", "-1", "0 or more"),
+        ("RINGROAD_HOP_LATENCY", "1us", "such as 0.5e-6"),
+        ("RINGROAD_BANDWIDTH", "0", "such as 12.5e9 for 100 Gb/s"),
+        ("RINGROAD_REDUCE_COST", "inf", "0 or more"),
+    ];
+    for (name, value, expected) in cases {
+        let error = read(&[(name, value)]).unwrap_err();
+        assert!(error.starts_with(&format!("{name}={value:?} cannot be used")), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn unknown_variables_are_pointed_out() {
+    let config = read(&[
+        ("RINGROAD_TIMOUT", "3"),
+        ("RINGROAD_ALGOS", "ring"),
+        ("RINGROAD_COFFEE", "black"),
+        ("RINGROAD_timeout", "3"),
+    ])
+    .unwrap();
+    let expected = [
+        "there is no variable RINGROAD_ALGOS; did you mean RINGROAD_ALGO?",
+        "there is no variable RINGROAD_COFFEE; `ringroad info` lists all",
+        "there is no variable RINGROAD_TIMOUT; did you mean RINGROAD_TIMEOUT?",
+        "there is no variable RINGROAD_timeout; did you mean RINGROAD_TIMEOUT?",
+    ];
+    assert_eq!(config.warnings, expected);
+}
+
+#[test]
+fn the_environment_can_be_read() {
+    assert!(Config::from_env().is_ok());
+}

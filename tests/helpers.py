@@ -1,0 +1,342 @@
+"""What the tests run on the workers, and the slow twins of the collectives that they compare with.
+
+Workers import this module by name, so it imports nothing heavy.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import ringroad
+
+TRANSPORTS = {"shm": {}, "tcp": {"UCX_TLS": "tcp,self"}}
+
+INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+COMPLEX = ["complex64", "complex128"]
+DTYPES = [*FLOATS, *INTEGERS, "bool", *COMPLEX]
+
+SUPPORTED = {
+    "sum": DTYPES,
+    "product": DTYPES,
+    "min": [*FLOATS, *INTEGERS, "bool"],
+    "max": [*FLOATS, *INTEGERS, "bool"],
+    "avg": [*FLOATS, *COMPLEX],
+    "premul_sum": [*FLOATS, *COMPLEX],
+    "band": [*INTEGERS, "bool"],
+    "bor": [*INTEGERS, "bool"],
+    "bxor": [*INTEGERS, "bool"],
+}
+PAIRS = [(dtype, op) for dtype in DTYPES for op in SUPPORTED if dtype in SUPPORTED[op]]
+
+COLLECTIVES = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"]
+REDUCTIONS = {"allreduce", "reduce_scatter", "reduce"}
+ROOTED = {"broadcast", "reduce", "gather", "scatter"}
+
+
+def dtype_of(name: str) -> np.dtype:
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def is_inexact(dtype: np.dtype) -> bool:
+    return dtype == ml_dtypes.bfloat16 or np.issubdtype(dtype, np.inexact)
+
+
+def epsilon(dtype: np.dtype) -> float:
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+# ------------------------------------------------------------------------------------------------ data and oracles
+
+
+def vector(rank: int, count: int, dtype: np.dtype, op: str = "sum", seed: int = 0) -> np.ndarray:
+    """What `rank` contributes; any rank can compute it."""
+    random = np.random.default_rng([seed, rank, count])
+    if dtype == bool:
+        return random.integers(0, 2, count).astype(bool)
+    if not is_inexact(dtype):
+        limits = np.iinfo(dtype)
+        return random.integers(limits.min, limits.max, count, dtype=dtype, endpoint=True)
+    values = random.standard_normal(count)
+    if np.issubdtype(dtype, np.complexfloating):
+        return (values + 1j * random.standard_normal(count)).astype(dtype)
+    if op in ("min", "max"):
+        values[random.random(count) < 0.02] = np.nan
+    return values.astype(dtype)
+
+
+def factor_of(rank: int) -> float:
+    """The factor that `rank` passes to premul_sum, exact in every dtype."""
+    return 1 + rank / 2
+
+
+def reduced(op: str, inputs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray | float]:
+    """The reduction by NumPy, and how far from it a result may be, element by element."""
+    dtype = inputs[0].dtype
+    functions = {
+        "min": np.minimum,
+        "max": np.maximum,
+        "product": np.multiply,
+        "band": np.bitwise_and,
+        "bor": np.bitwise_or,
+        "bxor": np.bitwise_xor,
+    }
+    if not is_inexact(dtype) or op in ("min", "max"):
+        with np.errstate(over="ignore"):
+            return reduce(functions.get(op, np.add), inputs), 0.0
+    wide = [x.astype(np.complex128 if np.issubdtype(dtype, np.complexfloating) else np.float64) for x in inputs]
+    if op == "premul_sum":
+        wide = [x * factor_of(rank) for rank, x in enumerate(wide)]
+    result = reduce(functions.get(op, np.add), wide)
+    tiny = 0.0 if op != "product" else 1e-5 if dtype == np.float16 else 0.0  # products may be subnormal
+    scale = np.abs(result) if op == "product" else sum(np.abs(x) for x in wide)
+    if op == "avg":
+        result, scale = result / len(inputs), scale / len(inputs)
+    return result, 2 * (len(inputs) + 1) * epsilon(dtype) * scale + tiny
+
+
+def differences(actual: Any, expected: np.ndarray, dtype: np.dtype, tolerance: np.ndarray | float = 0.0) -> str | None:
+    """What is wrong with a result; None if nothing."""
+    if not isinstance(actual, np.ndarray) or actual.dtype != dtype or actual.shape != expected.shape:
+        return (
+            f"got {getattr(actual, 'dtype', type(actual))} {getattr(actual, 'shape', '')}, not {dtype} {expected.shape}"
+        )
+    if not is_inexact(dtype):
+        wrong = actual != expected
+    else:
+        wide = np.complex128 if np.issubdtype(dtype, np.complexfloating) else np.float64
+        actual, expected = actual.astype(wide), expected.astype(wide)
+        both_nan = np.isnan(actual) & np.isnan(expected)
+        wrong = ~((np.abs(actual - expected) <= tolerance) | (actual == expected) | both_nan)
+    if not wrong.any():
+        return None
+    first = int(np.flatnonzero(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} differ; at {first}: {actual.flat[first]}, not {expected.flat[first]}"
+
+
+# ------------------------------------------------------------------------------------------------ collectives
+
+
+@dataclass(frozen=True)
+class Case:
+    collective: str
+    count: int  # elements of the vector, or of one block
+    dtype: str
+    op: str
+    root: int
+    placement: str  # "new" array, "out" argument, or "in place"
+    algorithm: str | None = None
+    seed: int = 0
+
+
+def cases(collective: str, ranks: int, sizes: list[int] | None = None) -> Iterator[Case]:
+    """All dtypes and operations, with sizes, roots and placements in rotation."""
+    sizes = sizes or [0, 1, 2, 3, 7, ranks - 1, ranks, ranks + 1, 1000, 65537]
+    pairs = PAIRS if collective in REDUCTIONS else [(dtype, "sum") for dtype in DTYPES]
+    placements = ["new", "out", "in place"]
+    total = max(len(pairs), len(sizes) * len(placements), ranks)
+    for index in range(total):
+        dtype, op = pairs[index % len(pairs)]
+        placement = placements[index // len(sizes) % len(placements)]
+        yield Case(collective, sizes[index % len(sizes)], dtype, op, index % ranks, placement, seed=index)
+
+
+def run_case(comm: Any, case: Case) -> np.ndarray | None:
+    """Performs the collective and compares with NumPy; the result, for comparison with the other ranks'."""
+    inputs, expected, tolerance = _expectation(comm.size, comm.rank, case)
+    mine = inputs[comm.rank].copy()
+    arguments: dict[str, Any] = {"algorithm": case.algorithm}
+    if case.collective in REDUCTIONS:
+        arguments["op"] = case.op
+        if case.op == "premul_sum":
+            arguments["factor"] = factor_of(comm.rank)
+    if case.collective in ROOTED:
+        arguments["root"] = case.root
+    send, out = _buffers(comm.rank, comm.size, case, mine, expected)
+    before = None if send is None or case.placement == "in place" else send.copy()
+    if case.collective == "broadcast":
+        result = comm.broadcast(send, **arguments)
+        assert result is send
+    else:
+        result = getattr(comm, case.collective)(send, out, **arguments)
+    if expected is None:
+        assert result is None, f"{case}: rank {comm.rank} got {result!r}, not None"
+        return None
+    assert out is None or result is out, f"{case}: the result is not `out`"
+    wrong = differences(result, expected, dtype_of(case.dtype), tolerance)
+    assert wrong is None, f"{case} on rank {comm.rank} of {comm.size}: {wrong}"
+    if before is not None and case.collective != "broadcast":
+        assert send.tobytes() == before.tobytes(), f"{case}: the input was changed"
+    return np.ascontiguousarray(result)
+
+
+def _expectation(size: int, rank: int, case: Case) -> tuple[list[np.ndarray], np.ndarray | None, Any]:
+    """Every rank's input, this rank's result (None: it has none), and its tolerance."""
+    dtype, root = dtype_of(case.dtype), case.root
+    blocks = size if case.collective in ("reduce_scatter", "scatter", "alltoall") else 1
+    inputs = [vector(r, case.count * blocks, dtype, case.op, case.seed) for r in range(size)]
+
+    def block(x: Any, r: int) -> Any:
+        return x[r * case.count : (r + 1) * case.count] if isinstance(x, np.ndarray) else x
+
+    match case.collective:
+        case "allreduce" | "reduce" | "reduce_scatter":
+            result, tolerance = reduced(case.op, inputs)
+            if case.collective == "reduce_scatter":
+                result, tolerance = block(result, rank), block(tolerance, rank)
+            return inputs, None if case.collective == "reduce" and rank != root else result, tolerance
+        case "allgather" | "gather":
+            return inputs, None if case.collective == "gather" and rank != root else np.concatenate(inputs), 0.0
+        case "broadcast":
+            return inputs, inputs[root], 0.0
+        case "scatter":
+            return inputs, block(inputs[root], rank), 0.0
+        case "alltoall":
+            return inputs, np.concatenate([block(x, rank) for x in inputs]), 0.0
+    raise AssertionError(case)
+
+
+def _buffers(
+    rank: int, size: int, case: Case, mine: np.ndarray, expected: np.ndarray | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The arguments `send` and `out`."""
+    collective, here = case.collective, slice(rank * case.count, (rank + 1) * case.count)
+    if collective == "scatter" and rank != case.root:
+        return None, np.empty_like(expected)
+    if expected is None or case.placement == "new" or collective == "broadcast":
+        return mine, None
+    if case.placement == "out":
+        return mine, np.empty_like(expected, dtype=mine.dtype)
+    if collective in ("reduce_scatter", "scatter"):
+        return mine, mine[here]
+    if collective in ("allgather", "gather"):
+        out = np.empty_like(expected)
+        out[here] = mine
+        return out[here], out
+    return mine, mine
+
+
+def check_cases(comm: Any, many: list[Case]) -> list[str]:
+    """Runs the cases; a digest of each result."""
+    return [digest(run_case(comm, case)) for case in many]
+
+
+def digest(array: np.ndarray | None) -> str:
+    return "" if array is None else hashlib.sha256(array.tobytes()).hexdigest()
+
+
+# ------------------------------------------------------------------------------------------------ other work for workers
+
+
+def check_async(comm: Any, order: list[int], counts: list[int]) -> list[str]:
+    """Several allreduces in flight, waited for in the given order."""
+    sends = [vector(comm.rank, n, np.dtype("float32"), seed=i) for i, n in enumerate(counts)]
+    works = [comm.allreduce(send, async_op=True) for send in sends]
+    for index in order:
+        assert works[index].wait() is True
+    digests = []
+    for index, work in enumerate(works):
+        assert work.is_completed() and work.is_success() and work.exception() is None
+        assert isinstance(work.algorithm, str) and work.algorithm
+        inputs = [vector(r, counts[index], np.dtype("float32"), seed=index) for r in range(comm.size)]
+        expected, tolerance = reduced("sum", inputs)
+        assert differences(work.result(), expected, np.dtype("float32"), tolerance) is None
+        digests.append(digest(work.result()))
+    return digests
+
+
+def check_ring(comm: Any, count: int, dtype: str) -> None:
+    """Everybody sends to the next rank and receives from the previous one, with two tags that arrive crosswise."""
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    sent = [vector(comm.rank, count, dtype_of(dtype), seed=tag) for tag in (3, 4)]
+    works = [comm.send(array, after, tag, async_op=True) for tag, array in zip((3, 4), sent, strict=True)]
+    for tag in (4, 3):
+        out = np.empty(count, dtype_of(dtype))
+        assert comm.recv(out, before, tag) is out
+        assert differences(out, vector(before, count, dtype_of(dtype), seed=tag), dtype_of(dtype)) is None
+    for work in works:
+        work.wait()
+
+
+def failure_of(call: Callable[[], object]) -> tuple[str, str]:
+    """The type and text of what a call raises."""
+    try:
+        call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "nothing", ""
+
+
+def in_threads(size: int, function: Callable[[Any], Any], **options: Any) -> list[Any]:
+    """Calls `function(comm)` in `size` threads of this process, each with its communicator; the results by rank."""
+    comms = ringroad.Communicator.in_process(size, **options)
+    try:
+        with ThreadPoolExecutor(size) as pool:
+            return list(pool.map(function, comms))
+    finally:
+        for comm in comms:
+            comm.close()
+
+
+# ------------------------------------------------------------------------------------------------ processes
+
+
+def launch(code: str, size: int, *, env: dict[str, str] | None = None, timeout: float = 60) -> list["Ended"]:
+    """Runs Python code in `size` processes that have RANK and WORLD_SIZE, as a launcher would."""
+    environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | (env or {})
+    command = [sys.executable, "-X", "faulthandler", "-c", code]
+    processes = [
+        subprocess.Popen(
+            command,
+            env=environ | {"RANK": str(rank), "WORLD_SIZE": str(size)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    try:
+        return [Ended(process.pid, *process.communicate(timeout=timeout), process.returncode) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that has ended."""
+
+    pid: int
+    out: str
+    err: str
+    status: int
+
+    def json(self) -> Any:
+        """What it printed, once it is certain that it succeeded."""
+        assert self.status == 0, f"exit status {self.status}\n{self.out}\n{self.err}"
+        return json.loads(self.out)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and is no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def permutations(count: int) -> list[list[int]]:
+    return [list(p) for p in itertools.permutations(range(count))]

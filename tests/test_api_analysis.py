@@ -1,0 +1,126 @@
+"""Topologies, schedules and costs: no communication."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import ringroad
+
+
+def test_everything_is_exported():
+    assert set(ringroad.__all__) == {name for name in ringroad.__all__ if hasattr(ringroad, name)}
+    assert issubclass(ringroad.TimeoutError, TimeoutError) and issubclass(ringroad.TimeoutError, ringroad.RingroadError)
+    assert issubclass(ringroad.PeerError, ConnectionError)
+    for error in (ringroad.ConfigError, ringroad.ScheduleError, ringroad.TopologyError):
+        assert issubclass(error, ValueError) and issubclass(error, ringroad.RingroadError)
+
+
+def test_import_loads_neither_torch_nor_ucx():
+    code = (
+        "import sys, ringroad; maps = open('/proc/self/maps').read(); "
+        "print('torch' in sys.modules, 'numpy' in sys.modules, 'typer' in sys.modules, 'libucp' in maps)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert out.split() == ["False"] * 4
+
+
+def test_topology():
+    torus = ringroad.Topology("torus:4x3", bandwidth=1e9, latency=1e-6)
+    assert (torus.spec, torus.ranks, torus.nodes, torus.dimensions) == ("torus:4x3", 12, 12, (4, 3))
+    assert len(torus.links) == 12 * 4
+    assert {link[2:] for link in torus.links} == {(1e9, 1e-6)}
+    assert ringroad.Topology("switch:5").nodes == 6
+    for wrong in ("thorus:4", "ring:0", "ring:", "torus:4x"):
+        with pytest.raises(ringroad.TopologyError, match="ring:8|sizes|torus"):
+            ringroad.Topology(wrong)
+    with pytest.raises(ringroad.TopologyError, match="bytes per second"):
+        ringroad.Topology("ring:4", bandwidth=-1)
+
+
+def test_catalogue():
+    algorithms = {algorithm.name: algorithm for algorithm in ringroad.algorithms()}
+    ring = algorithms["ring"]
+    assert "allreduce" in ring.collectives and ring.ports == 1 and ring.consistent(8)
+    assert ring.cost_line(8) == (14, 1.75)
+    assert not algorithms["swing-latency"].consistent(8)
+    for algorithm in algorithms.values():
+        assert algorithm.summary and algorithm.source and algorithm.requirement
+        for collective in algorithm.collectives:
+            for ranks in (2, 3, 8, 9):
+                try:
+                    steps, sent = algorithm.cost_line(ranks, collective)
+                except ringroad.ScheduleError:
+                    continue
+                schedule = ringroad.Schedule.build(algorithm.name, ranks, collective)
+                schedule.verify()
+                assert schedule.steps == steps and schedule.max_sent == pytest.approx(sent)
+
+
+def test_schedule_is_a_value():
+    ring = ringroad.Schedule.build("ring", 4)
+    assert (ring.name, ring.collective, ring.root, ring.ranks, ring.steps, ring.ports) == (
+        "ring",
+        "allreduce",
+        None,
+        4,
+        6,
+        1,
+    )
+    assert ring == ringroad.Schedule.build("ring", 4) != ringroad.Schedule.build("ring", 5)
+    assert ringroad.Schedule.from_json(ring.to_json()) == ring
+    assert json.loads(ring.to_json())["format_version"] == 1
+    assert len(str(ring).strip().splitlines()) == 1 + ring.steps
+    assert {(step, kind) for step, _, _, _, kind, _ in ring.sends()} == {
+        (step, "reduce" if step < 3 else "copy") for step in range(6)
+    }
+    assert ringroad.Schedule.build("binomial", 4, "broadcast", 3).root == 3
+
+
+def test_transforms():
+    scatter = ringroad.Schedule.build("ring", 5, "reduce_scatter")
+    gather = scatter.reverse()
+    assert gather.collective == "allgather"
+    gather.verify()
+    both = scatter.compose(gather)
+    assert both.collective == "allreduce" and both.steps == scatter.steps + gather.steps
+    both.verify()
+    halves = ringroad.Schedule.split("two rings", [both, both])
+    assert halves.name == "two rings" and halves.chunks == 2 * both.chunks
+    halves.verify()
+
+
+def test_a_wrong_schedule_is_refused():
+    value = json.loads(ringroad.Schedule.build("ring", 4).to_json())
+    value["steps"][2]["sends"].pop()
+    with pytest.raises(ringroad.ScheduleError, match="rank"):
+        ringroad.Schedule.from_json(json.dumps(value)).verify()
+    with pytest.raises(ringroad.ScheduleError):
+        ringroad.Schedule.from_json("{}")
+    with pytest.raises(ringroad.ScheduleError, match="did you mean ring"):
+        ringroad.Schedule.build("rong", 4)
+    with pytest.raises(ringroad.ScheduleError, match="power of three"):
+        ringroad.Schedule.build("trivance-latency", 8)
+    with pytest.raises(ValueError, match="allreduce"):
+        ringroad.Schedule.build("ring", 4, "allredduce")
+
+
+def test_cost_is_the_formula():
+    topology = ringroad.Topology("ring:8")
+    model = ringroad.CostModel(step_latency=1e-6, hop_latency=2e-6, bandwidth=1e9)
+    assert (model.step_latency, model.hop_latency, model.bandwidth, model.reduce_cost) == (1e-6, 2e-6, 1e9, 0.0)
+    cost = model.cost(ringroad.Schedule.build("ring", 8), topology, 8_000_000)
+    assert (cost.steps, cost.hops, cost.link_load, cost.max_link_load) == (14, 14, 1.75, 1.75)
+    assert cost.seconds == pytest.approx(14 * 1e-6 + 14 * 2e-6 + 1.75 * 8e6 / 1e9)
+
+
+def test_explain_and_switch_points_agree():
+    topology, model = ringroad.Topology("ring:9"), ringroad.CostModel()
+    for consistent in (True, False):
+        points = model.switch_points("allreduce", topology, consistent)
+        assert points[0][0] == 0
+        for start, algorithm in points:
+            rows = model.explain("allreduce", topology, start)
+            assert next(row.algorithm for row in rows if row.consistent or not consistent) == algorithm
+            assert [row.ratio for row in rows] == sorted(row.ratio for row in rows) and rows[0].ratio == 1.0
+            assert [row.seconds for row in rows] == sorted(row.seconds for row in rows)

@@ -1,0 +1,228 @@
+"""Every collective against NumPy, over shared memory and over tcp."""
+
+import numpy as np
+import pytest
+import ringroad
+from helpers import (
+    COLLECTIVES,
+    TRANSPORTS,
+    Case,
+    cases,
+    check_async,
+    check_cases,
+    check_ring,
+    permutations,
+    vector,
+)
+
+RANKS = [2, 3, 5, 8]
+
+
+def replicated(collective: str) -> bool:
+    """Whether all ranks end with the same data."""
+    return collective in ("allreduce", "allgather", "broadcast")
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_matches_numpy(clusters, transport, ranks, collective):
+    digests = clusters(ranks, transport).run(check_cases, list(cases(collective, ranks)))
+    if replicated(collective):
+        assert all(digest == digests[0] for digest in digests), "the ranks' results differ in their bits"
+
+
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_group_of_one(clusters, collective):
+    clusters(1).run(check_cases, list(cases(collective, 1, sizes=[0, 1, 1000])))
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce", "gather", "scatter"])
+@pytest.mark.parametrize("ranks", [2, 5, 8])
+def test_every_root(clusters, ranks, collective):
+    many = [Case(collective, count, "int32", "sum", root, "new") for root in range(ranks) for count in (1, 40)]
+    clusters(ranks).run(check_cases, many)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 8])
+def test_every_algorithm(clusters, ranks):
+    """Each algorithm that can perform an allreduce, chosen by name; the consistent ones give every rank the same bits."""
+    available = []
+    for algorithm in ringroad.algorithms():
+        if "allreduce" in algorithm.collectives:
+            try:
+                ringroad.Schedule.build(algorithm.name, ranks)
+            except ringroad.ScheduleError:
+                continue  # not for this number of ranks
+            available.append(algorithm)
+    many = [
+        Case("allreduce", count, dtype, "sum", 0, placement, algorithm.name, seed)
+        for algorithm in available
+        for seed, (count, dtype, placement) in enumerate(
+            [(1, "float64", "new"), (ranks + 1, "float32", "in place"), (3000, "bfloat16", "out")]
+        )
+    ]
+    digests = clusters(ranks).run(check_cases, many)
+    consistent = {a.name for a in available if a.consistent(ranks)}
+    for index, case in enumerate(many):
+        if case.algorithm in consistent:
+            assert len({row[index] for row in digests}) == 1, case
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_async_calls_in_flight(clusters, ranks, transport):
+    counts = [5, 70_000, 0, 1]
+    orders = permutations(len(counts)) if transport == "shm" else [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]]
+    for order in orders[:: 5 if transport == "shm" else 1]:
+        digests = clusters(ranks, transport).run(check_async, order, counts)
+        assert all(digest == digests[0] for digest in digests)
+
+
+def test_async_kinds_mixed(clusters):
+    def work(comm):
+        vectors = [np.full(1000, comm.rank + 1.0, np.float32) for _ in range(3)]
+        works = [
+            comm.allreduce(vectors[0], async_op=True),
+            comm.broadcast(vectors[1], 1, async_op=True),
+            comm.allgather(vectors[2][:2], async_op=True),
+            comm.barrier(async_op=True),
+        ]
+        assert works[3].wait() is True
+        assert works[1].result() is vectors[1]
+        return works[0].result()[0], vectors[1][-1], list(works[2].result())
+
+    ranks = 3
+    for total, copied, gathered in clusters(ranks).run(work):
+        assert (total, copied, gathered) == (6.0, 2.0, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0])
+
+
+def test_callbacks(clusters):
+    def work(comm):
+        import threading
+
+        called = threading.Event()
+        errors = []
+
+        def callback(error):
+            errors.append(error)
+            called.set()
+
+        first = comm.allreduce(np.ones(10_000), async_op=True)
+        first.on_complete(callback)
+        assert called.wait(60), "nobody called back although nobody waits"
+        called.clear()
+        first.on_complete(callback)
+        assert called.is_set(), "a finished call calls back at once"
+        return errors
+
+    assert clusters(3).run(work) == [[None, None]] * 3
+
+
+def test_work_that_nobody_waits_for(clusters):
+    """A dropped Work completes; its memory stays alive until it has."""
+
+    def work(comm):
+        for round in range(20):
+            comm.allreduce(np.full(20_000, float(round)), async_op=True)
+        return comm.allreduce(np.ones(3))
+
+    for result in clusters(4).run(work):
+        assert list(result) == [4.0] * 3
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+def test_send_and_receive(clusters, ranks, transport):
+    for count, dtype in [(0, "float32"), (1, "int8"), (1000, "bfloat16"), (100_000, "float64")]:
+        clusters(ranks, transport).run(check_ring, count, dtype)
+
+
+def test_shapes(clusters):
+    """Blocks lie along the first axis; results keep the other axes."""
+
+    def work(comm):
+        n, me = comm.size, comm.rank
+        matrix = np.arange(n * 2 * 3, dtype=np.int64).reshape(n * 2, 3) + me
+        shapes = {
+            "allreduce": comm.allreduce(matrix).shape,
+            "reduce_scatter": comm.reduce_scatter(matrix).shape,
+            "allgather": comm.allgather(matrix).shape,
+            "alltoall": comm.alltoall(matrix).shape,
+            "scalar allreduce": comm.allreduce(np.array(1.0)).shape,
+            "scalar allgather": comm.allgather(np.array(float(me))).tolist(),
+            "gather": (comm.gather(matrix, root=1) if me == 1 else np.array(comm.gather(matrix, root=1) is None)).shape,
+            "scatter": comm.scatter(matrix if me == 0 else None, None if me == 0 else np.empty_like(matrix[:2])).shape,
+        }
+        return shapes
+
+    results = clusters(3).run(work)
+    for rank, shapes in enumerate(results):
+        assert shapes == {
+            "allreduce": (6, 3),
+            "reduce_scatter": (2, 3),
+            "allgather": (18, 3),
+            "alltoall": (6, 3),
+            "scalar allreduce": (),
+            "scalar allgather": [0.0, 1.0, 2.0],
+            "gather": (18, 3) if rank == 1 else (),
+            "scatter": (2, 3),
+        }
+
+
+def test_bfloat16_is_rounded_not_truncated(clusters):
+    def work(comm):
+        import ml_dtypes
+
+        send = np.array([1 + 2**-7, 256.0, -0.0], ml_dtypes.bfloat16)
+        return comm.allreduce(send).astype(np.float32).tolist()
+
+    assert clusters(2).run(work) == [[2 + 2**-6, 512.0, -0.0]] * 2
+
+
+def test_environment_chooses_the_algorithm():
+    def work(comm):
+        work = comm.allreduce(np.ones(10), async_op=True)
+        other = comm.allreduce(np.ones(10), algorithm="bidirectional-ring", async_op=True)
+        work.wait(), other.wait()
+        chosen = comm.algorithm_for("allreduce", 1 << 20), comm.algorithm_for("broadcast", 8)
+        return work.algorithm, other.algorithm, *chosen, comm.switch_points("allreduce")
+
+    with ringroad.local(3, env={"RINGROAD_ALGO": "allreduce:ring;broadcast:scatter-allgather"}) as cluster:
+        expected = ("ring", "bidirectional-ring", "ring", "scatter-allgather", [(0, "ring")])
+        assert cluster.run(work) == [expected] * 3
+
+
+def test_topology_chooses_the_algorithm():
+    def work(comm):
+        return (
+            comm.topology,
+            comm.switch_points(),
+            comm.algorithm_for("allreduce", 8),
+            comm.algorithm_for("allreduce", 1 << 30),
+        )
+
+    with ringroad.local(4, topology="ring:4") as cluster:
+        topology, points, small, large = cluster.run(work)[0]
+    assert topology == "ring:4"
+    assert points[0][0] == 0 and points[0][1] == small and points[-1][1] == large
+    assert [start for start, _ in points] == sorted({start for start, _ in points})
+
+
+def test_properties(clusters):
+    def describe(comm):
+        return comm.rank, comm.size, comm.timeout, comm.transport, comm.hosts
+
+    for transport, word in [("shm", "posix"), ("tcp", "tcp")]:
+        for rank, (own, size, timeout, carrier, hosts) in enumerate(clusters(3, transport).run(describe)):
+            assert (own, size, timeout) == (rank, 3, 60.0)
+            assert carrier.startswith("ucx 1.") and word in carrier, carrier
+            assert len(hosts) == 3
+
+
+def test_same_bits_from_run_to_run(clusters):
+    def work(comm):
+        return comm.allreduce(vector(comm.rank, 5000, np.dtype("float32"))).tobytes()
+
+    cluster = clusters(5)
+    assert set(cluster.run(work)) == set(cluster.run(work))

@@ -1,0 +1,197 @@
+"""`ringroad.init`: rank, size and store from the environment; and which UCX is used."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import ringroad
+from helpers import launch
+from ringroad._ucx import _ucx_wheel
+from ringroad.bootstrap import _place
+
+LAUNCHERS = [
+    {"RANK": "1", "WORLD_SIZE": "3"},
+    {"SLURM_PROCID": "1", "SLURM_NTASKS": "3"},
+    {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"},
+    {"PMI_RANK": "1", "PMI_SIZE": "3"},
+]
+
+TOTAL = """
+import json
+import numpy as np
+import ringroad
+
+with ringroad.init(timeout=60) as comm:
+    total = comm.allreduce(np.full(4, comm.rank + 1.0))
+    print(json.dumps([comm.rank, comm.size, total.tolist(), comm.transport]))
+"""
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """An environment without a launcher."""
+    for row in LAUNCHERS:
+        for name in row:
+            monkeypatch.delenv(name, raising=False)
+    for name in ("RINGROAD_STORE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("environ", LAUNCHERS)
+def test_place_from_the_launcher(environ):
+    assert _place(None, None, environ) == (1, 3)
+    assert _place(2, None, environ) == (2, 3)
+    assert _place(0, 8, {}) == (0, 8)
+
+
+def test_first_launcher_wins():
+    assert _place(None, None, {"RANK": "0", "WORLD_SIZE": "2", "SLURM_PROCID": "5", "SLURM_NTASKS": "6"}) == (0, 2)
+    assert _place(None, None, {"SLURM_NTASKS": "6", "PMI_RANK": "1", "PMI_SIZE": "2"}) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({}, "RANK and WORLD_SIZE"),
+        ({"RANK": "0"}, "found only RANK"),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x' is not a number"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2"),
+    ],
+)
+def test_place_unknown(environ, words):
+    with pytest.raises(ringroad.ConfigError, match=words):
+        _place(None, None, environ)
+
+
+def test_never_alone_by_accident(bare):
+    with pytest.raises(ringroad.ConfigError, match="WORLD_SIZE"):
+        ringroad.init()
+
+
+def test_store_unknown(bare):
+    with pytest.raises(ringroad.ConfigError, match="RINGROAD_STORE=file:///.*MASTER_ADDR and MASTER_PORT not set"):
+        ringroad.init(rank=0, size=2)
+    bare.setenv("RINGROAD_STORE", "redis://somewhere")
+    with pytest.raises(ringroad.ConfigError, match="RINGROAD_STORE.*redis"):
+        ringroad.init(rank=0, size=2)
+
+
+def test_store_needs_torch(bare):
+    bare.setenv("MASTER_ADDR", "127.0.0.1")
+    bare.setenv("MASTER_PORT", "1")
+    bare.setattr("ringroad.bootstrap.find_spec", lambda name: None)
+    with pytest.raises(ringroad.ConfigError, match="torch"):
+        ringroad.init(rank=0, size=2)
+
+
+def totals(ended):
+    reports = [process.json() for process in ended]
+    size = len(reports)
+    assert [report[:3] for report in reports] == [[rank, size, [size * (size + 1) / 2] * 4] for rank in range(size)]
+    return reports
+
+
+def test_file_store(tmp_path):
+    totals(launch(TOTAL, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/new"}))
+
+
+def test_init_again_and_again(tmp_path):
+    """Each call makes another communicator in the same store, also after a failure."""
+    code = """
+import json
+import numpy as np
+import ringroad
+
+results = []
+for _ in range(3):
+    comm = ringroad.init(timeout=60)
+    results.append(comm.allreduce(np.ones(1)).item())
+    comm.abort("once more")
+    comm.close()
+print(json.dumps(results))
+"""
+    for process in launch(code, 2, env={"RINGROAD_STORE": f"file://{tmp_path}"}):
+        assert process.json() == [2.0, 2.0, 2.0]
+
+
+def test_group_of_one_needs_no_store():
+    totals(launch(TOTAL, 1))
+
+
+def free_port() -> str:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def test_master_address():
+    pytest.importorskip("torch")
+    totals(launch(TOTAL, 2, env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}))
+
+
+def test_torchrun(tmp_path):
+    pytest.importorskip("torch")
+    script = tmp_path / "total.py"
+    # One write each, so that the lines do not mix.
+    script.write_text(TOTAL.replace("print(", "import os; os.write(1, b'%s\\n' % ").replace("]))", "]).encode())"))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    reports = sorted(json.loads(line) for line in done.stdout.splitlines())
+    assert [report[:3] for report in reports] == [[0, 2, [3.0] * 4], [1, 2, [3.0] * 4]]
+
+
+# ------------------------------------------------------------------------------------------------ which UCX
+
+WHERE = """
+import json, ringroad
+from ringroad import _machine
+with ringroad.init(timeout=60) as comm:
+    print(json.dumps(_machine.ucx() | {"transport": comm.transport}))
+"""
+
+
+def test_system_ucx_is_preferred():
+    env = {"RINGROAD_UCX_LIBRARY": ""}
+    (ended,) = launch(WHERE, 1, env=env)
+    used = ended.json()
+    if used["origin"].lower() == "wheel":
+        pytest.skip("the system has no UCX")
+    assert used["origin"].lower() == "system" and "site-packages" not in used["path"]
+
+
+def test_wheel_ucx(tmp_path):
+    wheel = _ucx_wheel()
+    if wheel is None:
+        pytest.skip("pip has installed no UCX")
+    env = {"RINGROAD_UCX_LIBRARY": wheel, "RINGROAD_STORE": f"file://{tmp_path}"}
+    reports = totals(launch(TOTAL, 2, env=env))
+    (ended,) = launch(WHERE, 1, env={"RINGROAD_UCX_LIBRARY": wheel})
+    used = ended.json()
+    assert os.path.dirname(os.path.realpath(used["path"])) == os.path.dirname(os.path.realpath(wheel))
+    assert used["version"] in reports[0][3]
+
+
+def test_topology_and_algorithm(tmp_path):
+    code = """
+import json, ringroad
+with ringroad.init(timeout=60, topology="ring:2", algorithm="ring") as comm:
+    print(json.dumps([comm.topology, comm.algorithm_for("allreduce", 8), comm.timeout]))
+"""
+    for process in launch(code, 2, env={"RINGROAD_STORE": f"file://{tmp_path}"}):
+        assert process.json() == ["ring:2", "ring", 60.0]
+
+
+def test_torch_store_as_argument():
+    """Any store of torch will do."""
+    dist = pytest.importorskip("torch.distributed")
+    store = dist.HashStore()
+    comm = ringroad.init(store, rank=0, size=1, timeout=10)
+    assert comm.allreduce(np.ones(2)).tolist() == [1.0, 1.0]
+    comm.close()

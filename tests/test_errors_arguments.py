@@ -1,0 +1,115 @@
+"""Calls that make no sense are refused at once, in words, and leave the communicator as it was."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import ringroad
+
+FLOATS = np.ones(6, np.float32)
+
+
+@pytest.fixture(scope="module")
+def comm():
+    """Rank 0 of two. Nothing that is tested here gets as far as the other."""
+    comms = ringroad.Communicator.in_process(2, timeout=60)
+    yield comms[0]
+    for one in comms:
+        one.close()
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+REFUSED = {
+    "a list": (lambda c: c.allreduce([1.0, 2.0]), TypeError, "list|array"),
+    "None": (lambda c: c.allreduce(None), TypeError, "None|array"),
+    "longdouble": (lambda c: c.allreduce(np.ones(2, np.longdouble)), TypeError, "longdouble|float128"),
+    "uint32": (lambda c: c.allreduce(np.ones(2, np.uint32)), TypeError, "uint32"),
+    "object": (lambda c: c.allreduce(np.array([1, None])), TypeError, "object"),
+    "a string": (lambda c: c.allreduce(np.array(["a"])), TypeError, "U1|str"),
+    "big-endian": (lambda c: c.allreduce(np.ones(2, ">f4")), TypeError, ">f4"),
+    "float8": (lambda c: c.allreduce(np.ones(2, ml_dtypes.float8_e5m2)), TypeError, "float8"),
+    "band of floats": (lambda c: c.allreduce(FLOATS, op="band"), TypeError, "band does not support float32"),
+    "avg of integers": (lambda c: c.allreduce(np.ones(2, int), op="avg"), TypeError, "avg does not support int64"),
+    "max of complex": (lambda c: c.reduce(np.ones(2, complex), op="max"), TypeError, "max does not support complex128"),
+    "unknown op": (lambda c: c.allreduce(FLOATS, op="summ"), ValueError, "summ.*known.*sum"),
+    "premul_sum without factor": (lambda c: c.allreduce(FLOATS, op="premul_sum"), ValueError, "factor"),
+    "factor without premul_sum": (lambda c: c.allreduce(FLOATS, factor=2.0), ValueError, "factor|premul_sum"),
+    "unknown algorithm": (lambda c: c.allreduce(FLOATS, algorithm="rong"), ValueError, "did you mean ring"),
+    "algorithm of another collective": (lambda c: c.allreduce(FLOATS, algorithm="binomial"), ValueError, "allreduce"),
+    "algorithm for other ranks": (lambda c: c.allreduce(FLOATS, algorithm="trivance-latency"), ValueError, "three"),
+    "strided": (lambda c: c.allreduce(np.ones((4, 4))[:, ::2]), ValueError, "contiguous"),
+    "Fortran order": (lambda c: c.allreduce(np.ones((4, 4), order="F")), ValueError, "contiguous"),
+    "strided out": (lambda c: c.allreduce(np.ones(2), np.ones(4)[::2]), ValueError, "contiguous"),
+    "read-only out": (lambda c: c.allreduce(FLOATS, read_only(FLOATS)), ValueError, "read-only|writ"),
+    "read-only broadcast": (lambda c: c.broadcast(read_only(FLOATS), 1), ValueError, "read-only|writ"),
+    "read-only recv": (lambda c: c.recv(read_only(FLOATS), 1), ValueError, "read-only|writ"),
+    "out of another shape": (lambda c: c.allreduce(FLOATS, np.empty(5, np.float32)), ValueError, r"5.*6|6.*5"),
+    "out of another type": (lambda c: c.allreduce(FLOATS, np.empty(6)), (TypeError, ValueError), "float64"),
+    "gathered into too little": (lambda c: c.allgather(FLOATS, np.empty(6, np.float32)), ValueError, "12"),
+    "blocks of unequal size": (lambda c: c.reduce_scatter(np.ones(7)), ValueError, "7"),
+    "blocks of a scalar": (lambda c: c.alltoall(np.array(1.0)), ValueError, "axis|block|dimension"),
+    "root out of range": (lambda c: c.broadcast(FLOATS.copy(), 2), ValueError, "root 2"),
+    "negative root": (lambda c: c.broadcast(FLOATS.copy(), -1), (ValueError, OverflowError), "-1|negative"),
+    "scatter without data at the root": (
+        lambda c: c.scatter(None, np.empty(3), root=0),
+        (TypeError, ValueError),
+        "send",
+    ),
+    "scatter without out elsewhere": (lambda c: c.scatter(None, root=1), (TypeError, ValueError), "out"),
+    "message to oneself": (lambda c: c.send(FLOATS, 0), ValueError, "peer 0"),
+    "message to nobody": (lambda c: c.send(FLOATS, 2), ValueError, "peer 2"),
+    "tag too large": (lambda c: c.send(FLOATS, 1, tag=1 << 40), (ValueError, OverflowError), "tag|large|convert"),
+    "negative tag": (lambda c: c.recv(FLOATS.copy(), 1, tag=-1), (ValueError, OverflowError), "tag|negative"),
+    "negative timeout": (lambda c: c.allreduce(FLOATS, timeout=-1.0), ValueError, "timeout"),
+    "timeout that is no number": (lambda c: c.allreduce(FLOATS, timeout=float("nan")), ValueError, "timeout"),
+    "unknown collective": (lambda c: c.algorithm_for("allredduce", 8), ValueError, "allreduce"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(comm, name):
+    call, error, words = REFUSED[name]
+    with pytest.raises(error, match=words):
+        call(comm)
+
+
+def test_usable_after_refusals():
+    (comm,) = ringroad.Communicator.in_process(1, timeout=60)
+    with pytest.raises(TypeError):
+        comm.allreduce([1.0])
+    with pytest.raises(ValueError):
+        comm.allreduce(FLOATS, op="summ")
+    assert comm.allreduce(FLOATS).tolist() == FLOATS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"topology": "ring:4"}, ValueError, "4.*3|3.*4"),
+        ({"topology": "rong:3"}, ringroad.TopologyError, "ring"),
+        ({"topology": 3}, TypeError, "opology|str"),
+        ({"algorithm": "rong"}, ValueError, "ring"),
+        ({"algorithm": "broadcast:ring"}, ValueError, "ring performs no broadcast"),
+        ({"timeout": 0.0}, ValueError, "timeout"),
+    ],
+)
+def test_refused_communicators(options, error, words):
+    with pytest.raises(error, match=words):
+        ringroad.Communicator.in_process(3, **options)
+
+
+@pytest.mark.parametrize(("rank", "size"), [(3, 3), (0, 0), (-1, 2)])
+def test_refused_places(rank, size):
+    with pytest.raises((ValueError, OverflowError)):
+        ringroad.Communicator(ringroad.MemoryStore(), rank, size)
+    with pytest.raises((ValueError, OverflowError)):
+        ringroad.init(ringroad.MemoryStore(), rank=rank, size=size)
+
+
+def test_something_that_is_no_store():
+    with pytest.raises(TypeError, match="store|set|get"):
+        ringroad.Communicator({}, 0, 1)

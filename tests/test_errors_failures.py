@@ -1,0 +1,227 @@
+"""Ranks that differ, do not come, or die: everybody hears of it, soon, and who it was."""
+
+import signal
+
+import numpy as np
+import pytest
+import ringroad
+from helpers import TRANSPORTS, launch
+
+LONG = 60.0  # the clusters' time limit: a test that meets it has failed
+
+
+def failures_of(cluster, function, *args):
+    """What the function raises on each rank; the cluster's next run makes new communicators."""
+    with pytest.raises(ringroad.WorkerError) as caught:
+        cluster.run(function, *args)
+    assert len(caught.value.failures) == cluster.size, str(caught.value)
+    return {failure.rank: failure.exception for failure in caught.value.failures}
+
+
+# ------------------------------------------------------------------------------------------------ mismatches
+
+F4, F8 = np.float32, np.float64
+
+# (what the ranks but one call, what rank 1 calls), each with the words that the table says of it
+MISMATCHES = {
+    "count": (lambda c: c.allreduce(np.ones(10)), "of 10", lambda c: c.allreduce(np.ones(11)), "of 11"),
+    "count, large": (lambda c: c.allreduce(np.ones(9)), "of 9", lambda c: c.allreduce(np.ones(10**6)), "of 1000000"),
+    "dtype": (lambda c: c.allreduce(np.ones(8, F4)), "float32", lambda c: c.allreduce(np.ones(8, F8)), "float64"),
+    "dtype, same bytes": (lambda c: c.allgather(np.ones(8, F4)), "8 f", lambda c: c.allgather(np.ones(4, F8)), "4 f"),
+    "op": (lambda c: c.allreduce(np.ones(8)), "sum", lambda c: c.allreduce(np.ones(8), op="max"), "max"),
+    "collective": (lambda c: c.allreduce(np.ones(8)), "allreduce", lambda c: c.allgather(np.ones(8)), "allgather"),
+    "barrier": (lambda c: c.allreduce(np.ones(8)), "allreduce", lambda c: c.barrier(), "barrier"),
+    "root": (lambda c: c.reduce(np.ones(8), root=0), "reduce", lambda c: c.reduce(np.ones(8), root=1), "reduce"),
+    "algorithm": (
+        lambda c: c.allreduce(np.ones(8), algorithm="ring"),
+        "by ring",
+        lambda c: c.allreduce(np.ones(8), algorithm="trivance"),
+        "by trivance",
+    ),
+    "order": (
+        lambda c: (c.allreduce(np.ones(8)), c.broadcast(np.ones(8))),
+        "allreduce",
+        lambda c: (c.broadcast(np.ones(8)), c.allreduce(np.ones(8))),
+        "broadcast",
+    ),
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("what", MISMATCHES)
+def test_mismatch(clusters, what, transport):
+    def work(comm, most, other):
+        comm.allreduce(np.ones(3))
+        (other if comm.rank == 1 else most)(comm)
+        comm.barrier()  # a rank that only sends may hear of it late
+
+    most, said, other, otherwise = MISMATCHES[what]
+    for rank, error in failures_of(clusters(3, transport), work, most, other).items():
+        assert isinstance(error, ringroad.MismatchError), f"rank {rank}: {error!r}"
+        text = str(error)
+        assert said in text and otherwise in text, f"rank {rank}: {text}"
+        assert all(f"rank {r}" in text for r in range(3)), f"rank {rank}: {text}"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_message_of_another_size(clusters, transport):
+    def work(comm):
+        if comm.rank == 0:
+            comm.send(np.ones(10), 1)
+        if comm.rank == 1:
+            comm.recv(np.ones(11), 0)
+        comm.barrier()
+
+    errors = failures_of(clusters(3, transport), work)
+    assert isinstance(errors[1], ringroad.MismatchError)
+    assert all(isinstance(error, ringroad.MismatchError | ringroad.AbortedError) for error in errors.values())
+
+
+# ------------------------------------------------------------------------------------------------ deadlines
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("count", [1, 300_000])
+def test_deadline_names_the_missing_rank(clusters, count, transport):
+    def work(comm):
+        if comm.rank == 2:
+            comm.recv(np.empty(1), 0, timeout=60)  # which never comes: this rank is busy elsewhere
+        comm.allreduce(np.ones(count), timeout=1.0)
+
+    errors = failures_of(clusters(4, transport), work)
+    late = [error for rank, error in errors.items() if rank != 2 and isinstance(error, ringroad.TimeoutError)]
+    assert late, errors
+    text = str(late[0])
+    assert "rank 2" in text and "allreduce" in text and "1.0 s" in text, text
+    assert all(isinstance(error, ringroad.RingroadError) for error in errors.values())
+
+
+def test_deadline_of_a_receive(clusters):
+    def work(comm):
+        if comm.rank == 0:
+            comm.recv(np.empty(4), 1, tag=9, timeout=0.3)
+        comm.barrier()
+
+    errors = failures_of(clusters(2), work)
+    assert isinstance(errors[0], ringroad.TimeoutError)
+    assert "rank 1" in str(errors[0]) and "tag 9" in str(errors[0])
+
+
+def test_failed_communicator_says_why(clusters):
+    def work(comm):
+        try:
+            if comm.rank == 0:
+                comm.barrier(timeout=0.2)
+        except ringroad.TimeoutError as error:
+            assert "barrier" in str(error)
+        comm.allreduce(np.ones(3))
+
+    errors = failures_of(clusters(2), work)
+    assert isinstance(errors[0], ringroad.AbortedError) and "barrier" in str(errors[0])
+
+
+# ------------------------------------------------------------------------------------------------ rendezvous
+
+
+def test_ranks_that_do_not_come(clusters, tmp_path):
+    def work(comm, directory):
+        ringroad.Communicator(ringroad.FileStore(directory), 1, 4, timeout=0.5)
+
+    (error,) = failures_of(clusters(1), work, str(tmp_path / "store")).values()
+    assert isinstance(error, ringroad.TimeoutError)
+    assert "ranks 0, 2, 3 did not come" in str(error)
+
+
+class DeafStore:
+    """A store that answers nothing, in the way of torch's stores."""
+
+    def set(self, key, value):
+        pass
+
+    def get(self, key):
+        self.wait([key])
+
+    def wait(self, keys, timeout=None):
+        raise RuntimeError(f"wait timeout after {timeout}, keys: {keys}")
+
+    def check(self, keys):
+        return False
+
+
+class BrokenStore(DeafStore):
+    def set(self, key, value):
+        raise OSError("the disk is full")
+
+
+def test_store_that_never_answers(clusters):
+    def work(comm, store):
+        ringroad.Communicator(store, 0, 2, timeout=0.5)
+
+    (error,) = failures_of(clusters(1), work, DeafStore()).values()
+    assert isinstance(error, ringroad.TimeoutError | ringroad.StoreError), repr(error)
+    (error,) = failures_of(clusters(1), work, BrokenStore()).values()
+    assert isinstance(error, ringroad.StoreError) and "the disk is full" in str(error)
+
+
+def test_a_store_directory_that_is_used_twice(clusters, tmp_path):
+    """Two processes of the same rank, as when a job is started twice in one directory."""
+    code = "import ringroad, sys; ringroad.Communicator(ringroad.FileStore(sys.argv[1]), 0, 1, timeout=10)"
+    env = {"RINGROAD_STORE": f"file://{tmp_path}"}
+    code = "import ringroad; ringroad.init(timeout=10)"
+    (first,) = launch(code, 1, env=env)
+    assert first.status == 0, first.err
+    (second,) = launch(code, 1, env=env)
+    assert second.status == 1 and "StoreError" in second.err and "fresh store" in second.err
+
+
+def test_no_ucx(tmp_path):
+    missing = str(tmp_path / "libucp.so.0")
+    env = {"RINGROAD_UCX_LIBRARY": missing, "RINGROAD_STORE": f"file://{tmp_path}/store"}
+    (ended,) = launch("import ringroad; ringroad.init()", 1, env=env)
+    assert ended.status == 1
+    last = ended.err.strip().splitlines()[-1]
+    assert "TransportError" in last and missing in last
+
+
+# ------------------------------------------------------------------------------------------------ death
+
+VICTIM = """
+import json, os, signal, sys, time
+import numpy as np
+import ringroad
+
+comm = ringroad.init(timeout=60)
+data = np.ones(int(os.environ["COUNT"]), np.float32)
+for call in range(1_000_000):
+    if comm.rank == 2 and call == 100:
+        os.kill(os.getpid(), signal.SIGKILL)
+    start = time.monotonic()
+    try:
+        comm.allreduce(data)
+    except Exception as error:
+        print(json.dumps({"type": type(error).__name__, "text": str(error), "seconds": time.monotonic() - start}))
+        break
+comm.close()
+"""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("count", [10, 300_000])
+def test_death_of_a_rank(tmp_path, count, transport):
+    env = {"RINGROAD_STORE": f"file://{tmp_path}", "COUNT": str(count)} | TRANSPORTS[transport]
+    ended = launch(VICTIM, 4, env=env)
+    assert ended[2].status == -signal.SIGKILL
+    for rank in (0, 1, 3):
+        report = ended[rank].json()  # exit status 0: nothing crashes on the way out
+        assert report["type"] == "PeerError", report
+        assert "rank 2" in report["text"], report
+        assert report["seconds"] < 5, report
+
+
+def test_death_while_others_wait_elsewhere(tmp_path):
+    """A rank that has nothing to do with the dead one still hears of it."""
+    code = VICTIM.replace("comm.allreduce(data)", "comm.broadcast(data, 0)")
+    ended = launch(code, 4, env={"RINGROAD_STORE": f"file://{tmp_path}", "COUNT": "300000"})
+    assert ended[2].status == -signal.SIGKILL
+    for rank in (0, 1, 3):
+        assert "rank 2" in ended[rank].json()["text"]
