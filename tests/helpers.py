@@ -63,7 +63,7 @@ def epsilon(dtype: np.dtype) -> float:
 def vector(rank: int, count: int, dtype: np.dtype, op: str = "sum", seed: int = 0) -> np.ndarray:
     """What `rank` contributes; any rank can compute it."""
     random = np.random.default_rng([seed, rank, count])
-    if dtype == bool:
+    if dtype.kind == "b":
         return random.integers(0, 2, count).astype(bool)
     if not is_inexact(dtype):
         limits = np.iinfo(dtype)
@@ -236,7 +236,7 @@ def digest(array: np.ndarray | None) -> str:
     return "" if array is None else hashlib.sha256(array.tobytes()).hexdigest()
 
 
-# ------------------------------------------------------------------------------------------------ other work for workers
+# ------------------------------------------------------------------------------------------------ other work
 
 
 def check_async(comm: Any, order: list[int], counts: list[int]) -> list[str]:

@@ -32,7 +32,7 @@ def test_topology():
     assert {link[2:] for link in torus.links} == {(1e9, 1e-6)}
     assert ringroad.Topology("switch:5").nodes == 6
     for wrong in ("thorus:4", "ring:0", "ring:", "torus:4x"):
-        with pytest.raises(ringroad.TopologyError, match="ring:8|sizes|torus"):
+        with pytest.raises(ringroad.TopologyError, match=r"ring:8|sizes|torus"):
             ringroad.Topology(wrong)
     with pytest.raises(ringroad.TopologyError, match="bytes per second"):
         ringroad.Topology("ring:4", bandwidth=-1)

@@ -46,7 +46,7 @@ def test_every_root(clusters, ranks, collective):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 5, 8])
 def test_every_algorithm(clusters, ranks):
-    """Each algorithm that can perform an allreduce, chosen by name; the consistent ones give every rank the same bits."""
+    """Each algorithm that performs an allreduce, by name; the consistent ones give every rank the same bits."""
     available = []
     for algorithm in ringroad.algorithms():
         if "allreduce" in algorithm.collectives:

@@ -73,10 +73,10 @@ def test_never_alone_by_accident(bare):
 
 
 def test_store_unknown(bare):
-    with pytest.raises(ringroad.ConfigError, match="RINGROAD_STORE=file:///.*MASTER_ADDR and MASTER_PORT not set"):
+    with pytest.raises(ringroad.ConfigError, match=r"RINGROAD_STORE=file:///.*MASTER_ADDR and MASTER_PORT not set"):
         ringroad.init(rank=0, size=2)
     bare.setenv("RINGROAD_STORE", "redis://somewhere")
-    with pytest.raises(ringroad.ConfigError, match="RINGROAD_STORE.*redis"):
+    with pytest.raises(ringroad.ConfigError, match=r"RINGROAD_STORE.*redis"):
         ringroad.init(rank=0, size=2)
 
 

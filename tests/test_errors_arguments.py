@@ -111,5 +111,5 @@ def test_refused_places(rank, size):
 
 
 def test_something_that_is_no_store():
-    with pytest.raises(TypeError, match="store|set|get"):
+    with pytest.raises(TypeError, match=r"store|set|get"):
         ringroad.Communicator({}, 0, 1)

@@ -14,6 +14,8 @@ Look, without a network: `Topology`, `Schedule`, `CostModel`, `algorithms`, and 
 (`python -m ringroad --help`).
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ringroad._native import (
     AbortedError,
     Algorithm,
@@ -39,7 +41,9 @@ from ringroad._native import (
     algorithms,
 )
 from ringroad.bootstrap import init
-from ringroad.cluster import LocalCluster, WorkerError, local
+
+if TYPE_CHECKING:
+    from ringroad.cluster import LocalCluster, WorkerError, local
 
 __all__ = [
     "AbortedError",
@@ -69,3 +73,16 @@ __all__ = [
     "init",
     "local",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what starts processes when it is first used: `import torch` may import ringroad, and should not wait."""
+    if name not in ("LocalCluster", "WorkerError", "local"):
+        raise AttributeError(f"module 'ringroad' has no attribute {name!r}")
+    from ringroad import cluster
+
+    return getattr(cluster, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,18 +4,20 @@ The answers come from the arguments, else from the launcher's environment. There
 tell is an error that says what to set, never a group of one.
 """
 
-import itertools
 import os
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ringroad._native import Communicator, ConfigError, FileStore, MemoryStore, Store, StoreError, Topology
+from ringroad._native import Communicator, ConfigError, FileStore, MemoryStore, StoreError, Topology, settings
 from ringroad._ucx import _ucx_wheel
+
+if TYPE_CHECKING:
+    from ringroad._native import Store
 
 # The first of these with both variables set says rank and size.
 _LAUNCHERS = (
@@ -24,12 +26,10 @@ _LAUNCHERS = (
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI", "PMI_RANK", "PMI_SIZE"),
 )
-_STORE_TIMEOUT = 300.0
-_calls = itertools.count()
 
 
 def init(
-    store: Store | MemoryStore | FileStore | None = None,
+    store: "Store | MemoryStore | FileStore | None" = None,
     *,
     rank: int | None = None,
     size: int | None = None,
@@ -55,7 +55,6 @@ def init(
     rank, size = _place(rank, size, os.environ)
     if store is None:
         store = _store(rank, size, timeout)
-    call = next(_calls)
     return Communicator(
         store,
         rank,
@@ -63,7 +62,6 @@ def init(
         timeout=timeout,
         topology=topology,
         algorithm=algorithm,
-        name=f"world-{call}" if call else "world",
         ucx_wheel=_ucx_wheel(),
     )
 
@@ -114,7 +112,9 @@ def _store(rank: int, size: int, timeout: float | None) -> Any:
             "MASTER_ADDR and MASTER_PORT name a store of torch, which is not installed: install torch, or set "
             "RINGROAD_STORE=file:///shared/directory, or pass store="
         )
-    return _tcp_store(rank, size, _STORE_TIMEOUT if timeout is None else timeout)
+    if timeout is None:
+        timeout = next(float(value.split()[0]) for variable, value, *_ in settings() if variable == "RINGROAD_TIMEOUT")
+    return _tcp_store(rank, size, timeout)
 
 
 @cache  # rank 0 hosts the store, for as long as the process lives

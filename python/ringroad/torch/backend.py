@@ -33,6 +33,7 @@ _UNSET = timedelta(milliseconds=-1)
 """What torch puts into options whose timeout nobody set."""
 _UNEVEN_ALLTOALL_TAG = (1 << 26) - 1
 """Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is."""
+_ALL_HERE = "all here"
 _SUM = ReduceOp(ReduceOp.SUM)
 
 Tensors = Sequence[torch.Tensor]
@@ -411,38 +412,49 @@ class RingroadBackend(Backend):
 
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         """Rank 0 waits for all others and names those that do not come. Goes through the store, so that it works
-        where the communicator hangs."""
+        where the communicator hangs. The texts are gloo's, which people search their logs for."""
         seconds = self._seconds(opts)
         if seconds is None:
             seconds = self.communicator.timeout
         self._monitored_barriers += 1
         prefix = f"monitored_barrier/{self._monitored_barriers}"
-        deadline = time.monotonic() + seconds
-        if self._rank:
-            self._store.set(f"{prefix}/{self._rank}", "here")
-            # Rank 0 may be as late as the timeout allows, and then needs its own to look for the others.
-            self._store.wait([f"{prefix}/verdict"], timedelta(seconds=2 * seconds))
-            verdict = self._store.get(f"{prefix}/verdict").decode()
-        else:
-            missing = self._missing(prefix, deadline, wait_all_ranks)
-            verdict = "complete"
-            if missing:
-                verdict = f"ringroad: monitored_barrier: rank(s) {missing} did not come within {seconds:g} s"
+        if self._rank == 0:
+            verdict = self._await_ranks(prefix, seconds, wait_all_ranks)
             self._store.set(f"{prefix}/verdict", verdict)
-        if verdict != "complete":
-            raise RuntimeError(verdict)
+            if verdict != _ALL_HERE:
+                raise RuntimeError(verdict)
+            return
+        self._store.set(f"{prefix}/{self._rank}", "here")
+        try:
+            # Rank 0 may be as late as the timeout allows, and then needs its own to look for the others.
+            self._store.wait([f"{prefix}/verdict"], timedelta(seconds=2 * seconds + 1))
+            verdict = self._store.get(f"{prefix}/verdict").decode()
+        except RuntimeError:
+            verdict = f"Rank 0 did not reach monitoredBarrier in {seconds:g} s"
+        if verdict != _ALL_HERE:
+            raise RuntimeError(
+                f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
+                f"send/recv from rank 0: {verdict}"
+            )
 
-    def _missing(self, prefix: str, deadline: float, wait_all_ranks: bool) -> list[int]:
-        missing = []
+    def _await_ranks(self, prefix: str, seconds: float, wait_all_ranks: bool) -> str:
+        """What rank 0 finds out."""
+        deadline = time.monotonic() + seconds
+        missing: list[str] = []
         for rank in range(1, self._size):
+            left = deadline - time.monotonic()
+            if left <= 0 and not missing:
+                return f"Rank 0 timed out in monitoredBarrier after {seconds:g} s"
             try:
-                left = max(0.001, deadline - time.monotonic())
-                self._store.wait([f"{prefix}/{rank}"], timedelta(seconds=left))
+                self._store.wait([f"{prefix}/{rank}"], timedelta(seconds=max(0.001, left)))
             except RuntimeError:
-                missing.append(rank)
+                missing.append(str(rank))
                 if not wait_all_ranks:
                     break
-        return missing
+        if not missing:
+            return _ALL_HERE
+        ranks = f"Rank{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
+        return f"[Rank 0]: {ranks} failed to pass monitoredBarrier in {seconds:g} s"
 
 
 def _only(items: Sequence[Any]) -> Any:

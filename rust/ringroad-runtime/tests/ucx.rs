@@ -16,7 +16,7 @@ use ringroad_runtime::transport::{
 use ucx_sys::{load, LoadOptions};
 
 const VARIABLE: &str = "RINGROAD_TEST_UCX_CHILD";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 const DETECTION: Duration = Duration::from_secs(5);
 const SHM: &str = "posix,cma,self";
 const TCP: &str = "tcp,self";
@@ -713,6 +713,7 @@ fn run_pair(scenario: &str, name: &str, library: &str, tls: &str) {
             .args(["child", "--exact", "--ignored", "--nocapture"])
             .env(VARIABLE, format!("{scenario}|{rank}|{tls}|{library}|{}", directory.display()))
             .env_remove("UCX_TLS")
+            .env("RUST_BACKTRACE", "0")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -724,8 +725,8 @@ fn run_pair(scenario: &str, name: &str, library: &str, tls: &str) {
         std::fs::write(directory.join("finished.1"), b"").unwrap();
     }
     let began = Instant::now();
-    // Reaped at once: to UCX a process that has been killed is alive as long as it is a zombie.
-    while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
+    // Both are reaped at once: to UCX a process that has been killed is alive as long as it is a zombie.
+    while children.each_mut().map(|child| child.try_wait().unwrap().is_none()).contains(&true) {
         if began.elapsed() > 2 * PATIENCE {
             children.iter_mut().for_each(|child| child.kill().unwrap());
         }

@@ -99,7 +99,7 @@ impl Pick {
             Pick::Every => true,
             Pick::Nth(number) => count == number,
             Pick::From(number) => count >= number,
-            Pick::OneIn { number, seed } => mix(seed.wrapping_add(mix(count))) % number.max(1) == 0,
+            Pick::OneIn { number, seed } => mix(seed.wrapping_add(mix(count))).is_multiple_of(number.max(1)),
         }
     }
 }

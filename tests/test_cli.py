@@ -1,0 +1,271 @@
+"""The command line: what it prints, and how it fails."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import ringroad
+from ringroad import cli
+from ringroad._text import bytes_text, parse_bytes, seconds_text
+
+
+@pytest.fixture
+def ask(capsys):
+    """`ask("schedule", ...)`: the standard output of a command that succeeds."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(arguments)
+        out, err = capsys.readouterr()
+        assert (end.value.code, err) == (0, "")
+        return out
+
+    return run
+
+
+@pytest.fixture
+def refuse(capsys):
+    """`refuse("schedule", ...)`: the one line of standard error of a command that makes no sense."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(arguments)
+        out, err = capsys.readouterr()
+        assert (end.value.code, out) == (2, "")
+        return err
+
+    return run
+
+
+# ------------------------------------------------------------------------------------------------ schedule
+
+
+def test_schedule(ask):
+    assert (
+        ask("schedule", "ring", "--topology", "ring:8")
+        == """\
+ring: allreduce on ring:8
+  ranks             8
+  steps             14
+  ports             1
+  chunks            8
+  sent per rank     1.75 vectors
+  most loaded link  1.75 vectors
+  verified          yes
+"""
+    )
+
+
+def test_schedule_with_steps(ask):
+    assert (
+        ask("schedule", "ring", "--topology", "ring:3", "--collective", "reduce_scatter", "--show")
+        == """\
+ring: reduce_scatter on ring:3
+  ranks             3
+  steps             2
+  ports             1
+  chunks            3
+  sent per rank     0.6667 vectors
+  most loaded link  0.6667 vectors
+  verified          yes
+
+ring: reduce_scatter over 3 ranks, 3 chunks
+step 0: 0→1 +[2] | 1→2 +[0] | 2→0 +[1]
+step 1: 0→1 +[1] | 1→2 +[2] | 2→0 +[0]
+"""
+    )
+
+
+def test_schedule_as_json(ask, tmp_path):
+    file = tmp_path / "schedule.json"
+    arguments = ["schedule", "binomial", "--topology", "switch:5", "--collective", "broadcast", "--root", "3", "--json"]
+    report = json.loads(ask(*arguments))
+    assert report == {
+        "algorithm": "binomial",
+        "collective": "broadcast",
+        "root": 3,
+        "topology": "switch:5",
+        "ranks": 5,
+        "steps": 3,
+        "ports": 1,
+        "chunks": 1,
+        "sent": 3.0,
+        "max_link_load": 3.0,
+        "verified": True,
+    }
+    shown = json.loads(ask(*arguments, "--show", "--save", str(file)))
+    schedule = ringroad.Schedule.build("binomial", 5, "broadcast", 3)
+    assert shown == report | {"schedule": json.loads(schedule.to_json())}
+    assert ringroad.Schedule.from_json(file.read_text()) == schedule
+
+
+# ------------------------------------------------------------------------------------------------ cost, explain
+
+MODEL = ["--step-latency", "1e-6", "--hop-latency", "0", "--bandwidth", "1e9"]
+
+
+def test_cost(ask):
+    assert (
+        ask("cost", "ring", "--topology", "ring:8", "--bytes", "1MiB", *MODEL)
+        == """\
+ring: allreduce of 1 MiB on ring:8
+  time       1.85 ms
+  steps      14
+  hops       14
+  link load  1.75 vectors
+"""
+    )
+
+
+def test_cost_as_json(ask):
+    report = json.loads(ask("cost", "swing", "--topology", "ring:8", "--bytes", "8", *MODEL, "--json"))
+    assert report["seconds"] == pytest.approx(6e-6 + report["link_load"] * 8 / 1e9)
+    assert set(report) == {
+        "algorithm", "collective", "topology", "bytes", "seconds", "steps", "hops", "link_load", "max_link_load",
+    }  # fmt: skip
+
+
+def test_explain(ask):
+    arguments = ["explain", "broadcast", "--topology", "ring:8", "--bytes", "1K", "--bytes", "64MiB", *MODEL]
+    assert ask(*arguments) == EXPLAINED
+
+
+EXPLAINED = ""
+
+
+def test_explain_marks_the_inconsistent(ask):
+    out = ask("explain", "allreduce", "--topology", "ring:9", "--bytes", "8", "--all")
+    assert "trivance-latency" in out and "not chosen for floats" in out
+    assert "chosen for floats\n" in out and "chosen for integers\n" in out
+    few = ask("explain", "allreduce", "--topology", "ring:9", "--bytes", "8")
+    assert "slower ones (--all)" in few and len(few.splitlines()) < len(out.splitlines()) + 1
+
+
+def test_explain_as_json(ask):
+    report = json.loads(ask("explain", "allreduce", "--topology", "torus:4x4", "--json"))
+    assert [row["bytes"] for row in report["sizes"]] == [8, 1 << 10, 1 << 15, 1 << 20, 1 << 26]
+    for row in report["sizes"]:
+        assert row["candidates"][0]["ratio"] == 1.0
+        assert set(row["candidates"][0]) == {
+            "algorithm", "ratio", "consistent", "seconds", "steps", "hops", "link_load",
+        }  # fmt: skip
+    assert report["switch_points"]["floats"][0]["from_bytes"] == 0
+
+
+# ------------------------------------------------------------------------------------------------ lists
+
+
+def test_algorithms(ask):
+    out = ask("algorithms")
+    for algorithm in ringroad.algorithms():
+        assert algorithm.name in out and algorithm.summary in out
+    entry = next(e for e in json.loads(ask("algorithms", "--json", "--ranks", "8")) if e["name"] == "ring")
+    assert entry["costs"]["allreduce"] == {"steps": 14, "sent": 1.75} and entry["consistent"] == "yes"
+    with_ranks = ask("algorithms", "--ranks", "8")
+    assert "ring                allreduce          14   1.75" in with_ranks
+    assert "trivance-latency    allreduce           -      -" in with_ranks
+
+
+def test_info(ask, monkeypatch):
+    monkeypatch.setenv("RINGROAD_TIMEOUT", "77")
+    monkeypatch.setenv("RINGROAD_TIMEOUTT", "1")
+    monkeypatch.setenv("UCX_TLS", "tcp,self")
+    out = ask("info")
+    for words in ("ringroad", "numpy", "UCX_TLS  tcp,self", "lo", "127.0.0.1", "cores", "/dev/shm", "RINGROAD_ALGO"):
+        assert words in out
+    assert "warning: there is no variable RINGROAD_TIMEOUTT; did you mean RINGROAD_TIMEOUT?" in out
+    report = json.loads(ask("info", "--json"))
+    assert report["versions"]["ringroad"] == ringroad.__version__
+    assert report["host"]["cores"] == len(os.sched_getaffinity(0))
+    rows = {row["variable"]: row for row in report["settings"]}
+    assert rows["RINGROAD_TIMEOUT"]["value"] == "77" and rows["RINGROAD_TIMEOUT"]["origin"] == "environment"
+
+
+def test_info_without_ucx():
+    environ = os.environ | {"RINGROAD_UCX_LIBRARY": "/nonexistent/libucp.so.0"}
+    command = [sys.executable, "-m", "ringroad", "info", "--json"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "/nonexistent/libucp.so.0" in json.loads(done.stdout)["ucx"]["error"]
+
+
+def test_info_with_a_setting_that_makes_no_sense():
+    environ = os.environ | {"RINGROAD_TIMEOUT": "soon"}
+    done = subprocess.run(
+        [sys.executable, "-m", "ringroad", "info"], env=environ, capture_output=True, text=True, timeout=60
+    )
+    assert "RINGROAD_TIMEOUT" in done.stdout + done.stderr and "Traceback" not in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["schedule", "rong", "--topology", "ring:8"], 'unknown algorithm "rong"; did you mean ring?'),
+        (["schedule", "ring", "--topology", "rong:8"], 'unknown topology "rong:8"'),
+        (["schedule", "ring", "--topology", "ring:8", "--collective", "allredduce"], "allredduce"),
+        (["schedule", "trivance-latency", "--topology", "ring:8"], "power of three"),
+        (["schedule", "binomial", "--topology", "ring:4", "--collective", "reduce", "--root", "4"], "root"),
+        (["schedule", "ring", "--topology", "ring:4", "--save", "/nonexistent/file"], "/nonexistent/file"),
+        (["cost", "ring", "--topology", "ring:8", "--bytes", "many"], "'many' is no number of bytes"),
+        (["cost", "ring", "--topology", "ring:8", "--bytes", "8", "--bandwidth", "-1"], "bandwidth"),
+        (["explain", "allredduce", "--topology", "ring:8"], "allredduce"),
+    ],
+)
+def test_one_line_of_error(refuse, arguments, words):
+    err = refuse(*arguments)
+    assert err.startswith("ringroad: ") and words in err and err.count("\n") == 1
+
+
+def test_wrong_usage(refuse):
+    assert "--topology" in refuse("schedule", "ring")
+    assert "no-such-command" in refuse("no-such-command")
+
+
+def test_as_a_module():
+    command = [sys.executable, "-m", "ringroad"]
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"ringroad {ringroad.__version__}\n"
+    done = subprocess.run(
+        [*command, "cost", "rong", "--topology", "ring:8", "--bytes", "8"], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "did you mean ring" in done.stderr and "Traceback" not in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------ numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("8", 8),
+        ("1K", 1024),
+        ("1k", 1024),
+        ("64KiB", 65536),
+        ("1.5M", 3 << 19),
+        ("2G", 2 << 30),
+        ("3 B", 3),
+        ("1TB", 1 << 40),
+    ],
+)
+def test_parse_bytes(text, number):
+    assert parse_bytes(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "-1", "0.3K", "8X", "1e3", "K"])
+def test_parse_no_bytes(text):
+    with pytest.raises(ValueError, match="no number of bytes"):
+        parse_bytes(text)
+
+
+def test_numbers_with_units():
+    assert [bytes_text(n) for n in (0, 8, 1024, 65537, 3 << 20, 5 << 40)] == [
+        "0 B", "8 B", "1 KiB", "65537 B", "3 MiB", "5 TiB",
+    ]  # fmt: skip
+    assert [seconds_text(s) for s in (0.0, 4e-9, 1.2345e-6, 9.996e-4, 0.0123, 1.5, 1234.0)] == [
+        "0 ns", "4 ns", "1.23 us", "1 ms", "12.3 ms", "1.5 s", "1234 s",
+    ]  # fmt: skip
