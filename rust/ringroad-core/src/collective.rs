@@ -107,18 +107,12 @@ impl Collective {
 
     /// Whether contributions of several ranks are combined.
     pub fn reduces(self) -> bool {
-        matches!(
-            self,
-            Collective::Allreduce | Collective::ReduceScatter | Collective::Reduce { .. }
-        )
+        matches!(self, Collective::Allreduce | Collective::ReduceScatter | Collective::Reduce { .. })
     }
 
     /// Whether the vector consists of one block per rank.
     pub fn has_blocks(self) -> bool {
-        !matches!(
-            self,
-            Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. }
-        )
+        !matches!(self, Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. })
     }
 
     /// What `rank` brings along.

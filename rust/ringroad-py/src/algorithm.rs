@@ -56,7 +56,8 @@ impl PyAlgorithm {
 
     #[pyo3(signature = (ranks, collective="allreduce"))]
     fn cost_line(&self, ranks: usize, collective: &str) -> PyResult<(usize, f64)> {
-        let line = self.0.cost_line(ranks, collective.parse::<Collective>().map_err(raise)?).map_err(raise)?;
+        let line =
+            self.0.cost_line(ranks, collective.parse::<Collective>().map_err(raise)?).map_err(raise)?;
         Ok((line.steps, line.sent))
     }
 

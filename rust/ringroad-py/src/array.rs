@@ -50,7 +50,9 @@ impl<'py> Array<'py> {
     pub fn writable(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
         let array = Array::new(object, name)?;
         if !array.writable {
-            return Err(PyValueError::new_err(format!("{name} is read-only; pass an array that can be written")));
+            return Err(PyValueError::new_err(format!(
+                "{name} is read-only; pass an array that can be written"
+            )));
         }
         Ok(array)
     }

@@ -235,7 +235,8 @@ impl PyCommunicator {
         let store = store_of(store)?;
         let config = Config::from_env().map_err(raise)?;
         let options = options(timeout, topology, algorithm, name)?;
-        let communicator = py.detach(|| Communicator::connect(store, rank, size, ucx_wheel, &config, &options));
+        let communicator =
+            py.detach(|| Communicator::connect(store, rank, size, ucx_wheel, &config, &options));
         Ok(PyCommunicator::new(communicator.map_err(raise)?))
     }
 
@@ -507,7 +508,9 @@ impl PyCommunicator {
         let (operation, input, output) = match direction {
             "send" => (Operation::Send { peer, tag }, data, Memory::nothing()),
             "recv" => (Operation::Receive { peer, tag }, Memory::nothing(), data),
-            other => return Err(PyValueError::new_err(format!("direction {other:?} is neither send nor recv"))),
+            other => {
+                return Err(PyValueError::new_err(format!("direction {other:?} is neither send nor recv")))
+            }
         };
         let request = Request::new(operation, dtype, elements, input, output);
         self.run(py, request, How::new(None, timeout, async_op), None)

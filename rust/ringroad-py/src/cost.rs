@@ -54,14 +54,19 @@ impl PyCostModel {
         reduce_cost: Option<f64>,
     ) -> PyResult<Self> {
         let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v < 0.0);
-        for (name, value) in [("step_latency", step_latency), ("hop_latency", hop_latency), ("reduce_cost", reduce_cost)]
+        for (name, value) in
+            [("step_latency", step_latency), ("hop_latency", hop_latency), ("reduce_cost", reduce_cost)]
         {
             if negative(&value) {
-                return Err(pyo3::exceptions::PyValueError::new_err(format!("{name} must be 0 or more seconds")));
+                return Err(pyo3::exceptions::PyValueError::new_err(format!(
+                    "{name} must be 0 or more seconds"
+                )));
             }
         }
         if negative(&bandwidth) || bandwidth == Some(0.0) {
-            return Err(pyo3::exceptions::PyValueError::new_err("bandwidth must be above 0 bytes per second"));
+            return Err(pyo3::exceptions::PyValueError::new_err(
+                "bandwidth must be above 0 bytes per second",
+            ));
         }
         let default = CostModel::default();
         Ok(PyCostModel(CostModel {
@@ -109,7 +114,8 @@ impl PyCostModel {
         rank(&self.0, &all, bytes)
             .into_iter()
             .map(|row| {
-                let candidate = all.iter().find(|c| c.name == row.name).map(|c| PyCost::new(&c.cost, row.seconds));
+                let candidate =
+                    all.iter().find(|c| c.name == row.name).map(|c| PyCost::new(&c.cost, row.seconds));
                 let base = candidate.expect("every row is one of the candidates");
                 let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
                 Py::new(py, PyClassInitializer::from(base).add_subclass(more))

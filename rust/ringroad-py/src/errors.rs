@@ -1,7 +1,7 @@
 //! The Python exceptions, and which error becomes which.
 
-use pyo3::prelude::*;
 use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use ringroad_runtime::Error;
@@ -38,14 +38,17 @@ impl Exception {
     }
 }
 
-static BASE: Exception =
-    Exception::new("RingroadError", "Base class of what ringroad raises, beside ValueError and TypeError for bad arguments.");
+static BASE: Exception = Exception::new(
+    "RingroadError",
+    "Base class of what ringroad raises, beside ValueError and TypeError for bad arguments.",
+);
 static TIMEOUT: Exception = Exception::new(
     "TimeoutError",
     "A deadline passed. Names rank, host, peers, collective, sequence number and step.",
 );
 static PEER: Exception = Exception::new("PeerError", "Another rank died or left.");
-static MISMATCH: Exception = Exception::new("MismatchError", "Ranks made different calls. Lists what each rank called.");
+static MISMATCH: Exception =
+    Exception::new("MismatchError", "Ranks made different calls. Lists what each rank called.");
 static ABORTED: Exception =
     Exception::new("AbortedError", "The communicator failed or was aborted earlier; make a new one.");
 static TRANSPORT: Exception =

@@ -19,7 +19,9 @@ fn config(environ: Option<HashMap<String, String>>) -> PyResult<Config> {
 /// Every setting as (variable, value with unit, origin, meaning).
 #[pyfunction]
 #[pyo3(signature = (environ=None))]
-pub fn settings(environ: Option<HashMap<String, String>>) -> PyResult<Vec<(String, String, &'static str, String)>> {
+pub fn settings(
+    environ: Option<HashMap<String, String>>,
+) -> PyResult<Vec<(String, String, &'static str, String)>> {
     let rows = config(environ)?.entries().into_iter().map(|entry| {
         let origin = match entry.origin {
             Origin::Default => "default",

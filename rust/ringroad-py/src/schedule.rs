@@ -5,6 +5,9 @@ use ringroad_core::{algorithms, Action, Collective, Schedule};
 
 use crate::errors::{raise, schedule_error};
 
+/// Step, source, destination, chunks, action, port.
+type SendTuple = (usize, usize, usize, Vec<usize>, &'static str, usize);
+
 /// Who sends which chunks to whom in which step, for all ranks.
 #[pyclass(name = "Schedule", module = "ringroad", frozen, eq)]
 #[derive(PartialEq)]
@@ -87,7 +90,7 @@ impl PySchedule {
         self.0.max_sent()
     }
 
-    fn sends(&self) -> Vec<(usize, usize, usize, Vec<usize>, &'static str, usize)> {
+    fn sends(&self) -> Vec<SendTuple> {
         let steps = self.0.steps.iter().enumerate();
         steps
             .flat_map(|(step, s)| s.sends.iter().map(move |send| (step, send)))

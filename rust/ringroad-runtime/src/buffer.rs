@@ -56,7 +56,8 @@ impl Region {
     /// New memory, all zero.
     pub fn zeroed(bytes: usize) -> Region {
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
-        let layout = Layout::from_size_align(bytes.max(1), align).expect("region larger than the address space");
+        let layout =
+            Layout::from_size_align(bytes.max(1), align).expect("region larger than the address space");
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
@@ -109,7 +110,11 @@ impl Region {
 
     /// A part of it.
     pub fn part(&self, range: Range<usize>) -> Region {
-        assert!(range.start <= range.end && range.end <= self.bytes, "{range:?} is not within {} bytes", self.bytes);
+        assert!(
+            range.start <= range.end && range.end <= self.bytes,
+            "{range:?} is not within {} bytes",
+            self.bytes
+        );
         // SAFETY: the assertion keeps the offset within the region.
         let start = unsafe { self.start.add(range.start) };
         Region { start, bytes: range.len(), _owner: self._owner.clone() }
@@ -205,11 +210,27 @@ impl Buffers {
             Command::Premultiply { target, source } => {
                 assert_eq!(target.bytes, source.bytes);
                 // SAFETY: as above.
-                unsafe { kernels::scale(dtype, self.pointer(target), self.pointer(source), factor, elements(target)) }
+                unsafe {
+                    kernels::scale(
+                        dtype,
+                        self.pointer(target),
+                        self.pointer(source),
+                        factor,
+                        elements(target),
+                    )
+                }
             }
             Command::Average { target } => {
                 // SAFETY: as above.
-                unsafe { kernels::divide(dtype, self.pointer(target), self.pointer(target), ranks, elements(target)) }
+                unsafe {
+                    kernels::divide(
+                        dtype,
+                        self.pointer(target),
+                        self.pointer(target),
+                        ranks,
+                        elements(target),
+                    )
+                }
             }
             Command::Send { .. } | Command::Receive { .. } => unreachable!("messages are the transport's"),
         }

@@ -89,7 +89,9 @@ impl fmt::Display for Call {
         let Call { operation, op, dtype, elements, algorithm } = self;
         match operation {
             Operation::Barrier => write!(f, "barrier"),
-            Operation::Send { peer, tag } => write!(f, "send of {elements} {dtype} to rank {peer} (tag {tag})"),
+            Operation::Send { peer, tag } => {
+                write!(f, "send of {elements} {dtype} to rank {peer} (tag {tag})")
+            }
             Operation::Receive { peer, tag } => {
                 write!(f, "recv of {elements} {dtype} from rank {peer} (tag {tag})")
             }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringroad_core::collective::Holding;
 use ringroad_core::cost::CostModel;
-use ucx_sys::LoadOptions;
 use ringroad_core::{algorithms, Bytes, Collective, Plan, Rank, Topology};
+use ucx_sys::LoadOptions;
 
 use crate::bootstrap::{exchange, share, Card, PrefixStore, Store};
 use crate::buffer::Memory;
 use crate::call::{Call, Operation};
-use crate::config::{Algorithms, Config, Secret};
+use crate::config::{Algorithms, Config, Debug, Secret};
 use crate::dtype::{DType, ReduceOp};
 use crate::engine::{Engine, Job};
 use crate::error::{Error, Result};
@@ -72,7 +72,13 @@ pub struct Request {
 
 impl Request {
     /// A call out of place with the cheapest algorithm and the communicator's timeout. Sums.
-    pub fn new(operation: Operation, dtype: DType, elements: usize, input: Memory, output: Memory) -> Request {
+    pub fn new(
+        operation: Operation,
+        dtype: DType,
+        elements: usize,
+        input: Memory,
+        output: Memory,
+    ) -> Request {
         Request {
             operation,
             op: ReduceOp::Sum,
@@ -100,6 +106,7 @@ pub struct Communicator {
     rank: Rank,
     cards: Arc<Vec<Card>>,
     timeout: Duration,
+    debug: Debug,
     state: Mutex<State>,
     driver: Arc<Driver>,
 }
@@ -132,34 +139,51 @@ impl Communicator {
         check_group(rank, size)?;
         let timeout = options.timeout.unwrap_or(config.timeout);
         let deadline = Instant::now() + timeout;
+        config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
+        if let Some((first, last)) = config.port_range {
+            std::env::set_var("UCX_TCP_PORT_RANGE", format!("{first}-{last}"));
+        }
         let ucx = ucx_sys::load(&LoadOptions {
             explicit: config.ucx_library.clone(),
             wheel,
             environment: true,
             tls: None,
         })?;
-        let settings = UcxSettings { net_devices: config.net_devices.as_ref().map(|d| d.join(",")), ..UcxSettings::default() };
+        let settings = UcxSettings {
+            net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
+            ..UcxSettings::default()
+        };
         let mut transport = UcxTransport::new(ucx, rank, size, settings)?;
         let name = if options.name.is_empty() { "world" } else { &options.name };
         let store = PrefixStore::new(format!("ringroad/{name}.{}", incarnation(name, rank)), store);
         let card = Card::new(rank, size, "ucx", &ucx.version_string, transport.address());
-        let cards = exchange(&store, rank, size, &card, config.secret.as_ref().map(Secret::reveal), deadline)?;
+        let cards =
+            exchange(&store, rank, size, &card, config.secret.as_ref().map(Secret::reveal), deadline)?;
         transport.set_addresses(cards.iter().map(|c| c.address.clone()).collect());
         let choices = agree(&store, rank, size, config, options, deadline)?;
-        let communicator = Communicator::assemble(name, cards, rank, Box::new(transport), choices, timeout);
+        let communicator =
+            Communicator::assemble(name, cards, rank, Box::new(transport), choices, timeout, config.debug);
         // Connects what small collectives use, and finds out now who cannot be reached.
         communicator.barrier(Some(deadline.saturating_duration_since(Instant::now())))?;
+        if config.debug >= Debug::Info {
+            communicator.introduce(ucx);
+        }
         Ok(communicator)
     }
 
     /// A group of threads of this process.
     pub fn in_process(size: usize, config: &Config, options: &Options) -> Result<Vec<Communicator>> {
-        let transports = InProcess::group(size).into_iter().map(|t| Box::new(t) as Box<dyn Transport>).collect();
+        let transports =
+            InProcess::group(size).into_iter().map(|t| Box::new(t) as Box<dyn Transport>).collect();
         Communicator::over(transports, config, options)
     }
 
     /// A group within this process over given transports, one per rank.
-    pub fn over(transports: Vec<Box<dyn Transport>>, config: &Config, options: &Options) -> Result<Vec<Communicator>> {
+    pub fn over(
+        transports: Vec<Box<dyn Transport>>,
+        config: &Config,
+        options: &Options,
+    ) -> Result<Vec<Communicator>> {
         let size = transports.len();
         check_group(0, size)?;
         let choices = choose(size, config, options)?;
@@ -167,7 +191,15 @@ impl Communicator {
         let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
         let timeout = options.timeout.unwrap_or(config.timeout);
         let assemble = |(rank, transport)| {
-            Communicator::assemble(name, cards.clone(), rank, transport, choices.clone(), timeout)
+            Communicator::assemble(
+                name,
+                cards.clone(),
+                rank,
+                transport,
+                choices.clone(),
+                timeout,
+                config.debug,
+            )
         };
         Ok(transports.into_iter().enumerate().map(assemble).collect())
     }
@@ -179,6 +211,7 @@ impl Communicator {
         transport: Box<dyn Transport>,
         choices: Choices,
         timeout: Duration,
+        debug: Debug,
     ) -> Communicator {
         let neighbours = cards.iter().filter(|c| c.host == cards[rank].host).count();
         let crowded = neighbours > cards[rank].cores;
@@ -189,8 +222,32 @@ impl Communicator {
             rank,
             cards,
             timeout,
+            debug,
             state: Mutex::new(State { planner: Planner::new(rank, choices), calls: 0 }),
             driver: Driver::new(engine, crowded),
+        }
+    }
+
+    /// Says on standard error what was found and chosen.
+    fn introduce(&self, ucx: &ucx_sys::Ucx) {
+        let Communicator { name, rank, .. } = self;
+        eprintln!("ringroad: {name}: rank {rank} of {}: {ucx:?}, {}", self.size(), self.transport());
+        if *rank > 0 {
+            return;
+        }
+        let choices = self.choices();
+        for collective in Collective::ALL {
+            let points: Vec<String> = choices
+                .switch_points(collective)
+                .iter()
+                .map(|r| format!("{} from {} bytes", r.algorithm, r.from_bytes))
+                .collect();
+            eprintln!(
+                "ringroad: {name}: {} on {}: {}",
+                collective.name(),
+                choices.topology,
+                points.join(", ")
+            );
         }
     }
 
@@ -253,6 +310,9 @@ impl Communicator {
             elements: request.elements,
             algorithm: planned.algorithm,
         };
+        if self.debug >= Debug::Trace {
+            eprintln!("ringroad: {}: rank {}: {call}", self.name, self.rank);
+        }
         let check = call.check();
         let (number, kind, sequence, message) = match request.operation {
             Operation::Send { tag, .. } | Operation::Receive { tag, .. } => {
@@ -352,11 +412,14 @@ impl Communicator {
             Holding::Block(_) => block,
             Holding::Whole => block * blocks,
         };
-        let (mut input, mut output) = (bytes(collective.input(self.rank)), bytes(collective.output(self.rank)));
+        let (mut input, mut output) =
+            (bytes(collective.input(self.rank)), bytes(collective.output(self.rank)));
         if request.in_place && input > 0 && output > 0 {
             (input, output) = (0, input.max(output));
         }
-        for (what, memory, expected) in [("input", &request.input, input), ("output", &request.output, output)] {
+        for (what, memory, expected) in
+            [("input", &request.input, input), ("output", &request.output, output)]
+        {
             let found = memory.region().len();
             if found != expected {
                 return Err(Error::Argument(format!(
@@ -422,15 +485,15 @@ fn agree(
     type Shared = std::result::Result<Choices, String>;
     let mine = (rank == 0).then(|| choose(size, config, options));
     let text = mine.as_ref().map(|choices| {
-        let shared: Shared = choices.as_ref().map(Choices::clone).map_err(|e| e.to_string());
+        let shared: Shared = choices.clone().map_err(|e| e.to_string());
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
     });
     let shared = share(store, rank, "choices", text.as_deref(), deadline)?;
     if let Some(choices) = mine {
         return choices;
     }
-    let choices: Shared =
-        serde_json::from_slice(&shared).map_err(|e| Error::Store(format!("rank 0's choices cannot be read: {e}")))?;
+    let choices: Shared = serde_json::from_slice(&shared)
+        .map_err(|e| Error::Store(format!("rank 0's choices cannot be read: {e}")))?;
     choices.map_err(|e| Error::Config(format!("rank 0 says: {e}")))
 }
 
@@ -442,17 +505,21 @@ fn choose(size: usize, config: &Config, options: &Options) -> Result<Choices> {
     };
     if topology.ranks() != size {
         let (spec, ranks) = (topology.spec(), topology.ranks());
-        return Err(Error::Topology(format!("topology {spec} has {ranks} ranks, but the communicator has {size}")));
+        return Err(Error::Topology(format!(
+            "topology {spec} has {ranks} ranks, but the communicator has {size}"
+        )));
     }
     let preferences = match &options.algorithm {
-        Some(text) => Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?,
+        Some(text) => {
+            Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?
+        }
         None => config.algorithms.clone(),
     };
     let model = CostModel {
         step_latency: config.step_latency.unwrap_or(STEP_LATENCY),
         hop_latency: config.hop_latency,
         bandwidth: config.bandwidth,
-        reduce_cost: REDUCE_COST,
+        reduce_cost: config.reduce_cost.unwrap_or(REDUCE_COST),
     };
     Choices::make(topology, model, config.segment, &preferences)
 }

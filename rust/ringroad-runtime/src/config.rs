@@ -246,7 +246,7 @@ pub enum Debug {
     Warn,
     /// What was chosen, and why.
     Info,
-    /// Every message.
+    /// Every call.
     Trace,
 }
 

@@ -252,7 +252,9 @@ impl Engine {
                         self.suspect(peer, reason);
                     }
                 }
-                Event::Notice { from, payload } => self.notices.extend(Notice::parse(&payload).map(|n| (from, n))),
+                Event::Notice { from, payload } => {
+                    self.notices.extend(Notice::parse(&payload).map(|n| (from, n)))
+                }
             }
         }
         while let Some((from, notice)) = self.notices.pop_front() {
@@ -285,7 +287,13 @@ impl Engine {
                     (peer, self.transport.receive(port, tag, task.buffers.region(target), request))
                 }
                 local => {
-                    task.buffers.perform(local, task.call.op, task.call.dtype, task.factor, self.cards.len() as u32);
+                    task.buffers.perform(
+                        local,
+                        task.call.op,
+                        task.call.dtype,
+                        task.factor,
+                        self.cards.len() as u32,
+                    );
                     task.executor.complete(number);
                     continue;
                 }
@@ -341,7 +349,8 @@ impl Engine {
             self.tasks.iter().flatten().filter(|t| t.number > 0).map(|t| (t.number, t.tag)).collect();
         for (number, tag) in calls {
             for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
-                let stranger = self.transport.unexpected(source, tag.sequence).filter(|t| t.check != tag.check);
+                let stranger =
+                    self.transport.unexpected(source, tag.sequence).filter(|t| t.check != tag.check);
                 if stranger.is_some() {
                     self.mismatch(number, format!("rank {source} is in another call"));
                     return;
@@ -503,7 +512,12 @@ impl Engine {
     fn tell_of_loss(&self, suspect: &Suspect) -> String {
         let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.tell(t));
         let call = call.unwrap_or_else(|| "between two calls".to_owned());
-        format!("rank {} is gone: {}. Rank {} was {call}", self.who(suspect.peer), suspect.reason, self.who(self.rank))
+        format!(
+            "rank {} is gone: {}. Rank {} was {call}",
+            self.who(suspect.peer),
+            suspect.reason,
+            self.who(self.rank)
+        )
     }
 
     fn tell_of_timeout(&self, task: &Task) -> String {

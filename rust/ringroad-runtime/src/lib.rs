@@ -12,7 +12,6 @@ pub mod config;
 pub mod dtype;
 mod engine;
 pub mod error;
-#[allow(unsafe_code)]
 pub mod kernels;
 mod notice;
 pub mod planner;

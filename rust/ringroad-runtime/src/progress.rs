@@ -182,7 +182,8 @@ impl Driver {
     pub fn progress_in_background(self: &Arc<Self>) {
         if !self.background.started.swap(true, Ordering::SeqCst) {
             let driver = Arc::downgrade(self);
-            let thread = std::thread::Builder::new().name("ringroad".to_owned()).spawn(move || run_background(driver));
+            let thread =
+                std::thread::Builder::new().name("ringroad".to_owned()).spawn(move || run_background(driver));
             // Without a thread the calls go on when somebody waits for them.
             self.background.state.lock().thread = thread.ok();
         }
@@ -221,7 +222,6 @@ impl Driver {
         self.with(|engine| engine.close(timeout));
         self.stop_background();
     }
-
 }
 
 impl Drop for Driver {
@@ -248,7 +248,8 @@ fn run_background(driver: Weak<Driver>) {
         }
         let idle = || {
             let mut state = driver.background.state.lock();
-            let idle = state.stop || driver.waiting.load(Ordering::SeqCst) > 0 || !driver.engine.lock().is_busy();
+            let idle =
+                state.stop || driver.waiting.load(Ordering::SeqCst) > 0 || !driver.engine.lock().is_busy();
             state.wanted &= !idle;
             idle
         };

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringroad_runtime::buffer::Region;
 use ringroad_runtime::transport::ucx::{UcxSettings, UcxTransport};
-use ringroad_runtime::transport::{
-    Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError,
-};
+use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError};
 use ucx_sys::{load, LoadOptions};
 
 const VARIABLE: &str = "RINGROAD_TEST_UCX_CHILD";
@@ -143,7 +141,8 @@ fn many(peer: &mut Peer) {
 /// Messages of other lengths and of other calls than expected.
 fn mismatches(peer: &mut Peer) {
     // (sent, expected) in bytes, with a check that agrees and one that does not; late and early receives.
-    let lengths = [(8, 8), (4, 8), (16, 8), (0, 8), (8, 0), (20_000, 8), (4 << 20, 1 << 20), (1 << 20, 4 << 20)];
+    let lengths =
+        [(8, 8), (4, 8), (16, 8), (0, 8), (8, 0), (20_000, 8), (4 << 20, 1 << 20), (1 << 20, 4 << 20)];
     let mut sequence = 0;
     for (sent, expected) in lengths {
         for (agree, late) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -223,8 +222,7 @@ fn blocking(peer: &mut Peer) {
         let request = peer.receive(tag, Region::zeroed(8));
         let (start, mut blocked) = (Instant::now(), 0);
         while !peer.done.contains_key(&request) {
-            peer.step();
-            if peer.transport.arm() {
+            if !peer.step() && peer.transport.arm() {
                 blocked += 1;
                 peer.transport.waiter().block(Duration::from_secs(20));
             }
@@ -251,7 +249,8 @@ fn blocking(peer: &mut Peer) {
 }
 
 fn latency(peer: &mut Peer) {
-    for (sequence, (size, rounds)) in [(8, 20_000), (64 << 10, 2000), (1 << 20, 300)].into_iter().enumerate() {
+    for (sequence, (size, rounds)) in [(8, 20_000), (64 << 10, 2000), (1 << 20, 300)].into_iter().enumerate()
+    {
         let ours = peer.tag(sequence as u32, 0, 0);
         let (out, back) = (Tag { source: 0, ..ours }, Tag { source: 1, ..ours });
         let (source, target) = (Region::zeroed(size), Region::zeroed(size));
@@ -397,7 +396,7 @@ fn abort_within_a_message(peer: &mut Peer) {
     peer.transport.connect(1 - peer.rank).unwrap();
     let owner = Arc::new(());
     let tag = Tag { source: 1, ..peer.tag(1, 0, 0) };
-    let region = owned(256 << 20, &owner);
+    let region = owned(512 << 20, &owner);
     peer.barrier("connected");
     if peer.rank == 0 {
         peer.receive(tag, region);
@@ -468,10 +467,21 @@ impl Peer {
         transport.set_addresses(addresses.collect());
         let (done, notices, failed) = Default::default();
         let (tls, directory) = (tls.to_owned(), directory.to_owned());
-        Peer { rank, tls, directory, transport, inspect: false, next: 0, events: vec![], done, notices, failed }
+        Peer {
+            rank,
+            tls,
+            directory,
+            transport,
+            inspect: false,
+            next: 0,
+            events: vec![],
+            done,
+            notices,
+            failed,
+        }
     }
 
-    /// A tag of messages from rank 0 to rank 1 for rank 0's sends, and so on: the sender is whoever is meant.
+    /// `send` and `receive` put the right source in.
     fn tag(&self, sequence: u32, message: u32, check: u32) -> Tag {
         Tag { source: 1, kind: Kind::Collective, sequence, message, check }
     }
@@ -742,7 +752,8 @@ fn run_pair(scenario: &str, name: &str, library: &str, tls: &str) {
 /// Whether it finished, and what it wrote.
 fn output(child: Child) -> (bool, String) {
     let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let finished = output.status.success() && text.contains("child finished");
     let boring = ["child finished", "running 1 test", "test child", "test result"];
     let kept = text.lines().filter(|line| !line.is_empty() && !boring.iter().any(|b| line.starts_with(b)));

@@ -45,7 +45,7 @@ pub(super) fn latency(name: &str, ranks: usize, _: Collective) -> Schedule {
 /// Whom `rank` meets; being met is mutual if `ranks` is even.
 fn partner(ranks: usize, rank: Rank, step: usize) -> Rank {
     let distance = (1 - (-2isize).pow(step as u32 + 1)) / 3;
-    let signed = if rank % 2 == 0 { distance } else { -distance };
+    let signed = if rank.is_multiple_of(2) { distance } else { -distance };
     (rank as isize + signed).rem_euclid(ranks as isize) as usize
 }
 

@@ -47,7 +47,8 @@ impl Hazards {
         cut(ranges, span.offset);
         cut(ranges, span.end());
         let mut at = span.offset;
-        let known: Vec<(usize, usize)> = ranges.range(span.offset..span.end()).map(|(s, t)| (*s, t.end)).collect();
+        let known: Vec<(usize, usize)> =
+            ranges.range(span.offset..span.end()).map(|(s, t)| (*s, t.end)).collect();
         for (start, end) in known.into_iter().chain([(span.end(), span.end())]) {
             if at < start {
                 ranges.insert(at, Touched { end: start, ..Touched::default() });

@@ -139,7 +139,13 @@ struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(schedule: &'a Schedule, rank: Rank, elements: usize, element: usize, options: &LowerOptions) -> Self {
+    fn new(
+        schedule: &'a Schedule,
+        rank: Rank,
+        elements: usize,
+        element: usize,
+        options: &LowerOptions,
+    ) -> Self {
         let layout = Layout::new(schedule, elements);
         let mut options = *options;
         let collective = schedule.collective;
@@ -195,9 +201,8 @@ impl<'a> Lowering<'a> {
         let (input_shift, output_shift) =
             if self.options.in_place { self.layout.in_place_shift(self.rank) } else { (0, 0) };
         let input = if self.options.in_place { Buffer::Output } else { Buffer::Input };
-        let span = |buffer, position: usize, chunk| {
-            Span::new(buffer, position * self.element, self.bytes_of(chunk))
-        };
+        let span =
+            |buffer, position: usize, chunk| Span::new(buffer, position * self.element, self.bytes_of(chunk));
         let locations = (0..chunks).map(|c| {
             self.layout.input_position(self.rank, c).map(|position| span(input, position + input_shift, c))
         });
@@ -402,9 +407,12 @@ impl<'a> Lowering<'a> {
         let mut stream: Vec<(usize, Span)> = Vec::new();
         let mut at = 0;
         for chunk in chunks.iter() {
-            let span = place(self, chunk).ok_or(LowerError::NotHeld { step: self.step, rank: self.rank, chunk })?;
+            let span =
+                place(self, chunk).ok_or(LowerError::NotHeld { step: self.step, rank: self.rank, chunk })?;
             match stream.last_mut() {
-                Some((_, last)) if last.buffer == span.buffer && last.end() == span.offset => last.bytes += span.bytes,
+                Some((_, last)) if last.buffer == span.buffer && last.end() == span.offset => {
+                    last.bytes += span.bytes
+                }
                 _ if span.bytes == 0 => {}
                 _ => stream.push((at, span)),
             }

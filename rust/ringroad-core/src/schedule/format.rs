@@ -80,7 +80,9 @@ impl Schedule {
                 match send.chunks.max() {
                     None => return Err(format!("step {index} sends nothing {source}→{destination}")),
                     Some(c) if c >= *chunks => {
-                        return Err(format!("step {index} sends chunk {c} of {chunks} {source}→{destination}"))
+                        return Err(format!(
+                            "step {index} sends chunk {c} of {chunks} {source}→{destination}"
+                        ))
                     }
                     Some(_) => {}
                 }

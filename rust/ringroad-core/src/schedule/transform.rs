@@ -54,8 +54,12 @@ impl Schedule {
             },
             port: send.port ^ 1,
         };
-        let steps =
-            self.steps.iter().rev().map(|step| Step { sends: step.sends.iter().map(flip).collect() }).collect();
+        let steps = self
+            .steps
+            .iter()
+            .rev()
+            .map(|step| Step { sends: step.sends.iter().map(flip).collect() })
+            .collect();
         Ok(Schedule { collective, steps, ..self.without_steps() })
     }
 

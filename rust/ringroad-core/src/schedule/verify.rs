@@ -102,7 +102,9 @@ pub enum VerifyError {
         chunk: ChunkId,
     },
     /// A required chunk ends incomplete.
-    #[error("after step {last_step}: chunk {chunk} of rank {rank} lacks the contribution of rank {contribution}")]
+    #[error(
+        "after step {last_step}: chunk {chunk} of rank {rank} lacks the contribution of rank {contribution}"
+    )]
     Lost {
         /// The last step.
         last_step: usize,
@@ -140,7 +142,12 @@ impl Schedule {
         for (step, sends) in self.steps.iter().enumerate() {
             for send in &sends.sends {
                 for chunk in send.chunks.iter() {
-                    columns[chunk].push((step as u32, send.source as u32, send.destination as u32, send.action));
+                    columns[chunk].push((
+                        step as u32,
+                        send.source as u32,
+                        send.destination as u32,
+                        send.action,
+                    ));
                 }
             }
         }
@@ -176,7 +183,13 @@ impl Schedule {
                     Action::Copy => state[rank] = sent,
                     Action::Reduce => {
                         if let Some(contribution) = state[rank].add(&sent) {
-                            return Err(VerifyError::Doubled { step, rank, chunk, contribution, source_rank });
+                            return Err(VerifyError::Doubled {
+                                step,
+                                rank,
+                                chunk,
+                                contribution,
+                                source_rank,
+                            });
                         }
                     }
                 }
@@ -195,10 +208,13 @@ impl Schedule {
             origin
         };
         for (rank, held) in state.iter().enumerate() {
-            if self.collective.output_block(self.ranks, self.chunks, rank, chunk).is_none() || *held == expected {
+            if self.collective.output_block(self.ranks, self.chunks, rank, chunk).is_none()
+                || *held == expected
+            {
                 continue;
             }
-            let differs = |a: &Contributions, b: &Contributions| a.iter().find(|r| !b.iter().any(|s| s == *r));
+            let differs =
+                |a: &Contributions, b: &Contributions| a.iter().find(|r| !b.iter().any(|s| s == *r));
             if let Some(contribution) = differs(held, &expected) {
                 return Err(VerifyError::Misplaced { last_step, rank, chunk, contribution });
             }

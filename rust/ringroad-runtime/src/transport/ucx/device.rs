@@ -40,8 +40,7 @@ impl Device {
     pub fn address(&self) -> Result<Vec<u8>, String> {
         let (mut address, mut length) = (null_mut(), 0);
         // SAFETY: a live worker and live locals.
-        let status =
-            unsafe { (self.ucx.ucp.ucp_worker_get_address)(self.worker, &mut address, &mut length) };
+        let status = unsafe { (self.ucx.ucp.ucp_worker_get_address)(self.worker, &mut address, &mut length) };
         check(self.ucx, "address", status)?;
         // SAFETY: UCX has returned `length` bytes, which live until they are released.
         let copy = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), length) }.to_vec();
@@ -124,7 +123,8 @@ fn open_context(ucx: &'static Ucx, settings: &UcxSettings) -> Result<ucp_context
         .and_then(|()| {
             // SAFETY: live locals, and the configuration that was just read.
             let status = unsafe { ucx.ucp_init(&params, config, &mut context) };
-            let asked = format!("context with TLS {:?}, NET_DEVICES {:?}", settings.tls, settings.net_devices);
+            let asked =
+                format!("context with TLS {:?}, NET_DEVICES {:?}", settings.tls, settings.net_devices);
             check(ucx, &asked, status)
         });
     // SAFETY: read above, released once, used no more.

@@ -45,10 +45,7 @@ impl Endpoint {
             field_mask: mask.into(),
             address: address.as_ptr().cast(),
             err_mode: UCP_ERR_HANDLING_MODE_PEER,
-            err_handler: ucp_err_handler_t {
-                cb: Some(failed),
-                arg: Rc::as_ptr(&endpoint).cast_mut().cast(),
-            },
+            err_handler: ucp_err_handler_t { cb: Some(failed), arg: Rc::as_ptr(&endpoint).cast_mut().cast() },
             ..Default::default()
         };
         let mut handle = null_mut();

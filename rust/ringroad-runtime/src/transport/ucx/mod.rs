@@ -121,9 +121,7 @@ impl UcxTransport {
         let endpoint = self.devices[device].endpoints[peer].as_deref().expect("opened above");
         match endpoint.failure() {
             UCS_OK => Ok(endpoint),
-            status => {
-                Err(error(format!("rank {peer} has failed: {}", self.ucx.status_text(status))))
-            }
+            status => Err(error(format!("rank {peer} has failed: {}", self.ucx.status_text(status)))),
         }
     }
 

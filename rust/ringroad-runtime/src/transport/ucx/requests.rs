@@ -54,6 +54,13 @@ pub(super) enum Purpose {
     NoticeIn,
 }
 
+impl Purpose {
+    #[inline]
+    pub fn receives(self) -> bool {
+        matches!(self, Purpose::Receive | Purpose::NoticeIn)
+    }
+}
+
 /// What the poster says about a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Post {
@@ -253,24 +260,29 @@ impl Slots {
         self.all.len() - self.free.len()
     }
 
+    /// Whether a receive is in flight.
+    pub fn receiving(&self) -> bool {
+        self.all.iter().any(|slot| slot.receiving())
+    }
+
     /// Cancels every receive that has not found its message.
     pub fn cancel_receives(&self, worker_of: impl Fn(usize) -> ucp_worker_h) {
         for slot in &self.all {
             let post = slot.post.get();
-            let receives = matches!(post.purpose, Purpose::Receive | Purpose::NoticeIn);
-            if receives && slot.state.get() == State::InFlight {
+            if slot.receiving() {
                 // SAFETY: the request is in flight on this worker, hence not freed.
                 unsafe { (self.ucx.ucp.ucp_request_cancel)(worker_of(post.device), slot.handle.get()) };
             }
         }
     }
 
-    /// For the time after the workers: leaks the memory of requests that never ended.
+    /// For the time after the workers: leaks the memory of requests that never ended, and their slots, because a worker
+    /// may have been left behind that points to them.
     pub fn forget_all(&mut self) {
         for slot in self.all.clone() {
             if slot.state.get() != State::Free {
                 slot.handle.set(null_mut());
-                std::mem::forget(self.release(&slot));
+                std::mem::forget((self.release(&slot), slot));
             }
         }
         self.queue.completed.take();
@@ -278,11 +290,14 @@ impl Slots {
 }
 
 impl Slot {
+    fn receiving(&self) -> bool {
+        self.state.get() == State::InFlight && self.post.get().purpose.receives()
+    }
+
     #[inline]
     fn went_well(&self) -> bool {
-        let receives = matches!(self.post.get().purpose, Purpose::Receive | Purpose::NoticeIn);
         self.status.get() == UCS_OK
-            && (!receives
+            && (!self.post.get().purpose.receives()
                 || self.found.get().sender_tag == self.tag.get()
                     && self.found.get().length == self.expected())
     }

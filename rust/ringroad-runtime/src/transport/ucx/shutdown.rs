@@ -4,13 +4,17 @@ use std::time::{Duration, Instant};
 
 use ucx_sys::{ucs_ptr_is_ptr, ucs_status_ptr_t, UCS_INPROGRESS};
 
-use super::requests::{Ended, Purpose};
+use super::requests::{Ended, Slots};
 use super::UcxTransport;
 use crate::transport::Failure;
 
 /// What dropping a transport may take.
 pub(super) const DROP_TIME: Duration = Duration::from_millis(500);
 
+/// How long force waits for receives that have found their message: reading a peer's memory needs no peer.
+const GRACE: Duration = Duration::from_millis(200);
+/// From this version on an endpoint may be closed by force while it reads a peer's memory; 1.13 aborts the process.
+const FORCE_DURING_READS: (u32, u32, u32) = (1, 22, 0);
 /// Rounds of progress before the processor is left to others, who may be the peers.
 const BUSY_ROUNDS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
@@ -18,20 +22,36 @@ const PAUSE: Duration = Duration::from_micros(100);
 impl UcxTransport {
     pub(super) fn end_by_force(&mut self, deadline: Instant) {
         self.cancel_receives();
-        let mut pending = self.close_endpoints(true);
-        self.finish(&mut pending, deadline);
-        self.destroy();
+        self.force(Vec::new(), deadline);
     }
 
     pub(super) fn end_gently(&mut self, deadline: Instant) {
         self.cancel_receives();
         let now = Instant::now();
-        let mut pending: Vec<_> =
-            self.devices.iter().flat_map(|d| d.endpoints.iter().flatten()).map(|e| e.flush()).collect();
-        let flushed = self.finish(&mut pending, now + deadline.saturating_duration_since(now) / 2);
-        // What is still being flushed then is ended by the force.
-        pending.extend(self.close_endpoints(!flushed));
-        self.finish(&mut pending, deadline);
+        let endpoints = self.devices.iter().flat_map(|device| device.endpoints.iter().flatten());
+        let mut pending: Vec<_> = endpoints.map(|endpoint| endpoint.flush()).collect();
+        let half = now + deadline.saturating_duration_since(now) / 2;
+        if !self.finish(&mut pending, half, |slots| slots.in_use() == 0) {
+            return self.force(pending, deadline);
+        }
+        let mut pending = self.close_endpoints(false);
+        self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
+        self.destroy();
+    }
+
+    fn force(&mut self, mut pending: Vec<ucs_status_ptr_t>, deadline: Instant) {
+        let now = Instant::now();
+        let grace = now + (deadline.saturating_duration_since(now) / 2).min(GRACE);
+        // At least one round, so that peers who are connecting get their answer: UCX 1.13 aborts the process of a peer
+        // whose request comes when its endpoint is gone.
+        let quiet = self.finish(&mut Vec::new(), grace, |slots| !slots.receiving());
+        if !quiet && self.ucx.version < FORCE_DURING_READS {
+            // What cannot be closed safely stays as it is for as long as the process lives.
+            std::mem::forget(std::mem::take(&mut self.devices));
+        } else {
+            pending.extend(self.close_endpoints(true));
+            self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
+        }
         self.destroy();
     }
 
@@ -43,13 +63,20 @@ impl UcxTransport {
     }
 
     fn close_endpoints(&self, force: bool) -> Vec<ucs_status_ptr_t> {
-        self.devices.iter().flat_map(|d| d.endpoints.iter().flatten()).map(|e| e.close(force)).collect()
+        let endpoints = self.devices.iter().flat_map(|device| device.endpoints.iter().flatten());
+        endpoints.map(|endpoint| endpoint.close(force)).collect()
     }
 
-    /// Progress until nothing is in flight, neither `pending` nor posted requests. Whether that was before `deadline`.
-    fn finish(&mut self, pending: &mut Vec<ucs_status_ptr_t>, deadline: Instant) -> bool {
+    /// Progress until none of `pending` is in flight and the slots are `done`. Whether that was before `deadline`.
+    fn finish(
+        &mut self,
+        pending: &mut Vec<ucs_status_ptr_t>,
+        deadline: Instant,
+        done: impl Fn(&Slots) -> bool,
+    ) -> bool {
         let ucx = self.ucx;
-        for round in 0.. {
+        let mut rounds = 0;
+        loop {
             for device in &self.devices {
                 device.progress();
             }
@@ -66,17 +93,17 @@ impl UcxTransport {
                 }
                 going
             });
-            if pending.is_empty() && self.slots.in_use() == 0 {
+            if pending.is_empty() && done(&self.slots) {
                 return true;
             }
             if Instant::now() >= deadline {
                 return false;
             }
-            if round > BUSY_ROUNDS {
+            rounds += 1;
+            if rounds > BUSY_ROUNDS {
                 std::thread::sleep(PAUSE);
             }
         }
-        unreachable!("the rounds are endless")
     }
 
     /// Settles requests that have ended, without events. A receive that had found its message (`matched`) and was
@@ -86,9 +113,8 @@ impl UcxTransport {
         self.queue.take_completed(&mut ended);
         for index in ended {
             let Ended { post, result, region } = self.slots.settle(index);
-            let receives = matches!(post.purpose, Purpose::Receive | Purpose::NoticeIn);
             let broken = matches!(result, Err(Failure::Broken(_)));
-            if matched && receives && broken && !self.failed[post.peer] {
+            if matched && post.purpose.receives() && broken && !self.failed[post.peer] {
                 std::mem::forget(region);
             }
         }

@@ -1,0 +1,65 @@
+# Two commands on a fresh machine: `make demo` builds, installs into .venv and trains; `make test` runs every test.
+
+VENV     := .venv
+PYTHON   := $(VENV)/bin/python
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PATH := $(VIRTUAL_ENV)/bin:$(HOME)/.cargo/bin:$(PATH)
+RANKS    ?= 2,4
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-rust test-python check bench docs fmt clean both-ucx
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.installed: pyproject.toml tools/install.sh
+	tools/install.sh $(VENV)
+	touch $@
+
+build: $(VENV)/.installed ## Build the extension and install the package into .venv
+	maturin develop --release --quiet
+
+demo: build ## Train a model on real data with 4 ranks, over ringroad and over gloo
+	$(PYTHON) examples/10_ddp_digits.py --plot demo.png
+
+test: test-rust test-python ## Run every test
+
+test-rust: $(VENV)/.installed both-ucx ## Run the Rust tests
+	RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --quiet
+
+test-python: build both-ucx ## Run the Python tests
+	$(PYTHON) -m pytest -q
+
+check: $(VENV)/.installed ## Everything that needs no run: formats, lints, types, documentation, the core as WebAssembly
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
+	cargo build -p ringroad-core --target wasm32-unknown-unknown --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	$(PYTHON) -m ruff format --check python tests examples
+	$(PYTHON) -m ruff check python tests examples
+	$(MAKE) --no-print-directory build
+	$(PYTHON) -m mypy
+	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
+
+bench: build ## Compare allreduce with gloo, 8 B to 64 MiB, in one run
+	$(PYTHON) -m ringroad.bench --ranks $(RANKS)
+
+docs: build ## Build the API documentation into docs/_build
+	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust
+	$(PYTHON) -m pip install --quiet pdoc
+	$(PYTHON) -m pdoc -o docs/_build/python ringroad ringroad.torch
+
+fmt: $(VENV)/.installed ## Format all code
+	cargo fmt --all
+	$(PYTHON) -m ruff format python tests examples
+	$(PYTHON) -m ruff check --fix python tests examples
+
+# Tests run over the system's UCX as well as over the wheel's; one of them is enough for everything else.
+both-ucx: $(VENV)/.installed
+	@$(PYTHON) -m pip install --quiet 'libucx-cu12>=1.18'
+	@python3 -c 'import ctypes; ctypes.CDLL("libucp.so.0")' 2>/dev/null || tools/apt.sh libucx0
+
+clean: ## Remove what was built, but keep .venv
+	cargo clean
+	rm -rf docs/_build python/ringroad/_native*.so

@@ -1,0 +1,14 @@
+from collections.abc import Iterator
+
+import pytest
+from zygote import Zygote
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="session")
+def ranks() -> Iterator[Zygote]:
+    """`ranks.run("function of ranks.py", number of ranks, *arguments)`"""
+    zygote = Zygote()
+    yield zygote
+    zygote.close()

@@ -1,0 +1,127 @@
+"""Real processes for the tests of torch.distributed, without importing torch in each.
+
+A zygote imports torch once; for each request it forks ranks, which have torchrun's environment and call a function of
+`ranks.py`. (Fork also checks that importing ringroad.torch starts no threads.)
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+class Zygote:
+    """The test's end."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", __file__],
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self, function: str, ranks: int, *arguments: Any, env: dict[str, str] | None = None, timeout: float = 60
+    ) -> list[Any]:
+        """What the function returned on every rank; fails with all ranks' tracebacks."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        request = {"function": function, "ranks": ranks, "arguments": arguments, "env": env or {}, "timeout": timeout}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        failures = [f"--- rank {rank}: {row['status']}\n{row['log']}" for rank, row in enumerate(answer) if row["status"]]
+        assert not failures, f"{function}{arguments} on {ranks} ranks:\n" + "\n".join(failures)
+        return [row["result"] for row in answer]
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=10)
+
+
+def serve() -> None:
+    import ranks  # and with it torch and ringroad.torch
+
+    for line in sys.stdin:
+        print(json.dumps(fork(ranks, json.loads(line))), flush=True)
+
+
+def fork(module: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(request["ranks"])}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        processes = {}
+        for rank in range(request["ranks"]):
+            pid = os.fork()
+            if pid == 0:
+                os.environ.update(environ | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | request["env"])
+                be_a_rank(module, request, folder, rank)
+            processes[pid] = rank
+        statuses = await_all(processes, request["timeout"])
+        return [
+            {
+                "status": statuses[rank],
+                "log": (folder / f"{rank}.log").read_text(errors="replace"),
+                "result": json.loads(result.read_text()) if (result := folder / f"{rank}.json").exists() else None,
+            }
+            for rank in range(request["ranks"])
+        ]
+
+
+def be_a_rank(module: Any, request: dict[str, Any], folder: Path, rank: int) -> None:
+    """Never returns."""
+    with (folder / f"{rank}.log").open("w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    status = 1
+    try:
+        result = getattr(module, request["function"])(*request["arguments"])
+        (folder / f"{rank}.json").write_text(json.dumps(result))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def await_all(processes: dict[int, int], timeout: float) -> dict[int, str]:
+    """How every rank ended; empty: well. Once one has failed the others get 5 more seconds."""
+    statuses: dict[int, str] = {}
+    deadline = time.monotonic() + timeout
+    while len(statuses) < len(processes):
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid in processes:
+            code = os.waitstatus_to_exitcode(status)
+            statuses[processes[pid]] = "" if code == 0 else f"exit status {code}"
+            if code:
+                deadline = min(deadline, time.monotonic() + 5)
+        elif time.monotonic() > deadline:
+            for pid, rank in processes.items():
+                if rank not in statuses:
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+                    statuses[rank] = "killed: it took too long"
+        else:
+            time.sleep(0.005)
+    return statuses
+
+
+if __name__ == "__main__":
+    serve()
