@@ -143,6 +143,10 @@ impl Communicator {
         if let Some((first, last)) = config.port_range {
             std::env::set_var("UCX_TCP_PORT_RANGE", format!("{first}-{last}"));
         }
+        if config.debug < Debug::Info && std::env::var_os("UCX_LOG_LEVEL").is_none() {
+            // What goes wrong is told by our errors; UCX's own lines appear with RINGROAD_DEBUG=INFO.
+            std::env::set_var("UCX_LOG_LEVEL", "fatal");
+        }
         let ucx = ucx_sys::load(&LoadOptions {
             explicit: config.ucx_library.clone(),
             wheel,

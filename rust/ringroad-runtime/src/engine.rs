@@ -16,6 +16,7 @@ use crate::bootstrap::Card;
 use crate::buffer::{Buffers, Region};
 use crate::call::{Call, Operation};
 use crate::error::Error;
+use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
 use crate::transport::{Event, Failure, Posted, RequestId, Tag, Transport, TransportError};
 use crate::work::Completion;
@@ -72,6 +73,7 @@ pub(crate) struct Engine {
     transport: Box<dyn Transport>,
     tasks: Vec<Option<Task>>,
     active: usize,
+    liveness: Liveness,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
     suspect: Option<Suspect>,
@@ -92,14 +94,15 @@ impl Engine {
         Engine {
             name,
             rank,
-            cards,
             transport,
             tasks: Vec::new(),
             active: 0,
+            liveness: Liveness::new(rank, &cards),
             connected: vec![false; size],
             broken: vec![None; size],
             suspect: None,
             failure: None,
+            cards,
             closed: false,
             spare: Vec::new(),
             events: Vec::new(),
@@ -216,6 +219,8 @@ impl Engine {
     pub fn inspect(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         self.transport.inspect(&mut events);
+        let gone = |peer| Event::PeerFailed { peer, reason: "its process has ended".to_owned() };
+        events.extend(self.liveness.ended().into_iter().map(gone));
         self.handle(&mut events);
         self.events = events;
         self.look_for_strangers();

@@ -13,6 +13,7 @@ pub mod dtype;
 mod engine;
 pub mod error;
 pub mod kernels;
+mod liveness;
 mod notice;
 pub mod planner;
 mod progress;

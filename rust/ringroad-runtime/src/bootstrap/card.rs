@@ -34,6 +34,8 @@ pub struct Card {
     pub host: String,
     /// Its process.
     pub pid: u32,
+    /// Where that number means something: names the kernel and the namespace; empty where that is not known.
+    pub pid_space: String,
     /// Tells it from whoever claims to be the same rank: drawn at random.
     pub instance: u64,
     /// What carries its bytes, for example `ucx`.
@@ -57,6 +59,7 @@ impl Card {
             ranks,
             host: host_name(),
             pid: std::process::id(),
+            pid_space: pid_space(),
             instance: token(),
             transport: transport.to_owned(),
             transport_version: transport_version.to_owned(),
@@ -115,6 +118,15 @@ pub(super) fn token() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());
     hasher.finish()
+}
+
+fn pid_space() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let namespace = std::fs::read_link("/proc/self/ns/pid");
+    match (boot, namespace) {
+        (Ok(boot), Ok(namespace)) => format!("{} {}", boot.trim(), namespace.display()),
+        _ => String::new(),
+    }
 }
 
 fn host_name() -> String {

@@ -60,6 +60,10 @@ impl Endpoint {
         }
     }
 
+    pub fn peer(&self) -> Rank {
+        self.peer
+    }
+
     #[inline]
     pub fn handle(&self) -> ucp_ep_h {
         self.handle.get()

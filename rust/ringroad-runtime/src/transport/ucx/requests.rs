@@ -1,6 +1,7 @@
 //! Requests in flight: the slots that UCX's callbacks report into and that keep memory alive.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::rc::Rc;
@@ -263,6 +264,12 @@ impl Slots {
     /// Whether a receive is in flight.
     pub fn receiving(&self) -> bool {
         self.all.iter().any(|slot| slot.receiving())
+    }
+
+    /// Devices and peers that a receive is in flight on.
+    pub fn receiving_from(&self) -> BTreeSet<(usize, Rank)> {
+        let busy = self.all.iter().filter(|slot| slot.receiving());
+        busy.map(|slot| (slot.post.get().device, slot.post.get().peer)).collect()
     }
 
     /// Cancels every receive that has not found its message.

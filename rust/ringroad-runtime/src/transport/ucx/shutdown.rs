@@ -11,10 +11,8 @@ use crate::transport::Failure;
 /// What dropping a transport may take.
 pub(super) const DROP_TIME: Duration = Duration::from_millis(500);
 
-/// How long force waits for receives that have found their message: reading a peer's memory needs no peer.
-const GRACE: Duration = Duration::from_millis(200);
-/// From this version on an endpoint may be closed by force while it reads a peer's memory; 1.13 aborts the process.
-const FORCE_DURING_READS: (u32, u32, u32) = (1, 22, 0);
+/// How long force waits, at most, for receives that have found their message: reading a peer's memory needs no peer.
+const GRACE: Duration = Duration::from_millis(500);
 /// Rounds of progress before the processor is left to others, who may be the peers.
 const BUSY_ROUNDS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
@@ -39,18 +37,19 @@ impl UcxTransport {
         self.destroy();
     }
 
+    /// Closing an endpoint by force while it reads its peer's memory (CMA) aborts the process, in UCX 1.13 as in 1.22,
+    /// and so does destroying its worker. So such endpoints are only waited for, and if a receive is in flight even at
+    /// the deadline, the worker stays as it is for as long as the process lives.
     fn force(&mut self, mut pending: Vec<ucs_status_ptr_t>, deadline: Instant) {
         let now = Instant::now();
         let grace = now + (deadline.saturating_duration_since(now) / 2).min(GRACE);
         // At least one round, so that peers who are connecting get their answer: UCX 1.13 aborts the process of a peer
         // whose request comes when its endpoint is gone.
-        let quiet = self.finish(&mut Vec::new(), grace, |slots| !slots.receiving());
-        if !quiet && self.ucx.version < FORCE_DURING_READS {
-            // What cannot be closed safely stays as it is for as long as the process lives.
+        self.finish(&mut Vec::new(), grace, |slots| !slots.receiving());
+        pending.extend(self.close_endpoints(true));
+        self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
+        if self.slots.receiving() {
             std::mem::forget(std::mem::take(&mut self.devices));
-        } else {
-            pending.extend(self.close_endpoints(true));
-            self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
         }
         self.destroy();
     }
@@ -62,9 +61,16 @@ impl UcxTransport {
         self.discard(false);
     }
 
+    /// Starts to close all endpoints but those that a receive is in flight on.
     fn close_endpoints(&self, force: bool) -> Vec<ucs_status_ptr_t> {
-        let endpoints = self.devices.iter().flat_map(|device| device.endpoints.iter().flatten());
-        endpoints.map(|endpoint| endpoint.close(force)).collect()
+        let busy = self.slots.receiving_from();
+        let endpoints = self.devices.iter().enumerate().flat_map(|(index, device)| {
+            device.endpoints.iter().flatten().map(move |endpoint| (index, endpoint))
+        });
+        endpoints
+            .filter(|(index, endpoint)| !busy.contains(&(*index, endpoint.peer())))
+            .map(|(_, endpoint)| endpoint.close(force))
+            .collect()
     }
 
     /// Progress until none of `pending` is in flight and the slots are `done`. Whether that was before `deadline`.

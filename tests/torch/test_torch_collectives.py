@@ -1,0 +1,54 @@
+"""Every collective of torch.distributed over ringroad, against NumPy, in real processes."""
+
+import pytest
+
+RANKS = [1, 2, 3, 5, 8]
+
+
+@pytest.mark.parametrize("size", RANKS)
+def test_values(ranks, size):
+    """All collectives, dtypes and operations; what is replicated is bit-identical."""
+    digests = ranks.run("check_values", size)
+    assert all(digest == digests[0] for digest in digests)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_calls_in_flight(ranks, size):
+    ranks.run("check_in_flight", size)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_messages(ranks, size):
+    ranks.run("check_messages", size)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_uneven_pieces(ranks, size):
+    ranks.run("check_uneven", size)
+
+
+def test_layouts(ranks):
+    ranks.run("check_layouts", 3)
+
+
+def test_work(ranks):
+    ranks.run("check_work", 2)
+
+
+def test_what_is_refused(ranks):
+    texts = ranks.run("check_refusals", 2)[0]
+    for text, words in zip(
+        texts,
+        (
+            ["TypeError", "uint32", "supports float32", "view(torch.uint8)"],
+            ["TypeError", "float8_e4m3fn"],
+            ["ValueError", "dense", "sparse_coo"],
+            ["ValueError", "CPU tensors", "meta", "cpu:ringroad,cuda:nccl"],
+            ["band", "float32"],
+            ["ValueError", "all_gather_single", "output must have 6 elements, not 1"],
+            ["NotImplementedError", "any source"],
+            ["tag"],
+        ),
+        strict=True,
+    ):
+        assert all(word in text for word in words), text

@@ -1,0 +1,21 @@
+"""What goes wrong is raised, on every rank, and names the culprit."""
+
+
+def test_timeouts(ranks):
+    for texts in ranks.run("check_timeouts", 3)[:2]:
+        assert any("2" in text for text in texts), texts
+
+
+def test_mismatch(ranks):
+    for text in ranks.run("check_mismatch", 3):
+        assert "allreduce" in text and "4" in text and "5" in text, text
+
+
+def test_failed_futures(ranks):
+    ranks.run("check_failed_futures", 2)
+
+
+def test_monitored_barrier(ranks):
+    texts = ranks.run("check_monitored_barrier", 3)
+    assert "Rank 2 failed to pass monitoredBarrier" in texts[0] and texts[2] == ""
+    assert "Rank 1 successfully reached monitoredBarrier" in texts[1] and "Rank 2" in texts[1]
