@@ -93,7 +93,7 @@ def reduced(op: str, inputs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray |
         "bxor": np.bitwise_xor,
     }
     if not is_inexact(dtype) or op in ("min", "max"):
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             return reduce(functions.get(op, np.add), inputs), 0.0
     wide = [x.astype(np.complex128 if np.issubdtype(dtype, np.complexfloating) else np.float64) for x in inputs]
     if op == "premul_sum":
@@ -306,8 +306,14 @@ def launch(code: str, size: int, *, env: dict[str, str] | None = None, timeout: 
         )
         for rank in range(size)
     ]
+
+    def end(process: subprocess.Popen[str]) -> Ended:
+        out, err = process.communicate(timeout=timeout)
+        return Ended(process.pid, out, err, process.returncode)
+
     try:
-        return [Ended(process.pid, *process.communicate(timeout=timeout), process.returncode) for process in processes]
+        with ThreadPoolExecutor(size) as pool:  # no process waits as a zombie for the others
+            return list(pool.map(end, processes))
     finally:
         for process in processes:
             process.kill()

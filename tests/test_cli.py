@@ -89,7 +89,7 @@ def test_schedule_as_json(ask, tmp_path):
         "topology": "switch:5",
         "ranks": 5,
         "steps": 3,
-        "ports": 1,
+        "ports": ringroad.Schedule.build("binomial", 5, "broadcast", 3).ports,
         "chunks": 1,
         "sent": 3.0,
         "max_link_load": 3.0,
@@ -129,10 +129,25 @@ def test_cost_as_json(ask):
 
 def test_explain(ask):
     arguments = ["explain", "broadcast", "--topology", "ring:8", "--bytes", "1K", "--bytes", "64MiB", *MODEL]
-    assert ask(*arguments) == EXPLAINED
+    assert (
+        ask(*arguments)
+        == """\
+broadcast of 1 KiB on ring:8
+algorithm             time  vs best  steps  hops  link load, vectors  consistent
+binomial           5.56 us    1.00x      3     7                 2.5  yes
+scatter-allgather  11.5 us    2.07x     10    14                 1.5  yes
 
+broadcast of 64 MiB on ring:8
+algorithm            time  vs best  steps  hops  link load, vectors  consistent
+scatter-allgather  101 ms    1.00x     10    14                 1.5  yes
+binomial           168 ms    1.67x      3     7                 2.5  yes
 
-EXPLAINED = ""
+chosen for all data
+  from  algorithm
+   0 B  binomial
+7001 B  scatter-allgather
+"""
+    )
 
 
 def test_explain_marks_the_inconsistent(ask):
@@ -180,7 +195,7 @@ def test_info(ask, monkeypatch):
     assert report["versions"]["ringroad"] == ringroad.__version__
     assert report["host"]["cores"] == len(os.sched_getaffinity(0))
     rows = {row["variable"]: row for row in report["settings"]}
-    assert rows["RINGROAD_TIMEOUT"]["value"] == "77" and rows["RINGROAD_TIMEOUT"]["origin"] == "environment"
+    assert rows["RINGROAD_TIMEOUT"]["value"] == "77 seconds" and rows["RINGROAD_TIMEOUT"]["origin"] == "environment"
 
 
 def test_info_without_ucx():

@@ -92,7 +92,7 @@ def test_deadline_names_the_missing_rank(clusters, count, transport):
     late = [error for rank, error in errors.items() if rank != 2 and isinstance(error, ringroad.TimeoutError)]
     assert late, errors
     text = str(late[0])
-    assert "rank 2" in text and "allreduce" in text and "1.0 s" in text, text
+    assert "rank 2" in text and "allreduce" in text and "1.000 s" in text, text
     assert all(isinstance(error, ringroad.RingroadError) for error in errors.values())
 
 
@@ -109,15 +109,13 @@ def test_deadline_of_a_receive(clusters):
 
 def test_failed_communicator_says_why(clusters):
     def work(comm):
-        try:
-            if comm.rank == 0:
-                comm.barrier(timeout=0.2)
-        except ringroad.TimeoutError as error:
-            assert "barrier" in str(error)
+        if comm.rank == 0:
+            with pytest.raises(ringroad.TimeoutError):
+                comm.recv(np.empty(4), 1, timeout=0.2)
         comm.allreduce(np.ones(3))
 
     errors = failures_of(clusters(2), work)
-    assert isinstance(errors[0], ringroad.AbortedError) and "barrier" in str(errors[0])
+    assert isinstance(errors[0], ringroad.AbortedError) and "recv of 4 float64" in str(errors[0])
 
 
 # ------------------------------------------------------------------------------------------------ rendezvous

@@ -49,7 +49,7 @@ def test_closures_lambdas_and_arrays(clusters):
 
 
 def test_output_passes_through(capfd):
-    with ringroad.local(2) as cluster:
+    with ringroad.local(2, env={"PYTHONUNBUFFERED": ""}) as cluster:  # whole lines
         cluster.run(lambda comm: print(f"here is {comm.rank}"))
         assert sorted(capfd.readouterr().out.splitlines()) == ["here is 0", "here is 1"]
 
@@ -183,8 +183,9 @@ def test_death_of_a_worker(cluster):
     assert not set(pids) & set(cluster.pids)
 
 
-def test_death_while_others_are_busy(cluster):
+def test_death_while_others_are_busy(cluster, monkeypatch):
     """They are not waited for much longer."""
+    monkeypatch.setattr("ringroad.cluster._GRACE_SECONDS", 0.5)
 
     def work(comm):
         if comm.rank == 0:
@@ -196,6 +197,23 @@ def test_death_while_others_are_busy(cluster):
         cluster.run(work)
     assert f"process {pids[2]} did not answer and is stopped" in str(caught.value)
     wait_for_the_end_of(pids)
+
+
+def test_worker_that_does_not_answer(cluster, monkeypatch):
+    """Once another one has failed, it is stopped."""
+    monkeypatch.setattr("ringroad.cluster._FAILURE_SECONDS", 0.5)
+
+    def work(comm):
+        if comm.rank == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        comm.allreduce(np.ones(3), timeout=0.5)
+
+    pids = cluster.pids
+    with pytest.raises(ringroad.WorkerError, match=f"process {pids[1]} did not answer") as caught:
+        cluster.run(work)
+    assert isinstance(caught.value.failures[0].exception, ringroad.TimeoutError)
+    wait_for_the_end_of(pids)
+    assert cluster.run(total) == [3.0] * 3
 
 
 def test_death_between_runs(cluster):

@@ -64,9 +64,10 @@ class _Worker:
                 return None, None, None
             return self.run(content), None, None
         except BaseException as error:  # SystemExit too: only the parent ends a worker
-            if error.__traceback__ is not None:
-                error.__traceback__ = error.__traceback__.tb_next  # without this function
-            text = "".join(traceback.format_exception(error))
+            frames = error.__traceback__
+            while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+                frames = frames.tb_next  # the user's function is what matters
+            text = "".join(traceback.format_exception(error.with_traceback(frames)))
             self.leave(f"a function failed on rank {self.rank}: {type(error).__name__}: {error}")
             return None, text, _pickled(error)
         finally:

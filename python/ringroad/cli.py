@@ -352,5 +352,5 @@ def _print_candidates(candidates: Sequence[Candidate]) -> None:
         ]
         for c in candidates
     ]
-    header = ["algorithm", "time", "of best", "steps", "hops", "link load", "consistent"]
-    print_table(header, rows, right=["time", "of best", "steps", "hops", "link load"])
+    header = ["algorithm", "time", "vs best", "steps", "hops", "link load, vectors", "consistent"]
+    print_table(header, rows, right=["time", "vs best", "steps", "hops", "link load, vectors"])

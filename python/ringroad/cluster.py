@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _START_SECONDS = 120.0  # an interpreter that imports NumPy from a slow disk
 _GRACE_SECONDS = 5.0  # for the others once a worker died, and for a worker to exit by itself
+_FAILURE_SECONDS = 30.0  # for the others once a function failed
 _POLL_SECONDS = 1.0  # between looks at processes whose end the socket does not show
 
 
@@ -120,7 +121,8 @@ class LocalCluster:
         for as long as the slowest worker's function does; collectives have their own time limit.
 
         Raises WorkerError where the function raises on any worker, which also aborts the others' collectives, or where
-        a worker dies. The next `run` then makes new communicators, and where needed new workers.
+        a worker dies; the others are then waited for a little and stopped. The next `run` makes new communicators, and
+        where needed new workers.
         """
         import cloudpickle  # type: ignore[import-untyped]
 
@@ -281,7 +283,7 @@ class _Team:
         return path
 
     def ask(self, message: object, limit: float | None) -> list[Any]:
-        """Sends everybody the message and collects the replies by rank. After the first death, not for much longer."""
+        """Sends everybody the message and collects the replies by rank. After a failure, not for much longer."""
         for worker in self.workers:
             with contextlib.suppress(OSError):  # it died, as its missing reply will show
                 worker.pipe.send(message)
@@ -295,10 +297,13 @@ class _Team:
             for pipe in ready | ended:
                 worker = waiting.pop(pipe)
                 readable = pipe in ready or pipe.poll()
-                replies[worker.rank] = worker.receive() if readable else worker.failure(worker.ending())
-                if worker.process.poll() is not None:
-                    self.lost = True
-                    deadline = min(deadline, time.monotonic() + _GRACE_SECONDS)
+                reply = worker.receive() if readable else worker.failure(worker.ending())
+                replies[worker.rank] = reply
+                died = worker.process.poll() is not None
+                self.lost |= died
+                if died or isinstance(reply, WorkerFailure):
+                    grace = _GRACE_SECONDS if died else _FAILURE_SECONDS
+                    deadline = min(deadline, time.monotonic() + grace)
         for worker in waiting.values():
             self.lost = True
             replies[worker.rank] = worker.failure(f"process {worker.process.pid} did not answer and is stopped")

@@ -19,3 +19,8 @@ def test_monitored_barrier(ranks):
     texts = ranks.run("check_monitored_barrier", 3)
     assert "Rank 2 failed to pass monitoredBarrier" in texts[0] and texts[2] == ""
     assert "Rank 1 successfully reached monitoredBarrier" in texts[1] and "Rank 2" in texts[1]
+
+
+def test_a_rank_that_dies(ranks):
+    for text in ranks.run("check_death", 4)[::2]:
+        assert "PeerError" in text and "rank 1 " in text, text

@@ -13,10 +13,6 @@ def test_groups_again_over_one_store(ranks):
     ranks.run("check_again", 3)
 
 
-def test_groups_again_over_a_file(ranks, tmp_path):
-    ranks.run("check_again", 2)
-
-
 def test_options(ranks):
     ranks.run("check_options", 2)
 

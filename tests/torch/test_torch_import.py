@@ -1,5 +1,6 @@
 """How torch finds ringroad, and what happens where it does not work."""
 
+import os
 import subprocess
 import sys
 
@@ -17,8 +18,6 @@ dist.destroy_process_group()
 
 
 def python(code, **env):
-    import os
-
     return subprocess.run(
         [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=60
     )
@@ -44,7 +43,10 @@ def test_importing_torch_survives_a_broken_ringroad(tmp_path, what):
     package.mkdir()
     (package / "__init__.py").write_text("from ringroad import _native\n")
     (package / what).write_text("raise RuntimeError('broken on purpose')\n")
-    done = python("import torch; print(torch.ones(2).sum().item())", PYTHONPATH=str(tmp_path))
+    done = python(
+        "import torch; print(torch.ones(2).sum().item())",
+        PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "2.0"
 

@@ -20,7 +20,11 @@ def test_ddp_under_torchrun(tmp_path):
     path = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", str(script)]
     done = subprocess.run(
-        command, env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}, capture_output=True, text=True, timeout=90
+        command,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=90,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     digests = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]

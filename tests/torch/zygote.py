@@ -41,7 +41,9 @@ class Zygote:
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
-        failures = [f"--- rank {rank}: {row['status']}\n{row['log']}" for rank, row in enumerate(answer) if row["status"]]
+        failures = [
+            f"--- rank {rank}: {row['status']}\n{row['log']}" for rank, row in enumerate(answer) if row["status"]
+        ]
         assert not failures, f"{function}{arguments} on {ranks} ranks:\n" + "\n".join(failures)
         return [row["result"] for row in answer]
 
@@ -62,7 +64,17 @@ def fork(module: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(request["ranks"])}
+    environ = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(request["ranks"]),
+        # As under torchrun, the store outlives the ranks' process groups.
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+    }
+    store = os.fork()
+    if store == 0:
+        host_store(module.dist.TCPStore, port)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         processes = {}
@@ -73,6 +85,8 @@ def fork(module: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
                 be_a_rank(module, request, folder, rank)
             processes[pid] = rank
         statuses = await_all(processes, request["timeout"])
+        os.kill(store, signal.SIGKILL)
+        os.waitpid(store, 0)
         return [
             {
                 "status": statuses[rank],
@@ -81,6 +95,13 @@ def fork(module: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
             }
             for rank in range(request["ranks"])
         ]
+
+
+def host_store(store_type: Any, port: int) -> None:
+    """Never returns."""
+    store = store_type("127.0.0.1", port, is_master=True, wait_for_workers=False)
+    while store:
+        time.sleep(1000)
 
 
 def be_a_rank(module: Any, request: dict[str, Any], folder: Path, rank: int) -> None:

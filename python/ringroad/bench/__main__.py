@@ -109,9 +109,7 @@ def _run(ranks: int, plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
             process.wait()
 
 
-def _print(
-    rows: Iterator[dict[str, Any]], peers: list[str], record: TextIO | None
-) -> list[dict[str, dict[str, Any]]]:
+def _print(rows: Iterator[dict[str, Any]], peers: list[str], record: TextIO | None) -> list[dict[str, dict[str, Any]]]:
     """Prints the rows as they come, one line per size; rows by size and peer."""
     table: list[dict[str, dict[str, Any]]] = []
     current: dict[str, dict[str, Any]] = {}

@@ -30,13 +30,14 @@ COLUMNS = (
 
 def machine() -> dict[str, Any]:
     """Where and with what a record was made."""
+    everything = _machine.describe()
     return {
         "kind": "machine",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": _cpu(),
         "rustc": _output("rustc", "--version"),
         "libc": " ".join(platform.libc_ver()),
-        **{key: value for key, value in _machine.describe().items() if key in ("versions", "ucx", "ucx_variables", "host")},
+        **{key: everything[key] for key in ("versions", "ucx", "ucx_variables", "host")},
     }
 
 

@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 import ringroad.torch
 from ringroad import Communicator
+from ringroad._ucx import _ucx_wheel
 from ringroad.bench.measure import Burst, Samples, Statistics, longest_burst
 
 OURS = "ringroad"
@@ -52,7 +53,7 @@ class Rank:
         self.groups: dict[str, Any] = {OURS: dist.group.WORLD}
         for peer in plan.peers:
             self.groups[peer] = dist.new_group(backend=peer)
-        self.control = dist.new_group(backend="gloo")
+        self.control: Any = dist.new_group(backend="gloo")
         self.communicator = ringroad.torch.communicator()
 
     def run(self) -> None:
@@ -126,8 +127,8 @@ class Rank:
 
     def numpy_latency(self) -> None:
         """ringroad.Communicator from Python, without torch."""
-        store = dist.PrefixStore("ringroad-bench-numpy", dist.distributed_c10d._get_default_store())
-        with Communicator(store, self.rank, self.ranks, name="numpy") as comm:
+        store: Any = dist.distributed_c10d.PrefixStore("bench-numpy", dist.distributed_c10d._get_default_store())
+        with Communicator(store, self.rank, self.ranks, name="numpy", ucx_wheel=_ucx_wheel()) as comm:
             array = np.empty(2, np.float32)
             burst = Burst(self.rank, self.ranks, array, lambda: comm.allreduce(array, array), comm.barrier)
             calls = longest_burst(self.ranks, 61 * self.ranks + self.ranks**2)

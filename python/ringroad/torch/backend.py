@@ -6,25 +6,30 @@ options mean an asynchronous call. Ranks are ranks of the group.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
 
 import torch
-from torch._C._distributed_c10d import Backend, ReduceOp, Store
+from torch._C._distributed_c10d import Backend, PrefixStore, ReduceOp
 
-from ringroad._native import Communicator
 from ringroad._native import Work as NativeWork
+from ringroad.torch.membership import Membership
+from ringroad.torch.monitored_barrier import monitored_barrier
 from ringroad.torch.tensors import (
     Finish,
+    Tensors,
     address_of,
     block_of,
     dtype_of,
+    equal_sizes,
     input_blocks,
     output_block,
     output_blocks,
     reduction,
+    same_dtype,
+    sized,
+    split,
 )
 from ringroad.torch.work import Work
 
@@ -33,10 +38,8 @@ _UNSET = timedelta(milliseconds=-1)
 """What torch puts into options whose timeout nobody set."""
 _UNEVEN_ALLTOALL_TAG = (1 << 26) - 1
 """Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is."""
-_ALL_HERE = "all here"
 _SUM = ReduceOp(ReduceOp.SUM)
 
-Tensors = Sequence[torch.Tensor]
 _Item = TypeVar("_Item")
 
 
@@ -46,16 +49,16 @@ class RingroadBackend(Backend):
     alive: ClassVar[set[RingroadBackend]] = set()
     """Torch may keep only the C++ half of a backend; this keeps the Python half until shutdown."""
 
-    def __init__(
-        self, communicator: Communicator, store: Store, options: Backend.Options, *, splitting: bool = False
-    ) -> None:
-        super().__init__(communicator.rank, communicator.size)
-        self.communicator = communicator
-        self._rank = communicator.rank
-        self._size = communicator.size
-        self._run_raw = communicator.run_raw
-        self._store = store
-        self._options = options
+    def __init__(self, member: Membership, *, splitting: bool = False) -> None:
+        super().__init__(member.rank, member.size)
+        self._options = Backend.Options(NAME, timeout=member.timeout)
+        self._options.global_ranks_in_group = list(member.ranks)
+        self._options.group_name = member.name  # type: ignore[assignment]
+        self.communicator = member.connect()
+        self._run_raw = self.communicator.run_raw
+        self._rank = member.rank
+        self._size = member.size
+        self._store = member.store
         self._splitting = splitting
         self._timeout: float | None = None
         self._calls = 0
@@ -85,7 +88,7 @@ class RingroadBackend(Backend):
     supports_window = False
     _supports_time_estimate = False
 
-    def perform_nocolor_split(self, device: torch.device) -> None:
+    def perform_nocolorsplit(self, device: torch.device) -> None:
         """Ranks outside a new group have nothing to do: members meet in the store."""
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -134,10 +137,11 @@ class RingroadBackend(Backend):
         """Runs a collective from block to block. None where the call was synchronous, and then it is complete."""
         self._calls += 1
         asynchronous = opts is None or opts.asyncOp or self._coalesced is not None
+        address = address_of(target)
         native = self._run_raw(
             collective,
-            0 if source is None else address_of(source),
-            0 if target is None else address_of(target),
+            address if source is target else address_of(source),
+            address,
             elements,
             dtype,
             (source, target),
@@ -182,9 +186,7 @@ class RingroadBackend(Backend):
         dtype = dtype_of(tensor)
         block = block_of(tensor)
         finish = None if block is tensor else _copy(tensor, block)
-        return self._start(
-            "allreduce", block, block, block.numel(), dtype, opts, tensors, finish, op=op, factor=factor
-        )
+        return self._start("allreduce", block, block, block.numel(), dtype, opts, tensors, finish, op=op, factor=factor)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
         return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)
@@ -218,8 +220,8 @@ class RingroadBackend(Backend):
     # ------------------------------------------------------------------------------------------ blocks in one tensor
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
-        dtype = _same_dtype(output, input)
-        _sized("all_gather_single", "output", output, input.numel() * self._size)
+        dtype = same_dtype(output, input)
+        sized("all_gather_single", "output", output, input.numel() * self._size)
         target, finish = output_block(output)
         return self._start("allgather", block_of(input), target, input.numel(), dtype, opts, [output], finish)
 
@@ -229,8 +231,8 @@ class RingroadBackend(Backend):
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
-        dtype = _same_dtype(output, input)
-        _sized("reduce_scatter_single", "input", input, output.numel() * self._size)
+        dtype = same_dtype(output, input)
+        sized("reduce_scatter_single", "input", input, output.numel() * self._size)
         target, finish = output_block(output)
         return self._start(
             "reduce_scatter",
@@ -254,8 +256,8 @@ class RingroadBackend(Backend):
         dtype = dtype_of(input)
         target, finish = None, None
         if root == self._rank:
-            _same_dtype(output, input)
-            _sized("gather_single", "output", output, input.numel() * self._size)
+            same_dtype(output, input)
+            sized("gather_single", "output", output, input.numel() * self._size)
             target, finish = output_block(output)
         return self._start("gather", block_of(input), target, input.numel(), dtype, opts, [output], finish, root=root)
 
@@ -269,9 +271,9 @@ class RingroadBackend(Backend):
     ) -> Work | None:
         """Without sizes all pieces are equal. With sizes (of the first dimension) ranks exchange messages: whether all
         pieces of all ranks are equal is more than one rank can know."""
-        dtype = _same_dtype(output, input)
+        dtype = same_dtype(output, input)
         if not output_split_sizes and not input_split_sizes:
-            _sized("all_to_all_single", "output", output, input.numel())
+            sized("all_to_all_single", "output", output, input.numel())
             if input.numel() % self._size:
                 raise ValueError(f"ringroad: {input.numel()} elements do not divide among {self._size} ranks")
             target, finish = output_block(output)
@@ -280,16 +282,16 @@ class RingroadBackend(Backend):
         target, finish = output_block(output)
         source = block_of(input)
         return self._exchange(
-            _split(target, output_split_sizes, self._size), _split(source, input_split_sizes, self._size), opts, finish
+            split(target, output_split_sizes, self._size), split(source, input_split_sizes, self._size), opts, finish
         )
 
     # ------------------------------------------------------------------------------------------ lists of tensors
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
         source, targets = _only(inputs), self._one_each("allgather", _only(outputs))
-        dtype = _same_dtype(source, *targets)
-        _sized("allgather", "output of this rank", targets[self._rank], source.numel())
-        if _equal_sizes(targets):
+        dtype = same_dtype(source, *targets)
+        sized("allgather", "output of this rank", targets[self._rank], source.numel())
+        if equal_sizes(targets):
             flat, finish = output_blocks(targets)
             return self._start("allgather", block_of(source), flat, source.numel(), dtype, opts, targets, finish)
         targets[self._rank].copy_(source.view(targets[self._rank].shape))
@@ -304,9 +306,9 @@ class RingroadBackend(Backend):
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work | None:
         target, sources = _only(outputs), self._one_each("reduce_scatter", _only(inputs))
-        dtype = _same_dtype(target, *sources)
-        _sized("reduce_scatter", "input for this rank", sources[self._rank], target.numel())
-        if not _equal_sizes(sources):
+        dtype = same_dtype(target, *sources)
+        sized("reduce_scatter", "input for this rank", sources[self._rank], target.numel())
+        if not equal_sizes(sources):
             works = [self._reduce(source, target, root, opts) for root, source in enumerate(sources)]
             return self._join(works, opts, outputs)
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
@@ -323,9 +325,9 @@ class RingroadBackend(Backend):
         flat, finish, targets = None, None, []
         if root == self._rank:
             targets = self._one_each("gather", _only(outputs))
-            _same_dtype(source, *targets)
+            same_dtype(source, *targets)
             for target in targets:
-                _sized("gather", "every output", target, source.numel())
+                sized("gather", "every output", target, source.numel())
             flat, finish = output_blocks(targets)
         elements = source.numel()
         return self._start("gather", block_of(source), flat, elements, dtype, opts, targets, finish, root=root)
@@ -337,16 +339,16 @@ class RingroadBackend(Backend):
         flat = None
         if root == self._rank:
             sources = self._one_each("scatter", _only(inputs))
-            _same_dtype(target, *sources)
+            same_dtype(target, *sources)
             for source in sources:
-                _sized("scatter", "every input", source, target.numel())
+                sized("scatter", "every input", source, target.numel())
             flat = input_blocks(sources)
         out, finish = output_block(target)
         return self._start("scatter", flat, out, target.numel(), dtype, opts, outputs, finish, root=root)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         targets, sources = self._one_each("alltoall", outputs), self._one_each("alltoall", inputs)
-        _same_dtype(*targets, *sources)
+        same_dtype(*targets, *sources)
         blocks = [output_block(target) for target in targets]
         finishes = [finish for _, finish in blocks if finish is not None]
         return self._exchange(
@@ -367,7 +369,7 @@ class RingroadBackend(Backend):
                 if blocks[peer].numel():
                     pending.append(self._post(direction, blocks[peer], peer, _UNEVEN_ALLTOALL_TAG, timeout))
         own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)
-        _sized("all-to-all", "output from this rank to itself", own, given.numel())
+        sized("all-to-all", "output from this rank to itself", own, given.numel())
         own.copy_(given)
         work = self._in_flight(Work(pending, targets, finish))
         if opts is None or opts.asyncOp or self._coalesced is not None:
@@ -382,9 +384,7 @@ class RingroadBackend(Backend):
 
     # ------------------------------------------------------------------------------------------ two ranks, no tensors
 
-    def _post(
-        self, direction: Any, block: torch.Tensor, peer: int, tag: int, timeout: float | None
-    ) -> NativeWork:
+    def _post(self, direction: Any, block: torch.Tensor, peer: int, tag: int, timeout: float | None) -> NativeWork:
         native = self.communicator.run_raw_tagged(
             direction, address_of(block), block.numel(), dtype_of(block), block, peer, tag,
             timeout=timeout, async_op=True,
@@ -411,85 +411,17 @@ class RingroadBackend(Backend):
         return self._start("barrier", None, None, 0, "uint8", opts, [])
 
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
-        """Rank 0 waits for all others and names those that do not come. Goes through the store, so that it works
-        where the communicator hangs. The texts are gloo's, which people search their logs for."""
         seconds = self._seconds(opts)
-        if seconds is None:
-            seconds = self.communicator.timeout
         self._monitored_barriers += 1
-        prefix = f"monitored_barrier/{self._monitored_barriers}"
-        if self._rank == 0:
-            verdict = self._await_ranks(prefix, seconds, wait_all_ranks)
-            self._store.set(f"{prefix}/verdict", verdict)
-            if verdict != _ALL_HERE:
-                raise RuntimeError(verdict)
-            return
-        self._store.set(f"{prefix}/{self._rank}", "here")
-        try:
-            # Rank 0 may be as late as the timeout allows, and then needs its own to look for the others.
-            self._store.wait([f"{prefix}/verdict"], timedelta(seconds=2 * seconds + 1))
-            verdict = self._store.get(f"{prefix}/verdict").decode()
-        except RuntimeError:
-            verdict = f"Rank 0 did not reach monitoredBarrier in {seconds:g} s"
-        if verdict != _ALL_HERE:
-            raise RuntimeError(
-                f"Rank {self._rank} successfully reached monitoredBarrier, but received errors while waiting for "
-                f"send/recv from rank 0: {verdict}"
-            )
-
-    def _await_ranks(self, prefix: str, seconds: float, wait_all_ranks: bool) -> str:
-        """What rank 0 finds out."""
-        deadline = time.monotonic() + seconds
-        missing: list[str] = []
-        for rank in range(1, self._size):
-            left = deadline - time.monotonic()
-            if left <= 0 and not missing:
-                return f"Rank 0 timed out in monitoredBarrier after {seconds:g} s"
-            try:
-                self._store.wait([f"{prefix}/{rank}"], timedelta(seconds=max(0.001, left)))
-            except RuntimeError:
-                missing.append(str(rank))
-                if not wait_all_ranks:
-                    break
-        if not missing:
-            return _ALL_HERE
-        ranks = f"Rank{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
-        return f"[Rank 0]: {ranks} failed to pass monitoredBarrier in {seconds:g} s"
+        store = PrefixStore(f"monitored_barrier/{self._monitored_barriers}", self._store)
+        seconds = self.communicator.timeout if seconds is None else seconds
+        monitored_barrier(store, self._rank, self._size, seconds, wait_all_ranks)
 
 
 def _only(items: Sequence[Any]) -> Any:
     if len(items) != 1:
         raise ValueError(f"ringroad: takes exactly one entry per rank, not {len(items)}")
     return items[0]
-
-
-def _same_dtype(first: torch.Tensor, *others: torch.Tensor) -> str:
-    name = dtype_of(first)
-    for tensor in others:
-        if dtype_of(tensor) != name:
-            raise TypeError(f"ringroad: tensors of one call must have one dtype, not {first.dtype} and {tensor.dtype}")
-    return name
-
-
-def _sized(call: str, what: str, tensor: torch.Tensor, elements: int) -> None:
-    if tensor.numel() != elements:
-        raise ValueError(f"ringroad: {call}: {what} must have {elements} elements, not {tensor.numel()}")
-
-
-def _equal_sizes(tensors: Tensors) -> bool:
-    return all(tensor.numel() == tensors[0].numel() for tensor in tensors)
-
-
-def _split(block: torch.Tensor, sizes: Sequence[int], ranks: int) -> list[torch.Tensor]:
-    """The block's pieces by sizes of its first dimension; equal pieces where there are no sizes."""
-    rows = block.shape[0] if block.dim() else 1
-    if not sizes:
-        if rows % ranks:
-            raise ValueError(f"ringroad: a first dimension of {rows} does not divide among {ranks} ranks")
-        sizes = [rows // ranks] * ranks
-    if len(sizes) != ranks or sum(sizes) != rows:
-        raise ValueError(f"ringroad: split sizes {list(sizes)} must be {ranks} and add up to {rows}")
-    return list(block.split(list(sizes)))
 
 
 def _copy(target: torch.Tensor, source: torch.Tensor) -> Finish:
@@ -499,4 +431,9 @@ def _copy(target: torch.Tensor, source: torch.Tensor) -> Finish:
 def _finish_all(works: Sequence[Work]) -> Finish | None:
     if all(work._finish is None for work in works):
         return None
-    return lambda: [work._deliver() for work in works]
+
+    def finish() -> None:
+        for work in works:
+            work._deliver()
+
+    return finish

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 import torch._C._distributed_c10d as c10d
-from torch._C._distributed_c10d import Backend, PrefixStore, ProcessGroup, Store
+from torch._C._distributed_c10d import ProcessGroup
 
 from ringroad.torch.backend import NAME, RingroadBackend
+from ringroad.torch.membership import Membership
 from ringroad.torch.work import Work
 
 # Bound once: this is asked for on every call.
@@ -25,20 +26,15 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 class RingroadProcessGroup(ProcessGroup):
     """Calls a RingroadBackend, which is also registered with torch for those who look for one."""
 
-    def __init__(self, backend: RingroadBackend, store: Store, split: Callable[..., RingroadProcessGroup]) -> None:
-        super().__init__(store, backend.rank(), backend.size())
-        self.backend = backend
-        self._store = store
-        self._split = split
-        self._register_backend(torch.device("cpu"), ProcessGroup.BackendType.CUSTOM, backend)
+    def __init__(self, member: Membership) -> None:
+        super().__init__(member.store, member.rank, member.size)
+        self.backend = RingroadBackend(member, splitting=True)
+        self._member = member
+        self._register_backend(torch.device("cpu"), ProcessGroup.BackendType.CUSTOM, self.backend)
         self._set_default_backend(ProcessGroup.BackendType.CUSTOM)
 
     def getBackendName(self) -> str:
         return NAME
-
-    @property
-    def communicator(self) -> Any:
-        return self.backend.communicator
 
     def split_group(
         self,
@@ -50,19 +46,10 @@ class RingroadProcessGroup(ProcessGroup):
         device_types: Sequence[torch.device] | None = None,
     ) -> RingroadProcessGroup | None:
         """A group of some of this group's ranks, named by their ranks here; None on the others."""
-        ranks = list(new_ranks)
-        if self.rank() not in ranks:
+        if self._member.rank not in new_ranks:
             return None
-        name = group_name or f"{self.group_name}:split:{'_'.join(map(str, ranks))}"
-        parent = list(self.backend.options.global_ranks_in_group) or list(range(self.size()))
-        child = self._split(
-            PrefixStore(f"{name}/", self._store),
-            ranks.index(self.rank()),
-            len(ranks),
-            timeout or self.backend.options._timeout,
-            name,
-            [parent[rank] for rank in ranks],
-        )
+        name = group_name or f"{self.group_name}:split:{'_'.join(map(str, new_ranks))}"
+        child = RingroadProcessGroup(self._member.part(new_ranks, name, timeout))
         child._set_group_name(name)  # type: ignore[arg-type]
         child._set_group_desc(group_desc or f"{self.group_desc}:split")
         return child
@@ -96,18 +83,22 @@ def _direct(
     method.__code__ = method.__code__.replace(co_name=name, co_qualname=f"RingroadProcessGroup.{name}")
     method.__name__, method.__qualname__ = name, f"RingroadProcessGroup.{name}"
     method.__doc__ = ours.__doc__
-    return _never_compile(method)
+    compiled_never: Callable[..., Any] = _never_compile(method)
+    return compiled_never
 
 
-def _never_compile(method: Any) -> Callable[..., Any]:
-    """As torch.compiler.disable, which costs a second of import and 0.2 us a call: Dynamo neither traces the method into
-    a graph nor compiles its frame, or those it calls, when torch calls it out of compiled code."""
+def _never_compile(method: Any) -> Any:
+    """As torch.compiler.disable, which costs a second of import and 0.2 us a call.
+
+    Dynamo neither traces the method into a graph nor compiles its frame, or those it calls, when torch calls it out of
+    compiled code.
+    """
     frames = torch._C._dynamo.eval_frame
     try:
         skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
         frames.set_code_exec_strategy(method.__code__, skip)
     except AttributeError:  # these names are torch's own affair
-        return torch.compiler.disable(method)
+        return torch.compiler.disable(method)  # type: ignore[no-untyped-call]
     method._torchdynamo_disable = True
     method._torchdynamo_disable_msg = "ringroad's collectives run eagerly"
     return method

@@ -37,6 +37,7 @@ _OP_NAMES = {
 # `op.op` costs 0.2 us and a look-up with it 0.2 more; a ReduceOp equals its kind, so hashes like it, in 0.08 us.
 _OPS: dict[int, str] = {hash(kind): name for kind, name in _OP_NAMES.items()}
 
+Tensors = Sequence[torch.Tensor]
 Finish = Callable[[], object]
 """What remains to be done once the data has arrived: copying it to where the caller wants it."""
 
@@ -86,9 +87,7 @@ def is_block(tensor: torch.Tensor) -> bool:
 
 def block_of(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor itself where its memory is a block, else a contiguous copy."""
-    if tensor.is_contiguous() and not tensor.is_neg() and not (tensor.is_complex() and tensor.is_conj()):
-        return tensor
-    return tensor.resolve_conj().resolve_neg().contiguous()
+    return tensor if is_block(tensor) else tensor.resolve_conj().resolve_neg().contiguous()
 
 
 def output_block(tensor: torch.Tensor) -> tuple[torch.Tensor, Finish | None]:
@@ -99,14 +98,17 @@ def output_block(tensor: torch.Tensor) -> tuple[torch.Tensor, Finish | None]:
     return block, partial(tensor.copy_, block)
 
 
-def address_of(block: torch.Tensor) -> int:
+def address_of(block: torch.Tensor | None) -> int:
+    """0 for no block, and for an empty one."""
+    if block is None:
+        return 0
     address = block.data_ptr()
     if not address and block.numel():
         raise ValueError("ringroad: the tensor has no memory (a fake or functional tensor?)")
     return address
 
 
-def _adjacent(tensors: Sequence[torch.Tensor]) -> bool:
+def _adjacent(tensors: Tensors) -> bool:
     """Whether the tensors follow each other in memory without gaps, as the pieces of `chunk` or `split` do."""
     storage = tensors[0].untyped_storage().data_ptr()
     expected = tensors[0].data_ptr()
@@ -117,22 +119,51 @@ def _adjacent(tensors: Sequence[torch.Tensor]) -> bool:
     return True
 
 
-def input_blocks(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+def input_blocks(tensors: Tensors) -> torch.Tensor:
     """A tensor at whose address all the given tensors' elements lie one after the other."""
     if _adjacent(tensors):
         return tensors[0]
     return torch.cat([tensor.reshape(-1) for tensor in tensors])
 
 
-def output_blocks(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, Finish | None]:
+def output_blocks(tensors: Tensors) -> tuple[torch.Tensor, Finish | None]:
     """A tensor at whose address what belongs in the given tensors can be received, and how to bring it there."""
     if _adjacent(tensors):
         return tensors[0], None
     flat = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype)
 
     def finish() -> None:
-        pieces = flat.split([tensor.numel() for tensor in tensors])
+        pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
         for tensor, piece in zip(tensors, pieces, strict=True):
             tensor.copy_(piece.view(tensor.shape))
 
     return flat, finish
+
+
+def same_dtype(first: torch.Tensor, *others: torch.Tensor) -> str:
+    name = dtype_of(first)
+    for tensor in others:
+        if dtype_of(tensor) != name:
+            raise TypeError(f"ringroad: tensors of one call must have one dtype, not {first.dtype} and {tensor.dtype}")
+    return name
+
+
+def sized(call: str, what: str, tensor: torch.Tensor, elements: int) -> None:
+    if tensor.numel() != elements:
+        raise ValueError(f"ringroad: {call}: {what} must have {elements} elements, not {tensor.numel()}")
+
+
+def equal_sizes(tensors: Tensors) -> bool:
+    return all(tensor.numel() == tensors[0].numel() for tensor in tensors)
+
+
+def split(block: torch.Tensor, sizes: Sequence[int], ranks: int) -> list[torch.Tensor]:
+    """The block's pieces by sizes of its first dimension; equal pieces where there are no sizes."""
+    rows = block.shape[0] if block.dim() else 1
+    if not sizes:
+        if rows % ranks:
+            raise ValueError(f"ringroad: a first dimension of {rows} does not divide among {ranks} ranks")
+        sizes = [rows // ranks] * ranks
+    if len(sizes) != ranks or sum(sizes) != rows:
+        raise ValueError(f"ringroad: split sizes {list(sizes)} must be {ranks} and add up to {rows}")
+    return list(torch.split(block, list(sizes)))

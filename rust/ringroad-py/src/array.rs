@@ -82,11 +82,6 @@ impl<'py> Array<'py> {
         (self.start, self.start + self.bytes())
     }
 
-    pub fn overlaps(&self, other: &Array<'_>) -> bool {
-        let ((a, a_end), (b, b_end)) = (self.range(), other.range());
-        a < b_end && b < a_end
-    }
-
     /// The array's memory, to be lent to one call. The memory keeps the array alive.
     pub fn memory(&self) -> Memory {
         memory(self.start, self.bytes(), Arc::new(self.object()))

@@ -77,10 +77,14 @@ impl PyCommunicator {
         request.timeout = duration(how.timeout)?;
         let work = py.detach(|| self.0.start(request)).map_err(raise)?;
         if how.async_op {
-            work.in_background();
+            py.detach(|| work.in_background());
             return Ok(Py::new(py, PyWork { work, result })?.into_any());
         }
-        wait_until(py, &work, None)?;
+        if let Err(interrupt) = wait_until(py, &work, None) {
+            // The caller takes the arrays back, so the call must not go on, here or anywhere.
+            py.detach(|| self.0.abort("interrupted by a signal"));
+            return Err(interrupt);
+        }
         work.result().unwrap_or(Ok(())).map_err(raise)?;
         Ok(result.unwrap_or_else(|| py.None()))
     }
@@ -134,7 +138,9 @@ impl PyCommunicator {
             (None, None) => unreachable!("every rank has an input or an output"),
         };
         let in_place = match (&send, &out) {
-            (Some(send), Some(out)) if send.bytes() > 0 => in_place(send, out, (input, output))?,
+            (Some(send), Some(out)) if send.bytes() > 0 => {
+                in_place(send.range(), out.range(), (input, output))?
+            }
             _ => false,
         };
         let result = out.as_ref().map(Array::object);
@@ -197,12 +203,11 @@ impl PyCommunicator {
     }
 }
 
-/// Whether the call is in place. Arrays that overlap in any other way are an error.
-fn in_place(send: &Array<'_>, out: &Array<'_>, sides: (Holding, Holding)) -> PyResult<bool> {
-    if !send.overlaps(out) {
+/// Whether the call is in place, by the addresses of both. Arrays that overlap in any other way are an error.
+fn in_place(send: (usize, usize), out: (usize, usize), sides: (Holding, Holding)) -> PyResult<bool> {
+    if send.0 >= out.1 || out.0 >= send.1 {
         return Ok(false);
     }
-    let (send, out) = (send.range(), out.range());
     let natural = match sides {
         (Holding::Block(own), Holding::Whole) => send.0 == out.0 + own * (send.1 - send.0),
         (Holding::Whole, Holding::Block(own)) => out.0 == send.0 + own * (out.1 - out.0),
@@ -275,8 +280,8 @@ impl PyCommunicator {
     }
 
     #[getter]
-    fn topology(&self) -> String {
-        self.0.choices().topology.spec()
+    fn topology(&self, py: Python<'_>) -> String {
+        py.detach(|| self.0.choices()).topology.spec()
     }
 
     #[getter]
@@ -476,7 +481,8 @@ impl PyCommunicator {
         };
         let (from, to) = (bytes(collective.input(self.0.rank())), bytes(collective.output(self.0.rank())));
         let owner = Arc::new(owner);
-        let in_place = from > 0 && to > 0 && input < output + to && output < input + from;
+        let sides = (collective.input(self.0.rank()), collective.output(self.0.rank()));
+        let in_place = from > 0 && to > 0 && in_place((input, input + from), (output, output + to), sides)?;
         let (input, output) = if in_place {
             let (address, bytes) = if from > to { (input, from) } else { (output, to) };
             (Memory::nothing(), memory(address, bytes, owner))
@@ -517,15 +523,23 @@ impl PyCommunicator {
     }
 
     #[pyo3(signature = (collective, bytes, *, dtype="float32", op="sum"))]
-    fn algorithm_for(&self, collective: &str, bytes: u64, dtype: &str, op: &str) -> PyResult<String> {
+    fn algorithm_for(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        bytes: u64,
+        dtype: &str,
+        op: &str,
+    ) -> PyResult<String> {
         let collective = collective.parse().map_err(raise)?;
-        let factor = (op == "premul_sum").then_some(1.0);
-        Ok(self.0.algorithm_for(collective, bytes, reduce_op(op, factor)?, dtype.parse().map_err(raise)?))
+        let op = reduce_op(op, (op == "premul_sum").then_some(1.0))?;
+        let dtype = dtype.parse().map_err(raise)?;
+        Ok(py.detach(|| self.0.algorithm_for(collective, bytes, op, dtype)))
     }
 
     #[pyo3(signature = (collective="allreduce"))]
-    fn switch_points(&self, collective: &str) -> PyResult<Vec<(u64, String)>> {
-        let choices = self.0.choices();
+    fn switch_points(&self, py: Python<'_>, collective: &str) -> PyResult<Vec<(u64, String)>> {
+        let choices = py.detach(|| self.0.choices());
         let ranges = choices.switch_points(collective.parse().map_err(raise)?);
         Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.clone())).collect())
     }

@@ -2,20 +2,21 @@
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-
-type Closer = Box<dyn Fn() + Send + Sync>;
+use ringroad_runtime::communicator::Closer;
 
 static CLOSERS: Mutex<Vec<Closer>> = Mutex::new(Vec::new());
 
 /// Remembers how to close a communicator.
-pub fn remember(closer: impl Fn() + Send + Sync + 'static) {
-    CLOSERS.lock().push(Box::new(closer));
+pub fn remember(closer: Closer) {
+    let mut closers = CLOSERS.lock();
+    closers.retain(Closer::is_needed);
+    closers.push(closer);
 }
 
 #[pyfunction]
 fn _close_all(py: Python<'_>) {
     let closers = std::mem::take(&mut *CLOSERS.lock());
-    py.detach(|| closers.iter().for_each(|close| close()));
+    py.detach(|| closers.iter().for_each(Closer::close));
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -5,7 +5,7 @@
 //! to other threads, so they lend out raw pointers, never references. Who may touch which bytes when is decided by the
 //! plan's dependencies: two operations that conflict are never in flight together.
 
-use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -47,7 +47,7 @@ unsafe impl Sync for Allocation {}
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout in `Region::zeroed`, and dropped once.
+        // SAFETY: allocated with this layout in `Region::allocate`, and dropped once.
         unsafe { dealloc(self.start, self.layout) }
     }
 }
@@ -55,11 +55,26 @@ impl Drop for Allocation {
 impl Region {
     /// New memory, all zero.
     pub fn zeroed(bytes: usize) -> Region {
+        Region::allocate(bytes, true)
+    }
+
+    /// New memory for a plan's scratch, which is written before it is read.
+    pub(crate) fn scratch(bytes: usize) -> Region {
+        Region::allocate(bytes, false)
+    }
+
+    fn allocate(bytes: usize, zeroed: bool) -> Region {
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
         let layout =
             Layout::from_size_align(bytes.max(1), align).expect("region larger than the address space");
         // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
+        let start = unsafe {
+            if zeroed {
+                alloc_zeroed(layout)
+            } else {
+                alloc(layout)
+            }
+        };
         if start.is_null() {
             handle_alloc_error(layout);
         }

@@ -8,6 +8,14 @@ use ringroad_core::{Collective, Rank};
 use crate::dtype::{DType, ReduceOp};
 use crate::transport::Tag;
 
+/// The rest of the check says how often the sequence numbers have wrapped around.
+const DIGEST_BITS: u32 = 18;
+
+/// Tells a message of this call from one that a rank far ahead has sent, whose sequence number is the same.
+pub(crate) fn generation(tag: Tag) -> u32 {
+    tag.check >> DIGEST_BITS
+}
+
 /// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -59,8 +67,9 @@ pub struct Call {
 }
 
 impl Call {
-    /// A digest for [`Tag::check`]: calls that ranks must not mix up differ in it (with near certainty).
-    pub fn check(&self) -> u32 {
+    /// A digest for [`Tag::check`]: calls that ranks must not mix up differ in it (with near certainty). `number` is
+    /// that of the call; its upper part is in the digest's (see [`generation`]).
+    pub fn check(&self, number: u64) -> u32 {
         // FNV-1a: the same on every machine and in every version.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let mut mix = |bytes: &[u8]| {
@@ -79,7 +88,9 @@ impl Call {
         mix(&[self.op.code(), self.dtype.code()]);
         mix(&(self.elements as u64).to_le_bytes());
         mix(&(root as u64).to_le_bytes());
-        ((hash ^ hash >> 20 ^ hash >> 40) % u64::from(Tag::CHECKS)) as u32
+        let digest = ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << DIGEST_BITS)) as u32;
+        let turn = (number / u64::from(Tag::SEQUENCES) % (1 << (20 - DIGEST_BITS))) as u32;
+        turn << DIGEST_BITS | digest
     }
 }
 

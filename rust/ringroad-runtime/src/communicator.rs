@@ -1,8 +1,6 @@
 //! A group of ranks that call collectives together.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -11,7 +9,7 @@ use ringroad_core::cost::CostModel;
 use ringroad_core::{algorithms, Bytes, Collective, Plan, Rank, Topology};
 use ucx_sys::LoadOptions;
 
-use crate::bootstrap::{exchange, share, Card, PrefixStore, Store};
+use crate::bootstrap::{exchange, share, Card, Meeting, Store};
 use crate::buffer::Memory;
 use crate::call::{Call, Operation};
 use crate::config::{Algorithms, Config, Debug, Secret};
@@ -31,8 +29,10 @@ const STEP_LATENCY: f64 = 1e-6;
 const REDUCE_COST: f64 = 5e-11;
 /// How long saying good-bye may take.
 const CLOSE: Duration = Duration::from_secs(2);
+/// Longer timeouts are as good as this one, which no clock overflows.
+const FOREVER: Duration = Duration::from_secs(365 * 86400);
 /// User tags of messages between two ranks are below this.
-pub const TAGS: u32 = 1 << 26;
+pub const TAGS: u32 = 1 << 28;
 
 /// What a communicator may be told; everything else comes from [`Config`].
 #[derive(Debug, Clone, Default)]
@@ -111,6 +111,23 @@ pub struct Communicator {
     driver: Arc<Driver>,
 }
 
+/// Closes a communicator that may be gone already.
+pub struct Closer(Weak<Driver>);
+
+impl Closer {
+    /// Whether there still is something to close.
+    pub fn is_needed(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// As [`Communicator::close`].
+    pub fn close(&self) {
+        if let Some(driver) = self.0.upgrade() {
+            driver.close(CLOSE);
+        }
+    }
+}
+
 struct State {
     planner: Planner,
     calls: u64,
@@ -140,13 +157,7 @@ impl Communicator {
         let timeout = options.timeout.unwrap_or(config.timeout);
         let deadline = Instant::now() + timeout;
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
-        if let Some((first, last)) = config.port_range {
-            std::env::set_var("UCX_TCP_PORT_RANGE", format!("{first}-{last}"));
-        }
-        if config.debug < Debug::Info && std::env::var_os("UCX_LOG_LEVEL").is_none() {
-            // What goes wrong is told by our errors; UCX's own lines appear with RINGROAD_DEBUG=INFO.
-            std::env::set_var("UCX_LOG_LEVEL", "fatal");
-        }
+        prepare_environment(config);
         let ucx = ucx_sys::load(&LoadOptions {
             explicit: config.ucx_library.clone(),
             wheel,
@@ -159,7 +170,8 @@ impl Communicator {
         };
         let mut transport = UcxTransport::new(ucx, rank, size, settings)?;
         let name = if options.name.is_empty() { "world" } else { &options.name };
-        let store = PrefixStore::new(format!("ringroad/{name}.{}", incarnation(name, rank)), store);
+        let meeting = Meeting::join(store, name, rank, deadline)?;
+        let store = meeting.store();
         let card = Card::new(rank, size, "ucx", &ucx.version_string, transport.address());
         let cards =
             exchange(&store, rank, size, &card, config.secret.as_ref().map(Secret::reveal), deadline)?;
@@ -167,6 +179,8 @@ impl Communicator {
         let choices = agree(&store, rank, size, config, options, deadline)?;
         let communicator =
             Communicator::assemble(name, cards, rank, Box::new(transport), choices, timeout, config.debug);
+        // Everybody has come, so the next communicator of this name meets elsewhere.
+        drop(meeting);
         // Connects what small collectives use, and finds out now who cannot be reached.
         communicator.barrier(Some(deadline.saturating_duration_since(Instant::now())))?;
         if config.debug >= Debug::Info {
@@ -298,8 +312,9 @@ impl Communicator {
 
     /// Starts a call. Errors leave the communicator as it was.
     pub fn start(&self, request: Request) -> Result<Work> {
+        self.driver.check_process()?;
         self.check(&request)?;
-        let timeout = request.timeout.unwrap_or(self.timeout);
+        let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let mut state = self.state.lock();
         let planned = match request.operation {
             Operation::Send { peer, .. } => direct(Plan::send(peer, request.input.region().len())),
@@ -317,7 +332,6 @@ impl Communicator {
         if self.debug >= Debug::Trace {
             eprintln!("ringroad: {}: rank {}: {call}", self.name, self.rank);
         }
-        let check = call.check();
         let (number, kind, sequence, message) = match request.operation {
             Operation::Send { tag, .. } | Operation::Receive { tag, .. } => {
                 (0, Kind::PointToPoint, tag >> 14, tag & 0x3fff)
@@ -327,7 +341,7 @@ impl Communicator {
                 (number, Kind::Collective, (number % u64::from(Tag::SEQUENCES)) as u32, 0)
             }
         };
-        let tag = Tag { source: self.rank, kind, sequence, message, check };
+        let tag = Tag { source: self.rank, kind, sequence, message, check: call.check(number) };
         let factor = if let ReduceOp::PremulSum(factor) = request.op { factor } else { 1.0 };
         let job = Job {
             call,
@@ -371,14 +385,9 @@ impl Communicator {
         self.driver.close(CLOSE);
     }
 
-    /// Closes the communicator from elsewhere, while it exists.
-    pub fn closer(&self) -> impl Fn() + Send + Sync + 'static {
-        let driver = Arc::downgrade(&self.driver);
-        move || {
-            if let Some(driver) = driver.upgrade() {
-                driver.close(CLOSE);
-            }
-        }
+    /// For closing the communicator from elsewhere.
+    pub fn closer(&self) -> Closer {
+        Closer(Arc::downgrade(&self.driver))
     }
 
     fn check(&self, request: &Request) -> Result<()> {
@@ -410,11 +419,11 @@ impl Communicator {
 
     fn check_memory(&self, request: &Request, collective: Collective) -> Result<()> {
         let blocks = if collective.has_blocks() { self.size() } else { 1 };
-        let block = request.elements * request.dtype.size();
+        let block = request.elements.saturating_mul(request.dtype.size());
         let bytes = |holding| match holding {
             Holding::Nothing => 0,
             Holding::Block(_) => block,
-            Holding::Whole => block * blocks,
+            Holding::Whole => block.saturating_mul(blocks),
         };
         let (mut input, mut output) =
             (bytes(collective.input(self.rank)), bytes(collective.output(self.rank)));
@@ -458,6 +467,26 @@ fn key(request: &Request, collective: Collective) -> Result<Key> {
     })
 }
 
+/// Sets what UCX reads from the environment only, once and unless the user has. No other thread may be reading the
+/// environment meanwhile (see [`ucx_sys::load`]), which holds the better the earlier the first communicator is made.
+fn prepare_environment(config: &Config) {
+    static ONCE: Once = Once::new();
+    let set = |name: &str, value: String| {
+        if std::env::var_os(name).is_none() {
+            std::env::set_var(name, value);
+        }
+    };
+    ONCE.call_once(|| {
+        if let Some((first, last)) = config.port_range {
+            set("UCX_TCP_PORT_RANGE", format!("{first}-{last}"));
+        }
+        if config.debug < Debug::Info {
+            // What goes wrong is told by our errors; UCX's own lines appear with RINGROAD_DEBUG=INFO.
+            set("UCX_LOG_LEVEL", "fatal".to_owned());
+        }
+    });
+}
+
 fn check_group(rank: Rank, size: usize) -> Result<()> {
     if size == 0 || rank >= size || size > Tag::RANKS {
         return Err(Error::Argument(format!(
@@ -466,15 +495,6 @@ fn check_group(rank: Rank, size: usize) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// How many communicators of this name this process has made for this rank, so that each finds keys of its own on a
-/// store that outlives it.
-fn incarnation(name: &str, rank: Rank) -> u32 {
-    static COUNTS: Mutex<Option<HashMap<(String, Rank), AtomicU32>>> = Mutex::new(None);
-    let mut counts = COUNTS.lock();
-    let count = counts.get_or_insert_default().entry((name.to_owned(), rank)).or_default();
-    count.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Rank 0 chooses, the others take it over; so does an error.
@@ -532,7 +552,12 @@ impl Work {
     /// Whether the call has ended, well or not. Does what can be done meanwhile.
     pub fn is_completed(&self) -> bool {
         if !self.completion.is_done() {
-            self.driver.with(|engine| engine.progress());
+            // Whoever only asks must hear of deadlines and failures too.
+            self.driver.with(|engine| {
+                if !engine.progress() {
+                    engine.inspect();
+                }
+            });
         }
         self.completion.is_done()
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+use strsim::levenshtein;
 
 use ringroad_core::cost::CostModel;
 use ringroad_core::{algorithms, Collective, Topology};
@@ -517,24 +518,10 @@ fn not_offered(algorithm: &str, collective: Collective) -> String {
 }
 
 fn unknown(name: &str) -> String {
-    let near = |setting: &&Setting| edit_distance(&name.to_ascii_uppercase(), setting.name);
+    let near = |setting: &&Setting| levenshtein(&name.to_ascii_uppercase(), setting.name);
     let nearest = SETTINGS.iter().min_by_key(near).filter(|s| near(s) <= (name.len() - PREFIX.len()) / 2);
     match nearest {
         Some(setting) => format!("there is no variable {name}; did you mean {}?", setting.name),
         None => format!("there is no variable {name}; `ringroad info` lists all"),
     }
-}
-
-/// How many letters must be inserted, deleted or replaced to turn `a` into `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.chars().count()]
 }

@@ -5,6 +5,7 @@
 //! how, is the business of [`crate::progress`].
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use ringroad_core::Rank;
 
 use crate::bootstrap::Card;
 use crate::buffer::{Buffers, Region};
-use crate::call::{Call, Operation};
+use crate::call::{generation, Call, Operation};
 use crate::error::Error;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
@@ -29,7 +30,7 @@ const SUSPICION: Duration = Duration::from_millis(200);
 const ABORT: Duration = Duration::from_secs(1);
 /// How many calls are remembered, to tell others who ask what this rank called.
 const HISTORY: usize = 64;
-/// Scratch memory kept for later calls.
+/// Regions of scratch memory kept for later calls.
 const SPARE_REGIONS: usize = 4;
 
 /// A call to be run.
@@ -66,17 +67,34 @@ struct Suspect {
     since: Instant,
 }
 
+/// The transport, which only the process that made it may use or end: a forked child shares its connections.
+struct Owned(Option<Box<dyn Transport>>);
+
+impl Deref for Owned {
+    type Target = dyn Transport;
+
+    fn deref(&self) -> &Self::Target {
+        &**self.0.as_ref().expect("the transport goes with the engine")
+    }
+}
+
+impl DerefMut for Owned {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut **self.0.as_mut().expect("the transport goes with the engine")
+    }
+}
+
 pub(crate) struct Engine {
     name: String,
     rank: Rank,
     cards: Arc<Vec<Card>>,
-    transport: Box<dyn Transport>,
+    transport: Owned,
     tasks: Vec<Option<Task>>,
     active: usize,
     liveness: Liveness,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
-    suspect: Option<Suspect>,
+    suspects: Vec<Suspect>,
     failure: Option<Error>,
     closed: bool,
     spare: Vec<Region>,
@@ -94,13 +112,13 @@ impl Engine {
         Engine {
             name,
             rank,
-            transport,
+            transport: Owned(Some(transport)),
             tasks: Vec::new(),
             active: 0,
             liveness: Liveness::new(rank, &cards),
             connected: vec![false; size],
             broken: vec![None; size],
-            suspect: None,
+            suspects: Vec::new(),
             failure: None,
             cards,
             closed: false,
@@ -114,6 +132,12 @@ impl Engine {
 
     pub fn transport(&self) -> &dyn Transport {
         &*self.transport
+    }
+
+    /// Leaves the connections alone, in a forked child.
+    pub fn disown(&mut self) {
+        std::mem::forget(self.transport.0.take());
+        self.closed = true;
     }
 
     /// Whether a call is in flight.
@@ -138,23 +162,7 @@ impl Engine {
     /// Starts a call.
     pub fn submit(&mut self, job: Job) -> Result<Arc<Completion>, Error> {
         self.check_usable()?;
-        for peer in job.plan.peers().iter().copied() {
-            if let Some(reason) = self.broken[peer].clone() {
-                self.suspect(peer, reason);
-            } else if !self.connected[peer] {
-                match self.transport.connect(peer) {
-                    Ok(()) => self.connected[peer] = true,
-                    Err(error) => self.suspect(peer, error.reason),
-                }
-            }
-        }
-        if job.number > 0 {
-            if self.history.len() < HISTORY {
-                self.history.push((job.number, job.call.clone()));
-            } else {
-                self.history[job.number as usize % HISTORY] = (job.number, job.call.clone());
-            }
-        }
+        // First of all: a rank that asks what this one called is told of this call too.
         let completion = Completion::new(job.call.clone());
         let scratch = self.take_scratch(job.plan.scratch());
         let task = Task {
@@ -187,7 +195,7 @@ impl Engine {
         }
         match self.spare.iter().position(|region| region.len() >= bytes) {
             Some(index) => self.spare.swap_remove(index),
-            None => Region::zeroed(bytes),
+            None => Region::scratch(bytes),
         }
     }
 
@@ -215,6 +223,15 @@ impl Engine {
         happened
     }
 
+    /// Takes note of notices that have arrived.
+    fn hear(&mut self) {
+        let mut events = Vec::new();
+        self.transport.inspect(&mut events);
+        if !events.is_empty() {
+            self.handle(&mut events);
+        }
+    }
+
     /// The slow look around: deadlines, notices, messages of other calls.
     pub fn inspect(&mut self) {
         let mut events = std::mem::take(&mut self.events);
@@ -225,9 +242,11 @@ impl Engine {
         self.events = events;
         self.look_for_strangers();
         let now = Instant::now();
-        let suspect = self.suspect.take_if(|s| now - s.since > SUSPICION);
         // What a peer sent before it left may have sufficed.
-        if let Some(suspect) = suspect.filter(|s| self.tasks.iter().flatten().any(|t| t.needs(s.peer))) {
+        let tasks = &self.tasks;
+        self.suspects.retain(|s| tasks.iter().flatten().any(|t| t.needs(s.peer)));
+        if let Some(index) = self.suspects.iter().position(|s| now - s.since > SUSPICION) {
+            let suspect = self.suspects.swap_remove(index);
             let (rank, story) = (suspect.peer, self.tell_of_loss(&suspect));
             self.fail(Error::Peer { rank, message: story.clone() }, Reason::Peer { rank }, story);
         }
@@ -247,6 +266,12 @@ impl Engine {
     }
 
     fn handle(&mut self, events: &mut Vec<Event>) {
+        // Notices first: whoever fails over another event needs what the others say about it.
+        for event in events.iter() {
+            if let Event::Notice { from, payload } = event {
+                self.notices.extend(Notice::parse(payload).map(|n| (*from, n)));
+            }
+        }
         for event in events.drain(..) {
             match event {
                 Event::Completed { request, result: Ok(()) } => self.completed(request),
@@ -257,9 +282,7 @@ impl Engine {
                         self.suspect(peer, reason);
                     }
                 }
-                Event::Notice { from, payload } => {
-                    self.notices.extend(Notice::parse(&payload).map(|n| (from, n)))
-                }
+                Event::Notice { .. } => {}
             }
         }
         while let Some((from, notice)) = self.notices.pop_front() {
@@ -310,6 +333,8 @@ impl Engine {
             }
         }
         if task.executor.is_done() {
+            // As in `submit`: what arrived is good only if its sender has not given up meanwhile.
+            self.hear();
             self.finish(slot, None);
         }
         if let Some((peer, error)) = trouble {
@@ -330,7 +355,9 @@ impl Engine {
     }
 
     fn suspect(&mut self, peer: Rank, reason: String) {
-        self.suspect.get_or_insert(Suspect { peer, reason, since: Instant::now() });
+        if !self.suspects.iter().any(|s| s.peer == peer) {
+            self.suspects.push(Suspect { peer, reason, since: Instant::now() });
+        }
     }
 
     fn request_failed(&mut self, request: RequestId, failure: Failure) {
@@ -354,9 +381,8 @@ impl Engine {
             self.tasks.iter().flatten().filter(|t| t.number > 0).map(|t| (t.number, t.tag)).collect();
         for (number, tag) in calls {
             for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
-                let stranger =
-                    self.transport.unexpected(source, tag.sequence).filter(|t| t.check != tag.check);
-                if stranger.is_some() {
+                let unexpected = self.transport.unexpected(source, tag.sequence);
+                if unexpected.is_some_and(|t| t.check != tag.check && generation(t) == generation(tag)) {
                     self.mismatch(number, format!("rank {source} is in another call"));
                     return;
                 }

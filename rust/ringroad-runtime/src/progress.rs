@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::notice::Reason;
 use crate::transport::Wait;
 use crate::work::Completion;
@@ -27,6 +27,8 @@ const YIELDS: u32 = 100;
 const LONG_YIELD: Duration = Duration::from_micros(500);
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(2);
+/// How many rounds in which something happened go by before a look at the clock.
+const BUSY_ROUNDS: u32 = 64;
 /// The longest that a thread blocks before it looks around.
 const BLOCK: Duration = Duration::from_millis(20);
 /// How often a waiting thread looks for notices, deadlines and strangers.
@@ -45,7 +47,8 @@ pub(crate) struct Driver {
     no_yield_until: AtomicU64,
     back_off: AtomicU64,
     start: Instant,
-    background: Background,
+    process: u32,
+    background: Arc<Background>,
 }
 
 #[derive(Default)]
@@ -91,8 +94,19 @@ impl Driver {
             no_yield_until: AtomicU64::new(0),
             back_off: AtomicU64::new(BACK_OFF.as_micros() as u64),
             start: Instant::now(),
-            background: Background::default(),
+            process: std::process::id(),
+            background: Arc::default(),
         })
+    }
+
+    /// An error in a forked child, which shares the connections of its parent and must not touch them.
+    pub fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        Err(Error::Aborted(
+            "this process was forked from the one that made the communicator; make a new one here".to_owned(),
+        ))
     }
 
     /// Uses the engine under its lock, then runs the callbacks of calls that ended meanwhile.
@@ -126,6 +140,7 @@ impl Driver {
         let mut idle_since: Option<Instant> = None;
         let mut inspected = Instant::now();
         let mut yields = 0;
+        let mut busy = 0u32;
         loop {
             let happened = self.with(Engine::progress);
             if enough() {
@@ -134,7 +149,10 @@ impl Driver {
             if happened {
                 idle_since = None;
                 yields = 0;
-                continue;
+                busy += 1;
+                if !busy.is_multiple_of(BUSY_ROUNDS) {
+                    continue;
+                }
             }
             let now = Instant::now();
             if now >= until {
@@ -181,9 +199,9 @@ impl Driver {
     /// Makes sure that calls in flight go on although nobody waits for them.
     pub fn progress_in_background(self: &Arc<Self>) {
         if !self.background.started.swap(true, Ordering::SeqCst) {
-            let driver = Arc::downgrade(self);
-            let thread =
-                std::thread::Builder::new().name("ringroad".to_owned()).spawn(move || run_background(driver));
+            let (background, driver) = (self.background.clone(), Arc::downgrade(self));
+            let serve = move || background.serve(&driver);
+            let thread = std::thread::Builder::new().name("ringroad".to_owned()).spawn(serve);
             // Without a thread the calls go on when somebody waits for them.
             self.background.state.lock().thread = thread.ok();
         }
@@ -219,40 +237,47 @@ impl Driver {
 
     /// Closes the connections and ends the background thread.
     pub fn close(&self, timeout: Duration) {
-        self.with(|engine| engine.close(timeout));
-        self.stop_background();
+        if self.check_process().is_ok() {
+            self.with(|engine| engine.close(timeout));
+            self.stop_background();
+        }
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.close(Duration::from_secs(1));
+        if self.check_process().is_ok() {
+            self.close(Duration::from_secs(1));
+        } else {
+            self.engine.get_mut().disown();
+        }
     }
 }
 
-/// Serves until told to stop. It holds no reference while it sleeps, so that the driver can be dropped.
-fn run_background(driver: Weak<Driver>) {
-    loop {
-        let Some(driver) = driver.upgrade() else { return };
-        {
-            let mut state = driver.background.state.lock();
-            if !state.wanted && !state.stop {
-                driver.background.changed.wait_for(&mut state, Duration::from_secs(1));
+impl Background {
+    /// Drives the engine whenever that is wanted, until told to stop or until the driver is gone.
+    fn serve(&self, driver: &Weak<Driver>) {
+        loop {
+            {
+                let mut state = self.state.lock();
+                while !state.wanted && !state.stop {
+                    self.changed.wait(&mut state);
+                }
+                if state.stop {
+                    return;
+                }
             }
-            if state.stop {
-                return;
-            }
-            if !state.wanted {
-                continue;
-            }
+            let Some(driver) = driver.upgrade() else { return };
+            let idle = || {
+                // In this order, so that a wish that comes meanwhile is not lost.
+                self.state.lock().wanted = false;
+                let idle = driver.waiting.load(Ordering::SeqCst) > 0 || !driver.engine.lock().is_busy();
+                let mut state = self.state.lock();
+                state.wanted |= !idle;
+                idle || state.stop
+            };
+            // The reference is held as long as there is work: calls go on when the communicator is dropped.
+            while !driver.drive(Instant::now() + Duration::from_secs(1), idle) {}
         }
-        let idle = || {
-            let mut state = driver.background.state.lock();
-            let idle =
-                state.stop || driver.waiting.load(Ordering::SeqCst) > 0 || !driver.engine.lock().is_busy();
-            state.wanted &= !idle;
-            idle
-        };
-        driver.drive(Instant::now() + Duration::from_secs(1), idle);
     }
 }

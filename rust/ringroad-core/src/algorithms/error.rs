@@ -3,6 +3,7 @@
 use super::{available, catalogue, Requirement};
 use crate::collective::Collective;
 use crate::units::Rank;
+use strsim::levenshtein;
 
 /// An algorithm does not perform this collective over this number of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,27 +98,11 @@ pub struct UnknownAlgorithm {
 impl UnknownAlgorithm {
     pub(super) fn new(name: &str) -> UnknownAlgorithm {
         let wanted = name.to_ascii_lowercase();
-        let nearest = all_names().into_iter().min_by_key(|n| edit_distance(n, &wanted)).unwrap_or_default();
+        let nearest = all_names().into_iter().min_by_key(|n| levenshtein(n, &wanted)).unwrap_or_default();
         UnknownAlgorithm { name: name.to_owned(), nearest }
     }
 }
 
 fn all_names() -> Vec<&'static str> {
     catalogue().iter().map(|a| a.name).collect()
-}
-
-/// How many letters must be inserted, deleted or replaced (Levenshtein).
-fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, &b) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }

@@ -134,6 +134,7 @@ struct Lowering<'a> {
     received: HashMap<Rank, u32>,
     window: Range<usize>,
     window_next: usize,
+    exchange: [Span; 2],
     scratch: usize,
     step: usize,
 }
@@ -168,6 +169,7 @@ impl<'a> Lowering<'a> {
             received: HashMap::new(),
             window: 0..0,
             window_next: 0,
+            exchange: [Span::new(Buffer::Scratch, 0, 0); 2],
             scratch: 0,
             step: 0,
         }
@@ -223,9 +225,33 @@ impl<'a> Lowering<'a> {
                 self.homes[chunk] = Some(home);
             }
         }
-        let window = self.allocate(self.options.window.max(self.options.segment));
+        let (window, exchange) = self.staging();
+        let window = self.allocate(window);
         self.window = window.offset..window.end();
         self.window_next = window.offset;
+        self.exchange = [self.allocate(exchange), self.allocate(exchange)];
+    }
+
+    /// How many bytes the window needs, and each of the two areas for steps that exchange (see `lower_step`).
+    fn staging(&self) -> (usize, usize) {
+        let (mut window, mut exchange) = (0, 0);
+        for step in &self.schedule.steps {
+            let exchanges = exchanges(step, self.rank);
+            let arriving = step.sends.iter().filter(|s| s.destination == self.rank);
+            let bytes: usize =
+                arriving.filter(|s| exchanges || s.action == Action::Reduce).map(|s| self.staged(s)).sum();
+            if exchanges {
+                exchange = exchange.max(bytes);
+            } else {
+                window += bytes;
+            }
+        }
+        (window.min(self.options.window.max(self.options.segment)), exchange)
+    }
+
+    /// The most bytes that receiving `send` takes in scratch memory: every message begins at a cache line.
+    fn staged(&self, send: &Send) -> usize {
+        self.messages(&send.chunks).iter().map(|m| m.len().next_multiple_of(ALIGN)).sum()
     }
 
     /// What happens to the input before the first step.
@@ -251,34 +277,45 @@ impl<'a> Lowering<'a> {
     }
 
     fn lower_step(&mut self, step: &Step) -> Result<(), LowerError> {
-        // All sends first: they read what was there when the step began.
         let rank = self.rank;
-        let mut leaving = Vec::new();
+        // All sends first: they read what was there when the step began.
         for send in step.sends.iter().filter(|s| s.source == rank) {
             self.lower_send(send)?;
-            leaving.extend(send.chunks.iter());
         }
         let arriving: Vec<&Send> = step.sends.iter().filter(|s| s.destination == rank).collect();
-        let exchanges = arriving.iter().any(|s| leaving.iter().any(|c| s.chunks.contains(*c)));
         // Where a chunk both leaves and arrives in a step, its receive must not wait for its send (the peer may be in
-        // the same position, and both would wait for ever): such steps get scratch memory of their own instead of
-        // sharing the window.
-        let mut windows = if exchanges { Vec::new() } else { self.windows(&arriving) };
+        // the same position, and both would wait for ever): such a step gets room for all that arrives, which the
+        // step before it did not use, instead of sharing the window.
+        let exchanges = exchanges(step, rank);
+        let mut windows = if exchanges { self.exchange_rooms(&arriving) } else { self.windows(&arriving) };
         windows.reverse();
         for send in arriving {
-            self.lower_receive(send, windows.pop(), exchanges)?;
+            let window = windows.pop().expect("there is a window for every message");
+            self.lower_receive(send, window, exchanges)?;
         }
         Ok(())
     }
 
+    /// A part of one of the two areas for each message.
+    fn exchange_rooms(&mut self, arriving: &[&Send]) -> Vec<Range<usize>> {
+        self.exchange.swap(0, 1);
+        let mut end = self.exchange[0].offset;
+        let room = |send: &&Send| {
+            let start = end;
+            end += self.staged(send);
+            start..end
+        };
+        arriving.iter().map(room).collect()
+    }
+
     /// A part of the window for each message to be reduced: one after the other where all fit, else fair shares.
     fn windows(&mut self, arriving: &[&Send]) -> Vec<Range<usize>> {
-        let sizes: Vec<usize> = arriving
-            .iter()
-            .map(|s| s.chunks.iter().map(|c| self.bytes_of(c)).sum::<usize>().next_multiple_of(ALIGN))
-            .collect();
+        // Copies go where they belong, or to memory of their own.
+        let size = |s: &&Send| if s.action == Action::Reduce { self.staged(s) } else { 0 };
+        let sizes: Vec<usize> = arriving.iter().map(size).collect();
         let total: usize = sizes.iter().sum();
-        let share = self.window.len() / arriving.len().max(1) / ALIGN * ALIGN;
+        let reduced = sizes.iter().filter(|s| **s > 0).count();
+        let share = self.window.len() / reduced.max(1) / ALIGN * ALIGN;
         let fits = total <= self.window.len();
         if fits && self.window_next + total > self.window.end {
             self.window_next = self.window.start;
@@ -288,7 +325,7 @@ impl<'a> Lowering<'a> {
             .into_iter()
             .map(|size| {
                 let start = next;
-                next += if fits { size } else { share };
+                next += if fits || size == 0 { size } else { share };
                 start..next
             })
             .collect();
@@ -323,7 +360,7 @@ impl<'a> Lowering<'a> {
     fn lower_receive(
         &mut self,
         send: &Send,
-        window: Option<Range<usize>>,
+        window: Range<usize>,
         exchanges: bool,
     ) -> Result<(), LowerError> {
         let homes = self.stream(&send.chunks, |s, c| s.homes[c])?;
@@ -331,23 +368,22 @@ impl<'a> Lowering<'a> {
             Action::Copy => Vec::new(),
             Action::Reduce => self.stream(&send.chunks, |s, c| s.locations[c])?,
         };
-        let mut next = window.as_ref().map_or(0, |w| w.start);
+        let mut next = window.start;
         for range in self.messages(&send.chunks) {
             let pieces = cut(&homes, &range);
             let direct = send.action == Action::Copy && pieces.len() <= 1 && !exchanges;
             let target = if direct {
                 pieces.first().map_or(Span::new(Buffer::Scratch, 0, 0), |(_, span)| *span)
             } else {
-                match window.as_ref().filter(|w| range.len() <= w.len()) {
-                    Some(window) => {
-                        if next + range.len() > window.end {
-                            next = window.start;
-                        }
-                        let slot = Span::new(Buffer::Scratch, next, range.len());
-                        next = (next + range.len()).next_multiple_of(ALIGN);
-                        slot
+                if range.len() <= window.len() {
+                    if next + range.len() > window.end {
+                        next = window.start;
                     }
-                    None => self.allocate(range.len()),
+                    let slot = Span::new(Buffer::Scratch, next, range.len());
+                    next = (next + range.len()).next_multiple_of(ALIGN);
+                    slot
+                } else {
+                    self.allocate(range.len())
                 }
             };
             let (peer, port) = (send.source, send.port);
@@ -465,6 +501,13 @@ impl<'a> Lowering<'a> {
         self.operations.push(Operation { command, step: self.step as u32 });
         self.waits.push(waits);
     }
+}
+
+/// Whether, in this step, `rank` receives a chunk that it also sends.
+fn exchanges(step: &Step, rank: Rank) -> bool {
+    let arriving = || step.sends.iter().filter(|s| s.destination == rank);
+    let mut leaving = step.sends.iter().filter(|s| s.source == rank);
+    leaving.any(|out| arriving().any(|s| s.chunks.overlaps(&out.chunks)))
 }
 
 fn count(counts: &mut HashMap<Rank, u32>, peer: Rank) -> Result<u32, LowerError> {

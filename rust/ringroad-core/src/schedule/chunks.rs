@@ -44,6 +44,11 @@ impl ChunkSet {
         self.runs.iter().any(|&(s, e)| (s..e).contains(&chunk))
     }
 
+    /// Whether a chunk is in both.
+    pub fn overlaps(&self, other: &ChunkSet) -> bool {
+        self.runs.iter().any(|&(s, e)| other.runs.iter().any(|&(t, f)| s < f && t < e))
+    }
+
     /// The highest chunk.
     pub fn max(&self) -> Option<ChunkId> {
         self.runs.last().map(|&(_, e)| e - 1)

@@ -58,14 +58,17 @@ impl Schedule {
     /// Whether all ranks, chunks and the chunk count make sense; the text says which do not.
     pub(super) fn check_indices(&self) -> Result<(), String> {
         let Schedule { ranks, chunks, collective, .. } = self;
+        // Room for a state per rank and chunk, and for their squares: no machine has more.
+        const MOST: usize = 1 << 28;
         let blocks = match collective {
-            super::Collective::Alltoall => ranks * ranks,
+            super::Collective::Alltoall => ranks.saturating_mul(*ranks),
             c if c.has_blocks() => *ranks,
             _ => 1,
         };
-        if *ranks == 0 || *chunks == 0 || chunks % blocks != 0 {
+        if *ranks == 0 || *chunks == 0 || *ranks > MOST || *chunks > MOST || chunks % blocks != 0 {
             return Err(format!(
-                "{collective} over {ranks} ranks needs a positive multiple of {blocks} chunks, not {chunks}"
+                "{collective} over {ranks} ranks needs a positive multiple of {blocks} chunks, not {chunks}, and at \
+                 most {MOST} of each"
             ));
         }
         if let Some(root) = collective.root().filter(|root| root >= ranks) {

@@ -77,6 +77,18 @@ pub enum VerifyError {
         /// The receiver.
         destination: Rank,
     },
+    /// A reduction into nothing: the receiver has none of the chunk to reduce with. A copy is meant.
+    #[error("step {step}: rank {rank} reduces into chunk {chunk}, of which it holds nothing, what comes from rank {source_rank}")]
+    NothingToReduce {
+        /// The step.
+        step: usize,
+        /// The receiver.
+        rank: Rank,
+        /// The chunk.
+        chunk: ChunkId,
+        /// The sender.
+        source_rank: Rank,
+    },
     /// A contribution is added a second time.
     #[error("step {step}: rank {rank} adds the contribution of rank {contribution} to chunk {chunk} a second time, from rank {source_rank}")]
     Doubled {
@@ -181,6 +193,9 @@ impl Schedule {
                 }
                 match action {
                     Action::Copy => state[rank] = sent,
+                    Action::Reduce if state[rank].is_empty() => {
+                        return Err(VerifyError::NothingToReduce { step, rank, chunk, source_rank });
+                    }
                     Action::Reduce => {
                         if let Some(contribution) = state[rank].add(&sent) {
                             return Err(VerifyError::Doubled {

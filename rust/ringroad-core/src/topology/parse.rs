@@ -1,6 +1,7 @@
 //! Specs of topologies, and what can be wrong with them.
 
 use std::str::FromStr;
+use strsim::levenshtein;
 
 use super::{Topology, MAX_RANKS};
 use crate::units::Seconds;
@@ -83,20 +84,6 @@ pub(super) fn join(sizes: &[usize]) -> String {
 }
 
 fn nearest(word: &str) -> Option<&'static str> {
-    let (distance, name) = FAMILIES.iter().map(|f| (edit_distance(word, f.0), f.0)).min()?;
+    let (distance, name) = FAMILIES.iter().map(|f| (levenshtein(word, f.0), f.0)).min()?;
     (distance <= 2).then_some(name)
-}
-
-/// How many letters must be inserted, deleted or replaced to turn `a` into `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.chars().count()]
 }

@@ -6,6 +6,7 @@
 mod card;
 mod exchange;
 mod file;
+mod meeting;
 mod memory;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 pub use card::Card;
 pub use exchange::{exchange, share, BootstrapError};
 pub use file::FileStore;
+pub use meeting::Meeting;
 pub use memory::MemoryStore;
 
 /// Keys and values that all ranks of a job can read and write. Values are small; a key is set once or rarely.

@@ -30,7 +30,7 @@ pub enum Kind {
 
 /// Names a message: it pairs a send with its receive.
 ///
-/// In 64 bits: source 16, kind 2, sequence 12, message 14, check 20. A receive matches on all but the check, which is a
+/// In 64 bits: source 14, kind 2, sequence 14, message 14, check 20. A receive matches on all but the check, which is a
 /// digest of what the sender believes the call to be (collective, element type, count, reduction, algorithm); the
 /// transport reports a message whose check differs. So every message says which call it belongs to, at no cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,13 +49,15 @@ pub struct Tag {
 
 impl Tag {
     /// Sequence numbers repeat after this many.
-    pub const SEQUENCES: u32 = 1 << 12;
+    pub const SEQUENCES: u32 = 1 << 14;
     /// There are this many digests.
     pub const CHECKS: u32 = 1 << 20;
     /// The most ranks that fit.
-    pub const RANKS: usize = 1 << 16;
+    pub const RANKS: usize = 1 << 14;
     /// The bits that a receive compares.
     pub const MATCH: u64 = !(Tag::CHECKS as u64 - 1);
+    /// The bits that name the kind.
+    pub const KIND: u64 = 3 << 48;
     /// The bits that name source, kind and sequence.
     pub const CALL: u64 = !((1 << 34) - 1);
 
@@ -66,8 +68,8 @@ impl Tag {
             Kind::PointToPoint => 1,
             Kind::Control => 2,
         };
-        (self.source as u64) << 48
-            | kind << 46
+        (self.source as u64) << 50
+            | kind << 48
             | u64::from(self.sequence % Tag::SEQUENCES) << 34
             | u64::from(self.message) << 20
             | u64::from(self.check)
@@ -76,13 +78,13 @@ impl Tag {
     /// The inverse of [`Tag::pack`].
     pub fn unpack(bits: u64) -> Tag {
         Tag {
-            source: (bits >> 48) as Rank,
-            kind: match bits >> 46 & 3 {
+            source: (bits >> 50) as Rank,
+            kind: match bits >> 48 & 3 {
                 0 => Kind::Collective,
                 1 => Kind::PointToPoint,
                 _ => Kind::Control,
             },
-            sequence: (bits >> 34 & 0xfff) as u32,
+            sequence: (bits >> 34 & 0x3fff) as u32,
             message: (bits >> 20 & 0x3fff) as u32,
             check: (bits & 0xfffff) as u32,
         }

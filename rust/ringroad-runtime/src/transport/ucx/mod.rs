@@ -4,7 +4,7 @@
 //! device and it serves every port.
 //!
 //! UCX calls back only from within calls that the transport makes, and whoever makes those holds the transport by
-//! `&mut`. So the callbacks' state ([`requests`], [`endpoint`]) is shared by `Rc` and written through `Cell`, and the
+//! `&mut`. So the callbacks' state (`requests`, `endpoint`) is shared by `Rc` and written through `Cell`, and the
 //! pointers that UCX keeps stay valid because slots and endpoints live until the workers are destroyed.
 
 mod device;

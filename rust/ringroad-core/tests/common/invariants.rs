@@ -1,0 +1,132 @@
+//! What holds for every plan, whatever it computes.
+
+use std::collections::{BTreeSet, HashMap};
+
+use ringroad_core::plan::{Buffer, Command, Span};
+use ringroad_core::{Plan, Rank};
+
+/// Beyond this many operations the quadratic checks are left out.
+const SMALL: usize = 400;
+
+fn accesses(command: &Command) -> (Vec<Span>, Option<Span>) {
+    match *command {
+        Command::Send { source, .. } => (vec![source], None),
+        Command::Receive { target, .. } => (vec![], Some(target)),
+        Command::Reduce { target, left, right } => (vec![left, right], Some(target)),
+        Command::Copy { target, source } | Command::Premultiply { target, source } => {
+            (vec![source], Some(target))
+        }
+        Command::Average { target } => (vec![target], Some(target)),
+    }
+}
+
+fn overlap(a: Span, b: Span) -> bool {
+    let nonempty = a.bytes > 0 && b.bytes > 0;
+    nonempty && a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes
+}
+
+/// What one rank's plan must be like. `sizes` are the bytes of input and output.
+pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize) {
+    let mut waits: Vec<Vec<u32>> = vec![Vec::new(); plan.operations().len()];
+    let mut peers = BTreeSet::new();
+    let mut next: HashMap<(Rank, bool), u32> = HashMap::new();
+    let mut last_step = 0;
+    for (number, operation) in (0u32..).zip(plan.operations()) {
+        assert!(last_step <= operation.step, "steps come in order");
+        last_step = operation.step;
+        plan.dependents(number).iter().for_each(|d| waits[*d as usize].push(number));
+        assert!(
+            plan.dependents(number).iter().all(|d| *d > number),
+            "{number} is only waited for by later ones"
+        );
+
+        let (reads, write) = accesses(&operation.command);
+        let spans: Vec<Span> = reads.iter().copied().chain(write).collect();
+        for span in &spans {
+            let size = match span.buffer {
+                Buffer::Input => sizes[0],
+                Buffer::Output => sizes[1],
+                Buffer::Scratch => plan.scratch(),
+            };
+            assert!(
+                span.offset + span.bytes <= size,
+                "{operation:?} within {sizes:?} and {}",
+                plan.scratch()
+            );
+            assert_eq!(span.bytes, spans[0].bytes, "{operation:?}");
+        }
+        if let Some(target) = write {
+            assert_ne!(target.buffer, Buffer::Input, "{operation:?} writes the input");
+            assert!(reads.iter().all(|read| *read == target || !overlap(*read, target)), "{operation:?}");
+        }
+        if let Command::Reduce { left, right, .. } = operation.command {
+            assert!(!overlap(left, right), "{operation:?}");
+        }
+        if let Command::Send { peer, message, .. } | Command::Receive { peer, message, .. } =
+            operation.command
+        {
+            peers.insert(peer);
+            assert!(spans[0].bytes <= longest_message, "{operation:?} has more than {longest_message} bytes");
+            let expected = next.entry((peer, write.is_some())).or_default();
+            assert_eq!(message, *expected, "{operation:?}");
+            *expected += 1;
+        }
+    }
+    assert!(plan.peers().iter().eq(&peers), "{:?} {peers:?}", plan.peers());
+    assert!(plan.pending().iter().map(|p| *p as usize).eq(waits.iter().map(Vec::len)));
+    if plan.operations().len() <= SMALL {
+        check_dependencies(plan, &waits);
+    }
+}
+
+/// The slow twin of the hazards: operations that touch the same bytes, one of them writing, are ordered, and nothing
+/// waits for anything else. (A superfluous dependency may be a deadlock.)
+fn check_dependencies(plan: &Plan, waits: &[Vec<u32>]) {
+    let operations = plan.operations();
+    let touched: Vec<_> = operations.iter().map(|o| accesses(&o.command)).collect();
+    let mut before: Vec<Vec<bool>> = Vec::new();
+    for (later, waits) in waits.iter().enumerate() {
+        let mut reached = vec![false; later];
+        for wait in waits {
+            reached[*wait as usize] = true;
+            before[*wait as usize]
+                .iter()
+                .enumerate()
+                .filter(|(_, b)| **b)
+                .for_each(|(i, _)| reached[i] = true);
+        }
+        let (reads, write) = &touched[later];
+        for earlier in 0..later {
+            let (earlier_reads, earlier_write) = &touched[earlier];
+            let read_after_write = earlier_write.is_some_and(|w| reads.iter().any(|r| overlap(*r, w)));
+            let write_after =
+                write.is_some_and(|w| earlier_reads.iter().chain(earlier_write).any(|e| overlap(*e, w)));
+            let conflict = read_after_write || write_after;
+            let (a, b) = (&operations[earlier], &operations[later]);
+            assert!(!conflict || reached[earlier], "nothing orders {earlier} {a:?} and {later} {b:?}");
+            let waits = waits.contains(&(earlier as u32));
+            assert!(conflict || !waits, "{later} {b:?} waits for {earlier} {a:?} for no reason");
+        }
+        before.push(reached);
+    }
+}
+
+/// Both sides of every message agree on its number and its bytes.
+pub fn check_messages(plans: &[&Plan]) {
+    let mut sent = HashMap::new();
+    let mut received = HashMap::new();
+    for (rank, plan) in plans.iter().enumerate() {
+        for operation in plan.operations() {
+            match operation.command {
+                Command::Send { peer, port, message, source } => {
+                    sent.insert((rank, peer, message), (source.bytes, port, operation.step));
+                }
+                Command::Receive { peer, port, message, target } => {
+                    received.insert((peer, rank, message), (target.bytes, port, operation.step));
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(sent, received);
+}

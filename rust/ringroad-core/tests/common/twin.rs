@@ -1,0 +1,152 @@
+//! What a call must compute, twice: by replaying the schedule chunk by chunk, and by the definition of the collective.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use ringroad_core::{Action, Collective, Rank, Schedule};
+
+use super::element::Element;
+
+/// Elements in the input of `rank`, where one block (or the whole vector, without blocks) has `elements`.
+pub fn input_len(collective: Collective, ranks: usize, rank: Rank, elements: usize) -> usize {
+    match collective {
+        Collective::Allreduce | Collective::Reduce { .. } => elements,
+        Collective::Allgather | Collective::Gather { .. } => elements,
+        Collective::ReduceScatter | Collective::Alltoall => ranks * elements,
+        Collective::Broadcast { root } => elements * usize::from(rank == root),
+        Collective::Scatter { root } => ranks * elements * usize::from(rank == root),
+    }
+}
+
+/// Elements in the output of `rank`.
+pub fn output_len(collective: Collective, ranks: usize, rank: Rank, elements: usize) -> usize {
+    match collective {
+        Collective::Allreduce | Collective::Broadcast { .. } => elements,
+        Collective::ReduceScatter | Collective::Scatter { .. } => elements,
+        Collective::Allgather | Collective::Alltoall => ranks * elements,
+        Collective::Reduce { root } => elements * usize::from(rank == root),
+        Collective::Gather { root } => ranks * elements * usize::from(rank == root),
+    }
+}
+
+/// Whether `rank` has both an input and an output, so that they can share memory.
+pub fn has_both(collective: Collective, rank: Rank) -> bool {
+    collective.root().is_none_or(|root| root == rank)
+}
+
+/// The element at which input and output begin, in the memory that they share.
+pub fn shared_starts(collective: Collective, rank: Rank, elements: usize) -> (usize, usize) {
+    match collective {
+        Collective::Allgather | Collective::Gather { .. } => (rank * elements, 0),
+        Collective::ReduceScatter | Collective::Scatter { .. } => (0, rank * elements),
+        _ => (0, 0),
+    }
+}
+
+/// What every rank must end with, by definition. `inputs` are multiplied already.
+pub fn answer<T: Element>(
+    collective: Collective,
+    inputs: &[Vec<T>],
+    elements: usize,
+    average: bool,
+) -> Vec<Vec<T>> {
+    let ranks = inputs.len();
+    let block = |vector: &[T], b: usize| vector[b * elements..(b + 1) * elements].to_vec();
+    let sum = || -> Vec<T> {
+        let add = |a: Vec<T>, b: &Vec<T>| a.into_iter().zip(b).map(|(x, y)| x.add(*y)).collect();
+        let sum: Vec<T> = inputs[1..].iter().fold(inputs[0].clone(), add);
+        sum.into_iter().map(|x| if average { x.divide(ranks) } else { x }).collect()
+    };
+    let only = |root: Rank, vector: Vec<T>| -> Vec<Vec<T>> {
+        (0..ranks).map(|rank| if rank == root { vector.clone() } else { Vec::new() }).collect()
+    };
+    match collective {
+        Collective::Allreduce => vec![sum(); ranks],
+        Collective::Reduce { root } => only(root, sum()),
+        Collective::ReduceScatter => {
+            let sum = sum();
+            (0..ranks).map(|rank| block(&sum, rank)).collect()
+        }
+        Collective::Allgather => vec![inputs.concat(); ranks],
+        Collective::Gather { root } => only(root, inputs.concat()),
+        Collective::Broadcast { root } => vec![inputs[root].clone(); ranks],
+        Collective::Scatter { root } => (0..ranks).map(|rank| block(&inputs[root], rank)).collect(),
+        Collective::Alltoall => {
+            (0..ranks).map(|rank| inputs.iter().flat_map(|i| block(i, rank)).collect()).collect()
+        }
+    }
+}
+
+/// The places of a chunk: `(rank, elements of its input)` and `(rank, elements of its output)`.
+type Places = (Vec<(Rank, Range<usize>)>, Vec<(Rank, Range<usize>)>);
+
+fn places(schedule: &Schedule, chunk: usize, elements: usize) -> Places {
+    let ranks = schedule.ranks;
+    let blocks = match schedule.collective {
+        Collective::Alltoall => ranks * ranks,
+        Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. } => 1,
+        _ => ranks,
+    };
+    let pieces = schedule.chunks / blocks;
+    let (block, piece) = (chunk / pieces, chunk % pieces);
+    let within =
+        |b: usize| b * elements + elements * piece / pieces..b * elements + elements * (piece + 1) / pieces;
+    let all = |b: usize| (0..ranks).map(|rank| (rank, within(b))).collect();
+    let one = |rank: Rank, b: usize| vec![(rank, within(b))];
+    match schedule.collective {
+        Collective::Allreduce => (all(0), all(0)),
+        Collective::Reduce { root } => (all(0), one(root, 0)),
+        Collective::Broadcast { root } => (one(root, 0), all(0)),
+        Collective::ReduceScatter => (all(block), one(block, 0)),
+        Collective::Allgather => (one(block, 0), all(block)),
+        Collective::Gather { root } => (one(block, 0), one(root, block)),
+        Collective::Scatter { root } => (one(root, block), one(block, 0)),
+        Collective::Alltoall => {
+            let (source, target) = (block / ranks, block % ranks);
+            (one(source, target), one(target, source))
+        }
+    }
+}
+
+/// Replays the schedule: in every step all sends read what was there when it began.
+pub fn replay<T: Element>(
+    schedule: &Schedule,
+    inputs: &[Vec<T>],
+    elements: usize,
+    average: bool,
+) -> Vec<Vec<T>> {
+    let Schedule { collective, ranks, chunks, .. } = *schedule;
+    let mut held: HashMap<(Rank, usize), Vec<T>> = HashMap::new();
+    for chunk in 0..chunks {
+        for (rank, range) in places(schedule, chunk, elements).0 {
+            held.insert((rank, chunk), inputs[rank][range].to_vec());
+        }
+    }
+    for step in &schedule.steps {
+        let moves = step.sends.iter().flat_map(|send| send.chunks.iter().map(move |chunk| (send, chunk)));
+        let sent: Vec<_> = moves.map(|(send, c)| (send, c, held[&(send.source, c)].clone())).collect();
+        for (send, chunk, values) in sent {
+            let place = held.entry((send.destination, chunk));
+            match send.action {
+                Action::Copy => drop(place.insert_entry(values)),
+                Action::Reduce => place
+                    .or_default()
+                    .iter_mut()
+                    .zip(values)
+                    .for_each(|(mine, arrived)| *mine = mine.add(arrived)),
+            }
+        }
+    }
+    let nothing = T::from_bytes(&vec![0; T::BYTES]);
+    let mut outputs: Vec<Vec<T>> =
+        (0..ranks).map(|rank| vec![nothing; output_len(collective, ranks, rank, elements)]).collect();
+    for chunk in 0..chunks {
+        for (rank, range) in places(schedule, chunk, elements).1 {
+            outputs[rank][range].copy_from_slice(&held[&(rank, chunk)]);
+        }
+    }
+    if average {
+        outputs.iter_mut().flatten().for_each(|x| *x = x.divide(ranks));
+    }
+    outputs
+}

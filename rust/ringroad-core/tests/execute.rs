@@ -1,0 +1,457 @@
+//! Plans and executors against their slow twins: every algorithm, in any order of events, by every protocol.
+//!
+//! The usual run samples the larger groups; `RINGROAD_TEST_FULL=1` runs many times as many calls.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use common::driver::{drive, Machine, Protocol};
+use common::element::{from_bytes, to_bytes, Element};
+use common::invariants::{check_messages, check_plan};
+use common::twin::{answer, has_both, input_len, output_len, replay, shared_starts};
+use common::Random;
+use proptest::prelude::*;
+use ringroad_core::algorithms::in_trees::{perform, perform_both_ways, Give, InTrees};
+use ringroad_core::algorithms::{catalogue, find};
+use ringroad_core::executor::Executor;
+use ringroad_core::plan::{Command, LowerError, LowerOptions, MAX_MESSAGES};
+use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send};
+
+/// What memory holds that nobody has written.
+const POISON: u8 = 0xA5;
+
+/// One call: how many elements, how to lower for each rank, and what for chance.
+#[derive(Debug, Clone)]
+struct Call {
+    elements: usize,
+    options: Vec<LowerOptions>,
+    protocols: Vec<Protocol>,
+    seed: u64,
+}
+
+impl Call {
+    /// Any options that ranks may have for one call; of these, memory sharing, multiplication and window are their own.
+    fn any(collective: Collective, ranks: usize, elements: usize, seed: u64) -> Call {
+        let mut random = Random(seed);
+        let segment = random.pick(&[16, 64, 200, 16 << 10]);
+        let pack = random.pick(&[0, 32, 32 << 10]);
+        let average = collective.reduces() && random.coin();
+        let (in_place, premultiply) = (random.below(3), random.below(3));
+        let mut own = |mode: usize| mode == 1 || mode == 2 && random.coin();
+        let mut options: Vec<LowerOptions> = (0..ranks)
+            .map(|_| LowerOptions {
+                in_place: own(in_place),
+                premultiply: collective.reduces() && own(premultiply),
+                average,
+                segment,
+                pack,
+                window: 0,
+            })
+            .collect();
+        options.iter_mut().for_each(|o| o.window = random.pick(&[0, 64, 300, 4096]));
+        let all = [Protocol::Eager, Protocol::Rendezvous, Protocol::EagerUpTo(32)];
+        let protocols = if ranks <= 8 { all.to_vec() } else { vec![random.pick(&all[..2])] };
+        Call { elements, options, protocols, seed }
+    }
+}
+
+/// Lowers for all ranks, runs the plans in an order that the seed says, and compares with both slow twins.
+fn check<T: Element>(schedule: &Schedule, consistent: bool, call: &Call) {
+    let Schedule { collective, ranks, .. } = *schedule;
+    let Call { elements, options, .. } = call;
+    let mut random = Random(call.seed ^ 0x5EED);
+    let average = options[0].average;
+    let inputs: Vec<Vec<T>> = (0..ranks)
+        .map(|rank| {
+            (0..input_len(collective, ranks, rank, *elements)).map(|_| T::random(&mut random)).collect()
+        })
+        .collect();
+    let factor = |rank: Rank| if options[rank].premultiply { (rank % 4 + 2) as u8 } else { 1 };
+    let scaled: Vec<Vec<T>> =
+        (0..ranks).map(|rank| inputs[rank].iter().map(|x| x.scale(factor(rank))).collect()).collect();
+    let replayed = replay(schedule, &scaled, *elements, average);
+    let answered = answer(collective, &scaled, *elements, average);
+
+    let mut machines = machines(schedule, &inputs, call, T::BYTES);
+    for protocol in &call.protocols {
+        for (rank, machine) in machines.iter_mut().enumerate() {
+            machine.factor = factor(rank);
+            machine.executor.rewind();
+            fill_buffers(machine, collective, rank, ranks, &inputs[rank], call);
+        }
+        drive::<T>(&mut machines, *protocol, &mut random).unwrap_or_else(|stuck| panic!("{stuck}"));
+        for (rank, machine) in machines.iter_mut().enumerate() {
+            let shared = options[rank].in_place && has_both(collective, rank);
+            let start = if shared { shared_starts(collective, rank, *elements).1 } else { 0 };
+            let len = output_len(collective, ranks, rank, *elements);
+            let output = &machine.buffers[1][start * T::BYTES..(start + len) * T::BYTES];
+            let got: Vec<T> = from_bytes(output);
+            assert!(
+                output == to_bytes(&replayed[rank]),
+                "rank {rank}: {got:?}, replayed {:?}",
+                replayed[rank]
+            );
+            let agrees = got.iter().zip(&answered[rank]).all(|(a, b)| a.agrees(*b, ranks));
+            assert!(agrees, "rank {rank}: {got:?}, not {:?}", answered[rank]);
+            assert!(shared || machine.buffers[0] == to_bytes(&inputs[rank]), "rank {rank} wrote its input");
+        }
+        if consistent && collective == Collective::Allreduce {
+            assert!(
+                machines.iter().all(|m| m.buffers[1] == machines[0].buffers[1]),
+                "ranks end with other bits"
+            );
+        }
+    }
+}
+
+/// Machines with plans that are as they must be, and no memory yet.
+fn machines<T: Element>(schedule: &Schedule, inputs: &[Vec<T>], call: &Call, element: usize) -> Vec<Machine> {
+    let Schedule { collective, ranks, .. } = *schedule;
+    let Call { elements, options, .. } = call;
+    let plans: Vec<Arc<Plan>> = (0..ranks)
+        .map(|rank| Arc::new(Plan::lower(schedule, rank, *elements, element, &options[rank]).unwrap()))
+        .collect();
+    // As documented, but for one element where the limit is no multiple of it; and for very long vectors.
+    let longest = options[0].segment.max(elements * ranks * element / 2048) + element - 1;
+    for (rank, plan) in plans.iter().enumerate() {
+        let (input, output) = (inputs[rank].len(), output_len(collective, ranks, rank, *elements));
+        let shared = options[rank].in_place && has_both(collective, rank);
+        let sizes = if shared { [0, input.max(output)] } else { [input, output] };
+        check_plan(plan, sizes.map(|size| size * element), longest);
+    }
+    check_messages(&plans.iter().map(|p| &**p).collect::<Vec<_>>());
+    let machine = |plan| Machine { executor: Executor::new(plan), buffers: Default::default(), factor: 1 };
+    plans.into_iter().map(machine).collect()
+}
+
+/// Memory as it is before a call.
+fn fill_buffers<T: Element>(
+    machine: &mut Machine,
+    collective: Collective,
+    rank: Rank,
+    ranks: usize,
+    input: &[T],
+    call: &Call,
+) {
+    let output = output_len(collective, ranks, rank, call.elements);
+    let scratch = vec![POISON; machine.executor.plan().scratch()];
+    machine.buffers = if call.options[rank].in_place && has_both(collective, rank) {
+        let mut both = vec![POISON; input.len().max(output) * T::BYTES];
+        let start = shared_starts(collective, rank, call.elements).0 * T::BYTES;
+        both[start..start + input.len() * T::BYTES].copy_from_slice(&to_bytes(input));
+        [Vec::new(), both, scratch]
+    } else {
+        [to_bytes(input), vec![POISON; output * T::BYTES], scratch]
+    };
+}
+
+/// Prints which call it was if it fails.
+struct Named<'a>(&'a Schedule, &'a Call, &'static str);
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Named(schedule, call, element) = self;
+            let (name, collective, ranks) = (&schedule.name, schedule.collective, schedule.ranks);
+            eprintln!("in {name}, {collective} over {ranks} ranks, elements {element}, {call:?}");
+        }
+    }
+}
+
+/// One call on elements of a type by chance.
+fn check_any(schedule: &Schedule, consistent: bool, call: &Call) {
+    let (run, element): (fn(&Schedule, bool, &Call), _) = match Random(call.seed ^ 0x717E).below(3) {
+        0 => (check::<i64>, "i64"),
+        1 => (check::<f32>, "f32"),
+        _ => (check::<u8>, "u8"),
+    };
+    let _named = Named(schedule, call, element);
+    run(schedule, consistent, call);
+}
+
+/// Lengths at which something changes.
+fn lengths(collective: Collective, ranks: usize, random: &mut Random) -> Vec<usize> {
+    let long = if collective.has_blocks() { 1000 / ranks + 1 } else { 1000 };
+    vec![long, ranks - 1, ranks, ranks + 1, 2 * ranks + 3, random.below(300), 0, 1, 2]
+}
+
+fn check_algorithm(name: &str) {
+    let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
+    let algorithm = find(name).unwrap();
+    let mut random = Random(name.bytes().fold(7, |seed: u64, b| seed.wrapping_mul(31) + u64::from(b)));
+    for collective in algorithm.collectives() {
+        for ranks in 1..=64 {
+            let roots = BTreeSet::from([0, ranks / 2, ranks - 1]);
+            let roots = roots.into_iter().take(if collective.root().is_some() { 3 } else { 1 });
+            for collective in roots.map(|root| collective.with_root(root)) {
+                let Ok(schedule) = algorithm.build(ranks, collective) else { continue };
+                let mut lengths = lengths(collective, ranks, &mut random);
+                if !full && ranks > 12 {
+                    // A length at which no chunk is empty, or nearly so; and for middling groups any other.
+                    let any = random.below(lengths.len());
+                    let picked = [lengths[random.below(2)], lengths[any]];
+                    lengths = if ranks <= 32 { picked.to_vec() } else { vec![random.pick(&picked)] };
+                }
+                let times = if full { 8 } else { 1 + usize::from(ranks <= 12) };
+                for elements in lengths.into_iter().flat_map(|e| std::iter::repeat_n(e, times)) {
+                    let call = Call::any(collective, ranks, elements, random.next());
+                    check_any(&schedule, algorithm.consistent(ranks), &call);
+                }
+            }
+        }
+    }
+}
+
+/// One test per algorithm, so that they run at once and a failure has a name.
+macro_rules! every_algorithm {
+    ($($test:ident $name:literal)*) => {
+        const TESTED: &[&str] = &[$($name),*];
+        $(#[test]
+        fn $test() {
+            check_algorithm($name);
+        })*
+    };
+}
+
+every_algorithm! {
+    ring "ring"
+    bidirectional_ring "bidirectional-ring"
+    recursive_doubling "recursive-doubling"
+    halving_doubling "halving-doubling"
+    swing "swing"
+    swing_latency "swing-latency"
+    trivance "trivance"
+    trivance_latency "trivance-latency"
+    binomial "binomial"
+    scatter_allgather "scatter-allgather"
+    pairwise "pairwise"
+}
+
+#[test]
+fn every_algorithm_is_tested() {
+    assert_eq!(catalogue().iter().map(|a| a.name).collect::<Vec<_>>(), TESTED);
+}
+
+/// As users call it: default options, vectors of several segments.
+#[test]
+fn default_options() {
+    for algorithm in catalogue() {
+        for collective in algorithm.collectives() {
+            for ranks in [2, 3, 4].into_iter().filter(|n| algorithm.supports(*n, collective).is_ok()) {
+                let schedule = algorithm.build(ranks, collective).unwrap();
+                let options = vec![LowerOptions::default(); ranks];
+                let protocols = vec![Protocol::EagerUpTo(8 << 10)];
+                let call = Call { elements: 150_001, options, protocols, seed: 9 };
+                check::<i64>(&schedule, algorithm.consistent(ranks), &call);
+            }
+        }
+    }
+}
+
+/// In-trees by chance: every rank gives to one that gives later, or to the block's own rank.
+fn any_in_trees(ranks: usize, levels: usize, random: &mut Random) -> InTrees {
+    let mut gives = Vec::new();
+    for block in 0..ranks {
+        let level: Vec<usize> =
+            (0..ranks).map(|rank| if rank == block { levels } else { random.below(levels) }).collect();
+        for rank in 0..ranks {
+            let later: Vec<Rank> = (0..ranks).filter(|other| level[*other] > level[rank]).collect();
+            let parent = if rank == block { rank } else { random.pick(&later) };
+            gives.push(Give { level: level[rank], parent, port: random.below(2) });
+        }
+    }
+    InTrees::new(ranks, |rank, block| gives[block * ranks + rank])
+}
+
+/// Adds messages by chance wherever the result remains right: memory is written, read and written again, and chunks
+/// change places within a step.
+fn add_detours(schedule: &mut Schedule, random: &mut Random) {
+    let Schedule { ranks, chunks, .. } = *schedule;
+    for _ in 0..8 * ranks {
+        let (source, up) = (random.below(ranks), 1 + random.below(ranks - 1));
+        let chunk = random.below(chunks);
+        let reduces = schedule.collective.reduces() && random.below(4) == 0;
+        let step = random.below(schedule.steps.len());
+        schedule.steps[step].sends.push(Send {
+            source,
+            destination: (source + up) % ranks,
+            chunks: ChunkSet::range(chunk, chunk + 1),
+            action: if reduces { Action::Reduce } else { Action::Copy },
+            port: 0,
+        });
+        if schedule.verify().is_err() {
+            schedule.steps[step].sends.pop();
+        }
+    }
+}
+
+/// A schedule by chance, of one of the three collectives that in-trees perform.
+fn any_schedule(random: &mut Random) -> Schedule {
+    let ranks = 2 + random.below(9);
+    let mut trees = || {
+        let levels = 1 + random.below(5);
+        any_in_trees(ranks, levels, random)
+    };
+    let (scatter, gather) = (trees(), trees());
+    let collective = random.pick(&[
+        Collective::Allreduce,
+        Collective::Allreduce,
+        Collective::ReduceScatter,
+        Collective::Allgather,
+    ]);
+    let make = if random.coin() { perform } else { perform_both_ways };
+    make("any", collective, &scatter, &gather)
+}
+
+/// Spoils a message of a schedule in which none is superfluous.
+fn spoil(schedule: &mut Schedule, random: &mut Random) {
+    let step = random.below(schedule.steps.len());
+    let sends = &mut schedule.steps[step].sends;
+    let index = random.below(sends.len());
+    match random.below(3) {
+        0 => drop(sends.remove(index)),
+        1 => sends.push(sends[index].clone()),
+        _ if schedule.collective == Collective::Allgather => drop(sends.remove(index)),
+        _ => {
+            let action = &mut sends[index].action;
+            *action = if *action == Action::Copy { Action::Reduce } else { Action::Copy };
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if std::env::var_os("RINGROAD_TEST_FULL").is_some() { 20_000 } else { 400 },
+        failure_persistence: None,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(11),
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever the verifier accepts computes what it claims.
+    #[test]
+    fn any_verified_schedule(seed in any::<u64>(), elements in 0usize..200) {
+        let mut random = Random(seed);
+        let mut schedule = any_schedule(&mut random);
+        schedule.verify().unwrap();
+        let detours = random.coin();
+        if detours {
+            add_detours(&mut schedule, &mut random);
+        }
+        let call = Call::any(schedule.collective, schedule.ranks, elements, random.next());
+        check_any(&schedule, !detours, &call);
+    }
+
+    #[test]
+    fn no_spoilt_schedule_is_verified(seed in any::<u64>()) {
+        let mut random = Random(seed);
+        let mut schedule = any_schedule(&mut random);
+        spoil(&mut schedule, &mut random);
+        prop_assert!(schedule.verify().is_err(), "{schedule}");
+    }
+
+    /// The conditions on in-trees are necessary, too.
+    #[test]
+    fn who_gives_too_late_is_lost(seed in any::<u64>()) {
+        let mut random = Random(seed);
+        let (ranks, levels) = (3 + random.below(8), 2 + random.below(4));
+        let trees = any_in_trees(ranks, levels, &mut random);
+        let pairs = (0..ranks).flat_map(|rank| (0..ranks).map(move |block| (rank, block)));
+        let inner: Vec<_> = pairs.filter(|(r, b)| r != b && trees.give(*r, *b).parent != *b).collect();
+        prop_assume!(!inner.is_empty());
+        let (rank, block) = random.pick(&inner);
+        let late = trees.give(trees.give(rank, block).parent, block).level + random.below(2);
+        let spoilt = InTrees::new(ranks, |r, b| {
+            let give = trees.give(r, b);
+            if (r, b) == (rank, block) { Give { level: late, ..give } } else { give }
+        });
+        prop_assert!(spoilt.reduce_scatter("any").verify().is_err());
+    }
+}
+
+fn broadcast(steps: usize) -> Schedule {
+    let mut schedule = Schedule::empty("repeated", Collective::Broadcast { root: 0 }, 2, 1);
+    let chunks = ChunkSet::range(0, 1);
+    let send = Send { source: 0, destination: 1, chunks, action: Action::Copy, port: 0 };
+    (0..steps).for_each(|_| schedule.push(vec![send.clone()]));
+    schedule
+}
+
+#[test]
+fn what_cannot_be_lowered() {
+    let lower = |schedule: &Schedule, rank, elements, bytes| {
+        Plan::lower(schedule, rank, elements, bytes, &LowerOptions::default())
+    };
+    let most = broadcast(MAX_MESSAGES as usize);
+    most.verify().unwrap();
+    for rank in 0..2 {
+        assert!(lower(&most, rank, 1, 4).is_ok());
+        let peer = 1 - rank;
+        let error = lower(&broadcast(MAX_MESSAGES as usize + 1), rank, 1, 4).unwrap_err();
+        assert_eq!(error, LowerError::TooManyMessages { peer });
+        assert!(error.to_string().contains(&MAX_MESSAGES.to_string()), "{error}");
+    }
+
+    let ring = find("ring").unwrap().build(4, Collective::ReduceScatter).unwrap();
+    assert_eq!(lower(&ring, 4, 1, 4).unwrap_err(), LowerError::NoSuchRank { rank: 4, ranks: 4 });
+    for (elements, element_bytes) in [(usize::MAX, 1), (usize::MAX / 4, 8), (1 << 60, 8), (1, usize::MAX)] {
+        let error = lower(&ring, 0, elements, element_bytes).unwrap_err();
+        assert_eq!(error, LowerError::TooLarge { elements, element_bytes });
+    }
+    assert!(lower(&ring, 0, 1 << 48, 8).is_ok(), "whatever may exist can be lowered");
+
+    let mut premature = Schedule::empty("premature", Collective::Broadcast { root: 0 }, 2, 1);
+    premature.steps = broadcast(1).reverse().unwrap().steps;
+    let error = lower(&premature, 1, 1, 4).unwrap_err();
+    assert_eq!(error, LowerError::NotHeld { step: 0, rank: 1, chunk: 0 });
+}
+
+/// Long vectors are cut into longer segments, never into more messages than can be numbered.
+#[test]
+fn long_vectors_have_few_messages() {
+    let options = LowerOptions { segment: 1, ..LowerOptions::default() };
+    for algorithm in catalogue() {
+        for collective in algorithm.collectives() {
+            for ranks in [2, 4, 27, 64].into_iter().filter(|n| algorithm.supports(*n, collective).is_ok()) {
+                let schedule = algorithm.build(ranks, collective).unwrap();
+                let plan = Plan::lower(&schedule, ranks / 2, 1 << 32, 4, &options);
+                assert!(plan.is_ok(), "{} {collective} over {ranks}: {plan:?}", algorithm.name);
+            }
+        }
+    }
+}
+
+/// A plan of a single message, and what the driver says when the other side is missing.
+#[test]
+fn single_messages_and_deadlocks() {
+    let machine = |plan: Plan, input: &[u8], output: usize| Machine {
+        executor: Executor::new(Arc::new(plan)),
+        buffers: [input.to_vec(), vec![POISON; output], Vec::new()],
+        factor: 1,
+    };
+    for protocol in [Protocol::Eager, Protocol::Rendezvous] {
+        let mut pair = [machine(Plan::send(1, 3), b"abc", 0), machine(Plan::receive(0, 3), b"", 3)];
+        drive::<u8>(&mut pair, protocol, &mut Random(1)).unwrap();
+        assert_eq!(pair[1].buffers[1], b"abc");
+
+        let mut lonely = [machine(Plan::receive(1, 3), b"", 3), machine(Plan::receive(0, 3), b"", 3)];
+        let error = drive::<u8>(&mut lonely, protocol, &mut Random(1)).unwrap_err();
+        assert!(error.contains("rank 0 waits for 0") && error.contains("rank 1 waits for 0"), "{error}");
+
+        let mut unheard = [machine(Plan::send(1, 3), b"abc", 0), machine(Plan::send(0, 3), b"abc", 0)];
+        assert!(drive::<u8>(&mut unheard, protocol, &mut Random(1)).is_err());
+    }
+}
+
+/// A barrier moves nothing but is waited for by everybody.
+#[test]
+fn barrier() {
+    for algorithm in catalogue().iter().filter(|a| a.supports(8, Collective::Allreduce).is_ok()) {
+        let schedule = algorithm.build(8, Collective::Allreduce).unwrap();
+        let plan = Plan::lower(&schedule, 0, 0, 1, &LowerOptions::default()).unwrap();
+        let receives =
+            plan.operations().iter().filter(|o| matches!(o.command, Command::Receive { .. })).count();
+        assert_eq!(receives, schedule.sends().filter(|s| s.destination == 0).count(), "{}", algorithm.name);
+    }
+}

@@ -1,0 +1,345 @@
+//! What the tests of communicators share: ranks that are threads, data from seeds, references, a watchdog.
+
+// Every test binary uses its own part.
+#![allow(dead_code)]
+
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use half::{bf16, f16};
+use ringroad_core::collective::Holding;
+use ringroad_core::Collective;
+use ringroad_runtime::config::Config;
+use ringroad_runtime::kernels::scalar;
+use ringroad_runtime::transport::in_process::InProcess;
+use ringroad_runtime::transport::Transport;
+use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Result};
+
+/// Rendezvous for every message, and for none.
+pub const EAGER_LIMITS: [usize; 2] = [0, usize::MAX];
+
+/// A test that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Ends the process, with the test's name, unless it is dropped in time.
+pub struct Watchdog {
+    _alive: mpsc::Sender<()>,
+}
+
+/// Watches the calling test until the result is dropped.
+#[track_caller]
+pub fn watch() -> Watchdog {
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    let place = Location::caller();
+    let (alive, ended) = mpsc::channel();
+    thread::spawn(move || {
+        if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("{name} ({place}) hangs: it still runs after {} s", PATIENCE.as_secs());
+            std::process::abort();
+        }
+    });
+    Watchdog { _alive: alive }
+}
+
+/// Options with a timeout that only a call that hangs reaches.
+pub fn patient() -> Options {
+    Options { timeout: Some(Duration::from_secs(50)), ..Options::default() }
+}
+
+/// The configuration of an empty environment.
+pub fn config() -> Config {
+    Config::default()
+}
+
+/// A group of ranks that are threads, with default settings.
+pub fn group(ranks: usize, eager_limit: usize) -> Vec<Communicator> {
+    group_with(ranks, eager_limit, &config(), &patient())
+}
+
+pub fn group_with(ranks: usize, eager_limit: usize, config: &Config, options: &Options) -> Vec<Communicator> {
+    let transports = InProcess::group_with(ranks, eager_limit);
+    Communicator::over(boxed(transports), config, options).unwrap()
+}
+
+pub fn boxed<T: Transport + 'static>(transports: impl IntoIterator<Item = T>) -> Vec<Box<dyn Transport>> {
+    transports.into_iter().map(|t| Box::new(t) as Box<dyn Transport>).collect()
+}
+
+/// Runs `body` once per rank, each on a thread of its own; returns the results by rank. A panic of one ends them all.
+pub fn each<T: Send>(group: &[Communicator], body: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
+    let run = |communicator: &Communicator| {
+        let result = panic::catch_unwind(AssertUnwindSafe(|| body(communicator)));
+        if result.is_err() {
+            communicator.abort("its thread has panicked");
+        }
+        result
+    };
+    let run = &run;
+    let results: Vec<thread::Result<T>> = thread::scope(|scope| {
+        let threads: Vec<_> = group.iter().map(|c| scope.spawn(move || run(c))).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    results.into_iter().map(|r| r.unwrap_or_else(|panic| panic::resume_unwind(panic))).collect()
+}
+
+// ------------------------------------------------------------------------------------------------------- data
+
+/// splitmix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// With either sign and of a magnitude in 0.5..1.5, so that neither sums nor products leave any type's range.
+    pub fn float(&mut self) -> f64 {
+        let magnitude = 0.5 + (self.bits() >> 11) as f64 / (1u64 << 53) as f64;
+        if self.bits() & 1 == 0 {
+            magnitude
+        } else {
+            -magnitude
+        }
+    }
+}
+
+/// Values of `dtype` from a seed.
+pub fn values(dtype: DType, elements: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    let mut bytes = Vec::with_capacity(elements * dtype.size());
+    while bytes.len() < elements * dtype.size() {
+        match dtype {
+            DType::F16 => bytes.extend(f16::from_f64(random.float()).to_le_bytes()),
+            DType::BF16 => bytes.extend(bf16::from_f64(random.float()).to_le_bytes()),
+            DType::F32 | DType::Complex64 => bytes.extend((random.float() as f32).to_le_bytes()),
+            DType::F64 | DType::Complex128 => bytes.extend(random.float().to_le_bytes()),
+            DType::Bool => bytes.push((random.bits() & 1) as u8),
+            _ => bytes.extend(&random.bits().to_le_bytes()[..dtype.size()]),
+        }
+    }
+    bytes
+}
+
+/// Floating-point values as doubles; complex numbers as two.
+pub fn doubles(dtype: DType, bytes: &[u8]) -> Vec<f64> {
+    match dtype {
+        DType::F16 => read::<2>(bytes).map(|b| f16::from_le_bytes(b).to_f64()).collect(),
+        DType::BF16 => read::<2>(bytes).map(|b| bf16::from_le_bytes(b).to_f64()).collect(),
+        DType::F32 | DType::Complex64 => read::<4>(bytes).map(|b| f64::from(f32::from_le_bytes(b))).collect(),
+        DType::F64 | DType::Complex128 => read::<8>(bytes).map(f64::from_le_bytes).collect(),
+        _ => panic!("{dtype} is no floating type"),
+    }
+}
+
+fn read<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
+    bytes.chunks_exact(N).map(|chunk| chunk.try_into().unwrap())
+}
+
+// -------------------------------------------------------------------------------------------------- the oracle
+
+/// One collective call of all ranks.
+#[derive(Debug, Clone)]
+pub struct Case {
+    pub ranks: usize,
+    pub collective: Collective,
+    pub op: ReduceOp,
+    pub dtype: DType,
+    pub elements: usize,
+    pub in_place: bool,
+    pub algorithm: Option<&'static str>,
+    pub seed: u64,
+}
+
+/// What all ranks bring to a case and what they must take away.
+pub struct Prepared {
+    pub inputs: Vec<Vec<u8>>,
+    pub outputs: Vec<Vec<u8>>,
+    /// See [`Case::tolerance`].
+    tolerance: (f64, f64),
+}
+
+impl Case {
+    pub fn new(ranks: usize, collective: Collective, op: ReduceOp, dtype: DType, elements: usize) -> Case {
+        Case { ranks, collective, op, dtype, elements, in_place: false, algorithm: None, seed: 1 }
+    }
+
+    /// The reduction as `rank` calls it: every rank has a factor of its own.
+    pub fn op_of(&self, rank: usize) -> ReduceOp {
+        match self.op {
+            ReduceOp::PremulSum(factor) => ReduceOp::PremulSum(factor + 0.25 * rank as f64),
+            op => op,
+        }
+    }
+
+    fn block(&self) -> usize {
+        self.elements * self.dtype.size()
+    }
+
+    fn bytes(&self, holding: Holding) -> usize {
+        match holding {
+            Holding::Nothing => 0,
+            Holding::Block(_) => self.block(),
+            Holding::Whole if self.collective.has_blocks() => self.block() * self.ranks,
+            Holding::Whole => self.block(),
+        }
+    }
+
+    /// Whether the result may differ in its last bits from one in rank order.
+    pub fn rounds(&self) -> bool {
+        self.collective.reduces() && !self.op.order_independent(self.dtype)
+    }
+
+    pub fn prepare(&self) -> Prepared {
+        let seed = |rank: usize| self.seed.wrapping_mul(1000).wrapping_add(rank as u64);
+        let input = |rank| {
+            let bytes = self.bytes(self.collective.input(rank));
+            values(self.dtype, bytes / self.dtype.size(), seed(rank))
+        };
+        let inputs: Vec<Vec<u8>> = (0..self.ranks).map(input).collect();
+        let whole = match self.collective {
+            Collective::Allreduce | Collective::ReduceScatter | Collective::Reduce { .. } => {
+                self.reduce(&inputs)
+            }
+            Collective::Broadcast { root } | Collective::Scatter { root } => inputs[root].clone(),
+            Collective::Allgather | Collective::Gather { .. } => inputs.concat(),
+            Collective::Alltoall => Vec::new(),
+        };
+        let block = |rank: usize| rank * self.block()..(rank + 1) * self.block();
+        let output = |rank: usize| match self.collective.output(rank) {
+            _ if self.collective == Collective::Alltoall => {
+                inputs.iter().flat_map(|i| &i[block(rank)]).copied().collect()
+            }
+            Holding::Nothing => Vec::new(),
+            Holding::Block(own) => whole[block(own)].to_vec(),
+            Holding::Whole => whole.clone(),
+        };
+        let outputs = (0..self.ranks).map(output).collect();
+        Prepared { inputs, outputs, tolerance: self.tolerance() }
+    }
+
+    /// The scalar kernels, in the order of the ranks.
+    fn reduce(&self, inputs: &[Vec<u8>]) -> Vec<u8> {
+        let scaled = |rank: usize| match self.op_of(rank) {
+            ReduceOp::PremulSum(factor) => {
+                let mut to = inputs[rank].clone();
+                scalar::scale(self.dtype, &mut to, &inputs[rank], factor).unwrap();
+                to
+            }
+            _ => inputs[rank].clone(),
+        };
+        let combine = |a: Vec<u8>, b: Vec<u8>| {
+            let mut to = vec![0; a.len()];
+            scalar::reduce(self.op, self.dtype, &mut to, &a, &b).unwrap();
+            to
+        };
+        let total = (0..self.ranks).map(scaled).reduce(combine).unwrap();
+        if self.op != ReduceOp::Avg {
+            return total;
+        }
+        let mut average = total.clone();
+        scalar::divide(self.dtype, &mut average, &total, self.ranks as u32).unwrap();
+        average
+    }
+
+    /// How far a number may be off: relative to itself, and whatever it is. For values of [`Random::float`], where
+    /// every one of the operations rounds once.
+    fn tolerance(&self) -> (f64, f64) {
+        if !self.rounds() {
+            return (0.0, 0.0);
+        }
+        let epsilon = match self.dtype {
+            DType::F16 => 2f64.powi(-11),
+            DType::BF16 => 2f64.powi(-8),
+            DType::F32 | DType::Complex64 => 2f64.powi(-24),
+            _ => 2f64.powi(-53),
+        };
+        let n = self.ranks as f64;
+        // Both the reference and the result may be off, and the first operation is a scaling or the last a division.
+        let each = 2.0 * (n + 1.0) * epsilon;
+        match self.op {
+            ReduceOp::Product if self.dtype.is_complex() => (4.0 * each, 0.0),
+            // Halves are subnormal below 2^-14.
+            ReduceOp::Product if self.dtype == DType::F16 => (each, 1e-4),
+            ReduceOp::Product => (each, 0.0),
+            ReduceOp::PremulSum(factor) => (0.0, each * 1.5 * n * (factor.abs() + 0.25 * n)),
+            _ => (0.0, each * 1.5 * n),
+        }
+    }
+
+    /// The call as `rank` makes it.
+    pub fn request(&self, rank: usize, input: &[u8]) -> Request {
+        let (has, gets) = (self.collective.input(rank), self.collective.output(rank));
+        let (input_bytes, output_bytes) = (self.bytes(has), self.bytes(gets));
+        assert_eq!(input.len(), input_bytes);
+        let (input, output) = if self.in_place && input_bytes > 0 && output_bytes > 0 {
+            let mut both = vec![0xa5; input_bytes.max(output_bytes)];
+            let start = if let Holding::Block(own) = has { own * self.block() } else { 0 };
+            both[start..start + input_bytes].copy_from_slice(input);
+            (Memory::nothing(), Memory::of(&both))
+        } else {
+            (Memory::of(input), Memory::of(&vec![0xa5u8; output_bytes]))
+        };
+        Request {
+            op: self.op_of(rank),
+            in_place: self.in_place,
+            algorithm: self.algorithm.map(str::to_owned),
+            ..Request::new(Operation::Collective(self.collective), self.dtype, self.elements, input, output)
+        }
+    }
+
+    /// The result of a call within the memory that it was given.
+    pub fn result(&self, rank: usize, output: &Memory) -> Vec<u8> {
+        let bytes = output.to_vec::<u8>();
+        match (self.collective.input(rank), self.collective.output(rank)) {
+            (Holding::Whole, Holding::Block(own)) if self.in_place && !bytes.is_empty() => {
+                bytes[own * self.block()..(own + 1) * self.block()].to_vec()
+            }
+            _ => bytes,
+        }
+    }
+
+    /// Makes the call and compares the result with the reference; returns it.
+    pub fn check(&self, communicator: &Communicator, prepared: &Prepared) -> Result<Vec<u8>> {
+        let rank = communicator.rank();
+        let output = communicator.run(self.request(rank, &prepared.inputs[rank]))?;
+        let found = self.result(rank, &output);
+        prepared.compare(self, rank, &found);
+        Ok(found)
+    }
+}
+
+impl Prepared {
+    /// Fails with the first number that differs.
+    pub fn compare(&self, case: &Case, rank: usize, found: &[u8]) {
+        let expected = &self.outputs[rank];
+        assert_eq!(found.len(), expected.len(), "rank {rank} of {case:?}");
+        if found == expected {
+            return;
+        }
+        assert!(
+            case.rounds(),
+            "rank {rank} of {case:?}: {}",
+            first_difference(expected, found, case.dtype.size())
+        );
+        let (relative, absolute) = self.tolerance;
+        let (expected, found) = (doubles(case.dtype, expected), doubles(case.dtype, found));
+        let parts = if case.dtype.is_complex() { 2 } else { 1 };
+        for (index, (e, f)) in expected.chunks(parts).zip(found.chunks(parts)).enumerate() {
+            let size = e.iter().fold(0.0, |size: f64, part| size.hypot(*part));
+            let allowed = relative * size + absolute;
+            let fits = e.iter().zip(f).all(|(e, f)| (e - f).abs() <= allowed);
+            assert!(fits, "rank {rank} of {case:?}: element {index} is {f:?}, not {e:?} (within {allowed})");
+        }
+    }
+}
+
+fn first_difference(expected: &[u8], found: &[u8], size: usize) -> String {
+    let mut pairs = expected.chunks(size).zip(found.chunks(size)).enumerate();
+    let (index, (expected, found)) = pairs.find(|(_, (e, f))| e != f).expect("they differ");
+    format!("element {index} is {found:02x?}, not {expected:02x?}")
+}
