@@ -163,6 +163,29 @@ impl Engine {
     pub fn submit(&mut self, job: Job) -> Result<Arc<Completion>, Error> {
         self.check_usable()?;
         // First of all: a rank that asks what this one called is told of this call too.
+        if job.number > 0 {
+            if self.history.len() < HISTORY {
+                self.history.push((job.number, job.call.clone()));
+            } else {
+                self.history[job.number as usize % HISTORY] = (job.number, job.call.clone());
+            }
+        }
+        // A peer that gives up says so before its memory is used for something else: hear it before taking up messages
+        // that it sent earlier.
+        self.hear();
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        for peer in job.plan.peers().iter().copied() {
+            if let Some(reason) = self.broken[peer].clone() {
+                self.suspect(peer, reason);
+            } else if !self.connected[peer] {
+                match self.transport.connect(peer) {
+                    Ok(()) => self.connected[peer] = true,
+                    Err(error) => self.suspect(peer, error.reason),
+                }
+            }
+        }
         let completion = Completion::new(job.call.clone());
         let scratch = self.take_scratch(job.plan.scratch());
         let task = Task {
