@@ -133,14 +133,17 @@ def test_explain(ask):
         ask(*arguments)
         == """\
 broadcast of 1 KiB on ring:8
-algorithm             time  vs best  steps  hops  link load, vectors  consistent
-binomial           5.56 us    1.00x      3     7                 2.5  yes
-scatter-allgather  11.5 us    2.07x     10    14                 1.5  yes
+algorithm             time  vs best  steps  hops  link load  consistent
+binomial           5.56 us    1.00x      3     7        2.5  yes
+scatter-allgather  11.5 us    2.07x     10    14        1.5  yes
 
 broadcast of 64 MiB on ring:8
-algorithm            time  vs best  steps  hops  link load, vectors  consistent
-scatter-allgather  101 ms    1.00x     10    14                 1.5  yes
-binomial           168 ms    1.67x      3     7                 2.5  yes
+algorithm            time  vs best  steps  hops  link load  consistent
+scatter-allgather  101 ms    1.00x     10    14        1.5  yes
+binomial           168 ms    1.67x      3     7        2.5  yes
+
+link load: what the busiest link of each step carries, in units of the vector
+consistent: whether all ranks end with the same bits; where not, it is not chosen for floats
 
 chosen for all data
   from  algorithm

@@ -31,7 +31,16 @@ MISMATCHES = {
     "op": (lambda c: c.allreduce(np.ones(8)), "sum", lambda c: c.allreduce(np.ones(8), op="max"), "max"),
     "collective": (lambda c: c.allreduce(np.ones(8)), "allreduce", lambda c: c.allgather(np.ones(8)), "allgather"),
     "barrier": (lambda c: c.allreduce(np.ones(8)), "allreduce", lambda c: c.barrier(), "barrier"),
-    "root": (lambda c: c.reduce(np.ones(8), root=0), "reduce", lambda c: c.reduce(np.ones(8), root=1), "reduce"),
+    "root": (lambda c: c.broadcast(np.ones(8), 0), "(root 0)", lambda c: c.broadcast(np.ones(8), 1), "(root 1)"),
+    # Here everybody waits and nobody sends, so only the deadline tells.
+    "root, silent": (
+        lambda c: c.reduce(np.ones(8), root=0, timeout=1.0),
+        "(root 0)",
+        lambda c: c.reduce(np.ones(8), root=1, timeout=1.0),
+        "(root 1)",
+    ),
+    "count to all": (lambda c: c.broadcast(np.ones(10)), "of 10", lambda c: c.broadcast(np.ones(11)), "of 11"),
+    "count from all": (lambda c: c.gather(np.ones(10)), "of 10", lambda c: c.gather(np.ones(11)), "of 11"),
     "algorithm": (
         lambda c: c.allreduce(np.ones(8), algorithm="ring"),
         "by ring",
@@ -86,14 +95,15 @@ def test_deadline_names_the_missing_rank(clusters, count, transport):
     def work(comm):
         if comm.rank == 2:
             comm.recv(np.empty(1), 0, timeout=60)  # which never comes: this rank is busy elsewhere
-        comm.allreduce(np.ones(count), timeout=1.0)
+        comm.broadcast(np.ones(count), root=2, timeout=1.0)
 
-    errors = failures_of(clusters(4, transport), work)
-    late = [error for rank, error in errors.items() if rank != 2 and isinstance(error, ringroad.TimeoutError)]
-    assert late, errors
-    text = str(late[0])
-    assert "rank 2" in text and "allreduce" in text and "1.000 s" in text, text
-    assert all(isinstance(error, ringroad.RingroadError) for error in errors.values())
+    errors = failures_of(clusters(3, transport), work)
+    for rank in (0, 1):
+        error = errors[rank]
+        assert isinstance(error, ringroad.TimeoutError), repr(error)
+        assert "timed out after 1.000 s" in str(error) and "broadcast" in str(error)
+        assert "waiting for rank 2" in str(error)
+    assert isinstance(errors[2], ringroad.RingroadError)
 
 
 def test_deadline_of_a_receive(clusters):
@@ -122,12 +132,13 @@ def test_failed_communicator_says_why(clusters):
 
 
 def test_ranks_that_do_not_come(clusters, tmp_path):
-    def work(comm, directory):
-        ringroad.Communicator(ringroad.FileStore(directory), 1, 4, timeout=0.5)
+    def work(comm, directory, rank):
+        ringroad.Communicator(ringroad.FileStore(directory), rank, 4, timeout=0.5)
 
-    (error,) = failures_of(clusters(1), work, str(tmp_path / "store")).values()
-    assert isinstance(error, ringroad.TimeoutError)
-    assert "ranks 0, 2, 3 did not come" in str(error)
+    for rank, missing in [(0, "ranks 1-3 did not come"), (1, "rank 0 did not come")]:
+        (error,) = failures_of(clusters(1), work, str(tmp_path / str(rank)), rank).values()
+        assert isinstance(error, ringroad.TimeoutError)
+        assert missing in str(error)
 
 
 class DeafStore:
@@ -159,17 +170,6 @@ def test_store_that_never_answers(clusters):
     assert isinstance(error, ringroad.TimeoutError | ringroad.StoreError), repr(error)
     (error,) = failures_of(clusters(1), work, BrokenStore()).values()
     assert isinstance(error, ringroad.StoreError) and "the disk is full" in str(error)
-
-
-def test_a_store_directory_that_is_used_twice(clusters, tmp_path):
-    """Two processes of the same rank, as when a job is started twice in one directory."""
-    code = "import ringroad, sys; ringroad.Communicator(ringroad.FileStore(sys.argv[1]), 0, 1, timeout=10)"
-    env = {"RINGROAD_STORE": f"file://{tmp_path}"}
-    code = "import ringroad; ringroad.init(timeout=10)"
-    (first,) = launch(code, 1, env=env)
-    assert first.status == 0, first.err
-    (second,) = launch(code, 1, env=env)
-    assert second.status == 1 and "StoreError" in second.err and "fresh store" in second.err
 
 
 def test_no_ucx(tmp_path):

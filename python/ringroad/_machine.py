@@ -53,7 +53,8 @@ def _version(package: str) -> str | None:
 def ucx() -> dict[str, str]:
     """The UCX that a communicator would use, or why there is none."""
     try:
-        return ucx_info(_ucx_wheel())
+        found = ucx_info(_ucx_wheel())
+        return found | {"origin": found["origin"].lower()}
     except TransportError as error:
         return {"error": str(error)}
 

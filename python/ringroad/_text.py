@@ -47,8 +47,9 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
         from rich.table import Table
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in header:
-            table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        for index, name in enumerate(header):
+            number = name in right
+            table.add_column(name, justify="right" if number else "left", no_wrap=number or index == 0)
         for row in rows:
             table.add_row(*row)
         Console(markup=False, highlight=False, emoji=False).print(table)

@@ -308,8 +308,8 @@ def explain(
         if len(shown) < len(row):
             print(f"and {len(row) - len(shown)} slower ones (--all)")
         print()
-    if any(not c.consistent for row in candidates.values() for c in row):
-        print("consistent: whether all ranks end with the same bits; where not, it is not chosen for floats\n")
+    print("link load: what the busiest link of each step carries, in units of the vector")
+    print("consistent: whether all ranks end with the same bits; where not, it is not chosen for floats\n")
     if switches["floats"] == switches["integers"]:
         switches = {"all data": switches["floats"]}
     for data, points in switches.items():
@@ -352,5 +352,5 @@ def _print_candidates(candidates: Sequence[Candidate]) -> None:
         ]
         for c in candidates
     ]
-    header = ["algorithm", "time", "vs best", "steps", "hops", "link load, vectors", "consistent"]
-    print_table(header, rows, right=["time", "vs best", "steps", "hops", "link load, vectors"])
+    header = ["algorithm", "time", "vs best", "steps", "hops", "link load", "consistent"]
+    print_table(header, rows, right=["time", "vs best", "steps", "hops", "link load"])

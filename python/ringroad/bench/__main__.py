@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any, TextIO
 
 from ringroad._text import parse_bytes
@@ -20,6 +21,8 @@ BUDGET = 120.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    if find_spec("torch") is None:
+        raise SystemExit("ringroad.bench: the benchmark calls ringroad and its peers through torch; install torch")
     sizes = _sizes(options.minbytes, options.maxbytes, options.stepfactor)
     seconds = options.budget / (len(sizes) * len(options.ranks))
     if options.json:

@@ -88,7 +88,7 @@ class RingroadBackend(Backend):
     supports_window = False
     _supports_time_estimate = False
 
-    def perform_nocolorsplit(self, device: torch.device) -> None:
+    def perform_nocolor_split(self, device: torch.device) -> None:
         """Ranks outside a new group have nothing to do: members meet in the store."""
 
     def set_timeout(self, timeout: timedelta) -> None:
@@ -351,15 +351,23 @@ class RingroadBackend(Backend):
         same_dtype(*targets, *sources)
         blocks = [output_block(target) for target in targets]
         finishes = [finish for _, finish in blocks if finish is not None]
+
+        def finish_all() -> None:
+            for finish in finishes:
+                finish()
+
         return self._exchange(
             [block for block, _ in blocks],
             [block_of(source) for source in sources],
             opts,
-            (lambda: [finish() for finish in finishes]) if finishes else None,
+            finish_all if finishes else None,
         )
 
     def _exchange(self, targets: Tensors, sources: Tensors, opts: Any, finish: Finish | None) -> Work | None:
         """Sends sources[r] to rank r and receives targets[r] from it, in blocks of any sizes."""
+        own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)
+        sized("all-to-all", "output from this rank to itself", own, given.numel())
+        own.copy_(given)
         self._calls += 1
         timeout = self._seconds(opts)
         pending: list[NativeWork] = []
@@ -368,9 +376,6 @@ class RingroadBackend(Backend):
                 peer = (self._rank + (distance if direction == "send" else -distance)) % self._size
                 if blocks[peer].numel():
                     pending.append(self._post(direction, blocks[peer], peer, _UNEVEN_ALLTOALL_TAG, timeout))
-        own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)
-        sized("all-to-all", "output from this rank to itself", own, given.numel())
-        own.copy_(given)
         work = self._in_flight(Work(pending, targets, finish))
         if opts is None or opts.asyncOp or self._coalesced is not None:
             return work

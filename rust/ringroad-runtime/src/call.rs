@@ -16,6 +16,11 @@ pub(crate) fn generation(tag: Tag) -> u32 {
     tag.check >> DIGEST_BITS
 }
 
+/// The generation of call number `number`.
+pub(crate) fn generation_of(number: u64) -> u32 {
+    (number / u64::from(Tag::SEQUENCES) % (1 << (20 - DIGEST_BITS))) as u32
+}
+
 /// The kind of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -89,8 +94,7 @@ impl Call {
         mix(&(self.elements as u64).to_le_bytes());
         mix(&(root as u64).to_le_bytes());
         let digest = ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << DIGEST_BITS)) as u32;
-        let turn = (number / u64::from(Tag::SEQUENCES) % (1 << (20 - DIGEST_BITS))) as u32;
-        turn << DIGEST_BITS | digest
+        generation_of(number) << DIGEST_BITS | digest
     }
 }
 

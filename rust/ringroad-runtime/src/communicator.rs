@@ -402,7 +402,7 @@ impl Communicator {
                 }
                 self.check_memory(request, collective)
             }
-            Operation::Barrier => Ok(()),
+            Operation::Barrier => self.check_bytes("output", &request.output, 1),
             Operation::Send { peer, tag } | Operation::Receive { peer, tag } => {
                 if peer >= size || peer == self.rank {
                     let rank = self.rank;
@@ -412,7 +412,11 @@ impl Communicator {
                 if tag >= TAGS {
                     return Err(Error::Argument(format!("tag {tag} is not below {TAGS}")));
                 }
-                Ok(())
+                let bytes = request.elements.saturating_mul(request.dtype.size());
+                let sends = matches!(request.operation, Operation::Send { .. });
+                let (input, output) = if sends { (bytes, 0) } else { (0, bytes) };
+                self.check_bytes("input", &request.input, input)?;
+                self.check_bytes("output", &request.output, output)
             }
         }
     }
@@ -430,18 +434,18 @@ impl Communicator {
         if request.in_place && input > 0 && output > 0 {
             (input, output) = (0, input.max(output));
         }
-        for (what, memory, expected) in
-            [("input", &request.input, input), ("output", &request.output, output)]
-        {
-            let found = memory.region().len();
-            if found != expected {
-                return Err(Error::Argument(format!(
-                    "{collective} of {} {} needs {expected} bytes of {what} on rank {}, not {found}",
-                    request.elements, request.dtype, self.rank
-                )));
-            }
+        self.check_bytes("input", &request.input, input)?;
+        self.check_bytes("output", &request.output, output)
+    }
+
+    fn check_bytes(&self, what: &str, memory: &Memory, expected: usize) -> Result<()> {
+        match memory.region().len() {
+            found if found == expected => Ok(()),
+            found => Err(Error::Argument(format!(
+                "this call needs {expected} bytes of {what} on rank {}, not {found}",
+                self.rank
+            ))),
         }
-        Ok(())
     }
 }
 

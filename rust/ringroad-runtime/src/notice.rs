@@ -11,17 +11,20 @@ pub(crate) enum Reason {
     Mismatch { number: u64 },
     /// A rank is gone.
     Peer { rank: Rank },
-    /// A deadline passed.
-    Timeout,
+    /// The deadline of a collective passed.
+    Timeout { number: u64 },
+    /// The deadline of a message between two ranks passed.
+    LateMessage,
     /// The user said so.
     Abort,
 }
 
-/// Why, and the story for people; for a mismatch, the call that the sender made.
+/// Why, the story for people, and the sender's latest collective calls by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
     pub reason: Reason,
     pub story: String,
+    pub calls: Vec<(u64, String)>,
 }
 
 impl Notice {

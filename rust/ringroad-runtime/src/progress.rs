@@ -9,7 +9,7 @@
 //! takes long, and for a while after it nobody yields any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -60,7 +60,8 @@ struct Background {
 
 #[derive(Default)]
 struct BackgroundState {
-    wanted: bool,
+    /// The driver, where it has work that nobody waits for.
+    wanted: Option<Arc<Driver>>,
     stop: bool,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -125,12 +126,12 @@ impl Driver {
     }
 
     /// Waits until the call has ended or `until` has passed; returns whether it has ended.
-    pub fn wait(&self, completion: &Completion, until: Instant) -> bool {
+    pub fn wait(self: &Arc<Self>, completion: &Completion, until: Instant) -> bool {
         let counted = Counted::new(&self.waiting);
         let done = self.drive(until, || completion.is_done());
         drop(counted);
-        if self.background.started.load(Ordering::Relaxed) && self.with(|engine| engine.is_busy()) {
-            self.want_background();
+        if self.background.started.load(Ordering::SeqCst) && self.with(|engine| engine.is_busy()) {
+            self.progress_in_background();
         }
         done
     }
@@ -199,28 +200,24 @@ impl Driver {
     /// Makes sure that calls in flight go on although nobody waits for them.
     pub fn progress_in_background(self: &Arc<Self>) {
         if !self.background.started.swap(true, Ordering::SeqCst) {
-            let (background, driver) = (self.background.clone(), Arc::downgrade(self));
-            let serve = move || background.serve(&driver);
-            let thread = std::thread::Builder::new().name("ringroad".to_owned()).spawn(serve);
+            let background = self.background.clone();
+            let thread =
+                std::thread::Builder::new().name("ringroad".to_owned()).spawn(move || background.serve());
             // Without a thread the calls go on when somebody waits for them.
             self.background.state.lock().thread = thread.ok();
         }
-        self.want_background();
-    }
-
-    fn want_background(&self) {
         let mut state = self.background.state.lock();
-        if !state.wanted {
-            state.wanted = true;
+        if state.wanted.is_none() && state.thread.is_some() && !state.stop {
+            state.wanted = Some(self.clone());
             self.background.changed.notify_one();
         }
     }
 
     fn stop_background(&self) {
-        let thread = {
+        let (thread, _wanted) = {
             let mut state = self.background.state.lock();
             state.stop = true;
-            state.thread.take()
+            (state.thread.take(), state.wanted.take())
         };
         self.background.changed.notify_one();
         self.waiter.wake();
@@ -255,28 +252,27 @@ impl Drop for Driver {
 }
 
 impl Background {
-    /// Drives the engine whenever that is wanted, until told to stop or until the driver is gone.
-    fn serve(&self, driver: &Weak<Driver>) {
+    /// Drives the engine whenever that is wanted, until told to stop.
+    fn serve(&self) {
         loop {
-            {
+            let driver = {
                 let mut state = self.state.lock();
-                while !state.wanted && !state.stop {
+                while state.wanted.is_none() && !state.stop {
                     self.changed.wait(&mut state);
                 }
                 if state.stop {
                     return;
                 }
-            }
-            let Some(driver) = driver.upgrade() else { return };
-            let idle = || {
-                // In this order, so that a wish that comes meanwhile is not lost.
-                self.state.lock().wanted = false;
-                let idle = driver.waiting.load(Ordering::SeqCst) > 0 || !driver.engine.lock().is_busy();
-                let mut state = self.state.lock();
-                state.wanted |= !idle;
-                idle || state.stop
+                state.wanted.clone()
             };
             // The reference is held as long as there is work: calls go on when the communicator is dropped.
+            let Some(driver) = driver else { continue };
+            let idle = || {
+                // In this order, so that a wish that comes meanwhile is not lost.
+                self.state.lock().wanted = None;
+                let idle = driver.waiting.load(Ordering::SeqCst) > 0 || !driver.engine.lock().is_busy();
+                idle || self.state.lock().stop
+            };
             while !driver.drive(Instant::now() + Duration::from_secs(1), idle) {}
         }
     }

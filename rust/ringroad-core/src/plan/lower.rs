@@ -32,7 +32,7 @@ pub struct LowerOptions {
     pub premultiply: bool,
     /// Divide the result by the number of ranks last.
     pub average: bool,
-    /// The most bytes in one message. Longer ones are cut, so that reduction overlaps transfer.
+    /// The most bytes in one message (rounded to whole elements). Longer ones are cut, so that reduction overlaps transfer.
     pub segment: usize,
     /// Scattered chunks of up to this many bytes travel together, packed; larger ones apart.
     pub pack: usize,
@@ -153,7 +153,8 @@ impl<'a> Lowering<'a> {
         options.in_place &=
             collective.input(rank) != Holding::Nothing && collective.output(rank) != Holding::Nothing;
         // Few enough segments to number, whatever the vector's length.
-        options.segment = options.segment.max(elements * schedule.ranks * element / 2048).max(element.max(1));
+        let blocks = if collective.has_blocks() { schedule.ranks } else { 1 };
+        options.segment = options.segment.max(elements * blocks * element / 2048).max(element.max(1));
         Lowering {
             schedule,
             layout,
@@ -427,7 +428,7 @@ impl<'a> Lowering<'a> {
         }
         if self.options.average {
             // In segments: each may be divided as soon as it is complete.
-            for (home, _) in results {
+            for (home, _) in results.into_iter().filter(|(home, _)| home.bytes > 0) {
                 self.emit(Command::Average { target: home });
             }
         }

@@ -314,6 +314,10 @@ impl<T: Transport> Transport for FaultInjector<T> {
         self.inner.unexpected(source, sequence)
     }
 
+    fn oldest_unexpected(&mut self) -> Option<Tag> {
+        self.inner.oldest_unexpected()
+    }
+
     /// What is delayed counts calls of `progress`, so nobody may sleep meanwhile.
     fn arm(&mut self) -> bool {
         self.delayed.is_empty() && self.events.is_empty() && self.inner.arm()

@@ -48,6 +48,8 @@ struct State {
     events: Vec<Event>,
     /// Messages that nobody has asked for yet, by the bits that a receive compares.
     arrived: HashMap<u64, VecDeque<Message>>,
+    /// How many messages have come so before anybody asked for them.
+    arrivals: u64,
     /// Receives that wait for their message.
     expected: HashMap<u64, VecDeque<Receive>>,
     /// How many sends of the owner wait in the mailboxes of others.
@@ -61,6 +63,8 @@ struct State {
 
 struct Message {
     tag: Tag,
+    /// Counts the messages that nobody had asked for when they came.
+    order: u64,
     body: Region,
     /// The send that waits for this message to be matched; `None` where it was eager.
     waiting: Option<RequestId>,
@@ -274,7 +278,9 @@ impl Transport for InProcess {
             Ok(Posted::Complete)
         } else {
             let (body, waiting) = if rendezvous { (source, Some(request)) } else { (copy_of(&source), None) };
-            state.arrived.entry(key).or_default().push_back(Message { tag, body, waiting });
+            state.arrivals += 1;
+            let order = state.arrivals;
+            state.arrived.entry(key).or_default().push_back(Message { tag, order, body, waiting });
             return Ok(if rendezvous { Posted::Pending } else { Posted::Complete });
         };
         if rendezvous {
@@ -340,6 +346,12 @@ impl Transport for InProcess {
         let first =
             state.arrived.iter().filter(|(key, _)| *key & Tag::CALL == call).min_by_key(|(key, _)| **key);
         first.and_then(|(_, messages)| messages.front()).map(|message| message.tag)
+    }
+
+    fn oldest_unexpected(&mut self) -> Option<Tag> {
+        let state = self.own().state.lock();
+        let firsts = state.arrived.values().filter_map(|messages| messages.front());
+        firsts.filter(|m| m.tag.kind == Kind::Collective).min_by_key(|m| m.order).map(|m| m.tag)
     }
 
     fn arm(&mut self) -> bool {

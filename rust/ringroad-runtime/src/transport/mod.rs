@@ -205,6 +205,9 @@ pub trait Transport: Send {
     /// A message from `source` in the collective call `sequence` that nobody has asked for yet, if there is one.
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag>;
 
+    /// The oldest message of any collective that nobody has asked for yet, if there is one.
+    fn oldest_unexpected(&mut self) -> Option<Tag>;
+
     /// Prepares for blocking. `false` where something has happened meanwhile: call `progress` instead.
     fn arm(&mut self) -> bool;
 

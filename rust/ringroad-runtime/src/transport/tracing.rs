@@ -167,6 +167,10 @@ impl<T: Transport> Transport for Tracer<T> {
         self.inner.unexpected(source, sequence)
     }
 
+    fn oldest_unexpected(&mut self) -> Option<Tag> {
+        self.inner.oldest_unexpected()
+    }
+
     fn arm(&mut self) -> bool {
         self.inner.arm()
     }

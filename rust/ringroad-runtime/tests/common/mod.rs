@@ -3,6 +3,8 @@
 // Every test binary uses its own part.
 #![allow(dead_code)]
 
+pub mod mortal;
+
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::mpsc;
 use std::thread;

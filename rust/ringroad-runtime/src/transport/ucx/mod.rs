@@ -289,6 +289,11 @@ impl Transport for UcxTransport {
         self.devices.iter().find_map(|device| device.probe(tag, Tag::CALL)).map(Tag::unpack)
     }
 
+    fn oldest_unexpected(&mut self) -> Option<Tag> {
+        let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
+        self.devices.iter().find_map(|device| device.probe(tag, Tag::KIND)).map(Tag::unpack)
+    }
+
     fn arm(&mut self) -> bool {
         !self.queue.has_completed()
             && !self.queue.has_failures()

@@ -1,8 +1,11 @@
 //! Runs calls: executors, driven over a transport.
 //!
 //! The engine starts what executors allow, feeds completions back, and turns everything that can go wrong into one
-//! failure of the whole communicator that every rank hears of. It never blocks and is used under a lock; who waits, and
-//! how, is the business of [`crate::progress`].
+//! failure of the whole communicator that every rank hears of ([`failing`]). It never blocks and is used under a lock;
+//! who waits, and how, is the business of [`crate::progress`].
+
+mod failing;
+mod telling;
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -10,12 +13,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringroad_core::executor::Executor;
-use ringroad_core::plan::{Command, Operation as Step, Plan};
+use ringroad_core::plan::{Command, Plan};
 use ringroad_core::Rank;
 
 use crate::bootstrap::Card;
 use crate::buffer::{Buffers, Region};
-use crate::call::{generation, Call, Operation};
+use crate::call::Call;
 use crate::error::Error;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
@@ -162,7 +165,8 @@ impl Engine {
     /// Starts a call.
     pub fn submit(&mut self, job: Job) -> Result<Arc<Completion>, Error> {
         self.check_usable()?;
-        // First of all: a rank that asks what this one called is told of this call too.
+        self.look_for_leftovers();
+        // Before anything is heard: a rank that asks what this one called is told of this call too.
         if job.number > 0 {
             if self.history.len() < HISTORY {
                 self.history.push((job.number, job.call.clone()));
@@ -264,6 +268,7 @@ impl Engine {
         self.handle(&mut events);
         self.events = events;
         self.look_for_strangers();
+        self.look_for_leftovers();
         let now = Instant::now();
         // What a peer sent before it left may have sufficed.
         let tasks = &self.tasks;
@@ -273,14 +278,30 @@ impl Engine {
             let (rank, story) = (suspect.peer, self.tell_of_loss(&suspect));
             self.fail(Error::Peer { rank, message: story.clone() }, Reason::Peer { rank }, story);
         }
-        let late = self.tasks.iter().flatten().find(|t| now >= t.deadline);
-        if let Some(story) = late.map(|task| self.tell_of_timeout(task)) {
-            self.fail(Error::Timeout(story.clone()), Reason::Timeout, story);
+        if let Some(task) = self.tasks.iter().flatten().find(|t| now >= t.deadline) {
+            let (number, story) = (task.number, self.tell_of_timeout(task));
+            self.late(number, story);
         }
     }
 
     pub fn arm(&mut self) -> bool {
         self.transport.arm()
+    }
+
+    /// Closes the connections after the last call. What still is in flight fails.
+    pub fn close(&mut self, timeout: Duration) {
+        if self.closed {
+            return;
+        }
+        if self.failure.is_none() {
+            if self.active > 0 {
+                let story = format!("rank {} closed the communicator during a call", self.who(self.rank));
+                self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+            } else {
+                self.transport.close(Instant::now() + timeout);
+            }
+        }
+        self.closed = true;
     }
 
     /// The calls that ended since the last look, for callbacks to be run when the lock is released.
@@ -396,228 +417,6 @@ impl Engine {
                 self.mismatch(number, found);
             }
         }
-    }
-
-    /// Looks for messages of the calls in flight that come from another idea of the call.
-    fn look_for_strangers(&mut self) {
-        let calls: Vec<(u64, Tag)> =
-            self.tasks.iter().flatten().filter(|t| t.number > 0).map(|t| (t.number, t.tag)).collect();
-        for (number, tag) in calls {
-            for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
-                let unexpected = self.transport.unexpected(source, tag.sequence);
-                if unexpected.is_some_and(|t| t.check != tag.check && generation(t) == generation(tag)) {
-                    self.mismatch(number, format!("rank {source} is in another call"));
-                    return;
-                }
-            }
-        }
-    }
-
-    // ---------------------------------------------------------------------------------------------- failing
-
-    fn mismatch(&mut self, number: u64, found: String) {
-        if self.failure.is_some() {
-            return;
-        }
-        if number == 0 {
-            let story = format!("rank {}: a message does not fit its receive: {found}", self.who(self.rank));
-            return self.fail(Error::Mismatch(story.clone()), Reason::Abort, story);
-        }
-        self.compare_calls(number);
-    }
-
-    /// Tells the others what this rank called as number `number`, hears what they did, and gives up.
-    fn compare_calls(&mut self, number: u64) {
-        let mine = self.call_number(number);
-        self.tell_all(&Notice { reason: Reason::Mismatch { number }, story: mine.clone() });
-        let table = self.hear_calls(number, mine);
-        let story = format!(
-            "ranks made different calls as number {number} of communicator {:?}:\n{}\n\
-             All ranks must make the same calls in the same order with equal arguments.",
-            self.name,
-            table.join("\n")
-        );
-        self.fall(Error::Mismatch(story));
-    }
-
-    fn call_number(&self, number: u64) -> String {
-        match self.history.iter().find(|(n, _)| *n == number) {
-            Some((_, call)) => call.to_string(),
-            None => match self.history.iter().map(|(n, _)| *n).max() {
-                Some(latest) => format!("(is at call number {latest})"),
-                None => "(has made no call yet)".to_owned(),
-            },
-        }
-    }
-
-    /// Collects what the other ranks called as number `number`, for a while.
-    fn hear_calls(&mut self, number: u64, mine: String) -> Vec<String> {
-        let mut calls: Vec<Option<String>> = vec![None; self.cards.len()];
-        calls[self.rank] = Some(mine);
-        let deadline = Instant::now() + HEARING;
-        let mut events = Vec::new();
-        loop {
-            for (from, notice) in self.notices.drain(..) {
-                if notice.reason == (Reason::Mismatch { number }) {
-                    calls[from] = Some(notice.story);
-                }
-            }
-            if calls.iter().all(Option::is_some) || Instant::now() > deadline {
-                break;
-            }
-            self.transport.progress(&mut events);
-            self.transport.inspect(&mut events);
-            for event in events.drain(..) {
-                if let Event::Notice { from, payload } = event {
-                    self.notices.extend(Notice::parse(&payload).map(|n| (from, n)));
-                }
-            }
-            std::thread::yield_now();
-        }
-        let line = |(rank, call): (Rank, Option<String>)| {
-            format!("  rank {}: {}", self.who(rank), call.unwrap_or_else(|| "(did not answer)".to_owned()))
-        };
-        calls.into_iter().enumerate().map(line).collect()
-    }
-
-    /// What another rank says about why it has failed.
-    fn heard(&mut self, from: Rank, notice: Notice) {
-        if self.failure.is_some() {
-            return;
-        }
-        let told = |story: &str| format!("{story} (as rank {} says)", self.who(from));
-        match notice.reason {
-            Reason::Mismatch { number } => {
-                self.notices.push_front((from, notice));
-                self.compare_calls(number);
-            }
-            Reason::Peer { rank } => {
-                let story = told(&notice.story);
-                self.fail(Error::Peer { rank, message: story }, Reason::Peer { rank }, notice.story);
-            }
-            Reason::Timeout => {
-                let story = told(&notice.story);
-                self.fail(Error::Timeout(story), Reason::Timeout, notice.story);
-            }
-            Reason::Abort => {
-                let story = told(&notice.story);
-                self.fail(Error::Aborted(story), Reason::Abort, notice.story);
-            }
-        }
-    }
-
-    /// Gives the communicator up, here and everywhere.
-    pub fn fail(&mut self, error: Error, reason: Reason, story: String) {
-        if self.failure.is_some() || self.closed {
-            return;
-        }
-        self.tell_all(&Notice { reason, story });
-        // Let the notices out before the connections are cut.
-        let deadline = Instant::now() + HEARING / 3;
-        let mut events = Vec::new();
-        while Instant::now() < deadline {
-            self.transport.progress(&mut events);
-            events.clear();
-            std::thread::yield_now();
-        }
-        self.fall(error);
-    }
-
-    fn fall(&mut self, error: Error) {
-        self.failure = Some(error.clone());
-        self.transport.abort(Instant::now() + ABORT);
-        for slot in 0..self.tasks.len() {
-            self.finish(slot, Some(error.clone()));
-        }
-    }
-
-    fn tell_all(&mut self, notice: &Notice) {
-        let payload = notice.to_bytes();
-        for peer in (0..self.cards.len()).filter(|p| *p != self.rank) {
-            if self.broken[peer].is_none() {
-                self.transport.notify(peer, &payload);
-            }
-        }
-    }
-
-    /// Closes the connections after the last call. What still is in flight fails.
-    pub fn close(&mut self, timeout: Duration) {
-        if self.closed {
-            return;
-        }
-        if self.failure.is_none() {
-            if self.active > 0 {
-                let story = format!("rank {} closed the communicator during a call", self.who(self.rank));
-                self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
-            } else {
-                self.transport.close(Instant::now() + timeout);
-            }
-        }
-        self.closed = true;
-    }
-
-    // ---------------------------------------------------------------------------------------------- telling
-
-    fn who(&self, rank: Rank) -> String {
-        let card = &self.cards[rank];
-        format!("{rank} ({}, pid {})", card.host, card.pid)
-    }
-
-    fn tell_of_loss(&self, suspect: &Suspect) -> String {
-        let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.tell(t));
-        let call = call.unwrap_or_else(|| "between two calls".to_owned());
-        format!(
-            "rank {} is gone: {}. Rank {} was {call}",
-            self.who(suspect.peer),
-            suspect.reason,
-            self.who(self.rank)
-        )
-    }
-
-    fn tell_of_timeout(&self, task: &Task) -> String {
-        format!(
-            "timed out after {:.3} s: rank {} was {}. A rank that is waited for has not made this call, \
-             is late, or has stopped; raise the timeout if it is only slow",
-            task.timeout.as_secs_f64(),
-            self.who(self.rank),
-            self.tell(task)
-        )
-    }
-
-    /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
-    fn tell(&self, task: &Task) -> String {
-        let mut from: Vec<Rank> = Vec::new();
-        let mut to: Vec<Rank> = Vec::new();
-        let mut first: Option<Step> = None;
-        for (_, step) in task.executor.unfinished() {
-            if step.step != first.get_or_insert(step).step {
-                break;
-            }
-            match step.command {
-                Command::Receive { peer, .. } => from.push(peer),
-                Command::Send { peer, .. } => to.push(peer),
-                _ => {}
-            }
-        }
-        let list = |what: &str, mut ranks: Vec<Rank>| {
-            ranks.sort_unstable();
-            ranks.dedup();
-            let names: Vec<String> = ranks.into_iter().map(|r| format!("rank {}", self.who(r))).collect();
-            (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
-        };
-        let waiting: Vec<String> =
-            [list("waiting for", from), list("sending to", to)].into_iter().flatten().collect();
-        let number = match task.call.operation {
-            Operation::Send { .. } | Operation::Receive { .. } => String::new(),
-            _ => format!("call number {} of ", task.number),
-        };
-        format!(
-            "in {number}communicator {:?} ({}), at step {}, {}",
-            self.name,
-            task.call,
-            first.map_or(0, |s| s.step),
-            waiting.join(" and ")
-        )
     }
 }
 

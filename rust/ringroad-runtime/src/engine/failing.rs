@@ -1,0 +1,215 @@
+//! Giving up: every rank hears that, and why.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use ringroad_core::Rank;
+
+use super::{Engine, ABORT, HEARING};
+use crate::call::{generation, generation_of, Call};
+use crate::error::Error;
+use crate::notice::{Notice, Reason};
+use crate::transport::{Event, Tag};
+
+/// How many of its latest calls a rank tells the others.
+const CALLS_TOLD: usize = 8;
+
+impl Engine {
+    /// Looks for messages of the calls in flight that come from another idea of the call.
+    pub(super) fn look_for_strangers(&mut self) {
+        let calls: Vec<(u64, Tag)> =
+            self.tasks.iter().flatten().filter(|t| t.number > 0).map(|t| (t.number, t.tag)).collect();
+        for (number, tag) in calls {
+            for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
+                let unexpected = self.transport.unexpected(source, tag.sequence);
+                if unexpected.is_some_and(|t| t.check != tag.check && generation(t) == generation(tag)) {
+                    return self.mismatch(number, String::new());
+                }
+            }
+        }
+    }
+
+    /// Looks for messages of calls that have ended here: whoever sent them made another call.
+    pub(super) fn look_for_leftovers(&mut self) {
+        let Some(tag) = self.transport.oldest_unexpected() else { return };
+        let latest = self.history.iter().map(|(n, _)| *n).max().unwrap_or(0);
+        // Of the numbers that the tag can stand for, the one that is not far ahead.
+        let behind =
+            (latest + u64::from(Tag::SEQUENCES) - u64::from(tag.sequence)) % u64::from(Tag::SEQUENCES);
+        let Some(number) = latest.checked_sub(behind).filter(|n| *n > 0) else { return };
+        let ended = !self.tasks.iter().flatten().any(|t| t.number == number);
+        if ended && generation(tag) == generation_of(number) {
+            self.mismatch(number, String::new());
+        }
+    }
+
+    /// Ranks have made different calls; for messages between two ranks (number 0) `found` says what came.
+    pub(super) fn mismatch(&mut self, number: u64, found: String) {
+        if self.failure.is_some() {
+            return;
+        }
+        if number == 0 {
+            let story = format!("rank {}: a message does not fit its receive: {found}", self.who(self.rank));
+            return self.fail(Error::Mismatch(story.clone()), Reason::Abort, story);
+        }
+        self.roll_call(Reason::Mismatch { number }, String::new());
+    }
+
+    /// A deadline has passed; `story` says where this rank was.
+    pub(super) fn late(&mut self, number: u64, story: String) {
+        if self.failure.is_some() {
+            return;
+        }
+        if number == 0 {
+            let story = format!("{story}. It has not made the matching call, is late, or has stopped");
+            return self.fail(Error::Timeout(story.clone()), Reason::LateMessage, story);
+        }
+        self.roll_call(Reason::Timeout { number }, story);
+    }
+
+    /// Tells the others what this rank called of late, hears what they did, and gives up: over different calls where
+    /// there are, else over the ranks that did not come. `story` says where this rank was.
+    fn roll_call(&mut self, reason: Reason, story: String) {
+        let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
+        let mine = self.recent_calls();
+        self.tell_all(&Notice { reason, story: String::new(), calls: mine.clone() });
+        let heard = self.hear_calls(mine);
+        let numbers: BTreeSet<u64> = heard.iter().flatten().flatten().map(|(n, _)| *n).collect();
+        let called = |rank: Rank, number: u64| {
+            heard[rank].as_ref()?.iter().find(|(n, _)| *n == number).map(|(_, call)| call.as_str())
+        };
+        let all = || 0..heard.len();
+        let differ = |n: &u64| all().filter_map(|r| called(r, *n)).collect::<BTreeSet<_>>().len() > 1;
+        // Who was somewhere else, and where.
+        let elsewhere = |rank: Rank| match heard[rank].as_ref().map(|calls| calls.last()) {
+            None => "(did not answer: has not made this call, is late, or has stopped)".to_owned(),
+            Some(None) => "(has made no call yet)".to_owned(),
+            Some(Some((n, call))) => format!("(is at call number {n}: {call})"),
+        };
+        let line = |rank: Rank, call: &str| format!("  rank {}: {call}", self.who(rank));
+        let unlike = numbers.into_iter().find(differ);
+        let error = if unlike.is_some() || matches!(reason, Reason::Mismatch { .. }) {
+            let number = unlike.unwrap_or(number);
+            let row =
+                |r: Rank| called(r, number).map_or_else(|| line(r, &elsewhere(r)), |call| line(r, call));
+            Error::Mismatch(format!(
+                "ranks made different calls as number {number} of communicator {:?}:\n{}\n\
+                 All ranks must make the same calls in the same order with equal arguments.",
+                self.name,
+                all().map(row).collect::<Vec<_>>().join("\n")
+            ))
+        } else {
+            let absent = all().filter(|r| called(*r, number).is_none()).map(|r| line(r, &elsewhere(r)));
+            let absent: Vec<String> = absent.collect();
+            Error::Timeout(if absent.is_empty() {
+                format!("{story}. All ranks have made this call; raise the timeout if it is only slow")
+            } else {
+                format!("{story}. Not in this call:\n{}", absent.join("\n"))
+            })
+        };
+        self.fall(error);
+    }
+
+    /// The latest collective calls of this rank, by number.
+    fn recent_calls(&self) -> Vec<(u64, String)> {
+        let mut calls: Vec<&(u64, Call)> = self.history.iter().collect();
+        calls.sort_by_key(|(number, _)| *number);
+        let first = calls.len().saturating_sub(CALLS_TOLD);
+        calls[first..].iter().map(|(number, call)| (*number, call.to_string())).collect()
+    }
+
+    /// Collects what the ranks called of late, for a while.
+    fn hear_calls(&mut self, mine: Vec<(u64, String)>) -> Vec<Option<Vec<(u64, String)>>> {
+        let mut calls = vec![None; self.cards.len()];
+        calls[self.rank] = Some(mine);
+        let deadline = Instant::now() + HEARING;
+        let mut events = Vec::new();
+        loop {
+            self.notices.drain(..).for_each(|(from, notice)| calls[from] = Some(notice.calls));
+            if calls.iter().all(Option::is_some) || Instant::now() > deadline {
+                return calls;
+            }
+            self.transport.progress(&mut events);
+            self.transport.inspect(&mut events);
+            for event in events.drain(..) {
+                if let Event::Notice { from, payload } = event {
+                    self.notices.extend(Notice::parse(&payload).map(|n| (from, n)));
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// What another rank says about why it has failed.
+    pub(super) fn heard(&mut self, from: Rank, notice: Notice) {
+        if self.failure.is_some() {
+            return;
+        }
+        let told = |story: &str| format!("{story} (as rank {} says)", self.who(from));
+        match notice.reason {
+            Reason::Mismatch { .. } => {
+                let reason = notice.reason;
+                self.notices.push_front((from, notice));
+                self.roll_call(reason, String::new());
+            }
+            Reason::Timeout { number } => {
+                let reason = notice.reason;
+                let own = self.tasks.iter().flatten().find(|t| t.number == number);
+                let story = own.map(|t| self.tell_of_timeout(t)).unwrap_or_else(|| {
+                    let call = self.history.iter().find(|(n, _)| *n == number);
+                    let here =
+                        call.map_or("not made here".to_owned(), |(_, call)| format!("{call}; over here"));
+                    format!("rank {} timed out in call number {number} ({here})", self.who(from))
+                });
+                self.notices.push_front((from, notice));
+                self.roll_call(reason, story);
+            }
+            Reason::Peer { rank } => {
+                let story = told(&notice.story);
+                self.fail(Error::Peer { rank, message: story }, Reason::Peer { rank }, notice.story);
+            }
+            Reason::LateMessage => {
+                let story = told(&notice.story);
+                self.fail(Error::Timeout(story), Reason::LateMessage, notice.story);
+            }
+            Reason::Abort => {
+                let story = told(&notice.story);
+                self.fail(Error::Aborted(story), Reason::Abort, notice.story);
+            }
+        }
+    }
+
+    /// Gives the communicator up, here and everywhere.
+    pub fn fail(&mut self, error: Error, reason: Reason, story: String) {
+        if self.failure.is_some() || self.closed {
+            return;
+        }
+        self.tell_all(&Notice { reason, story, calls: self.recent_calls() });
+        // Let the notices out before the connections are cut.
+        let deadline = Instant::now() + HEARING / 3;
+        let mut events = Vec::new();
+        while Instant::now() < deadline {
+            self.transport.progress(&mut events);
+            events.clear();
+            std::thread::yield_now();
+        }
+        self.fall(error);
+    }
+
+    fn fall(&mut self, error: Error) {
+        self.failure = Some(error.clone());
+        self.transport.abort(Instant::now() + ABORT);
+        for slot in 0..self.tasks.len() {
+            self.finish(slot, Some(error.clone()));
+        }
+    }
+
+    fn tell_all(&mut self, notice: &Notice) {
+        let payload = notice.to_bytes();
+        for peer in (0..self.cards.len()).filter(|p| *p != self.rank) {
+            if self.broken[peer].is_none() {
+                self.transport.notify(peer, &payload);
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What errors say about who was where, and waited for whom.
+
+use ringroad_core::plan::{Command, Operation as Step};
+use ringroad_core::Rank;
+
+use super::{Engine, Suspect, Task};
+use crate::call::Operation;
+
+impl Engine {
+    pub(super) fn who(&self, rank: Rank) -> String {
+        let card = &self.cards[rank];
+        format!("{rank} ({}, pid {})", card.host, card.pid)
+    }
+
+    pub(super) fn tell_of_loss(&self, suspect: &Suspect) -> String {
+        let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.tell(t));
+        let call = call.unwrap_or_else(|| "between two calls".to_owned());
+        format!(
+            "rank {} is gone: {}. Rank {} was {call}",
+            self.who(suspect.peer),
+            suspect.reason,
+            self.who(self.rank)
+        )
+    }
+
+    pub(super) fn tell_of_timeout(&self, task: &Task) -> String {
+        let seconds = task.timeout.as_secs_f64();
+        format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell(task))
+    }
+
+    /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
+    pub(super) fn tell(&self, task: &Task) -> String {
+        let mut from: Vec<Rank> = Vec::new();
+        let mut to: Vec<Rank> = Vec::new();
+        let mut first: Option<Step> = None;
+        for (_, step) in task.executor.unfinished() {
+            if step.step != first.get_or_insert(step).step {
+                break;
+            }
+            match step.command {
+                Command::Receive { peer, .. } => from.push(peer),
+                Command::Send { peer, .. } => to.push(peer),
+                _ => {}
+            }
+        }
+        let list = |what: &str, mut ranks: Vec<Rank>| {
+            ranks.sort_unstable();
+            ranks.dedup();
+            let names: Vec<String> = ranks.into_iter().map(|r| format!("rank {}", self.who(r))).collect();
+            (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
+        };
+        let waiting: Vec<String> =
+            [list("waiting for", from), list("sending to", to)].into_iter().flatten().collect();
+        let number = match task.call.operation {
+            Operation::Send { .. } | Operation::Receive { .. } => String::new(),
+            _ => format!("call number {} of ", task.number),
+        };
+        format!(
+            "in {number}communicator {:?} ({}), at step {}, {}",
+            self.name,
+            task.call,
+            first.map_or(0, |s| s.step),
+            waiting.join(" and ")
+        )
+    }
+}
