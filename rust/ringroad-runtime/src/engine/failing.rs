@@ -72,7 +72,7 @@ impl Engine {
     fn roll_call(&mut self, reason: Reason, story: String) {
         let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
         let mine = self.recent_calls();
-        self.tell_all(&Notice { reason, story: String::new(), calls: mine.clone() });
+        self.tell_all(&Notice { reason, story: story.clone(), calls: mine.clone() });
         let heard = self.hear_calls(mine);
         let numbers: BTreeSet<u64> = heard.iter().flatten().flatten().map(|(n, _)| *n).collect();
         let called = |rank: Rank, number: u64| {
@@ -155,12 +155,7 @@ impl Engine {
             Reason::Timeout { number } => {
                 let reason = notice.reason;
                 let own = self.tasks.iter().flatten().find(|t| t.number == number);
-                let story = own.map(|t| self.tell_of_timeout(t)).unwrap_or_else(|| {
-                    let call = self.history.iter().find(|(n, _)| *n == number);
-                    let here =
-                        call.map_or("not made here".to_owned(), |(_, call)| format!("{call}; over here"));
-                    format!("rank {} timed out in call number {number} ({here})", self.who(from))
-                });
+                let story = own.map_or_else(|| told(&notice.story), |t| self.tell_of_timeout(t));
                 self.notices.push_front((from, notice));
                 self.roll_call(reason, story);
             }
