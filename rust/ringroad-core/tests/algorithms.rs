@@ -321,6 +321,7 @@ fn mutate(schedule: &mut Schedule, mutation: Mutation, pick: usize) -> Option<(u
 fn named(error: &VerifyError) -> Option<(usize, usize)> {
     match *error {
         VerifyError::NotHeld { step, chunk, .. }
+        | VerifyError::NothingToReduce { step, chunk, .. }
         | VerifyError::Doubled { step, chunk, .. }
         | VerifyError::Conflict { step, chunk, .. } => Some((step, chunk)),
         VerifyError::Lost { last_step, chunk, .. } | VerifyError::Misplaced { last_step, chunk, .. } => {
