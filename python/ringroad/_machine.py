@@ -9,14 +9,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ringroad._native import TransportError, __version__, settings, settings_warnings, ucx_info
+from ringroad._native import ConfigError, RingroadError, __version__, settings, settings_warnings, ucx_info
 from ringroad._ucx import _ucx_wheel
 
 _SIOCGIFADDR = 0x8915
 
 
 def describe() -> dict[str, Any]:
-    """Everything, ready for JSON. Sizes are in bytes."""
+    """Everything, ready for JSON. Sizes are in bytes. What is wrong is part of it, not an exception."""
+    rows, warnings = _settings()
     return {
         "versions": {
             "ringroad": __version__,
@@ -36,10 +37,18 @@ def describe() -> dict[str, Any]:
         "interfaces": interfaces(),
         "settings": [
             {"variable": variable, "value": value, "origin": origin, "meaning": meaning}
-            for variable, value, origin, meaning in settings()
+            for variable, value, origin, meaning in rows
         ],
-        "warnings": settings_warnings(),
+        "warnings": warnings,
     }
+
+
+def _settings() -> tuple[list[tuple[str, str, str, str]], list[str]]:
+    """Every setting, and what is wrong with them; where one cannot be read, the defaults of all."""
+    try:
+        return settings(), settings_warnings()
+    except ConfigError as error:
+        return settings({}), [f"{error}; shown are the defaults"]
 
 
 def _version(package: str) -> str | None:
@@ -54,8 +63,9 @@ def ucx() -> dict[str, str]:
     """The UCX that a communicator would use, or why there is none."""
     try:
         found = ucx_info(_ucx_wheel())
-        return found | {"origin": found["origin"].lower()}
-    except TransportError as error:
+        first = {name: found[name] for name in ("version", "origin", "path")}
+        return first | {"origin": found["origin"].lower()} | {k: v for k, v in found.items() if k not in first}
+    except RingroadError as error:
         return {"error": str(error)}
 
 

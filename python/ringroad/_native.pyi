@@ -1,5 +1,6 @@
 """The Rust core. Import from `ringroad`; this module is an implementation detail."""
 
+import builtins
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias
@@ -19,7 +20,7 @@ __version__: str
 class RingroadError(RuntimeError):
     """Base class of what ringroad raises, beside ValueError and TypeError for bad arguments."""
 
-class TimeoutError(RingroadError, TimeoutError):
+class TimeoutError(RingroadError, builtins.TimeoutError):
     """A deadline passed. Names rank, host, peers, collective, sequence number and step."""
 
 class PeerError(RingroadError, ConnectionError):

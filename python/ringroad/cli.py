@@ -39,8 +39,8 @@ On = Annotated[str, typer.Option("--topology", metavar="SPEC", help="ring:8, tor
 Collective = Annotated[str, typer.Option(help="What to perform.")]
 Root = Annotated[int, typer.Option(help="The root, for collectives that have one.")]
 StepLatency = Annotated[float | None, typer.Option(help="Seconds to start a step.")]
-HopLatency = Annotated[float | None, typer.Option(help="Seconds per hop. [default: the topology's]")]
-Bandwidth = Annotated[float | None, typer.Option(help="Bytes per second of a link. [default: the topology's]")]
+HopLatency = Annotated[float | None, typer.Option(help="Seconds per hop; unset: the topology's.")]
+Bandwidth = Annotated[float | None, typer.Option(help="Bytes per second of a link; unset: the topology's.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

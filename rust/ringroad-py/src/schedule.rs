@@ -101,6 +101,10 @@ impl PySchedule {
             .collect()
     }
 
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((py.get_type::<PySchedule>().getattr("from_json")?, (self.0.to_json(),)))
+    }
+
     fn __str__(&self) -> String {
         self.0.to_string()
     }

@@ -1,5 +1,6 @@
 //! `Topology`.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use ringroad_core::Topology;
@@ -43,6 +44,16 @@ impl PyTopology {
     #[getter]
     fn links(&self) -> Vec<(usize, usize, f64, f64)> {
         self.0.links().iter().map(|l| (l.source, l.target, l.bandwidth, l.latency)).collect()
+    }
+
+    #[staticmethod]
+    fn _from_json(text: &str) -> PyResult<Self> {
+        serde_json::from_str(text).map(PyTopology).map_err(|e| PyValueError::new_err(e.to_string()))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let text = serde_json::to_string(&self.0).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        Ok((py.get_type::<PyTopology>().getattr("_from_json")?, (text,)))
     }
 
     fn __repr__(&self) -> String {

@@ -37,10 +37,12 @@ pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResu
 pub fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
     match seconds {
         None => Ok(None),
-        Some(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(Some(Duration::from_secs_f64(seconds))),
-        Some(seconds) => {
-            Err(PyValueError::new_err(format!("timeout must be a number of seconds above 0, not {seconds}")))
+        Some(seconds) if seconds > 0.0 && seconds <= 365.0 * 86400.0 => {
+            Ok(Some(Duration::from_secs_f64(seconds)))
         }
+        Some(seconds) => Err(PyValueError::new_err(format!(
+            "timeout must be a number of seconds above 0 and up to a year, not {seconds:e}"
+        ))),
     }
 }
 

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use ringroad_core::collective::Holding;
 use ringroad_core::cost::CostModel;
 use ringroad_core::{algorithms, Bytes, Collective, Plan, Rank, Topology};
+use serde::{Deserialize, Serialize};
 use ucx_sys::LoadOptions;
 
 use crate::bootstrap::{exchange, share, Card, Meeting, Store};
@@ -191,6 +192,7 @@ impl Communicator {
 
     /// A group of threads of this process.
     pub fn in_process(size: usize, config: &Config, options: &Options) -> Result<Vec<Communicator>> {
+        check_group(0, size)?;
         let transports =
             InProcess::group(size).into_iter().map(|t| Box::new(t) as Box<dyn Transport>).collect();
         Communicator::over(transports, config, options)
@@ -510,10 +512,10 @@ fn agree(
     options: &Options,
     deadline: Instant,
 ) -> Result<Choices> {
-    type Shared = std::result::Result<Choices, String>;
+    type Shared = std::result::Result<Choices, Refusal>;
     let mine = (rank == 0).then(|| choose(size, config, options));
     let text = mine.as_ref().map(|choices| {
-        let shared: Shared = choices.clone().map_err(|e| e.to_string());
+        let shared: Shared = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
     });
     let shared = share(store, rank, "choices", text.as_deref(), deadline)?;
@@ -522,7 +524,35 @@ fn agree(
     }
     let choices: Shared = serde_json::from_slice(&shared)
         .map_err(|e| Error::Store(format!("rank 0's choices cannot be read: {e}")))?;
-    choices.map_err(|e| Error::Config(format!("rank 0 says: {e}")))
+    choices.map_err(Error::from)
+}
+
+/// Why rank 0 could not choose.
+#[derive(Serialize, Deserialize)]
+enum Refusal {
+    Topology(String),
+    Schedule(String),
+    Config(String),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Topology(text) => Refusal::Topology(text),
+            Error::Schedule(text) => Refusal::Schedule(text),
+            other => Refusal::Config(other.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Topology(text) => Error::Topology(text),
+            Refusal::Schedule(text) => Error::Schedule(text),
+            Refusal::Config(text) => Error::Config(text),
+        }
+    }
 }
 
 fn choose(size: usize, config: &Config, options: &Options) -> Result<Choices> {

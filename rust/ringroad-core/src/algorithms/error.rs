@@ -1,6 +1,6 @@
 //! What goes wrong when an algorithm is chosen by hand, and what to choose instead.
 
-use super::{available, catalogue, Requirement};
+use super::{available, catalogue, Requirement, MAX_RANKS};
 use crate::collective::Collective;
 use crate::units::Rank;
 use strsim::levenshtein;
@@ -8,6 +8,16 @@ use strsim::levenshtein;
 /// An algorithm does not perform this collective over this number of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
+    /// More ranks than a schedule can be written out for.
+    #[error(
+        "{collective} over {ranks} ranks is too large; schedules are written out for up to {MAX_RANKS} ranks"
+    )]
+    TooManyRanks {
+        /// The collective.
+        collective: Collective,
+        /// How many ranks were asked for.
+        ranks: usize,
+    },
     /// Nobody takes part.
     #[error("{collective} needs at least one rank")]
     NoRanks {

@@ -26,6 +26,9 @@ pub use error::{Unavailable, UnknownAlgorithm};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 
+/// Schedules are written out for every rank, which no machine can do for more than this many.
+pub const MAX_RANKS: usize = 1 << 14;
+
 /// A named way to perform one or several collectives.
 #[derive(Debug)]
 pub struct Algorithm {
@@ -127,6 +130,9 @@ impl Algorithm {
     fn check(&self, ranks: usize, collective: Collective) -> Result<&'static Offer, Unavailable> {
         if ranks == 0 {
             return Err(Unavailable::NoRanks { collective });
+        }
+        if ranks > MAX_RANKS {
+            return Err(Unavailable::TooManyRanks { collective, ranks });
         }
         if let Some(root) = collective.root().filter(|root| *root >= ranks) {
             return Err(Unavailable::Root { collective, root, ranks });

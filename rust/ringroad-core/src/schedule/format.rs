@@ -58,8 +58,8 @@ impl Schedule {
     /// Whether all ranks, chunks and the chunk count make sense; the text says which do not.
     pub(super) fn check_indices(&self) -> Result<(), String> {
         let Schedule { ranks, chunks, collective, .. } = self;
-        // Room for a state per rank and chunk, and for their squares: no machine has more.
-        const MOST: usize = 1 << 28;
+        // More cannot be replayed or kept by any machine.
+        const MOST: usize = 1 << 24;
         let blocks = match collective {
             super::Collective::Alltoall => ranks.saturating_mul(*ranks),
             c if c.has_blocks() => *ranks,

@@ -80,9 +80,15 @@ impl Schedule {
         }
     }
 
-    /// One more than the highest port in use.
+    /// By how many ports a rank sends at once, at most.
     pub fn ports(&self) -> usize {
-        self.sends().map(|s| s.port + 1).max().unwrap_or(0)
+        let in_step = |step: &Step| {
+            let mut used: Vec<(Rank, Port)> = step.sends.iter().map(|s| (s.source, s.port)).collect();
+            used.sort_unstable();
+            used.dedup();
+            used.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(0)
+        };
+        self.steps.iter().map(in_step).max().unwrap_or(0)
     }
 
     /// All sends, step after step.

@@ -123,8 +123,7 @@ fn open_context(ucx: &'static Ucx, settings: &UcxSettings) -> Result<ucp_context
         .and_then(|()| {
             // SAFETY: live locals, and the configuration that was just read.
             let status = unsafe { ucx.ucp_init(&params, config, &mut context) };
-            let asked =
-                format!("context with TLS {:?}, NET_DEVICES {:?}", settings.tls, settings.net_devices);
+            let asked = asked(settings);
             check(ucx, &asked, status)
         });
     // SAFETY: read above, released once, used no more.
@@ -152,4 +151,19 @@ fn check(ucx: &Ucx, what: &str, status: ucs_status_t) -> Result<(), String> {
     } else {
         Err(format!("{what}: {}", ucx.status_text(status)))
     }
+}
+
+/// What the context was to use, and who said so.
+fn asked(settings: &UcxSettings) -> String {
+    let said = |name: &str, setting: &Option<String>| {
+        let variable = format!("UCX_{name}");
+        let found = setting.clone().or_else(|| std::env::var(&variable).ok());
+        found.map(|value| format!("{variable}={value}"))
+    };
+    let all = [said("TLS", &settings.tls), said("NET_DEVICES", &settings.net_devices)];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    format!(
+        "opening the network with {}",
+        if all.is_empty() { "UCX's defaults".to_owned() } else { all.join(" ") }
+    )
 }
