@@ -3,9 +3,10 @@
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 Array: TypeAlias = NDArray[Any]
 CollectiveName: TypeAlias = Literal[
@@ -49,6 +50,7 @@ class TopologyError(RingroadError, ValueError):
 
 # ------------------------------------------------------------------------------------------------ analysis
 
+@final
 class Topology:
     """A directed multigraph of ranks, switches and links: `ring:8`, `torus:4x4`, `switch:16`."""
 
@@ -65,6 +67,7 @@ class Topology:
     def links(self) -> list[tuple[int, int, float, float]]:
         """(source, target, bandwidth in bytes/s, latency in s)."""
 
+@final
 class Algorithm:
     """An entry of the catalogue."""
 
@@ -87,6 +90,7 @@ class Algorithm:
 
 def algorithms() -> list[Algorithm]: ...
 
+@final
 class Schedule:
     """Who sends which chunks to whom in which step, for all ranks. A value: comparable, printable, JSON."""
 
@@ -120,9 +124,10 @@ class Schedule:
         """The most that a rank sends, as a fraction of the vector."""
     def sends(self) -> list[tuple[int, int, int, list[int], str, int]]:
         """(step, source, destination, chunks, "copy" or "reduce", port)."""
-    def __eq__(self, other: object) -> bool: ...
+    def __eq__(self, value: object, /) -> bool: ...
     def __str__(self) -> str: ...
 
+@disjoint_base
 class Cost:
     """What the model says of a schedule on a topology."""
 
@@ -140,6 +145,7 @@ class Cost:
     def max_link_load(self) -> float:
         """The most loaded link's bytes over the whole schedule, in units of the vector."""
 
+@final
 class Candidate(Cost):
     """A row of `explain`."""
 
@@ -151,6 +157,7 @@ class Candidate(Cost):
     def ratio(self) -> float:
         """Time relative to the best."""
 
+@final
 class CostModel:
     """step_latency + hops * hop_latency + most loaded link's bytes / bandwidth, summed over the steps.
 
@@ -188,16 +195,19 @@ class Store(Protocol):
     def get(self, key: str) -> bytes: ...
     def wait(self, keys: list[str], timeout: Any = ...) -> None: ...
 
+@final
 class MemoryStore:
     """A store for threads of one process."""
 
     def __new__(cls) -> MemoryStore: ...
 
+@final
 class FileStore:
     """A store in a directory that all ranks share."""
 
     def __new__(cls, path: str) -> FileStore: ...
 
+@final
 class Work:
     """An asynchronous call."""
 
@@ -215,6 +225,7 @@ class Work:
     @property
     def algorithm(self) -> str: ...
 
+@final
 class Communicator:
     """A group of `size` processes that call collectives together, in the same order.
 
@@ -246,6 +257,8 @@ class Communicator:
     @property
     def size(self) -> int: ...
     @property
+    def name(self) -> str: ...
+    @property
     def timeout(self) -> float: ...
     @property
     def topology(self) -> str: ...
@@ -256,54 +269,111 @@ class Communicator:
     def hosts(self) -> list[str]:
         """The host of every rank."""
     def allreduce(
-        self, send: Array, out: Array | None = None, *, op: Op = "sum", factor: float | None = None,
-        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+        self,
+        send: Array,
+        out: Array | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
     ) -> Any: ...
     def reduce_scatter(
-        self, send: Array, out: Array | None = None, *, op: Op = "sum", factor: float | None = None,
-        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+        self,
+        send: Array,
+        out: Array | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
     ) -> Any:
         """send has `size` equal blocks along its first axis; the result is this rank's block of the reduction."""
     def allgather(
-        self, send: Array, out: Array | None = None, *,
-        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+        self,
+        send: Array,
+        out: Array | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
     ) -> Any:
         """The result is the concatenation of all ranks' arrays along the first axis (0-d arrays: a vector)."""
     def broadcast(
-        self, array: Array, root: int = 0, *,
-        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+        self,
+        array: Array,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
     ) -> Any:
         """In place; returns the array."""
     def reduce(
-        self, send: Array, out: Array | None = None, root: int = 0, *, op: Op = "sum", factor: float | None = None,
-        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+        self,
+        send: Array,
+        out: Array | None = None,
+        root: int = 0,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
     ) -> Any:
         """The result at the root, None elsewhere."""
     def gather(
-        self, send: Array, out: Array | None = None, root: int = 0, *,
-        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+        self,
+        send: Array,
+        out: Array | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
     ) -> Any:
         """The concatenation at the root, None elsewhere."""
     def scatter(
-        self, send: Array | None, out: Array | None = None, root: int = 0, *,
-        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+        self,
+        send: Array | None,
+        out: Array | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
     ) -> Any:
         """send at the root only; other ranks must pass `out`."""
     def alltoall(
-        self, send: Array, out: Array | None = None, *,
-        algorithm: str | None = None, timeout: float | None = None, async_op: bool = False,
+        self,
+        send: Array,
+        out: Array | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
     ) -> Any: ...
     def send(
         self, array: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False
     ) -> Any: ...
-    def recv(
-        self, out: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False
-    ) -> Any:
+    def recv(self, out: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False) -> Any:
         """Receives exactly out's bytes; returns out."""
     def barrier(self, *, timeout: float | None = None, async_op: bool = False) -> Any: ...
     def run_raw(
-        self, collective: str, input: int, output: int, elements: int, dtype: str, owner: object, *,
-        op: str = "sum", factor: float | None = None, root: int = 0, timeout: float | None = None,
+        self,
+        collective: str,
+        input: int,
+        output: int,
+        elements: int,
+        dtype: str,
+        owner: object,
+        *,
+        op: str = "sum",
+        factor: float | None = None,
+        root: int = 0,
+        timeout: float | None = None,
         async_op: bool = False,
     ) -> Work | None:
         """For adapters: the same on raw addresses.
@@ -313,8 +383,17 @@ class Communicator:
         Addresses are 0 where the rank has no such buffer; equal or enclosing addresses mean in place. `owner` is kept
         until the call ends. Blocking calls return None and run inline in the caller with the GIL released."""
     def run_raw_tagged(
-        self, direction: Literal["send", "recv"], address: int, elements: int, dtype: str, owner: object,
-        peer: int, tag: int, *, timeout: float | None = None, async_op: bool = False,
+        self,
+        direction: Literal["send", "recv"],
+        address: int,
+        elements: int,
+        dtype: str,
+        owner: object,
+        peer: int,
+        tag: int,
+        *,
+        timeout: float | None = None,
+        async_op: bool = False,
     ) -> Work | None: ...
     def algorithm_for(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> str:
         """The algorithm that a call with a vector of `bytes` would run."""
