@@ -72,8 +72,8 @@ pub struct Call {
 }
 
 impl Call {
-    /// A digest for [`Tag::check`]: calls that ranks must not mix up differ in it (with near certainty). `number` is
-    /// that of the call; its upper part is in the digest's (see [`generation`]).
+    /// A digest for [`Tag::check`]: calls that ranks must not mix up differ in it (with near certainty). The upper
+    /// bits say how often sequence numbers had wrapped around by call `number`.
     pub fn check(&self, number: u64) -> u32 {
         // FNV-1a: the same on every machine and in every version.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
