@@ -599,7 +599,7 @@ impl Work {
     /// Waits until the call has ended or `until` has passed; returns whether it has ended. Never longer than a moment
     /// past the call's own deadline.
     pub fn wait_until(&self, until: Instant) -> bool {
-        self.completion.is_done() || self.driver.wait(&self.completion, until)
+        self.driver.wait(&self.completion, until)
     }
 
     /// Waits for the end; the error is the call's.

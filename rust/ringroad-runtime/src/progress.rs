@@ -9,10 +9,10 @@
 //! takes long, and for a while after it nobody yields any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -29,6 +29,8 @@ const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(2);
 /// How many rounds in which something happened go by before a look at the clock.
 const BUSY_ROUNDS: u32 = 64;
+/// How often the background thread drives a transport that may owe its peers something, when nobody else does.
+const TEND: Duration = Duration::from_millis(10);
 /// The longest that a thread blocks before it looks around.
 const BLOCK: Duration = Duration::from_millis(20);
 /// How often a waiting thread looks for notices, deadlines and strangers.
@@ -54,6 +56,7 @@ pub(crate) struct Driver {
 #[derive(Default)]
 struct Background {
     started: AtomicBool,
+    tending: AtomicBool,
     state: Mutex<BackgroundState>,
     changed: Condvar,
 }
@@ -62,6 +65,8 @@ struct Background {
 struct BackgroundState {
     /// The driver, where it has work that nobody waits for.
     wanted: Option<Arc<Driver>>,
+    /// The driver, where its transport must not be left alone (see [`Engine::is_owing`]).
+    tended: Option<Weak<Driver>>,
     stop: bool,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -128,10 +133,15 @@ impl Driver {
     /// Waits until the call has ended or `until` has passed; returns whether it has ended.
     pub fn wait(self: &Arc<Self>, completion: &Completion, until: Instant) -> bool {
         let counted = Counted::new(&self.waiting);
-        let done = self.drive(until, || completion.is_done());
+        let done = completion.is_done() || self.drive(until, || completion.is_done());
         drop(counted);
-        if self.background.started.load(Ordering::SeqCst) && self.with(|engine| engine.is_busy()) {
+        let started = self.background.started.load(Ordering::SeqCst);
+        let (busy, owing) = self.with(|engine| (started && engine.is_busy(), engine.is_owing()));
+        if busy {
             self.progress_in_background();
+        }
+        if owing && !self.background.tending.load(Ordering::Relaxed) {
+            self.tend_in_background();
         }
         done
     }
@@ -199,17 +209,36 @@ impl Driver {
 
     /// Makes sure that calls in flight go on although nobody waits for them.
     pub fn progress_in_background(self: &Arc<Self>) {
+        let mut state = self.start_background();
+        if state.wanted.is_none() && state.thread.is_some() && !state.stop {
+            state.wanted = Some(self.clone());
+            self.background.changed.notify_one();
+        }
+    }
+
+    /// Makes sure that the transport is driven now and then from now on.
+    fn tend_in_background(self: &Arc<Self>) {
+        self.background.tending.store(true, Ordering::Relaxed);
+        self.start_background().tended = Some(Arc::downgrade(self));
+        self.background.changed.notify_one();
+    }
+
+    fn start_background(&self) -> MutexGuard<'_, BackgroundState> {
+        let mut state = self.background.state.lock();
         if !self.background.started.swap(true, Ordering::SeqCst) {
             let background = self.background.clone();
             let thread =
                 std::thread::Builder::new().name("ringroad".to_owned()).spawn(move || background.serve());
             // Without a thread the calls go on when somebody waits for them.
-            self.background.state.lock().thread = thread.ok();
+            state.thread = thread.ok();
         }
-        let mut state = self.background.state.lock();
-        if state.wanted.is_none() && state.thread.is_some() && !state.stop {
-            state.wanted = Some(self.clone());
-            self.background.changed.notify_one();
+        state
+    }
+
+    /// Drives the transport a little, unless somebody else does.
+    fn tend(&self) {
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            self.with(Engine::tend);
         }
     }
 
@@ -257,13 +286,25 @@ impl Background {
         loop {
             let driver = {
                 let mut state = self.state.lock();
-                while state.wanted.is_none() && !state.stop {
-                    self.changed.wait(&mut state);
+                match &state.tended {
+                    _ if state.stop => return,
+                    _ if state.wanted.is_some() => state.wanted.clone(),
+                    None => {
+                        self.changed.wait(&mut state);
+                        continue;
+                    }
+                    Some(tended) => {
+                        let Some(driver) = tended.upgrade() else { return };
+                        drop(state);
+                        driver.tend();
+                        drop(driver);
+                        let mut state = self.state.lock();
+                        if !state.stop && state.wanted.is_none() {
+                            self.changed.wait_for(&mut state, TEND);
+                        }
+                        continue;
+                    }
                 }
-                if state.stop {
-                    return;
-                }
-                state.wanted.clone()
             };
             // The reference is held as long as there is work: calls go on when the communicator is dropped.
             let Some(driver) = driver else { continue };

@@ -31,6 +31,8 @@ const HEARING: Duration = Duration::from_millis(300);
 const SUSPICION: Duration = Duration::from_millis(200);
 /// How long ending everything in flight may take.
 const ABORT: Duration = Duration::from_secs(1);
+/// Messages of at least this many bytes may be sent in a way that needs the receiver's word (rendezvous).
+const ACKNOWLEDGED: usize = 1 << 10;
 /// How many calls are remembered, to tell others who ask what this rank called.
 const HISTORY: usize = 64;
 /// Regions of scratch memory kept for later calls.
@@ -104,6 +106,8 @@ pub(crate) struct Engine {
     events: Vec<Event>,
     /// Notices that came and are not dealt with yet.
     notices: VecDeque<(Rank, Notice)>,
+    /// Whether peers may still wait for word that their messages have arrived (see [`Engine::is_owing`]).
+    owing: bool,
     /// The latest collective calls, by number.
     history: Vec<(u64, Call)>,
     ended: Vec<Arc<Completion>>,
@@ -128,6 +132,7 @@ impl Engine {
             spare: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
+            owing: false,
             history: Vec::new(),
             ended: Vec::new(),
         }
@@ -146,6 +151,21 @@ impl Engine {
     /// Whether a call is in flight.
     pub fn is_busy(&self) -> bool {
         self.active > 0
+    }
+
+    /// Whether a peer may still wait for word that its messages have arrived, though the calls are over here.
+    ///
+    /// UCX 1.13 can hold such word back until it is driven again, and its flushes do not tell. So once a long message
+    /// has come the transport must not be left alone for long.
+    pub fn is_owing(&self) -> bool {
+        self.owing && !self.closed && self.failure.is_none()
+    }
+
+    /// Drives the transport although no call is in flight.
+    pub fn tend(&mut self) {
+        if self.is_owing() {
+            self.hear();
+        }
     }
 
     /// The error that later calls get, where the communicator is of no use any more.
@@ -240,7 +260,7 @@ impl Engine {
 
     /// Does everything that can be done now. Returns whether anything has happened.
     pub fn progress(&mut self) -> bool {
-        if self.active == 0 {
+        if !self.is_busy() {
             return false;
         }
         let mut events = std::mem::take(&mut self.events);
@@ -392,6 +412,7 @@ impl Engine {
             // After a failure the transport may still be using the memory: let the requests be its last owners.
             if error.is_none() {
                 self.keep_scratch(task.buffers.scratch);
+                self.owing |= owes(task.executor.plan());
             }
             task.completion.finish(error);
             self.ended.push(task.completion);
@@ -418,6 +439,12 @@ impl Engine {
             }
         }
     }
+}
+
+/// Whether a message was long enough for transports to acknowledge.
+fn owes(plan: &Plan) -> bool {
+    let long = |command| matches!(command, Command::Receive { target, .. } if target.bytes >= ACKNOWLEDGED);
+    plan.operations().iter().any(|operation| long(operation.command))
 }
 
 impl Task {
