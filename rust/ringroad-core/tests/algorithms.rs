@@ -108,35 +108,8 @@ fn check_all(name: &str) {
     }
 }
 
-/// One test per algorithm, so that they run at once and a failure has a name.
-macro_rules! every_algorithm {
-    ($($test:ident $name:literal)*) => {
-        const TESTED: &[&str] = &[$($name),*];
-        $(#[test]
-        fn $test() {
-            check_all($name);
-        })*
-    };
-}
-
-every_algorithm! {
-    ring "ring"
-    bidirectional_ring "bidirectional-ring"
-    recursive_doubling "recursive-doubling"
-    halving_doubling "halving-doubling"
-    swing "swing"
-    swing_latency "swing-latency"
-    trivance "trivance"
-    trivance_latency "trivance-latency"
-    binomial "binomial"
-    scatter_allgather "scatter-allgather"
-    pairwise "pairwise"
-}
-
-#[test]
-fn every_algorithm_is_tested() {
-    assert_eq!(catalogue().iter().map(|a| a.name).collect::<Vec<_>>(), TESTED);
-}
+include!("common/every_algorithm.rs");
+every_algorithm!(check_all);
 
 #[test]
 fn there_is_an_algorithm_for_everything() {

@@ -5,15 +5,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ringroad_core::collective::Holding;
-use ringroad_core::cost::CostModel;
 use ringroad_core::{algorithms, Bytes, Collective, Plan, Rank, Topology};
-use serde::{Deserialize, Serialize};
 use ucx_sys::LoadOptions;
 
-use crate::bootstrap::{exchange, share, Card, Meeting, Store};
+use crate::agreement::{agree, choose};
+use crate::bootstrap::{exchange, Card, Meeting, Store};
 use crate::buffer::Memory;
 use crate::call::{Call, Operation};
-use crate::config::{Algorithms, Config, Debug, Secret};
+use crate::config::{Config, Debug, Secret};
 use crate::dtype::{DType, ReduceOp};
 use crate::engine::{Engine, Job};
 use crate::error::{Error, Result};
@@ -24,10 +23,6 @@ use crate::transport::ucx::{UcxSettings, UcxTransport};
 use crate::transport::{Kind, Tag, Transport};
 use crate::work::Completion;
 
-/// What a rank does at start-up costs, and the network's links, are priors until they are measured: a step between two
-/// processes, and reducing from memory.
-const STEP_LATENCY: f64 = 1e-6;
-const REDUCE_COST: f64 = 5e-11;
 /// How long saying good-bye may take.
 const CLOSE: Duration = Duration::from_secs(2);
 /// Longer timeouts are as good as this one, which no clock overflows.
@@ -501,85 +496,6 @@ fn check_group(rank: Rank, size: usize) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// Rank 0 chooses, the others take it over; so does an error.
-fn agree(
-    store: &dyn Store,
-    rank: Rank,
-    size: usize,
-    config: &Config,
-    options: &Options,
-    deadline: Instant,
-) -> Result<Choices> {
-    type Shared = std::result::Result<Choices, Refusal>;
-    let mine = (rank == 0).then(|| choose(size, config, options));
-    let text = mine.as_ref().map(|choices| {
-        let shared: Shared = choices.clone().map_err(Refusal::from);
-        serde_json::to_vec(&shared).expect("choices hold only numbers and text")
-    });
-    let shared = share(store, rank, "choices", text.as_deref(), deadline)?;
-    if let Some(choices) = mine {
-        return choices;
-    }
-    let choices: Shared = serde_json::from_slice(&shared)
-        .map_err(|e| Error::Store(format!("rank 0's choices cannot be read: {e}")))?;
-    choices.map_err(Error::from)
-}
-
-/// Why rank 0 could not choose.
-#[derive(Serialize, Deserialize)]
-enum Refusal {
-    Topology(String),
-    Schedule(String),
-    Config(String),
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Topology(text) => Refusal::Topology(text),
-            Error::Schedule(text) => Refusal::Schedule(text),
-            other => Refusal::Config(other.to_string()),
-        }
-    }
-}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Topology(text) => Error::Topology(text),
-            Refusal::Schedule(text) => Error::Schedule(text),
-            Refusal::Config(text) => Error::Config(text),
-        }
-    }
-}
-
-fn choose(size: usize, config: &Config, options: &Options) -> Result<Choices> {
-    let topology = match (&options.topology, &config.topology) {
-        (Some(topology), _) => topology.clone(),
-        (None, Some(topology)) => topology.clone(),
-        (None, None) => Topology::switch(size)?,
-    };
-    if topology.ranks() != size {
-        let (spec, ranks) = (topology.spec(), topology.ranks());
-        return Err(Error::Topology(format!(
-            "topology {spec} has {ranks} ranks, but the communicator has {size}"
-        )));
-    }
-    let preferences = match &options.algorithm {
-        Some(text) => {
-            Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?
-        }
-        None => config.algorithms.clone(),
-    };
-    let model = CostModel {
-        step_latency: config.step_latency.unwrap_or(STEP_LATENCY),
-        hop_latency: config.hop_latency,
-        bandwidth: config.bandwidth,
-        reduce_cost: config.reduce_cost.unwrap_or(REDUCE_COST),
-    };
-    Choices::make(topology, model, config.segment, &preferences)
 }
 
 impl Work {

@@ -3,6 +3,7 @@
 //! Unsafe code lives in three rooms only: [`kernels`], [`buffer`] and `transport::ucx`.
 #![deny(unsafe_code)]
 
+mod agreement;
 pub mod bootstrap;
 #[allow(unsafe_code)]
 pub mod buffer;

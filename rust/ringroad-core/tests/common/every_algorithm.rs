@@ -1,0 +1,32 @@
+// Included by tests that have one test per algorithm, so that they run at once and a failure has a name.
+
+macro_rules! every_algorithm {
+    ($check:path: $($test:ident $name:literal)*) => {
+        $(#[test]
+        fn $test() {
+            $check($name);
+        })*
+
+        #[test]
+        fn every_algorithm_is_tested() {
+            let tested: &[&str] = &[$($name),*];
+            assert_eq!(catalogue().iter().map(|a| a.name).collect::<Vec<_>>(), tested);
+        }
+    };
+    ($check:path) => {
+        every_algorithm! {
+            $check:
+            ring "ring"
+            bidirectional_ring "bidirectional-ring"
+            recursive_doubling "recursive-doubling"
+            halving_doubling "halving-doubling"
+            swing "swing"
+            swing_latency "swing-latency"
+            trivance "trivance"
+            trivance_latency "trivance-latency"
+            binomial "binomial"
+            scatter_allgather "scatter-allgather"
+            pairwise "pairwise"
+        }
+    };
+}

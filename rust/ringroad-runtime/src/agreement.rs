@@ -1,0 +1,97 @@
+//! What rank 0 decides for all ranks when a communicator is made.
+
+use std::time::Instant;
+
+use ringroad_core::cost::CostModel;
+use ringroad_core::{Rank, Topology};
+use serde::{Deserialize, Serialize};
+
+use crate::bootstrap::{share, Store};
+use crate::communicator::Options;
+use crate::config::{Algorithms, Config};
+use crate::error::{Error, Result};
+use crate::planner::Choices;
+
+/// What a rank does at start-up costs, and the network's links, are priors until they are measured: a step between two
+/// processes, and reducing from memory.
+const STEP_LATENCY: f64 = 1e-6;
+const REDUCE_COST: f64 = 5e-11;
+/// Rank 0 chooses, the others take it over; so does an error.
+pub(crate) fn agree(
+    store: &dyn Store,
+    rank: Rank,
+    size: usize,
+    config: &Config,
+    options: &Options,
+    deadline: Instant,
+) -> Result<Choices> {
+    type Shared = std::result::Result<Choices, Refusal>;
+    let mine = (rank == 0).then(|| choose(size, config, options));
+    let text = mine.as_ref().map(|choices| {
+        let shared: Shared = choices.clone().map_err(Refusal::from);
+        serde_json::to_vec(&shared).expect("choices hold only numbers and text")
+    });
+    let shared = share(store, rank, "choices", text.as_deref(), deadline)?;
+    if let Some(choices) = mine {
+        return choices;
+    }
+    let choices: Shared = serde_json::from_slice(&shared)
+        .map_err(|e| Error::Store(format!("rank 0's choices cannot be read: {e}")))?;
+    choices.map_err(Error::from)
+}
+
+/// Why rank 0 could not choose.
+#[derive(Serialize, Deserialize)]
+enum Refusal {
+    Topology(String),
+    Schedule(String),
+    Config(String),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Topology(text) => Refusal::Topology(text),
+            Error::Schedule(text) => Refusal::Schedule(text),
+            other => Refusal::Config(other.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Topology(text) => Error::Topology(text),
+            Refusal::Schedule(text) => Error::Schedule(text),
+            Refusal::Config(text) => Error::Config(text),
+        }
+    }
+}
+
+/// Chooses, for `size` ranks.
+pub(crate) fn choose(size: usize, config: &Config, options: &Options) -> Result<Choices> {
+    let topology = match (&options.topology, &config.topology) {
+        (Some(topology), _) => topology.clone(),
+        (None, Some(topology)) => topology.clone(),
+        (None, None) => Topology::switch(size)?,
+    };
+    if topology.ranks() != size {
+        let (spec, ranks) = (topology.spec(), topology.ranks());
+        return Err(Error::Topology(format!(
+            "topology {spec} has {ranks} ranks, but the communicator has {size}"
+        )));
+    }
+    let preferences = match &options.algorithm {
+        Some(text) => {
+            Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?
+        }
+        None => config.algorithms.clone(),
+    };
+    let model = CostModel {
+        step_latency: config.step_latency.unwrap_or(STEP_LATENCY),
+        hop_latency: config.hop_latency,
+        bandwidth: config.bandwidth,
+        reduce_cost: config.reduce_cost.unwrap_or(REDUCE_COST),
+    };
+    Choices::make(topology, model, config.segment, &preferences)
+}
