@@ -43,7 +43,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "RINGROAD_ALGO",
         default: "",
         unit: "",
-        allowed: "algorithms in order of preference, for all collectives (ring,swing) or for each (allreduce:ring,swing;broadcast:binomial)",
+        allowed: "the algorithms to choose among, for all collectives (ring,swing) or for each (allreduce:ring,swing;broadcast:binomial)",
         meaning: "which algorithms to use; unset: the fastest by the cost model",
         secret: false,
         read: |config, text| read_algorithms(text).map(|algorithms| config.algorithms = algorithms),
@@ -99,7 +99,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "",
         unit: "",
         allowed: "UCX network devices, separated by commas, such as mlx5_0:1,eth0",
-        meaning: "which network devices to use; unset: those that lead to the other ranks",
+        meaning: "which network devices to use; unset: those that UCX chooses",
         secret: false,
         read: |config, text| {
             let devices: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
@@ -268,7 +268,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Which algorithms the user wants, in order of preference.
+/// Among which algorithms the user wants the cheapest to be chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Algorithms {
     by_collective: BTreeMap<&'static str, Vec<&'static str>>,
