@@ -155,7 +155,8 @@ impl Engine {
             Reason::Timeout { number } => {
                 let reason = notice.reason;
                 let own = self.tasks.iter().flatten().find(|t| t.number == number);
-                let story = own.map_or_else(|| told(&notice.story), |t| self.tell_of_timeout(t));
+                let here = own.map(|t| format!("; rank {} was {}", self.who(self.rank), self.tell(t)));
+                let story = format!("{}{}", told(&notice.story), here.unwrap_or_default());
                 self.notices.push_front((from, notice));
                 self.roll_call(reason, story);
             }
