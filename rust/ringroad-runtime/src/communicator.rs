@@ -350,9 +350,14 @@ impl Communicator {
             tag,
             number,
         };
-        let completion = self.driver.with(|engine| engine.submit(job))?;
-        state.calls = state.calls.max(number);
+        let (completion, ended) = self.driver.locked(|engine| engine.submit(job));
+        if completion.is_ok() {
+            state.calls = state.calls.max(number);
+        }
+        // Calls of others may have ended on the way, and their callbacks may come back here.
         drop(state);
+        ended.iter().for_each(|completion| completion.run_callbacks());
+        let completion = completion?;
         let deadline = Instant::now() + timeout;
         Ok(Work { driver: self.driver.clone(), completion, deadline, output: request.output })
     }

@@ -115,19 +115,24 @@ impl Driver {
         ))
     }
 
-    /// Uses the engine under its lock, then runs the callbacks of calls that ended meanwhile.
+    /// Uses the engine under its lock, then runs the callbacks of calls that ended meanwhile. The caller holds no lock:
+    /// callbacks may make calls.
     pub fn with<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
+        let (result, ended) = self.locked(action);
+        ended.iter().for_each(|completion| completion.run_callbacks());
+        result
+    }
+
+    /// Uses the engine under its lock; returns the calls that ended meanwhile, for the caller to run their callbacks.
+    pub fn locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (T, Vec<Arc<Completion>>) {
         let mut engine = self.engine.lock();
         let result = action(&mut engine);
         let ended = engine.take_ended();
         drop(engine);
-        if !ended.is_empty() {
-            if self.blocked.load(Ordering::SeqCst) > 0 {
-                self.waiter.wake();
-            }
-            ended.iter().for_each(|completion| completion.run_callbacks());
+        if !ended.is_empty() && self.blocked.load(Ordering::SeqCst) > 0 {
+            self.waiter.wake();
         }
-        result
+        (result, ended)
     }
 
     /// Waits until the call has ended or `until` has passed; returns whether it has ended.

@@ -612,6 +612,30 @@ fn callbacks_may_make_calls() {
     assert_eq!(receiver.iter().collect::<Vec<_>>(), [Ok(()), Ok(())]);
 }
 
+/// A call that is being started may find that another has ended, whose callback starts a third.
+#[test]
+fn callbacks_may_make_calls_while_calls_are_started() {
+    let _watchdog = watch();
+    const ROUNDS: u32 = 500;
+    let group: Vec<Arc<Communicator>> = group(2, usize::MAX).into_iter().map(Arc::new).collect();
+    thread::scope(|scope| {
+        for communicator in &group {
+            scope.spawn(move || {
+                let peer = 1 - communicator.rank();
+                for tag in 0..ROUNDS {
+                    let again = communicator.clone();
+                    let first = communicator.start(Request::barrier()).unwrap();
+                    first.on_complete(move |_| drop(again.start(send(peer, tag, b"called back")).unwrap()));
+                    let others: Vec<_> =
+                        (0..4).map(|_| communicator.start(Request::barrier()).unwrap()).collect();
+                    others.iter().for_each(|work| work.wait().unwrap());
+                    communicator.run(receive(peer, tag, 11)).unwrap();
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn callbacks_after_the_end_are_called_at_once() {
     let _watchdog = watch();
