@@ -115,6 +115,24 @@ impl Collective {
         !matches!(self, Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. })
     }
 
+    /// How many blocks one rank's vector has: one for each rank, or the single block that is the vector.
+    pub fn blocks_per_vector(self, ranks: usize) -> usize {
+        if self.has_blocks() {
+            ranks
+        } else {
+            1
+        }
+    }
+
+    /// How many blocks all chunks of a schedule make up; in an all-to-all every pair of ranks has one of its own.
+    pub fn blocks(self, ranks: usize) -> usize {
+        if self == Collective::Alltoall {
+            ranks.saturating_mul(ranks)
+        } else {
+            self.blocks_per_vector(ranks)
+        }
+    }
+
     /// What `rank` brings along.
     pub fn input(self, rank: Rank) -> Holding {
         match self {

@@ -473,7 +473,7 @@ impl PyCommunicator {
         };
         let dtype: DType = dtype.parse().map_err(raise)?;
         let block = elements * dtype.size();
-        let whole = if collective.has_blocks() { block * self.0.size() } else { block };
+        let whole = block * collective.blocks_per_vector(self.0.size());
         let bytes = |holding| match holding {
             Holding::Nothing => 0,
             Holding::Block(_) => block,

@@ -16,6 +16,7 @@ use crate::planner::Choices;
 /// processes, and reducing from memory.
 const STEP_LATENCY: f64 = 1e-6;
 const REDUCE_COST: f64 = 5e-11;
+
 /// Rank 0 chooses, the others take it over; so does an error.
 pub(crate) fn agree(
     store: &dyn Store,
@@ -87,11 +88,7 @@ pub(crate) fn choose(size: usize, config: &Config, options: &Options) -> Result<
         }
         None => config.algorithms.clone(),
     };
-    let model = CostModel {
-        step_latency: config.step_latency.unwrap_or(STEP_LATENCY),
-        hop_latency: config.hop_latency,
-        bandwidth: config.bandwidth,
-        reduce_cost: config.reduce_cost.unwrap_or(REDUCE_COST),
-    };
+    let prior = CostModel { step_latency: STEP_LATENCY, reduce_cost: REDUCE_COST, ..CostModel::default() };
+    let model = config.cost_model(prior);
     Choices::make(topology, model, config.segment, &preferences)
 }

@@ -135,12 +135,6 @@ impl Region {
         Region { start, bytes: range.len(), _owner: self._owner.clone() }
     }
 
-    /// Whether the two share a byte.
-    pub fn overlaps(&self, other: &Region) -> bool {
-        let (a, b) = (self.start as usize, other.start as usize);
-        self.bytes > 0 && other.bytes > 0 && a < b + other.bytes && b < a + self.bytes
-    }
-
     /// The bytes as values. Panics where the length is no multiple of the value's size.
     ///
     /// # Safety

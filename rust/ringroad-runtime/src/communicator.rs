@@ -424,7 +424,7 @@ impl Communicator {
     }
 
     fn check_memory(&self, request: &Request, collective: Collective) -> Result<()> {
-        let blocks = if collective.has_blocks() { self.size() } else { 1 };
+        let blocks = collective.blocks_per_vector(self.size());
         let block = request.elements.saturating_mul(request.dtype.size());
         let bytes = |holding| match holding {
             Holding::Nothing => 0,

@@ -440,14 +440,13 @@ impl Config {
         SETTINGS.iter().map(entry).collect()
     }
 
-    /// The cost model with what the environment says about it.
-    pub fn cost_model(&self) -> CostModel {
-        let model = CostModel::default();
+    /// The cost model `prior` with what the environment says about it.
+    pub fn cost_model(&self, prior: CostModel) -> CostModel {
         CostModel {
-            step_latency: self.step_latency.unwrap_or(model.step_latency),
-            hop_latency: self.hop_latency.or(model.hop_latency),
-            bandwidth: self.bandwidth.or(model.bandwidth),
-            reduce_cost: self.reduce_cost.unwrap_or(model.reduce_cost),
+            step_latency: self.step_latency.unwrap_or(prior.step_latency),
+            hop_latency: self.hop_latency.or(prior.hop_latency),
+            bandwidth: self.bandwidth.or(prior.bandwidth),
+            reduce_cost: self.reduce_cost.unwrap_or(prior.reduce_cost),
         }
     }
 }

@@ -156,7 +156,7 @@ impl Planner {
             return Ok(planned.clone());
         }
         let ranks = self.choices.topology.ranks();
-        let blocks = if key.collective.has_blocks() { ranks } else { 1 };
+        let blocks = key.collective.blocks_per_vector(ranks);
         let bytes = (key.elements * key.element_bytes * blocks) as Bytes;
         let name = key.algorithm.unwrap_or_else(|| self.choices.pick(key.collective, bytes, key.any_order));
         let algorithm = algorithms::find(name)?;

@@ -403,7 +403,7 @@ fn defaults_are_those_of_the_table() {
     );
     assert!(config.topology.is_none() && config.store.is_none() && config.secret.is_none());
     assert_eq!(config.algorithms, Algorithms::default());
-    assert_eq!(config.cost_model(), Default::default());
+    assert_eq!(config.cost_model(Default::default()), Default::default());
     for (entry, setting) in config.entries().iter().zip(SETTINGS) {
         assert_eq!(
             (entry.name, entry.origin, entry.meaning),
@@ -444,7 +444,7 @@ fn values_are_read() {
     assert_eq!(config.secret.as_ref().unwrap().reveal(), "open sesame");
     assert_eq!(config.store.as_deref(), Some(Path::new("/shared/job")));
     assert_eq!((config.segment, config.debug), (64, Debug::Trace));
-    let model = config.cost_model();
+    let model = config.cost_model(Default::default());
     assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));
     assert_eq!(model.reduce_cost, 1e-10);
     assert!(config.warnings.is_empty());

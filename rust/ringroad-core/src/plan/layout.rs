@@ -24,7 +24,7 @@ impl Layout {
     /// block (all others: the vector then has `ranks * elements`).
     pub fn new(schedule: &Schedule, elements: usize) -> Layout {
         let Schedule { collective, ranks, chunks, .. } = *schedule;
-        let blocks = if collective.has_blocks() { ranks } else { 1 };
+        let blocks = collective.blocks_per_vector(ranks);
         Layout {
             collective,
             ranks,

@@ -153,7 +153,7 @@ impl<'a> Lowering<'a> {
         options.in_place &=
             collective.input(rank) != Holding::Nothing && collective.output(rank) != Holding::Nothing;
         // Few enough segments to number, whatever the vector's length.
-        let blocks = if collective.has_blocks() { schedule.ranks } else { 1 };
+        let blocks = collective.blocks_per_vector(schedule.ranks);
         options.segment = options.segment.max(elements * blocks * element / 2048).max(element.max(1));
         Lowering {
             schedule,

@@ -60,11 +60,7 @@ impl Schedule {
         let Schedule { ranks, chunks, collective, .. } = self;
         // More cannot be replayed or kept by any machine.
         const MOST: usize = 1 << 24;
-        let blocks = match collective {
-            super::Collective::Alltoall => ranks.saturating_mul(*ranks),
-            c if c.has_blocks() => *ranks,
-            _ => 1,
-        };
+        let blocks = collective.blocks(*ranks);
         if *ranks == 0 || *chunks == 0 || *ranks > MOST || *chunks > MOST || chunks % blocks != 0 {
             return Err(format!(
                 "{collective} over {ranks} ranks needs a positive multiple of {blocks} chunks, not {chunks}, and at \

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use chunks::ChunkSet;
 pub use format::{FormatError, FORMAT_VERSION};
 pub use transform::TransformError;
-pub use verify::{Contributions, VerifyError};
+pub use verify::VerifyError;
 
 use crate::collective::Collective;
 use crate::units::{Port, Rank};

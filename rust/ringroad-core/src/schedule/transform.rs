@@ -63,6 +63,20 @@ impl Schedule {
         Ok(Schedule { collective, steps, ..self.without_steps() })
     }
 
+    /// The collective that the reverse in time performs, where there is one.
+    fn reversed_collective(&self) -> Option<Collective> {
+        Some(match self.collective {
+            Collective::Allreduce => Collective::Allreduce,
+            Collective::ReduceScatter => Collective::Allgather,
+            Collective::Allgather => Collective::ReduceScatter,
+            Collective::Broadcast { root } => Collective::Reduce { root },
+            Collective::Reduce { root } => Collective::Broadcast { root },
+            Collective::Gather { root } => Collective::Scatter { root },
+            Collective::Scatter { root } => Collective::Gather { root },
+            Collective::Alltoall => return None,
+        })
+    }
+
     fn without_steps(&self) -> Schedule {
         Schedule::empty(&self.name, self.collective, self.ranks, self.chunks)
     }
@@ -101,12 +115,7 @@ impl Schedule {
                 return Err(TransformError::Collectives { what: "split", left, right });
             }
         }
-        let blocks = match first.collective {
-            Collective::Alltoall => first.ranks * first.ranks,
-            c if c.has_blocks() => first.ranks,
-            _ => 1,
-        };
-        let per_block = first.chunks / blocks;
+        let per_block = first.chunks / first.collective.blocks(first.ranks);
         let place = |part: usize, chunk: ChunkId| -> ChunkId {
             (chunk / per_block * parts.len() + part) * per_block + chunk % per_block
         };

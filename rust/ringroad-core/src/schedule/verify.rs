@@ -7,12 +7,11 @@
 use std::fmt;
 
 use super::{Action, Schedule};
-use crate::collective::Collective;
 use crate::units::{ChunkId, Rank};
 
 /// A set of ranks whose data went into a chunk.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Contributions {
+struct Contributions {
     words: Vec<u64>,
 }
 
@@ -48,7 +47,7 @@ impl Contributions {
     }
 
     /// The ranks, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
+    fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
         (0..self.words.len() * 64).filter(|r| self.words[r / 64] >> (r % 64) & 1 == 1)
     }
 }
@@ -238,19 +237,5 @@ impl Schedule {
             }
         }
         Ok(())
-    }
-
-    /// The collective that the reverse in time performs, where there is one.
-    pub(super) fn reversed_collective(&self) -> Option<Collective> {
-        Some(match self.collective {
-            Collective::Allreduce => Collective::Allreduce,
-            Collective::ReduceScatter => Collective::Allgather,
-            Collective::Allgather => Collective::ReduceScatter,
-            Collective::Broadcast { root } => Collective::Reduce { root },
-            Collective::Reduce { root } => Collective::Broadcast { root },
-            Collective::Gather { root } => Collective::Scatter { root },
-            Collective::Scatter { root } => Collective::Gather { root },
-            Collective::Alltoall => return None,
-        })
     }
 }
