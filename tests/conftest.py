@@ -11,13 +11,18 @@ Clusters = Callable[..., ringroad.LocalCluster]
 
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Clusters]:
-    """`clusters(n, transport="shm")`: the cluster of `n` workers over shared memory or tcp, started when first used."""
-    started: dict[tuple[int, str], ringroad.LocalCluster] = {}
+    """`clusters(n, transport="shm")`: the cluster of `n` workers over shared memory or tcp, started when first used.
 
-    def cluster(n: int, transport: str = "shm") -> ringroad.LocalCluster:
-        if (n, transport) not in started:
-            started[n, transport] = ringroad.local(n, env=TRANSPORTS[transport], timeout=60)
-        return started[n, transport]
+    With `topology` they know of a network.
+    """
+    started: dict[tuple[int, str, str], ringroad.LocalCluster] = {}
+
+    def cluster(n: int, transport: str = "shm", topology: str = "") -> ringroad.LocalCluster:
+        key = (n, transport, topology)
+        if key not in started:
+            env = TRANSPORTS[transport] | ({"RINGROAD_TOPOLOGY": topology} if topology else {})
+            started[key] = ringroad.local(n, env=env, timeout=60)
+        return started[key]
 
     yield cluster
     for one in started.values():

@@ -18,6 +18,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 import ringroad
 
 TRANSPORTS = {"shm": {}, "tcp": {"UCX_TLS": "tcp,self"}}
@@ -237,6 +238,32 @@ def digest(array: np.ndarray | None) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ other work
+
+
+def check_uneven(comm: Any, counts: list[int]) -> None:
+    """Blocks of `counts` rows of three numbers: apart, into an array, and in place; and counts that do not fit."""
+    rank, size, total = comm.rank, comm.size, sum(counts)
+    start = sum(counts[:rank])
+    own = slice(start, start + counts[rank])
+    whole = [np.arange(total * 3, dtype="int64").reshape(total, 3) * (r + 1) for r in range(size)]
+    summed = sum(whole)
+    gathered = np.concatenate([whole[r][sum(counts[:r]) : sum(counts[: r + 1])] for r in range(size)])
+    for algorithm in [None, *(a.name for a in ringroad.algorithms(size) if a.supports(size, "allgather"))]:
+        assert np.array_equal(comm.reduce_scatter_v(whole[rank], counts, algorithm=algorithm), summed[own])
+        out = np.full((total, 3), -1)
+        assert comm.allgather_v(whole[rank][own], counts, out, algorithm=algorithm) is out
+        assert np.array_equal(out, gathered)
+    both = whole[rank].copy()
+    assert np.array_equal(comm.allgather_v(both[own], counts, both), gathered)
+    both = whole[rank].copy()
+    assert np.array_equal(comm.reduce_scatter_v(both, counts, both[own]), summed[own])
+    work = comm.allgather_v(whole[rank][own], counts, async_op=True)
+    work.wait()
+    assert np.array_equal(work.result(), gathered)
+    for wrong, send in (([*counts, 1], whole[rank]), (counts, np.zeros((total + 1, 3)))):
+        with pytest.raises(ValueError, match=r"counts|rows"):
+            comm.reduce_scatter_v(send, wrong)
+    comm.barrier()
 
 
 def check_async(comm: Any, order: list[int], counts: list[int]) -> list[str]:

@@ -41,20 +41,41 @@ def test_topology():
 def test_catalogue():
     algorithms = {algorithm.name: algorithm for algorithm in ringroad.algorithms()}
     ring = algorithms["ring"]
-    assert "allreduce" in ring.collectives and ring.ports == 1 and ring.consistent(8)
+    assert "allreduce" in ring.collectives and ring.ports(8) == 1 and ring.consistent(8)
     assert ring.cost_line(8) == (14, 1.75)
+    assert ring.parameter is None and ring.requirement() == "any number of ranks"
+    assert ring.requirement("broadcast") is None and not ring.supports(8, "broadcast")
+    assert ring == ringroad.Algorithm("RING") and ring in {ringroad.Algorithm("ring")}
     assert not algorithms["swing-latency"].consistent(8)
     for algorithm in algorithms.values():
-        assert algorithm.summary and algorithm.source and algorithm.requirement
+        assert algorithm.summary and algorithm.source and algorithm.requirement(algorithm.collectives[0])
+
+
+@pytest.mark.parametrize("topology", [2, 3, 8, 9, "torus:4x4", ringroad.Topology("torus:3x2x2"), "switch:5"])
+def test_members_cost_what_they_say(topology):
+    families = set()
+    for algorithm in ringroad.algorithms(topology):
+        families.add(algorithm.name.partition(":")[0])
         for collective in algorithm.collectives:
-            for ranks in (2, 3, 8, 9):
-                try:
-                    steps, sent = algorithm.cost_line(ranks, collective)
-                except ringroad.ScheduleError:
-                    continue
-                schedule = ringroad.Schedule.build(algorithm.name, ranks, collective)
-                schedule.verify()
-                assert schedule.steps == steps and schedule.max_sent == pytest.approx(sent)
+            if not algorithm.supports(topology, collective):
+                with pytest.raises(ringroad.ScheduleError):
+                    algorithm.cost_line(topology, collective)
+                continue
+            schedule = ringroad.Schedule.build(algorithm.name, topology, collective)
+            schedule.verify()
+            assert (schedule.steps, pytest.approx(schedule.max_sent)) == algorithm.cost_line(topology, collective)
+            assert schedule.ports <= algorithm.ports(topology)
+    assert families == {algorithm.name for algorithm in ringroad.algorithms()}
+
+
+def test_large_tori_stay_small():
+    """A rank of 4,096 needs neither time nor memory for the others' rows."""
+    swing = ringroad.Schedule.build("swing", "torus:16x16x16")
+    assert swing.symmetric and len(swing.to_json()) < 4_000_000
+    swing.verify()
+    operations, scratch = swing.lower(4095, 4096)
+    assert operations < 10_000 and scratch < 1 << 20
+    assert ringroad.Schedule.from_json(swing.to_json()) == swing
 
 
 def test_schedule_is_a_value():
@@ -69,11 +90,14 @@ def test_schedule_is_a_value():
     )
     assert ring == ringroad.Schedule.build("ring", 4) != ringroad.Schedule.build("ring", 5)
     assert ringroad.Schedule.from_json(ring.to_json()) == ring
-    assert json.loads(ring.to_json())["format_version"] == 1
+    assert json.loads(ring.to_json())["format_version"] == 2
     assert len(str(ring).strip().splitlines()) == 1 + ring.steps
-    assert {(step, kind) for step, _, _, _, kind, _ in ring.sends()} == {
+    assert {(step, kind) for step, _, _, _, kind, *_ in ring.sends()} == {
         (step, "reduce" if step < 3 else "copy") for step in range(6)
     }
+    assert ring.symmetric and ring.slots == 1 and ring.locals() == []
+    written = ring.expand()
+    assert not written.symmetric and written.sends() == ring.sends() and str(written) == str(ring)
     assert ringroad.Schedule.build("binomial", 4, "broadcast", 3).root == 3
 
 
@@ -91,7 +115,7 @@ def test_transforms():
 
 
 def test_a_wrong_schedule_is_refused():
-    value = json.loads(ringroad.Schedule.build("ring", 4).to_json())
+    value = json.loads(ringroad.Schedule.build("ring", 4).expand().to_json())
     value["steps"][2]["sends"].pop()
     with pytest.raises(ringroad.ScheduleError, match="rank"):
         ringroad.Schedule.from_json(json.dumps(value)).verify()
@@ -99,8 +123,10 @@ def test_a_wrong_schedule_is_refused():
         ringroad.Schedule.from_json("{}")
     with pytest.raises(ringroad.ScheduleError, match="did you mean ring"):
         ringroad.Schedule.build("rong", 4)
-    with pytest.raises(ringroad.ScheduleError, match="power of three"):
-        ringroad.Schedule.build("trivance-latency", 8)
+    with pytest.raises(ringroad.ScheduleError, match=r"torus of two dimensions.*use ring"):
+        ringroad.Schedule.build("hamiltonian-rings", 8)
+    with pytest.raises(ringroad.ScheduleError, match="no parameter"):
+        ringroad.Schedule.build("ring:3", 8)
     with pytest.raises(ValueError, match="allreduce"):
         ringroad.Schedule.build("ring", 4, "allredduce")
 

@@ -11,6 +11,7 @@ from helpers import (
     check_async,
     check_cases,
     check_ring,
+    check_uneven,
     permutations,
     vector,
 )
@@ -44,29 +45,32 @@ def test_every_root(clusters, ranks, collective):
     clusters(ranks).run(check_cases, many)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4, 5, 8])
-def test_every_algorithm(clusters, ranks):
-    """Each algorithm that performs an allreduce, by name; the consistent ones give every rank the same bits."""
-    available = []
-    for algorithm in ringroad.algorithms():
-        if "allreduce" in algorithm.collectives:
-            try:
-                ringroad.Schedule.build(algorithm.name, ranks)
-            except ringroad.ScheduleError:
-                continue  # not for this number of ranks
-            available.append(algorithm)
+@pytest.mark.parametrize(
+    ("ranks", "topology"),
+    [(2, ""), (3, ""), (4, ""), (5, ""), (8, ""), (8, "torus:2x4"), (9, "torus:3x3"), (8, "torus:2x2x2")],
+)
+def test_every_algorithm(clusters, ranks, topology):
+    """Each algorithm for each collective, by name; the consistent ones give every rank the same bits."""
+    network = topology or ranks
     many = [
-        Case("allreduce", count, dtype, "sum", 0, placement, algorithm.name, seed)
-        for algorithm in available
+        Case(collective, count, dtype, "sum", 0, placement, algorithm.name, seed)
+        for algorithm in ringroad.algorithms(network)
+        for collective in algorithm.collectives
+        if algorithm.supports(network, collective)
         for seed, (count, dtype, placement) in enumerate(
             [(1, "float64", "new"), (ranks + 1, "float32", "in place"), (3000, "bfloat16", "out")]
         )
     ]
-    digests = clusters(ranks).run(check_cases, many)
-    consistent = {a.name for a in available if a.consistent(ranks)}
+    digests = clusters(ranks, topology=topology).run(check_cases, many)
     for index, case in enumerate(many):
-        if case.algorithm in consistent:
+        if case.collective == "allreduce" and ringroad.Algorithm(case.algorithm).consistent(network):
             assert len({row[index] for row in digests}) == 1, case
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 8])
+def test_uneven_blocks(clusters, ranks):
+    counts = [(5 * rank) % 7 for rank in range(ranks)]
+    clusters(ranks).run(check_uneven, counts)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -43,34 +44,46 @@ def refuse(capsys):
 
 
 def test_schedule(ask):
+    out = ask("schedule", "ring", "--topology", "ring:8")
     assert (
-        ask("schedule", "ring", "--topology", "ring:8")
+        out.partition("  effort")[0]
         == """\
 ring: allreduce on ring:8
   ranks             8
   steps             14
   ports             1
   chunks            8
+  slots             1
   sent per rank     1.75 vectors
   most loaded link  1.75 vectors
   verified          yes
+  rank 0's plan     35 operations for one element per rank
 """
     )
 
 
 def test_schedule_with_steps(ask):
+    out = ask("schedule", "ring", "--topology", "ring:3", "--collective", "reduce_scatter", "--show")
+    head, effort, steps = out.partition("  effort")[0], *out.partition("  effort")[2].split("\n\n")
     assert (
-        ask("schedule", "ring", "--topology", "ring:3", "--collective", "reduce_scatter", "--show")
+        head
         == """\
 ring: reduce_scatter on ring:3
   ranks             3
   steps             2
   ports             1
   chunks            3
+  slots             1
   sent per rank     0.6667 vectors
   most loaded link  0.6667 vectors
   verified          yes
-
+  rank 0's plan     6 operations for one element per rank
+"""
+    )
+    assert re.fullmatch(r" +build .*s, verify .*s, lower .*s; .*B of memory", effort)
+    assert (
+        steps
+        == """\
 ring: reduce_scatter over 3 ranks, 3 chunks
 step 0: 0→1 +[2] | 1→2 +[0] | 2→0 +[1]
 step 1: 0→1 +[1] | 1→2 +[2] | 2→0 +[0]
@@ -82,6 +95,8 @@ def test_schedule_as_json(ask, tmp_path):
     file = tmp_path / "schedule.json"
     arguments = ["schedule", "binomial", "--topology", "switch:5", "--collective", "broadcast", "--root", "3", "--json"]
     report = json.loads(ask(*arguments))
+    effort = report.pop("effort")
+    assert set(effort["seconds"]) == {"build", "verify", "lower"} and effort["bytes"] >= 0
     assert report == {
         "algorithm": "binomial",
         "collective": "broadcast",
@@ -91,11 +106,14 @@ def test_schedule_as_json(ask, tmp_path):
         "steps": 3,
         "ports": ringroad.Schedule.build("binomial", 5, "broadcast", 3).ports,
         "chunks": 1,
+        "slots": 1,
         "sent": 3.0,
         "max_link_load": 3.0,
+        "operations": 2,
         "verified": True,
     }
     shown = json.loads(ask(*arguments, "--show", "--save", str(file)))
+    shown.pop("effort")
     schedule = ringroad.Schedule.build("binomial", 5, "broadcast", 3)
     assert shown == report | {"schedule": json.loads(schedule.to_json())}
     assert ringroad.Schedule.from_json(file.read_text()) == schedule

@@ -69,8 +69,12 @@ class Topology:
 
 @final
 class Algorithm:
-    """An entry of the catalogue."""
+    """An entry of the catalogue, or a member of a family: `Algorithm("swing")`, `Algorithm("generalized:2")`.
 
+    Networks are topologies, their specifications, or a number of ranks (a ring).
+    """
+
+    def __new__(cls, name: str) -> Algorithm: ...
     @property
     def name(self) -> str: ...
     @property
@@ -78,24 +82,36 @@ class Algorithm:
     @property
     def source(self) -> str: ...
     @property
-    def requirement(self) -> str: ...
-    @property
-    def ports(self) -> int: ...
-    @property
     def collectives(self) -> tuple[str, ...]: ...
-    def consistent(self, ranks: int) -> bool:
+    @property
+    def parameter(self) -> tuple[str, str] | None:
+        """Name and meaning of what distinguishes the members of a family."""
+    def requirement(self, collective: str = "allreduce") -> str | None:
+        """On which networks it performs the collective; None where on none."""
+    def ports(self, topology: Topology | str | int) -> int:
+        """By how many ports a rank sends at once, at most."""
+    def supports(self, topology: Topology | str | int, collective: str = "allreduce") -> bool: ...
+    def consistent(self, topology: Topology | str | int, collective: str = "allreduce") -> bool:
         """Whether all ranks end with the same bits for floating-point sums."""
-    def cost_line(self, ranks: int, collective: str = "allreduce") -> tuple[int, float]:
+    def cost_line(self, topology: Topology | str | int, collective: str = "allreduce") -> tuple[int, float]:
         """(steps, fraction of the vector that the busiest rank sends), from the closed form."""
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
-def algorithms() -> list[Algorithm]: ...
+def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
+    """The catalogue; for a network with the members of every family that are worth trying on it."""
 
 @final
 class Schedule:
-    """Who sends which chunks to whom in which step, for all ranks. A value: comparable, printable, JSON."""
+    """Who sends which chunks to whom in which step, for all ranks. A value: comparable, printable, JSON.
+
+    A rank may keep several values of a chunk apart, in slots; slot 0 is the vector.
+    """
 
     @staticmethod
-    def build(algorithm: str, ranks: int, collective: str = "allreduce", root: int = 0) -> Schedule: ...
+    def build(
+        algorithm: str, topology: Topology | str | int, collective: str = "allreduce", root: int = 0
+    ) -> Schedule: ...
     @staticmethod
     def from_json(text: str) -> Schedule: ...
     @staticmethod
@@ -122,8 +138,23 @@ class Schedule:
     @property
     def max_sent(self) -> float:
         """The most that a rank sends, as a fraction of the vector."""
-    def sends(self) -> list[tuple[int, int, int, list[int], str, int]]:
-        """(step, source, destination, chunks, "copy" or "reduce", port)."""
+    @property
+    def slots(self) -> int:
+        """How many values of a chunk a rank keeps apart."""
+    @property
+    def symmetric(self) -> bool:
+        """Whether one rank's sends stand for all."""
+    def expand(self) -> Schedule:
+        """The same schedule with the sends of all ranks written out."""
+    def sends(self) -> list[tuple[int, int, int, list[int], str, int, int, int]]:
+        """(step, source, destination, chunks, "copy" or "reduce", port, from slot, into slot)."""
+    def locals(self) -> list[tuple[int, int, list[int], str, int, int]]:
+        """What ranks do with their own slots: (step, rank, chunks, "copy" or "reduce", from slot, into slot)."""
+    def lower(self, rank: int, count: int, itemsize: int = 4) -> tuple[int, int]:
+        """(operations, bytes of scratch memory) of one rank's plan.
+
+        `count` elements of `itemsize` bytes: the whole vector, or one rank's block.
+        """
     def __eq__(self, value: object, /) -> bool: ...
     def __str__(self) -> str: ...
 
@@ -291,6 +322,19 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """send has `size` equal blocks along its first axis; the result is this rank's block of the reduction."""
+    def reduce_scatter_v(
+        self,
+        send: Array,
+        counts: Sequence[int],
+        out: Array | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
+    ) -> Any:
+        """As reduce_scatter, with `counts[r]` rows (entries of the first axis) in the block of rank r."""
     def allgather(
         self,
         send: Array,
@@ -301,6 +345,17 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """The result is the concatenation of all ranks' arrays along the first axis (0-d arrays: a vector)."""
+    def allgather_v(
+        self,
+        send: Array,
+        counts: Sequence[int],
+        out: Array | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
+    ) -> Any:
+        """As allgather, where rank r brings `counts[r]` rows (entries of the first axis)."""
     def broadcast(
         self,
         array: Array,

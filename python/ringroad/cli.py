@@ -1,8 +1,11 @@
 """The command line: `ringroad`, or `python -m ringroad`."""
 
 import json
+import resource
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +19,6 @@ from ringroad._native import (
     CostModel,
     RingroadError,
     Schedule,
-    ScheduleError,
     Topology,
     __version__,
 )
@@ -131,62 +133,61 @@ def _about(number: int) -> str:
 
 @app.command()
 def algorithms(
-    ranks: Annotated[int | None, typer.Option(min=1, help="Add steps and bytes for so many ranks.")] = None,
+    topology: Annotated[
+        str, typer.Option("--topology", metavar="SPEC", help="On which steps, bytes and ports are counted.")
+    ] = "ring:8",
+    collective: Annotated[str | None, typer.Option(help="Only those that perform it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the algorithms."""
-    entries = [_entry(algorithm, ranks) for algorithm in catalogue()]
+    """List the algorithms, with what each costs on a network."""
+    network = Topology(topology)
+    entries = [
+        _entry(algorithm, network, performed)
+        for algorithm in catalogue(network)
+        for performed in algorithm.collectives
+        if collective in (None, performed)
+    ]
     if as_json:
         return _print_json(entries)
-    print_table(
-        ["algorithm", "ports", "ranks", "consistent", "collectives"],
-        [[e["name"], str(e["ports"]), e["requirement"], e["consistent"], ", ".join(e["collectives"])] for e in entries],
-        right=["ports"],
-    )
+    print(f"on {network.spec}; sent: by the busiest rank, over all its ports, in units of the vector")
+    print("consistent: whether all ranks end with the same bits for floats\n")
+    columns = ["algorithm", "collective", "steps", "sent", "ports", "consistent", "needs"]
+    print_table(columns, [[_cell(entry[c]) for c in columns] for entry in entries], right=["steps", "sent", "ports"])
+    names = {entry["family"] for entry in entries}
+    shown = [algorithm for algorithm in catalogue() if algorithm.name in names]
     print()
-    print_table(["algorithm", "what it does", "source"], [[e["name"], e["summary"], e["source"]] for e in entries])
-    if ranks is not None:
-        print(f"\nover {ranks} ranks ('sent': by the busiest rank, in units of the vector)")
-        rows = [
-            [e["name"], collective, *([str(c["steps"]), f"{c['sent']:.4g}"] if c else ["-", "-"])]
-            for e in entries
-            for collective, c in e["costs"].items()
-        ]
-        print_table(["algorithm", "collective", "steps", "sent"], rows, right=["steps", "sent"])
+    print_table(["algorithm", "what it does", "source"], [[_title(a), a.summary, a.source] for a in shown])
     return None
 
 
-def _entry(algorithm: Algorithm, ranks: int | None) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "name": algorithm.name,
-        "summary": algorithm.summary,
-        "collectives": list(algorithm.collectives),
-        "requirement": algorithm.requirement,
-        "ports": algorithm.ports,
-        "consistent": _consistency(algorithm, ranks),
+def _entry(algorithm: Algorithm, network: Topology, collective: str) -> dict[str, Any]:
+    offered = algorithm.supports(network, collective)
+    steps, sent = algorithm.cost_line(network, collective) if offered else (None, None)
+    return {
+        "algorithm": algorithm.name,
+        "family": algorithm.name.partition(":")[0],
+        "collective": collective,
+        "steps": steps,
+        "sent": sent,
+        "ports": algorithm.ports(network) if offered else None,
+        "consistent": algorithm.consistent(network, collective) if offered else None,
+        "needs": algorithm.requirement(collective),
         "source": algorithm.source,
     }
-    if ranks is not None:
-        entry["costs"] = {collective: _cost_line(algorithm, ranks, collective) for collective in algorithm.collectives}
-    return entry
 
 
-def _consistency(algorithm: Algorithm, ranks: int | None) -> str:
-    """Whether all ranks end with the same bits for floats."""
-    if ranks is not None:
-        return "yes" if algorithm.consistent(ranks) else "no"
-    limit = next((n for n in range(2, 65) if not algorithm.consistent(n)), None)
-    if limit is None:
-        return "yes"
-    return "no" if limit == 2 else f"up to {limit - 1} ranks"
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "-" if value is None else str(value)
 
 
-def _cost_line(algorithm: Algorithm, ranks: int, collective: str) -> dict[str, float] | None:
-    try:
-        steps, sent = algorithm.cost_line(ranks, collective)
-    except ScheduleError:  # not for this number of ranks
-        return None
-    return {"steps": steps, "sent": sent}
+def _title(algorithm: Algorithm) -> str:
+    if algorithm.parameter is None:
+        return algorithm.name
+    return f"{algorithm.name}:{algorithm.parameter[0]}"
 
 
 @app.command()
@@ -201,8 +202,13 @@ def schedule(
 ) -> None:
     """Build an algorithm's schedule for a topology, verify it and describe it."""
     network = Topology(topology)
-    built = Schedule.build(name, network.ranks, collective, root)
-    built.verify()
+    effort = _Effort()
+    with effort.of("build"):
+        built = Schedule.build(name, network, collective, root)
+    with effort.of("verify"):
+        built.verify()
+    with effort.of("lower"):
+        operations, _ = built.lower(0, network.ranks)
     cost = CostModel().cost(built, network, 0)
     if save is not None:
         save.write_text(built.to_json())
@@ -216,11 +222,15 @@ def schedule(
             "steps": built.steps,
             "ports": built.ports,
             "chunks": built.chunks,
+            "slots": built.slots,
             "sent": built.max_sent,
             "max_link_load": cost.max_link_load,
+            "operations": operations,
             "verified": True,
+            "effort": {"seconds": effort.seconds, "bytes": effort.bytes()},
         }
         return _print_json(report | ({"schedule": json.loads(built.to_json())} if show else {}))
+    times = ", ".join(f"{what} {seconds_text(seconds)}" for what, seconds in effort.seconds.items())
     _describe(
         f"{name}: {collective} on {network.spec}",
         [
@@ -228,14 +238,40 @@ def schedule(
             ("steps", str(built.steps)),
             ("ports", str(built.ports)),
             ("chunks", str(built.chunks)),
+            ("slots", str(built.slots)),
             ("sent per rank", f"{built.max_sent:.4g} vectors"),
             ("most loaded link", f"{cost.max_link_load:.4g} vectors"),
             ("verified", "yes"),
+            ("rank 0's plan", f"{operations} operations for one element per rank"),
+            ("effort", f"{times}; {_about(effort.bytes())} of memory"),
         ],
     )
     if show:
         print(f"\n{built}", end="")
     return None
+
+
+class _Effort:
+    """What stages take: seconds each, and together by how many bytes the process has grown at most."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._before = self._peak()
+        self._after = self._before
+
+    @contextmanager
+    def of(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - start
+        self._after = self._peak()
+
+    def bytes(self) -> int:
+        return self._after - self._before
+
+    @staticmethod
+    def _peak() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 @app.command()
@@ -253,7 +289,7 @@ def cost(
     """Predict how long an algorithm takes."""
     network, length = Topology(topology), parse_bytes(size)
     model = CostModel(step_latency=step_latency, hop_latency=hop_latency, bandwidth=bandwidth)
-    result = model.cost(Schedule.build(name, network.ranks, collective, root), network, length)
+    result = model.cost(Schedule.build(name, network, collective, root), network, length)
     if as_json:
         head = {"algorithm": name, "collective": collective, "topology": network.spec, "bytes": length}
         return _print_json(head | _numbers(result) | {"max_link_load": result.max_link_load})

@@ -26,4 +26,4 @@ pub use collective::Collective;
 pub use plan::Plan;
 pub use schedule::{Action, ChunkSet, Schedule, Send, Step};
 pub use topology::Topology;
-pub use units::{Bytes, ChunkId, LinkId, NodeId, Port, Rank, Seconds};
+pub use units::{Bytes, ChunkId, LinkId, NodeId, Port, Rank, Seconds, Slot};

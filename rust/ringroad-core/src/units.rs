@@ -11,6 +11,9 @@ pub type ChunkId = usize;
 /// An outlet of a rank. On tori port `2d` leads along dimension `d` upwards and `2d + 1` downwards, so that
 /// `port ^ 1` is the opposite direction.
 pub type Port = usize;
+/// One of the places in which a rank keeps a value of a chunk. Slot 0 is the vector itself: at first the input, at the
+/// end the result.
+pub type Slot = usize;
 /// Bytes.
 pub type Bytes = u64;
 /// Seconds.

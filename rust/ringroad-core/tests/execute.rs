@@ -13,11 +13,12 @@ use common::invariants::{check_messages, check_plan};
 use common::twin::{answer, has_both, input_len, output_len, replay, shared_starts};
 use common::Random;
 use proptest::prelude::*;
-use ringroad_core::algorithms::in_trees::{perform, perform_both_ways, Give, InTrees};
-use ringroad_core::algorithms::{catalogue, find};
+use ringroad_core::algorithms::in_trees::{perform, Give, InTrees, Table};
+use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member};
 use ringroad_core::executor::Executor;
 use ringroad_core::plan::{Command, LowerError, LowerOptions, MAX_MESSAGES};
-use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send};
+use ringroad_core::schedule::Local;
+use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send, Topology};
 
 /// What memory holds that nobody has written.
 const POISON: u8 = 0xA5;
@@ -177,28 +178,44 @@ fn lengths(collective: Collective, ranks: usize, random: &mut Random) -> Vec<usi
     vec![long, ranks - 1, ranks, ranks + 1, 2 * ranks + 3, random.below(300), 0, 1, 2]
 }
 
+/// Networks to run on: every size of ring up to 64, and tori.
+fn topologies() -> Vec<Topology> {
+    let rings = (1..=64).map(|ranks| Topology::ring(ranks).unwrap());
+    let tori: [&[usize]; 9] =
+        [&[2, 2], &[2, 4], &[3, 3], &[1, 5], &[3, 2, 2], &[4, 4], &[5, 4], &[3, 9], &[4, 4, 4]];
+    rings.chain(tori.map(|sizes| Topology::torus(sizes).unwrap())).collect()
+}
+
+/// One member of a family for each seed.
+fn any_member(algorithm: &'static Algorithm, topology: &Topology, random: &mut Random) -> Member {
+    random.pick(&algorithm.members(topology))
+}
+
 fn check_algorithm(name: &str) {
     let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
-    let algorithm = find(name).unwrap();
+    let algorithm = find(name).unwrap().algorithm();
     let mut random = Random(name.bytes().fold(7, |seed: u64, b| seed.wrapping_mul(31) + u64::from(b)));
-    for collective in algorithm.collectives() {
-        for ranks in 1..=64 {
-            let roots = BTreeSet::from([0, ranks / 2, ranks - 1]);
-            let roots = roots.into_iter().take(if collective.root().is_some() { 3 } else { 1 });
-            for collective in roots.map(|root| collective.with_root(root)) {
-                let Ok(schedule) = algorithm.build(ranks, collective) else { continue };
-                let mut lengths = lengths(collective, ranks, &mut random);
-                if !full && ranks > 12 {
-                    // A length at which no chunk is empty, or nearly so; and for middling groups any other.
-                    let any = random.below(lengths.len());
-                    let picked = [lengths[random.below(2)], lengths[any]];
-                    lengths = if ranks <= 32 { picked.to_vec() } else { vec![random.pick(&picked)] };
-                }
-                let times = if full { 8 } else { 1 + usize::from(ranks <= 12) };
-                for elements in lengths.into_iter().flat_map(|e| std::iter::repeat_n(e, times)) {
-                    let call = Call::any(collective, ranks, elements, random.next());
-                    check_any(&schedule, algorithm.consistent(ranks), &call);
-                }
+    for (topology, collective) in topologies().iter().flat_map(|t| algorithm.collectives().map(move |c| (t, c))) {
+        let ranks = topology.ranks();
+        let roots = BTreeSet::from([0, ranks / 2, ranks - 1]);
+        let roots = roots.into_iter().take(if collective.root().is_some() { 3 } else { 1 });
+        for collective in roots.map(|root| collective.with_root(root)) {
+            if algorithm.members(topology).iter().all(|m| m.supports(topology, collective).is_err()) {
+                continue;
+            }
+            let mut lengths = lengths(collective, ranks, &mut random);
+            if !full && ranks > 12 {
+                // A length at which no chunk is empty, or nearly so; and for middling groups any other.
+                let any = random.below(lengths.len());
+                let picked = [lengths[random.below(2)], lengths[any]];
+                lengths = if ranks <= 32 { picked.to_vec() } else { vec![random.pick(&picked)] };
+            }
+            let times = if full { 8 } else { 1 + usize::from(ranks <= 12) };
+            for elements in lengths.into_iter().flat_map(|e| std::iter::repeat_n(e, times)) {
+                let member = any_member(algorithm, topology, &mut random);
+                let Ok(schedule) = member.build(topology, collective) else { continue };
+                let call = Call::any(collective, ranks, elements, random.next());
+                check_any(&schedule, member.consistent(topology, collective), &call);
             }
         }
     }
@@ -210,21 +227,21 @@ every_algorithm!(check_algorithm);
 /// As users call it: default options, vectors of several segments.
 #[test]
 fn default_options() {
-    for algorithm in catalogue() {
-        for collective in algorithm.collectives() {
-            for ranks in [2, 3, 4].into_iter().filter(|n| algorithm.supports(*n, collective).is_ok()) {
-                let schedule = algorithm.build(ranks, collective).unwrap();
-                let options = vec![LowerOptions::default(); ranks];
+    for topology in [2, 3, 4].map(|ranks| Topology::ring(ranks).unwrap()) {
+        for (algorithm, collective) in catalogue().iter().flat_map(|a| a.collectives().map(move |c| (a, c))) {
+            for member in algorithm.members(&topology) {
+                let Ok(schedule) = member.build(&topology, collective) else { continue };
+                let options = vec![LowerOptions::default(); topology.ranks()];
                 let protocols = vec![Protocol::EagerUpTo(8 << 10)];
                 let call = Call { elements: 150_001, options, protocols, seed: 9 };
-                check::<i64>(&schedule, algorithm.consistent(ranks), &call);
+                check::<i64>(&schedule, member.consistent(&topology, collective), &call);
             }
         }
     }
 }
 
 /// In-trees by chance: every rank gives to one that gives later, or to the block's own rank.
-fn any_in_trees(ranks: usize, levels: usize, random: &mut Random) -> InTrees {
+fn any_table(ranks: usize, levels: usize, random: &mut Random) -> Table {
     let mut gives = Vec::new();
     for block in 0..ranks {
         let level: Vec<usize> =
@@ -235,7 +252,7 @@ fn any_in_trees(ranks: usize, levels: usize, random: &mut Random) -> InTrees {
             gives.push(Give { level: level[rank], parent, port: random.below(2) });
         }
     }
-    InTrees::new(ranks, |rank, block| gives[block * ranks + rank])
+    Table::new(ranks, |rank, block| gives[block * ranks + rank])
 }
 
 /// Adds messages by chance wherever the result remains right: memory is written, read and written again, and chunks
@@ -253,9 +270,18 @@ fn add_detours(schedule: &mut Schedule, random: &mut Random) {
             chunks: ChunkSet::range(chunk, chunk + 1),
             action: if reduces { Action::Reduce } else { Action::Copy },
             port: 0,
+            from: random.below(4) / 3,
+            into: random.below(3) % 2,
         });
         if schedule.verify().is_err() {
             schedule.steps[step].sends.pop();
+        }
+        let (from, into) = random.pick(&[(0, 1), (1, 0), (0, 2), (2, 1), (1, 2), (2, 0)]);
+        let action = if reduces { Action::Reduce } else { Action::Copy };
+        let chunks = ChunkSet::range(chunk, chunk + 1);
+        schedule.steps[step].locals.push(Local { rank: source, chunks, action, from, into });
+        if schedule.verify().is_err() {
+            schedule.steps[step].locals.pop();
         }
     }
 }
@@ -265,17 +291,18 @@ fn any_schedule(random: &mut Random) -> Schedule {
     let ranks = 2 + random.below(9);
     let mut trees = || {
         let levels = 1 + random.below(5);
-        any_in_trees(ranks, levels, random)
+        any_table(ranks, levels, random)
     };
     let (scatter, gather) = (trees(), trees());
+    let both = |scatter: &Table, gather: &Table| (InTrees::of(scatter.clone()), InTrees::of(gather.clone()));
+    let slices = [both(&scatter, &gather), both(&scatter.mirrored(), &gather.mirrored())];
     let collective = random.pick(&[
         Collective::Allreduce,
         Collective::Allreduce,
         Collective::ReduceScatter,
         Collective::Allgather,
     ]);
-    let make = if random.coin() { perform } else { perform_both_ways };
-    make("any", collective, &scatter, &gather)
+    perform("any", collective, &slices[..1 + random.below(2)])
 }
 
 /// Spoils a message of a schedule in which none is superfluous.
@@ -329,24 +356,26 @@ proptest! {
     fn who_gives_too_late_is_lost(seed in any::<u64>()) {
         let mut random = Random(seed);
         let (ranks, levels) = (3 + random.below(8), 2 + random.below(4));
-        let trees = any_in_trees(ranks, levels, &mut random);
+        let trees = any_table(ranks, levels, &mut random);
         let pairs = (0..ranks).flat_map(|rank| (0..ranks).map(move |block| (rank, block)));
         let inner: Vec<_> = pairs.filter(|(r, b)| r != b && trees.give(*r, *b).parent != *b).collect();
         prop_assume!(!inner.is_empty());
         let (rank, block) = random.pick(&inner);
         let late = trees.give(trees.give(rank, block).parent, block).level + random.below(2);
-        let spoilt = InTrees::new(ranks, |r, b| {
+        let spoilt = Table::new(ranks, |r, b| {
             let give = trees.give(r, b);
             if (r, b) == (rank, block) { Give { level: late, ..give } } else { give }
         });
-        prop_assert!(spoilt.reduce_scatter("any").verify().is_err());
+        let spoilt = InTrees::of(spoilt);
+        let schedule = perform("any", Collective::ReduceScatter, &[(spoilt.clone(), spoilt)]);
+        prop_assert!(schedule.verify().is_err());
     }
 }
 
 fn broadcast(steps: usize) -> Schedule {
     let mut schedule = Schedule::empty("repeated", Collective::Broadcast { root: 0 }, 2, 1);
     let chunks = ChunkSet::range(0, 1);
-    let send = Send { source: 0, destination: 1, chunks, action: Action::Copy, port: 0 };
+    let send = Send { source: 0, destination: 1, chunks, action: Action::Copy, port: 0, from: 0, into: 0 };
     (0..steps).for_each(|_| schedule.push(vec![send.clone()]));
     schedule
 }
@@ -366,7 +395,7 @@ fn what_cannot_be_lowered() {
         assert!(error.to_string().contains(&MAX_MESSAGES.to_string()), "{error}");
     }
 
-    let ring = find("ring").unwrap().build(4, Collective::ReduceScatter).unwrap();
+    let ring = find("ring").unwrap().build(&Topology::ring(4).unwrap(), Collective::ReduceScatter).unwrap();
     assert_eq!(lower(&ring, 4, 1, 4).unwrap_err(), LowerError::NoSuchRank { rank: 4, ranks: 4 });
     for (elements, element_bytes) in [(usize::MAX, 1), (usize::MAX / 4, 8), (1 << 60, 8), (1, usize::MAX)] {
         let error = lower(&ring, 0, elements, element_bytes).unwrap_err();
@@ -384,12 +413,12 @@ fn what_cannot_be_lowered() {
 #[test]
 fn long_vectors_have_few_messages() {
     let options = LowerOptions { segment: 1, ..LowerOptions::default() };
-    for algorithm in catalogue() {
-        for collective in algorithm.collectives() {
-            for ranks in [2, 4, 27, 64].into_iter().filter(|n| algorithm.supports(*n, collective).is_ok()) {
-                let schedule = algorithm.build(ranks, collective).unwrap();
-                let plan = Plan::lower(&schedule, ranks / 2, 1 << 32, 4, &options);
-                assert!(plan.is_ok(), "{} {collective} over {ranks}: {plan:?}", algorithm.name);
+    for topology in [2, 4, 27, 64].map(|ranks| Topology::ring(ranks).unwrap()) {
+        for (algorithm, collective) in catalogue().iter().flat_map(|a| a.collectives().map(move |c| (a, c))) {
+            for member in algorithm.members(&topology) {
+                let Ok(schedule) = member.build(&topology, collective) else { continue };
+                let plan = Plan::lower(&schedule, topology.ranks() / 2, 1 << 32, 4, &options);
+                assert!(plan.is_ok(), "{member} {collective} on {topology}: {plan:?}");
             }
         }
     }
@@ -420,11 +449,13 @@ fn single_messages_and_deadlocks() {
 /// A barrier moves nothing but is waited for by everybody.
 #[test]
 fn barrier() {
-    for algorithm in catalogue().iter().filter(|a| a.supports(8, Collective::Allreduce).is_ok()) {
-        let schedule = algorithm.build(8, Collective::Allreduce).unwrap();
+    let topology = Topology::ring(8).unwrap();
+    for member in available(&topology, Collective::Allreduce) {
+        let schedule = member.build(&topology, Collective::Allreduce).unwrap();
         let plan = Plan::lower(&schedule, 0, 0, 1, &LowerOptions::default()).unwrap();
         let receives =
             plan.operations().iter().filter(|o| matches!(o.command, Command::Receive { .. })).count();
-        assert_eq!(receives, schedule.sends().filter(|s| s.destination == 0).count(), "{}", algorithm.name);
+        let expected: usize = schedule.rows(0).iter().map(|row| row.receives.len()).sum();
+        assert_eq!(receives, expected, "{member}");
     }
 }

@@ -27,11 +27,17 @@ struct How {
     algorithm: Option<String>,
     timeout: Option<f64>,
     async_op: bool,
+    /// Rows of each rank's block, where they differ.
+    counts: Option<Vec<usize>>,
 }
 
 impl How {
     fn new(algorithm: Option<String>, timeout: Option<f64>, async_op: bool) -> How {
-        How { op: ReduceOp::Sum, algorithm, timeout, async_op }
+        How { op: ReduceOp::Sum, algorithm, timeout, async_op, counts: None }
+    }
+
+    fn uneven(self, counts: Vec<usize>) -> How {
+        How { counts: Some(counts), ..self }
     }
 
     fn reducing(self, op: &str, factor: Option<f64>) -> PyResult<How> {
@@ -110,7 +116,16 @@ impl PyCommunicator {
             }
             _ => None,
         };
-        let (elements, shape) = self.shapes(collective, send.as_ref())?;
+        let counts = how.counts.as_deref();
+        let (elements, shape) = match (counts, &send) {
+            (Some(counts), Some(send)) => self.uneven_shapes(collective, send, counts)?,
+            _ => self.shapes(collective, send.as_ref())?,
+        };
+        // The elements that lie before this rank's block.
+        let row = |send: &Array<'_>| send.shape()[1..].iter().product::<usize>();
+        let counts: Option<Arc<[usize]>> =
+            counts.zip(send.as_ref()).map(|(c, send)| c.iter().map(|count| count * row(send)).collect());
+        let before = counts.as_ref().map_or(rank * elements, |counts| counts[..rank].iter().sum());
         let out = match (out, output, &send) {
             (_, Holding::Nothing, _) => None,
             (Some(object), ..) => Some(Array::writable(object, "out")?),
@@ -139,7 +154,7 @@ impl PyCommunicator {
         };
         let in_place = match (&send, &out) {
             (Some(send), Some(out)) if send.bytes() > 0 => {
-                in_place(send.range(), out.range(), (input, output))?
+                in_place(send.range(), out.range(), (input, output), before * dtype.size())?
             }
             _ => false,
         };
@@ -152,8 +167,37 @@ impl PyCommunicator {
             (take(send), take(out))
         };
         let mut request = Request::new(Operation::Collective(collective), dtype, elements, input, output);
-        request.in_place = in_place;
+        (request.in_place, request.counts) = (in_place, counts);
         self.run(py, request, how, result)
+    }
+
+    /// As [`PyCommunicator::shapes`], where ranks' blocks have so many rows each.
+    fn uneven_shapes(
+        &self,
+        collective: Collective,
+        send: &Array<'_>,
+        counts: &[usize],
+    ) -> PyResult<(usize, Vec<usize>)> {
+        let (rank, size) = (self.0.rank(), self.0.size());
+        if counts.len() != size {
+            let what = format!("counts must have one number for each of {size} ranks, not {}", counts.len());
+            return Err(PyValueError::new_err(what));
+        }
+        let total = counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count));
+        let total = total.ok_or_else(|| PyValueError::new_err("the sum of counts is too large"))?;
+        let (expected, result) = match collective.input(rank) {
+            Holding::Whole => (total, counts[rank]),
+            _ => (counts[rank], total),
+        };
+        match send.shape() {
+            [first, rest @ ..] if *first == expected => {
+                let shape = [&[result], rest].concat();
+                Ok((0, shape))
+            }
+            other => Err(PyValueError::new_err(format!(
+                "rank {rank} must pass {expected} rows as counts say, not an array of shape {other:?}"
+            ))),
+        }
     }
 
     /// How many elements the call has (see [`Request`]), and the shape of the output.
@@ -203,14 +247,19 @@ impl PyCommunicator {
     }
 }
 
-/// Whether the call is in place, by the addresses of both. Arrays that overlap in any other way are an error.
-fn in_place(send: (usize, usize), out: (usize, usize), sides: (Holding, Holding)) -> PyResult<bool> {
+/// Whether the call is in place, by the addresses of both; `before` are the bytes before this rank's block. Arrays that overlap in any other way are an error.
+fn in_place(
+    send: (usize, usize),
+    out: (usize, usize),
+    sides: (Holding, Holding),
+    before: usize,
+) -> PyResult<bool> {
     if send.0 >= out.1 || out.0 >= send.1 {
         return Ok(false);
     }
     let natural = match sides {
-        (Holding::Block(own), Holding::Whole) => send.0 == out.0 + own * (send.1 - send.0),
-        (Holding::Whole, Holding::Block(own)) => out.0 == send.0 + own * (out.1 - out.0),
+        (Holding::Block(_), Holding::Whole) => send.0 == out.0 + before,
+        (Holding::Whole, Holding::Block(_)) => out.0 == send.0 + before,
         _ => send == out,
     };
     if natural {
@@ -337,6 +386,38 @@ impl PyCommunicator {
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         self.collective(py, Collective::Allgather, Some(send), out, How::new(algorithm, timeout, async_op))
+    }
+
+    #[pyo3(signature = (send, counts, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    fn reduce_scatter_v(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        counts: Vec<usize>,
+        out: Option<&Bound<'_, PyAny>>,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How::new(algorithm, timeout, async_op).reducing(op, factor)?.uneven(counts);
+        self.collective(py, Collective::ReduceScatter, Some(send), out, how)
+    }
+
+    #[pyo3(signature = (send, counts, out=None, *, algorithm=None, timeout=None, async_op=false))]
+    fn allgather_v(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        counts: Vec<usize>,
+        out: Option<&Bound<'_, PyAny>>,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How::new(algorithm, timeout, async_op).uneven(counts);
+        self.collective(py, Collective::Allgather, Some(send), out, how)
     }
 
     #[pyo3(signature = (array, root=0, *, algorithm=None, timeout=None, async_op=false))]
@@ -482,7 +563,9 @@ impl PyCommunicator {
         let (from, to) = (bytes(collective.input(self.0.rank())), bytes(collective.output(self.0.rank())));
         let owner = Arc::new(owner);
         let sides = (collective.input(self.0.rank()), collective.output(self.0.rank()));
-        let in_place = from > 0 && to > 0 && in_place((input, input + from), (output, output + to), sides)?;
+        let before = self.0.rank() * block;
+        let in_place =
+            from > 0 && to > 0 && in_place((input, input + from), (output, output + to), sides, before)?;
         let (input, output) = if in_place {
             let (address, bytes) = if from > to { (input, from) } else { (output, to) };
             (Memory::nothing(), memory(address, bytes, owner))

@@ -1,12 +1,23 @@
 //! `Schedule`.
 
 use pyo3::prelude::*;
-use ringroad_core::{algorithms, Action, Collective, Schedule};
+use ringroad_core::plan::LowerOptions;
+use ringroad_core::{algorithms, Action, Collective, Plan, Schedule};
 
 use crate::errors::{raise, schedule_error};
+use crate::topology::TopologyArgument;
 
-/// Step, source, destination, chunks, action, port.
-type SendTuple = (usize, usize, usize, Vec<usize>, &'static str, usize);
+/// Step, source, destination, chunks, action, port, from which slot, into which slot.
+type SendTuple = (usize, usize, usize, Vec<usize>, &'static str, usize, usize, usize);
+/// Step, rank, chunks, action, from which slot, into which slot.
+type LocalTuple = (usize, usize, Vec<usize>, &'static str, usize, usize);
+
+fn word(action: Action) -> &'static str {
+    match action {
+        Action::Reduce => "reduce",
+        Action::Copy => "copy",
+    }
+}
 
 /// Who sends which chunks to whom in which step, for all ranks.
 #[pyclass(name = "Schedule", module = "ringroad", frozen, eq)]
@@ -16,11 +27,17 @@ pub struct PySchedule(pub Schedule);
 #[pymethods]
 impl PySchedule {
     #[staticmethod]
-    #[pyo3(signature = (algorithm, ranks, collective="allreduce", root=0))]
-    fn build(algorithm: &str, ranks: usize, collective: &str, root: usize) -> PyResult<Self> {
+    #[pyo3(signature = (algorithm, topology, collective="allreduce", root=0))]
+    fn build(
+        py: Python<'_>,
+        algorithm: &str,
+        topology: TopologyArgument<'_>,
+        collective: &str,
+        root: usize,
+    ) -> PyResult<Self> {
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
-        let algorithm = algorithms::find(algorithm).map_err(raise)?;
-        Ok(PySchedule(algorithm.build(ranks, collective).map_err(raise)?))
+        let (member, topology) = (algorithms::find(algorithm).map_err(raise)?, topology.resolve()?);
+        py.detach(|| member.build(&topology, collective)).map(PySchedule).map_err(raise)
     }
 
     #[staticmethod]
@@ -90,15 +107,47 @@ impl PySchedule {
         self.0.max_sent()
     }
 
+    #[getter]
+    fn slots(&self) -> usize {
+        self.0.slots()
+    }
+
+    #[getter]
+    fn symmetric(&self) -> bool {
+        self.0.symmetry.is_some()
+    }
+
+    fn expand(&self, py: Python<'_>) -> Self {
+        PySchedule(py.detach(|| self.0.expand()))
+    }
+
     fn sends(&self) -> Vec<SendTuple> {
-        let steps = self.0.steps.iter().enumerate();
+        let schedule = self.0.expand();
+        let steps = schedule.steps.iter().enumerate();
         steps
             .flat_map(|(step, s)| s.sends.iter().map(move |send| (step, send)))
             .map(|(step, s)| {
-                let action = if s.action == Action::Reduce { "reduce" } else { "copy" };
-                (step, s.source, s.destination, s.chunks.iter().collect(), action, s.port)
+                let chunks = s.chunks.iter().collect();
+                (step, s.source, s.destination, chunks, word(s.action), s.port, s.from, s.into)
             })
             .collect()
+    }
+
+    fn locals(&self) -> Vec<LocalTuple> {
+        let schedule = self.0.expand();
+        let steps = schedule.steps.iter().enumerate();
+        steps
+            .flat_map(|(step, s)| s.locals.iter().map(move |local| (step, local)))
+            .map(|(step, l)| (step, l.rank, l.chunks.iter().collect(), word(l.action), l.from, l.into))
+            .collect()
+    }
+
+    /// How many operations `rank` performs for blocks of so many bytes, and the scratch memory that takes.
+    #[pyo3(signature = (rank, count, itemsize=4))]
+    fn lower(&self, py: Python<'_>, rank: usize, count: usize, itemsize: usize) -> PyResult<(usize, usize)> {
+        let plan = py.detach(|| Plan::lower(&self.0, rank, count, itemsize, &LowerOptions::default()));
+        let plan = plan.map_err(|error| schedule_error(error))?;
+        Ok((plan.operations().len(), plan.scratch()))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

@@ -61,11 +61,12 @@ impl PyTopology {
     }
 }
 
-/// A topology as an argument: a specification or an object.
+/// A topology as an argument: an object, a specification, or how many ranks make a ring.
 #[derive(FromPyObject)]
 pub enum TopologyArgument<'py> {
     Object(Bound<'py, PyTopology>),
     Spec(String),
+    Ranks(usize),
 }
 
 impl TopologyArgument<'_> {
@@ -73,6 +74,7 @@ impl TopologyArgument<'_> {
         match self {
             TopologyArgument::Object(object) => Ok(object.get().0.clone()),
             TopologyArgument::Spec(spec) => Topology::parse(&spec).map_err(raise),
+            TopologyArgument::Ranks(ranks) => Topology::ring(ranks).map_err(raise),
         }
     }
 }

@@ -67,6 +67,8 @@ pub struct Call {
     pub dtype: DType,
     /// How many elements: of the whole vector, or of one rank's block where the collective has blocks.
     pub elements: usize,
+    /// Elements of each rank's block where they differ; `elements` is their sum then.
+    pub counts: Option<Arc<[usize]>>,
     /// The algorithm that performs it.
     pub algorithm: Arc<str>,
 }
@@ -92,6 +94,9 @@ impl Call {
         mix(self.algorithm.as_bytes());
         mix(&[self.op.code(), self.dtype.code()]);
         mix(&(self.elements as u64).to_le_bytes());
+        for count in self.counts.iter().flat_map(|counts| counts.iter()) {
+            mix(&(*count as u64).to_le_bytes());
+        }
         mix(&(root as u64).to_le_bytes());
         let digest = ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << DIGEST_BITS)) as u32;
         generation_of(number) << DIGEST_BITS | digest
@@ -101,7 +106,7 @@ impl Call {
 /// For example `allreduce of 10 float32, sum, by ring`.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Call { operation, op, dtype, elements, algorithm } = self;
+        let Call { operation, op, dtype, elements, counts, algorithm } = self;
         match operation {
             Operation::Barrier => write!(f, "barrier"),
             Operation::Send { peer, tag } => {
@@ -112,8 +117,10 @@ impl fmt::Display for Call {
             }
             Operation::Collective(collective) => {
                 write!(f, "{collective} of {elements} {dtype}")?;
-                if collective.has_blocks() {
-                    write!(f, " per rank")?;
+                match counts {
+                    Some(counts) => write!(f, " in blocks of {}", some_of(counts))?,
+                    None if collective.has_blocks() => write!(f, " per rank")?,
+                    None => {}
                 }
                 if collective.reduces() {
                     write!(f, ", {}", op.name())?;
@@ -122,4 +129,12 @@ impl fmt::Display for Call {
             }
         }
     }
+}
+
+/// The first counts.
+fn some_of(counts: &[usize]) -> String {
+    const SHOWN: usize = 16;
+    let shown: Vec<String> = counts.iter().take(SHOWN).map(usize::to_string).collect();
+    let more = if counts.len() > SHOWN { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ringroad_core::collective::Holding;
+use ringroad_core::plan::Counts;
 use ringroad_core::{algorithms, Bytes, Collective, Plan, Rank, Topology};
 use ucx_sys::LoadOptions;
 
@@ -54,6 +55,8 @@ pub struct Request {
     pub dtype: DType,
     /// Elements of the whole vector (allreduce, broadcast, reduce, messages), or of one rank's block (all others).
     pub elements: usize,
+    /// Elements of each rank's block where they differ; `elements` does not count then. The same on all ranks.
+    pub counts: Option<Arc<[usize]>>,
     /// This rank's data; not used in place.
     pub input: Memory,
     /// Where the result goes. In place the larger of input and output, with the smaller at its natural place within.
@@ -80,12 +83,17 @@ impl Request {
             op: ReduceOp::Sum,
             dtype,
             elements,
+            counts: None,
             input,
             output,
             in_place: false,
             algorithm: None,
             timeout: None,
         }
+    }
+
+    fn counts(&self) -> Counts<'_> {
+        self.counts.as_deref().map_or(Counts::Equal(self.elements), Counts::PerRank)
     }
 
     /// A barrier: one byte that everybody waits for.
@@ -323,7 +331,8 @@ impl Communicator {
             operation: request.operation,
             op: request.op,
             dtype: request.dtype,
-            elements: request.elements,
+            elements: request.counts.as_ref().map_or(request.elements, |counts| counts.iter().sum()),
+            counts: request.counts.clone(),
             algorithm: planned.algorithm,
         };
         if self.debug >= Debug::Trace {
@@ -424,16 +433,30 @@ impl Communicator {
     }
 
     fn check_memory(&self, request: &Request, collective: Collective) -> Result<()> {
-        let blocks = collective.blocks_per_vector(self.size());
-        let block = request.elements.saturating_mul(request.dtype.size());
-        let bytes = |holding| match holding {
-            Holding::Nothing => 0,
-            Holding::Block(_) => block,
-            Holding::Whole => block.saturating_mul(blocks),
+        let (size, counts) = (self.size(), request.counts());
+        if !counts.fits(collective, size) {
+            let found = request.counts.as_ref().map_or(0, |counts| counts.len());
+            return Err(Error::Argument(format!(
+                "{} over {size} ranks takes {}, not {found} counts",
+                collective.name(),
+                if collective.has_blocks() && collective != Collective::Alltoall {
+                    "one count for each rank"
+                } else {
+                    "the same count on all ranks"
+                },
+            )));
+        }
+        let bytes = |holding| {
+            let elements = match holding {
+                Holding::Nothing => 0,
+                Holding::Block(own) => counts.block(own),
+                Holding::Whole => counts.total(collective, size).unwrap_or(usize::MAX),
+            };
+            elements.saturating_mul(request.dtype.size())
         };
-        let (mut input, mut output) =
-            (bytes(collective.input(self.rank)), bytes(collective.output(self.rank)));
-        if request.in_place && input > 0 && output > 0 {
+        let (has, gets) = (collective.input(self.rank), collective.output(self.rank));
+        let (mut input, mut output) = (bytes(has), bytes(gets));
+        if request.in_place && has != Holding::Nothing && gets != Holding::Nothing {
             (input, output) = (0, input.max(output));
         }
         self.check_bytes("input", &request.input, input)?;
@@ -458,12 +481,13 @@ fn direct(plan: Plan) -> crate::planner::Planned {
 fn key(request: &Request, collective: Collective) -> Result<Key> {
     let reduces = collective.reduces();
     let algorithm = match &request.algorithm {
-        Some(name) => Some(algorithms::find(name)?.name),
+        Some(name) => Some(algorithms::find(name)?),
         None => None,
     };
     Ok(Key {
         collective,
         elements: request.elements,
+        counts: request.counts.clone(),
         element_bytes: request.dtype.size(),
         any_order: !reduces || request.op.order_independent(request.dtype),
         in_place: request.in_place,

@@ -10,7 +10,8 @@ use std::time::Duration;
 use strsim::levenshtein;
 
 use ringroad_core::cost::CostModel;
-use ringroad_core::{algorithms, Collective, Topology};
+use ringroad_core::algorithms::{self, Member};
+use ringroad_core::{Collective, Topology};
 
 /// All variables begin like this; `UCX_*` goes to UCX as it is.
 pub const PREFIX: &str = "RINGROAD_";
@@ -271,7 +272,7 @@ impl fmt::Debug for Secret {
 /// Among which algorithms the user wants the cheapest to be chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Algorithms {
-    by_collective: BTreeMap<&'static str, Vec<&'static str>>,
+    by_collective: BTreeMap<&'static str, Vec<Member>>,
 }
 
 impl Algorithms {
@@ -280,8 +281,8 @@ impl Algorithms {
         read_algorithms(text)
     }
 
-    /// The names for `collective`, whatever its root. None: any may be used.
-    pub fn preferred(&self, collective: Collective) -> &[&'static str] {
+    /// Those for `collective`, whatever its root; a family stands for all its members. None: any may be used.
+    pub fn preferred(&self, collective: Collective) -> &[Member] {
         self.by_collective.get(collective.name()).map_or(&[], Vec::as_slice)
     }
 }
@@ -475,23 +476,18 @@ fn one_of<V: Copy>(text: &str, values: &[(&str, V)]) -> Result<V, String> {
 fn read_algorithms(text: &str) -> Result<Algorithms, String> {
     let (mut general, mut own) = (BTreeMap::new(), BTreeMap::new());
     for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
-        let (collective, names) = match part.split_once(':') {
-            Some((collective, names)) => {
-                (Some(collective.trim().parse::<Collective>().map_err(|e| e.to_string())?), names)
-            }
-            None => (None, part),
-        };
+        let (collective, names) = split_collective(part)?;
         for name in names.split(',').map(str::trim) {
             if name.is_empty() {
                 return Err(format!("{part:?} lacks the name of an algorithm"));
             }
-            let algorithm = algorithms::find(name).map_err(|e| e.to_string())?;
+            let member = algorithms::find(name).map_err(|e| e.to_string())?;
             match collective {
-                Some(collective) if algorithm.offer(collective).is_none() => {
-                    return Err(not_offered(algorithm.name, collective));
+                Some(collective) if member.algorithm().offer(collective).is_none() => {
+                    return Err(not_offered(member.algorithm().name, collective));
                 }
-                Some(collective) => add(&mut own, collective, algorithm.name),
-                None => algorithm.collectives().for_each(|c| add(&mut general, c, algorithm.name)),
+                Some(collective) => add(&mut own, collective, member),
+                None => member.algorithm().collectives().for_each(|c| add(&mut general, c, member)),
             }
         }
     }
@@ -499,14 +495,21 @@ fn read_algorithms(text: &str) -> Result<Algorithms, String> {
     Ok(Algorithms { by_collective: general })
 }
 
-fn add(
-    lists: &mut BTreeMap<&'static str, Vec<&'static str>>,
-    collective: Collective,
-    algorithm: &'static str,
-) {
+/// `allreduce:ring,swing` has a collective, `ring,swing` and `generalized:2` have none.
+fn split_collective(part: &str) -> Result<(Option<Collective>, &str), String> {
+    let Some((first, names)) = part.split_once(':') else { return Ok((None, part)) };
+    let begins_list = || first.split(',').next_back().is_some_and(|name| algorithms::find(name.trim()).is_ok());
+    match first.trim().parse::<Collective>() {
+        Ok(collective) => Ok((Some(collective), names)),
+        Err(_) if begins_list() => Ok((None, part)),
+        Err(unknown) => Err(unknown.to_string()),
+    }
+}
+
+fn add(lists: &mut BTreeMap<&'static str, Vec<Member>>, collective: Collective, member: Member) {
     let list = lists.entry(collective.name()).or_default();
-    if !list.contains(&algorithm) {
-        list.push(algorithm);
+    if !list.contains(&member) {
+        list.push(member);
     }
 }
 

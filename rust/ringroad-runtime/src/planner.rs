@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ringroad_core::algorithms::{self, Algorithm};
+use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::{Candidate, CostModel, ScheduleCost, SwitchRange, SwitchTable};
-use ringroad_core::plan::LowerOptions;
+use ringroad_core::plan::{Counts, LowerOptions};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule, Topology};
 use serde::{Deserialize, Serialize};
@@ -44,14 +44,16 @@ struct Choice {
 
 /// All algorithms that can perform `collective` on `topology`, with their costs, in catalogue order.
 pub fn candidates(topology: &Topology, collective: Collective) -> Result<Vec<Candidate>> {
-    let ranks = topology.ranks();
+    costs(topology, collective, algorithms::available(topology, collective))
+}
+
+fn costs(topology: &Topology, collective: Collective, members: Vec<Member>) -> Result<Vec<Candidate>> {
     let mut routes = Routes::new(topology);
-    algorithms::available(ranks, collective)
-        .map(|algorithm| {
-            let cost = ScheduleCost::with_routes(&algorithm.build(ranks, collective)?, &mut routes)?;
-            Ok(Candidate { name: algorithm.name.to_owned(), cost, consistent: algorithm.consistent(ranks) })
-        })
-        .collect()
+    let candidate = |member: Member| {
+        let cost = ScheduleCost::with_routes(&member.build(topology, collective)?, &mut routes)?;
+        Ok(Candidate { name: member.name(), cost, consistent: member.consistent(topology, collective) })
+    };
+    members.into_iter().map(candidate).collect()
 }
 
 impl Choices {
@@ -63,8 +65,7 @@ impl Choices {
         preferences: &Algorithms,
     ) -> Result<Choices> {
         let tables = Collective::ALL.into_iter().map(|collective| {
-            let all = candidates(&topology, collective)?;
-            let wanted = allowed(&topology, collective, &all, preferences)?;
+            let wanted = costs(&topology, collective, allowed(&topology, collective, preferences)?)?;
             let table = |some: &[Candidate]| SwitchTable::build(&model, some).map_err(Error::from);
             let any = table(&wanted)?;
             let consistent: Vec<Candidate> = wanted.iter().filter(|c| c.consistent).cloned().collect();
@@ -100,35 +101,44 @@ impl Choices {
     }
 }
 
-/// The candidates that the preferences allow.
-fn allowed(
-    topology: &Topology,
-    collective: Collective,
-    all: &[Candidate],
-    preferences: &Algorithms,
-) -> Result<Vec<Candidate>> {
-    let names = preferences.preferred(collective);
-    let Some(first) = names.first() else { return Ok(all.to_vec()) };
-    let wanted: Vec<Candidate> = all.iter().filter(|c| names.contains(&c.name.as_str())).cloned().collect();
+/// The algorithms that the preferences allow.
+fn allowed(topology: &Topology, collective: Collective, preferences: &Algorithms) -> Result<Vec<Member>> {
+    let all = algorithms::available(topology, collective);
+    let preferred = preferences.preferred(collective);
+    let Some(first) = preferred.first() else { return Ok(all) };
+    let wanted: Vec<Member> =
+        all.into_iter().filter(|member| preferred.iter().any(|p| p.covers(member))).collect();
+    // A parameter may make sense without being worth trying.
+    let more = preferred.iter().filter(|p| !wanted.iter().any(|w| p.covers(w)));
+    let more: Vec<Member> = more.filter(|p| p.supports(topology, collective).is_ok()).copied().collect();
+    let wanted = [wanted, more].concat();
     if wanted.is_empty() {
         // Say why the first one named cannot be had.
-        algorithms::find(first)?.supports(topology.ranks(), collective)?;
+        first.supports(topology, collective)?;
     }
     Ok(wanted)
 }
 
 /// Everything that a plan depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub collective: Collective,
     pub elements: usize,
+    /// Elements of each rank's block, where they differ; `elements` does not count then.
+    pub counts: Option<Arc<[usize]>>,
     pub element_bytes: usize,
     pub any_order: bool,
     pub in_place: bool,
     pub premultiply: bool,
     pub average: bool,
     /// Chosen by the caller, instead of by the tables.
-    pub algorithm: Option<&'static str>,
+    pub algorithm: Option<Member>,
+}
+
+impl Key {
+    pub fn counts(&self) -> Counts<'_> {
+        self.counts.as_deref().map_or(Counts::Equal(self.elements), Counts::PerRank)
+    }
 }
 
 /// A plan, and the algorithm it comes from.
@@ -141,7 +151,7 @@ pub(crate) struct Planned {
 pub(crate) struct Planner {
     rank: Rank,
     pub choices: Choices,
-    schedules: HashMap<(&'static str, Collective), Arc<Schedule>>,
+    schedules: HashMap<(Member, Collective), Arc<Schedule>>,
     plans: HashMap<Key, Planned>,
 }
 
@@ -155,12 +165,16 @@ impl Planner {
         if let Some(planned) = self.plans.get(key) {
             return Ok(planned.clone());
         }
-        let ranks = self.choices.topology.ranks();
-        let blocks = key.collective.blocks_per_vector(ranks);
-        let bytes = (key.elements * key.element_bytes * blocks) as Bytes;
-        let name = key.algorithm.unwrap_or_else(|| self.choices.pick(key.collective, bytes, key.any_order));
-        let algorithm = algorithms::find(name)?;
-        let schedule = self.schedule(algorithm, key.collective)?;
+        let member = match key.algorithm {
+            Some(member) => member,
+            None => {
+                let elements = key.counts().total(key.collective, self.choices.topology.ranks());
+                let bytes = elements.and_then(|elements| elements.checked_mul(key.element_bytes));
+                let bytes = bytes.unwrap_or(usize::MAX) as Bytes;
+                algorithms::find(self.choices.pick(key.collective, bytes, key.any_order))?
+            }
+        };
+        let schedule = self.schedule(member, key.collective)?;
         let options = LowerOptions {
             in_place: key.in_place,
             premultiply: key.premultiply,
@@ -168,23 +182,23 @@ impl Planner {
             segment: self.choices.segment,
             ..LowerOptions::default()
         };
-        let plan = Plan::lower(&schedule, self.rank, key.elements, key.element_bytes, &options)?;
-        let planned = Planned { algorithm: algorithm.name.into(), plan: Arc::new(plan) };
+        let plan = Plan::lower(&schedule, self.rank, key.counts(), key.element_bytes, &options)?;
+        let planned = Planned { algorithm: member.name().into(), plan: Arc::new(plan) };
         if self.plans.len() >= PLANS {
             self.plans.clear();
         }
-        self.plans.insert(*key, planned.clone());
+        self.plans.insert(key.clone(), planned.clone());
         Ok(planned)
     }
 
-    /// The verified schedule of `algorithm`.
-    fn schedule(&mut self, algorithm: &'static Algorithm, collective: Collective) -> Result<Arc<Schedule>> {
-        if let Some(schedule) = self.schedules.get(&(algorithm.name, collective)) {
+    /// The verified schedule of `member`.
+    fn schedule(&mut self, member: Member, collective: Collective) -> Result<Arc<Schedule>> {
+        if let Some(schedule) = self.schedules.get(&(member, collective)) {
             return Ok(schedule.clone());
         }
-        let schedule = Arc::new(algorithm.build(self.choices.topology.ranks(), collective)?);
+        let schedule = Arc::new(member.build(&self.choices.topology, collective)?);
         schedule.verify()?;
-        self.schedules.insert((algorithm.name, collective), schedule.clone());
+        self.schedules.insert((member, collective), schedule.clone());
         Ok(schedule)
     }
 }

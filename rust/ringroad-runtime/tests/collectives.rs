@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{config, each, group, group_with, patient, values, watch, Case, Prepared, Random, EAGER_LIMITS};
 use half::{bf16, f16};
-use ringroad_core::algorithms::{self, Algorithm};
+use ringroad_core::algorithms::{self, Member};
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::communicator::TAGS;
 use ringroad_runtime::config::Config;
@@ -64,13 +64,14 @@ fn every_call(ranks: usize) -> Vec<Case> {
 fn check_all(group: &[Communicator], cases: &[Case]) {
     let prepared: Vec<OnceLock<Prepared>> = cases.iter().map(|_| OnceLock::new()).collect();
     let replicas: Vec<OnceLock<Vec<u8>>> = cases.iter().map(|_| OnceLock::new()).collect();
+    let topology = group[0].choices().topology;
     each(group, |communicator| {
         for ((case, prepared), replica) in cases.iter().zip(&prepared).zip(&replicas) {
             let found = case
                 .check(communicator, prepared.get_or_init(|| case.prepare()))
                 .unwrap_or_else(|error| panic!("rank {} of {case:?}: {error}", communicator.rank()));
             let consistent =
-                case.algorithm.is_none_or(|name| algorithms::find(name).unwrap().consistent(case.ranks));
+                case.algorithm.is_none_or(|member| member.consistent(&topology, case.collective));
             if case.collective == Collective::Allreduce && consistent {
                 let same = *replica.get_or_init(|| found.clone()) == found;
                 assert!(same, "rank {} of {case:?} has other bits than another rank", communicator.rank());
@@ -106,65 +107,89 @@ fn every_call_on_16_ranks() {
     check_every_call([16]);
 }
 
-/// Every algorithm for every collective that it performs over so many ranks, at every length. Data types, reductions
-/// and roots take turns.
-fn every_algorithm(ranks: usize, wanted: impl Fn(&Algorithm, Collective) -> bool) -> Vec<Case> {
+/// Every algorithm for every collective that it performs on a network, at so many lengths. Members of families, data
+/// types, reductions and roots take turns.
+fn every_algorithm(topology: &Topology, count: usize) -> Vec<Case> {
+    let ranks = topology.ranks();
     let mut cases = Vec::new();
-    for algorithm in algorithms::catalogue() {
-        for collective in algorithm.collectives().filter(|c| algorithm.supports(ranks, *c).is_ok()) {
-            if !wanted(algorithm, collective) {
-                continue;
-            }
-            for (index, elements) in lengths(ranks).into_iter().enumerate() {
-                for in_place in [false, true] {
-                    let number = cases.len();
-                    let dtype = DType::ALL[number % DType::ALL.len()];
-                    let possible: Vec<ReduceOp> = ops(collective, dtype).collect();
-                    let op = possible[number / 12 % possible.len()];
-                    // Every root needs a schedule of its own: one in three lengths changes it.
-                    let collective = collective.with_root((number / 12 + index / 3) % ranks);
-                    let longest = if collective.has_blocks() { 1000usize.div_ceil(ranks) } else { 1000 };
-                    let case = Case::new(ranks, collective, op, dtype, elements.min(longest));
-                    cases.push(Case {
-                        in_place,
-                        algorithm: Some(algorithm.name),
-                        seed: number as u64,
-                        ..case
-                    });
-                }
-            }
+    for (algorithm, collective) in algorithms::catalogue().iter().flat_map(|a| a.collectives().map(move |c| (a, c))) {
+        let members: Vec<Member> =
+            algorithm.members(topology).into_iter().filter(|m| m.supports(topology, collective).is_ok()).collect();
+        // Every member at least once.
+        let rounds = if members.is_empty() { 0 } else { (2 * count).max(members.len()) };
+        for round in 0..rounds {
+            let elements = lengths(ranks)[round / 2 % count];
+            let number = cases.len();
+            let dtype = DType::ALL[number % DType::ALL.len()];
+            let possible: Vec<ReduceOp> = ops(collective, dtype).collect();
+            let op = possible[number / 12 % possible.len()];
+            // Every root needs a schedule of its own: one in three lengths changes it.
+            let collective = collective.with_root((number / 12 + round / 6) % ranks);
+            let longest = if collective.has_blocks() { 1000usize.div_ceil(ranks) } else { 1000 };
+            let case = Case::new(ranks, collective, op, dtype, elements.min(longest));
+            let algorithm = Some(members[round % members.len()]);
+            cases.push(Case { in_place: round % 2 == 1, algorithm, seed: number as u64, ..case });
         }
     }
     cases
 }
 
+fn ring(ranks: usize) -> Topology {
+    Topology::ring(ranks).unwrap()
+}
+
+/// Every algorithm on a network, at so many lengths.
+fn check_algorithms(topology: Topology, eager_limit: usize, count: usize) {
+    let ranks = topology.ranks();
+    // Products of many numbers leave the range of the small types, in an order that depends on the algorithm.
+    let cases = every_algorithm(&topology, count).into_iter();
+    let cases: Vec<Case> = cases.filter(|case| ranks <= 16 || case.op != ReduceOp::Product).collect();
+    // A preference keeps the start short: all algorithms are asked for by name.
+    let options = Options { topology: Some(topology), algorithm: Some(PLAIN.to_owned()), ..patient() };
+    check_all(&group_with(ranks, eager_limit, &config(), &options), &cases);
+}
+
+/// One algorithm for each collective.
+const PLAIN: &str = "ring,binomial,pairwise";
+
 #[test]
 fn every_algorithm_on_up_to_8_ranks() {
     let _watchdog = watch();
     for ranks in [1, 2, 3, 4, 5, 7, 8] {
-        for eager_limit in EAGER_LIMITS {
-            check_all(&group(ranks, eager_limit), &every_algorithm(ranks, |_, _| true));
-        }
+        EAGER_LIMITS.into_iter().for_each(|limit| check_algorithms(ring(ranks), limit, 6));
     }
 }
 
 #[test]
 fn every_algorithm_on_16_ranks() {
     let _watchdog = watch();
-    check_all(&group(16, 0), &every_algorithm(16, |_, _| true));
+    check_algorithms(ring(16), 0, 6);
 }
 
-/// 27 is where the algorithms for powers of three come in.
 #[test]
-fn algorithms_on_27_ranks() {
+fn every_algorithm_on_small_tori() {
     let _watchdog = watch();
-    let cases = every_algorithm(27, |algorithm, collective| {
-        algorithm.name.starts_with("trivance")
-            || (algorithm.name == "binomial" && collective.root().is_some())
-    });
-    let cases: Vec<Case> = cases.into_iter().filter(|case| case.op != ReduceOp::Product).collect();
-    assert!(cases.iter().any(|case| case.algorithm == Some("trivance")));
-    check_all(&group(27, 0), &cases);
+    for sizes in [&[2, 2][..], &[2, 4], &[3, 3], &[4, 4], &[3, 2, 2], &[5, 3]] {
+        EAGER_LIMITS.into_iter().for_each(|limit| check_algorithms(Topology::torus(sizes).unwrap(), limit, 3));
+    }
+}
+
+#[test]
+fn every_algorithm_on_27_ranks() {
+    let _watchdog = watch();
+    check_algorithms(ring(27), 0, 1);
+}
+
+#[test]
+fn every_algorithm_on_a_torus_of_27_ranks() {
+    let _watchdog = watch();
+    check_algorithms(Topology::torus(&[3, 3, 3]).unwrap(), usize::MAX, 1);
+}
+
+#[test]
+fn every_algorithm_on_a_torus_of_64_ranks() {
+    let _watchdog = watch();
+    check_algorithms(Topology::torus(&[4, 4, 4]).unwrap(), usize::MAX, 1);
 }
 
 #[test]
@@ -176,6 +201,85 @@ fn every_collective_on_64_ranks() {
         ..Case::new(64, collective.with_root(37), ReduceOp::Sum, DType::F32, 65)
     };
     check_all(&group(64, usize::MAX), &collectives.map(case).collect::<Vec<_>>());
+}
+
+/// Blocks of any length each, some of them empty, by every algorithm, apart and in place.
+#[test]
+fn blocks_of_different_lengths() {
+    let _watchdog = watch();
+    for (topology, eager_limit) in [(ring(1), 0), (ring(5), 0), (ring(8), 64), (Topology::torus(&[2, 3]).unwrap(), 0)] {
+        let ranks = topology.ranks();
+        let options = Options { topology: Some(topology.clone()), ..patient() };
+        let group = group_with(ranks, eager_limit, &config(), &options);
+        for collective in [Collective::ReduceScatter, Collective::Allgather] {
+            let mut members: Vec<Option<String>> = vec![None];
+            members.extend(algorithms::available(&topology, collective).iter().map(|m| Some(m.name())));
+            for (index, algorithm) in members.into_iter().enumerate() {
+                let counts: Vec<usize> = (0..ranks).map(|rank| (rank * 7 + index * 3) % 11 * (index % 3)).collect();
+                check_uneven(&group, collective, &counts, algorithm.as_deref());
+            }
+        }
+    }
+}
+
+fn check_uneven(group: &[Communicator], collective: Collective, counts: &[usize], algorithm: Option<&str>) {
+    let total: usize = counts.iter().sum();
+    let starts: Vec<usize> = (0..counts.len()).map(|rank| counts[..rank].iter().sum()).collect();
+    let value = |rank: usize, at: usize| (rank * 1000 + at) as i64;
+    each(group, |communicator| {
+        let (rank, size) = (communicator.rank(), communicator.size());
+        let own = starts[rank]..starts[rank] + counts[rank];
+        let whole: Vec<i64> = (0..total).map(|at| value(rank, at)).collect();
+        let gathers = collective == Collective::Allgather;
+        let of_owner = |at: usize| (0..size).rfind(|r| starts[*r] <= at && counts[*r] > 0).unwrap();
+        let expected: Vec<i64> = if gathers {
+            (0..total).map(|at| value(of_owner(at), at)).collect()
+        } else {
+            own.clone().map(|at| (0..size).map(|rank| value(rank, at)).sum()).collect()
+        };
+        let input = if gathers { &whole[own.clone()] } else { &whole[..] };
+        for in_place in [false, true] {
+            let (from, to) = if in_place {
+                (Memory::nothing(), Memory::of(&whole))
+            } else {
+                (Memory::of(input), Memory::of(&vec![-1i64; expected.len()]))
+            };
+            let request = Request::new(Operation::Collective(collective), DType::I64, 0, from, to);
+            let output = communicator
+                .run(Request { counts: Some(counts.into()), in_place, algorithm: algorithm.map(str::to_owned), ..request })
+                .unwrap_or_else(|error| panic!("{collective} of {counts:?} by {algorithm:?}: {error}"))
+                .to_vec::<i64>();
+            let found = if in_place && !gathers { &output[own.clone()] } else { &output[..] };
+            assert_eq!(found, expected, "{collective} of {counts:?} by {algorithm:?}, in place: {in_place}");
+        }
+    });
+}
+
+/// Counts that do not fit are refused on every rank, and the communicator goes on.
+#[test]
+fn counts_that_make_no_sense() {
+    let _watchdog = watch();
+    each(&group(3, 0), |communicator| {
+        let run = |collective, counts: &[usize]| {
+            let request = Request::new(
+                Operation::Collective(collective),
+                DType::U8,
+                0,
+                Memory::zeroed(6),
+                Memory::zeroed(6),
+            );
+            communicator.run(Request { counts: Some(counts.into()), ..request }).err().unwrap().to_string()
+        };
+        let error = run(Collective::Allgather, &[1, 2]);
+        assert_eq!(error, "allgather over 3 ranks takes one count for each rank, not 2 counts");
+        let error = run(Collective::Allreduce, &[1, 2, 3]);
+        assert_eq!(error, "allreduce over 3 ranks takes the same count on all ranks, not 3 counts");
+        let error = run(Collective::ReduceScatter, &[1, 2, 4]);
+        assert!(error.contains("7 bytes of input"), "{error}");
+        let error = run(Collective::ReduceScatter, &[usize::MAX, 2, 4]);
+        assert!(error.contains("bytes of input"), "{error}");
+        communicator.barrier(None).unwrap();
+    });
 }
 
 #[test]
@@ -265,7 +369,7 @@ fn any_byte_but_zero_is_true() {
 fn inputs_are_left_alone() {
     let _watchdog = watch();
     let ranks = 4;
-    let cases = every_algorithm(ranks, |_, _| true);
+    let cases = every_algorithm(&ring(ranks), 1);
     each(&group(ranks, 0), |communicator| {
         let rank = communicator.rank();
         for case in cases.iter().filter(|case| !case.in_place && case.elements == 1000) {
@@ -701,8 +805,8 @@ fn large_vectors_travel_in_segments() {
     let allreduce = Case::new(ranks, Collective::Allreduce, ReduceOp::Sum, DType::F32, elements);
     let cases = [
         allreduce.clone(),
-        Case { algorithm: Some("ring"), in_place: true, ..allreduce.clone() },
-        Case { algorithm: Some("bidirectional-ring"), dtype: DType::I32, ..allreduce },
+        Case { in_place: true, ..allreduce.clone().by("ring") },
+        Case { dtype: DType::I32, ..allreduce.by("bidirectional-ring") },
         Case::new(ranks, Collective::Broadcast { root: 2 }, ReduceOp::Sum, DType::F32, elements),
         Case::new(ranks, Collective::Allgather, ReduceOp::Sum, DType::F32, elements / ranks),
         Case::new(ranks, Collective::Alltoall, ReduceOp::Sum, DType::F32, elements / ranks),
@@ -715,10 +819,8 @@ fn large_vectors_travel_in_segments() {
 fn small_segments() {
     let _watchdog = watch();
     for (ranks, segment) in [(2, 64), (3, 100), (5, 64), (8, 200)] {
-        let cases: Vec<Case> = every_algorithm(ranks, |_, _| true)
-            .into_iter()
-            .filter(|case| case.elements > ranks + 1)
-            .collect();
+        let cases = every_algorithm(&ring(ranks), 6);
+        let cases: Vec<Case> = cases.into_iter().filter(|case| case.elements > ranks + 1).collect();
         for eager_limit in EAGER_LIMITS {
             check_all(&group_with(ranks, eager_limit, &with_segment(segment), &patient()), &cases);
         }
@@ -732,9 +834,9 @@ fn the_caller_chooses_an_algorithm() {
     each(&group(ranks, 0), |communicator| {
         let case = Case::new(ranks, Collective::Allreduce, ReduceOp::Sum, DType::F32, 12);
         let prepared = case.prepare();
-        let start = |name: Option<&'static str>| {
-            let case = Case { algorithm: name, ..case.clone() };
-            communicator.start(case.request(communicator.rank(), &prepared.inputs[communicator.rank()]))
+        let start = |name: Option<&str>| {
+            let request = case.request(communicator.rank(), &prepared.inputs[communicator.rank()]);
+            communicator.start(Request { algorithm: name.map(str::to_owned), ..request })
         };
         for (asked, expected) in [("ring", "ring"), ("Bidirectional_Ring", "bidirectional-ring")] {
             let work = start(Some(asked)).unwrap();
@@ -765,8 +867,8 @@ fn choices_say_what_runs() {
         let ranges = choices.switch_points(collective);
         assert_eq!(ranges[0].from_bytes, 0, "{collective}");
         for range in ranges {
-            let algorithm = algorithms::find(&range.algorithm).unwrap();
-            assert!(algorithm.consistent(8), "{collective}");
+            let member = algorithms::find(&range.algorithm).unwrap();
+            assert!(member.consistent(&choices.topology, collective), "{collective}");
             assert_eq!(choices.pick(collective, range.from_bytes, false), range.algorithm);
         }
     }

@@ -13,13 +13,14 @@
 //! Cost, with k = ceil(log2 n) steps: broadcast k vectors; reduce one; scatter (n-1)/n of the vector; gather the larger
 //! of n - 2^(k-1) and 2^(k-2) blocks.
 
-use super::ceil_log;
-use super::in_trees::port_towards;
+use super::{ceil_log, Request};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 
 /// Broadcast, reduce, scatter and gather, for any number of ranks and any root.
-pub(super) fn schedule(name: &str, ranks: usize, collective: Collective) -> Schedule {
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, collective, .. } = *request;
+    let ranks = shape.ranks();
     let forwards = match collective {
         Collective::Reduce { root } => Collective::Broadcast { root },
         Collective::Gather { root } => Collective::Scatter { root },
@@ -39,7 +40,9 @@ pub(super) fn schedule(name: &str, ranks: usize, collective: Collective) -> Sche
                 destination,
                 chunks: if forwards.has_blocks() { blocks } else { ChunkSet::range(0, 1) },
                 action: Action::Copy,
-                port: port_towards(ranks, source, destination),
+                port: shape.port_towards(source, destination),
+                from: 0,
+                into: 0,
             }
         };
         schedule.push((0..ranks - distance).step_by(2 * distance).map(pass_on).collect());

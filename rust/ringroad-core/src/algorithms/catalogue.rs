@@ -1,10 +1,9 @@
 //! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
 
-use super::Requirement::{Any, PowerOfThree, PowerOfTwo};
 use super::{
     binomial, halving_doubling, pairwise, recursive_doubling, ring, scatter_allgather, swing, trivance,
 };
-use super::{ceil_log, Algorithm, CostLine, Offer, Requirement};
+use super::{ceil_log, Algorithm, CostLine, Offer, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 
@@ -19,25 +18,50 @@ const ALLTOALL: Collective = Collective::Alltoall;
 
 const MPICH: &str = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005";
 const SWING: &str =
-    "De Sensi, Bonato, Saam, Hoefler: Swing, NSDI 2024 (arXiv 2401.09356), sections 3.1.1 and 3.2";
+    "De Sensi, Bonato, Saam, Hoefler: Swing, NSDI 2024 (arXiv 2401.09356), sections 3.1.1, 3.2 and 4";
 const SWING_LATENCY: &str =
     "De Sensi, Bonato, Saam, Hoefler: Swing, NSDI 2024 (arXiv 2401.09356), section 3.1.2";
-const TRIVANCE: &str = "Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254), lemma 1 and figure 4";
+const TRIVANCE: &str = "Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254), lemma 1 and figures 4 and 5";
 const RING: &str =
     "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009";
-const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004";
+const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004; on tori Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012";
 const INTERCOM: &str =
     "Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994; for reduce Rabenseifner, ICCS 2004";
 
-type Construct = fn(&str, usize, Collective) -> Schedule;
+const ANY: Requirement = Requirement { text: "any number of ranks", admits: |_| true };
+const TORUS: Requirement =
+    Requirement { text: "a torus of two dimensions or more", admits: |shape| shape.wide().len() > 1 };
+const POWERS_OF_TWO: Requirement =
+    Requirement { text: "a power of two of ranks in each dimension", admits: |shape| all_powers(shape, 2) };
+const POWERS_OF_THREE: Requirement =
+    Requirement { text: "a power of three of ranks in each dimension", admits: |shape| all_powers(shape, 3) };
 
-const fn offer(
-    collective: Collective,
-    requirement: Requirement,
-    construct: Construct,
-    cost: fn(usize) -> CostLine,
-) -> Offer {
+fn all_powers(shape: &Shape, base: usize) -> bool {
+    shape.sizes().iter().all(|size| base.checked_pow(ceil_log(base, *size) as u32) == Some(*size))
+}
+
+type Construct = fn(&Request<'_>) -> Schedule;
+type Cost = fn(&Request<'_>) -> CostLine;
+
+const fn offer(collective: Collective, requirement: Requirement, construct: Construct, cost: Cost) -> Offer {
     Offer { collective, requirement, construct, cost }
+}
+
+/// Reduce-scatter, allgather and, twice as long, allreduce: every block but one's own is sent once a phase.
+const fn phases(requirement: Requirement, construct: Construct, costs: [Cost; 2]) -> [Offer; 3] {
+    let [phase, both] = costs;
+    [
+        offer(ALLREDUCE, requirement, construct, both),
+        offer(REDUCE_SCATTER, requirement, construct, phase),
+        offer(ALLGATHER, requirement, construct, phase),
+    ]
+}
+
+/// The costs of a phase with so many steps, and of two.
+macro_rules! optimal {
+    ($steps:expr) => {
+        [|r| all_but_own($steps(r.shape), r.shape), |r| twice(all_but_own($steps(r.shape), r.shape))]
+    };
 }
 
 pub(super) static CATALOGUE: &[Algorithm] = &[
@@ -45,136 +69,162 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         name: "ring",
         summary: "every block travels once around the ring, from neighbour to neighbour",
         source: RING,
-        ports: 1,
+        ports: Ports::One,
+        parameter: None,
         consistent: always,
-        offers: &[
-            offer(ALLREDUCE, Any, ring::unidirectional, |n| twice(all_but_own(n - 1, n))),
-            offer(REDUCE_SCATTER, Any, ring::unidirectional, |n| all_but_own(n - 1, n)),
-            offer(ALLGATHER, Any, ring::unidirectional, |n| all_but_own(n - 1, n)),
-        ],
+        offers: &phases(ANY, ring::unidirectional, optimal!(around)),
     },
     Algorithm {
         name: "bidirectional-ring",
         summary: "a ring in each direction, with half of the vector each",
         source: RING,
-        ports: 2,
+        ports: Ports::Two,
+        parameter: None,
         consistent: always,
-        offers: &[
-            offer(ALLREDUCE, Any, ring::bidirectional, |n| twice(all_but_own(n - 1, n))),
-            offer(REDUCE_SCATTER, Any, ring::bidirectional, |n| all_but_own(n - 1, n)),
-            offer(ALLGATHER, Any, ring::bidirectional, |n| all_but_own(n - 1, n)),
-        ],
+        offers: &phases(ANY, ring::bidirectional, optimal!(around)),
+    },
+    Algorithm {
+        name: "hamiltonian-rings",
+        summary: "rings in both directions along cycles of the torus that share no link",
+        source: RING,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &phases(TORUS, ring::hamiltonian, optimal!(around)),
     },
     Algorithm {
         name: "recursive-doubling",
         summary: "partners exchange whole vectors, at twice the distance in every step",
         source: MPICH,
-        ports: 1,
+        ports: Ports::One,
+        parameter: None,
         consistent: always,
-        offers: &[offer(ALLREDUCE, Any, recursive_doubling::schedule, |n| {
-            folded(n, |core| vectors(ceil_log(2, core), 1))
+        offers: &[offer(ALLREDUCE, ANY, recursive_doubling::schedule, |r| {
+            folded(r.shape, |core| vectors(ceil_log(2, core), 1))
         })],
     },
     Algorithm {
         name: "halving-doubling",
         summary: "partners exchange half of what they hold, at twice the distance in every step, and then backwards",
         source: RABENSEIFNER,
-        ports: 1,
+        ports: Ports::One,
+        parameter: None,
         consistent: always,
         offers: &[
-            offer(ALLREDUCE, Any, halving_doubling::schedule, |n| {
-                folded(n, |core| twice(all_but_own(ceil_log(2, core), core)))
+            offer(ALLREDUCE, ANY, halving_doubling::schedule, |r| {
+                folded(r.shape, |core| twice(all_but_own(ceil_log(2, core), &Shape::ring(core))))
             }),
-            offer(REDUCE_SCATTER, PowerOfTwo, halving_doubling::schedule, |n| all_but_own(ceil_log(2, n), n)),
-            offer(ALLGATHER, PowerOfTwo, halving_doubling::schedule, |n| all_but_own(ceil_log(2, n), n)),
+            offer(REDUCE_SCATTER, POWERS_OF_TWO, halving_doubling::schedule, |r| {
+                all_but_own(logs(2, r.shape), r.shape)
+            }),
+            offer(ALLGATHER, POWERS_OF_TWO, halving_doubling::schedule, |r| {
+                all_but_own(logs(2, r.shape), r.shape)
+            }),
         ],
     },
     Algorithm {
         name: "swing",
         summary: "halving and doubling with partners on alternating sides, a third as far; a mirror image for each half",
         source: SWING,
-        ports: 2,
+        ports: Ports::All,
+        parameter: None,
         consistent: always,
-        offers: &[
-            offer(ALLREDUCE, Any, swing::bandwidth, |n| twice(all_but_own(ceil_log(2, n - n % 2), n))),
-            offer(REDUCE_SCATTER, Any, swing::bandwidth, |n| all_but_own(ceil_log(2, n - n % 2), n)),
-            offer(ALLGATHER, Any, swing::bandwidth, |n| all_but_own(ceil_log(2, n - n % 2), n)),
-        ],
+        offers: &phases(ANY, swing::bandwidth, optimal!(swings)),
     },
     Algorithm {
         name: "swing-latency",
         summary: "partners on alternating sides exchange whole vectors",
         source: SWING_LATENCY,
-        ports: 1,
-        consistent: |n| n <= 4,
-        offers: &[offer(ALLREDUCE, PowerOfTwo, swing::latency, |n| vectors(ceil_log(2, n), 1))],
+        ports: Ports::All,
+        parameter: None,
+        consistent: |r| r.shape.sizes().iter().all(|size| *size <= 4),
+        offers: &[offer(ALLREDUCE, POWERS_OF_TWO, swing::latency, |r| vectors(logs(2, r.shape), 1))],
     },
     Algorithm {
         name: "trivance",
         summary: "exchanges with both sides at once, at three times the distance in every step, and then backwards",
         source: TRIVANCE,
-        ports: 2,
+        ports: Ports::All,
+        parameter: None,
         consistent: always,
-        offers: &[
-            offer(ALLREDUCE, Any, trivance::bandwidth, |n| twice(all_but_own(ceil_log(3, n), n))),
-            offer(REDUCE_SCATTER, Any, trivance::bandwidth, |n| all_but_own(ceil_log(3, n), n)),
-            offer(ALLGATHER, Any, trivance::bandwidth, |n| all_but_own(ceil_log(3, n), n)),
-        ],
+        offers: &phases(ANY, trivance::bandwidth, optimal!(|shape| logs(3, shape))),
     },
     Algorithm {
         name: "trivance-latency",
         summary: "exchanges whole vectors with both sides at once, at three times the distance in every step",
         source: TRIVANCE,
-        ports: 2,
-        consistent: |n| n == 1,
-        offers: &[offer(ALLREDUCE, PowerOfThree, trivance::latency, |n| vectors(ceil_log(3, n), 2))],
+        ports: Ports::All,
+        parameter: None,
+        consistent: |r| r.shape.ranks() == 1,
+        offers: &[offer(ALLREDUCE, POWERS_OF_THREE, trivance::latency, |r| vectors(logs(3, r.shape), 2))],
     },
     Algorithm {
         name: "binomial",
         summary: "everybody who has the data passes it on, at half the distance in every step; or backwards",
         source: MPICH,
-        ports: 1,
+        ports: Ports::One,
+        parameter: None,
         consistent: always,
         offers: &[
-            offer(BROADCAST, Any, binomial::schedule, |n| vectors(ceil_log(2, n), 1)),
-            offer(REDUCE, Any, binomial::schedule, |n| CostLine {
-                steps: ceil_log(2, n),
-                sent: n.min(2) as f64 - 1.0,
+            offer(BROADCAST, ANY, binomial::schedule, |r| vectors(ceil_log(2, r.shape.ranks()), 1)),
+            offer(REDUCE, ANY, binomial::schedule, |r| CostLine {
+                steps: ceil_log(2, r.shape.ranks()),
+                sent: r.shape.ranks().min(2) as f64 - 1.0,
             }),
-            offer(GATHER, Any, binomial::schedule, gather),
-            offer(SCATTER, Any, binomial::schedule, |n| all_but_own(ceil_log(2, n), n)),
+            offer(GATHER, ANY, binomial::schedule, gather),
+            offer(SCATTER, ANY, binomial::schedule, scatter),
         ],
     },
     Algorithm {
         name: "scatter-allgather",
         summary: "the root deals blocks out along a binomial tree, then they go around a ring; or backwards",
         source: INTERCOM,
-        ports: 1,
+        ports: Ports::One,
+        parameter: None,
         consistent: always,
         offers: &[
-            offer(BROADCAST, Any, scatter_allgather::schedule, |n| {
-                then(all_but_own(ceil_log(2, n), n), all_but_own(n - 1, n))
+            offer(BROADCAST, ANY, scatter_allgather::schedule, |r| {
+                then(scatter(r), all_but_own(around(r.shape), r.shape))
             }),
-            offer(REDUCE, Any, scatter_allgather::schedule, |n| then(all_but_own(n - 1, n), gather(n))),
+            offer(REDUCE, ANY, scatter_allgather::schedule, |r| {
+                then(all_but_own(around(r.shape), r.shape), gather(r))
+            }),
         ],
     },
     Algorithm {
         name: "pairwise",
         summary: "every rank sends straight to the next rank, then to the one after it, and so on",
         source: MPICH,
-        ports: 1,
+        ports: Ports::One,
+        parameter: None,
         consistent: always,
-        offers: &[offer(ALLTOALL, Any, pairwise::schedule, |n| all_but_own(n - 1, n))],
+        offers: &[offer(ALLTOALL, ANY, pairwise::schedule, |r| all_but_own(around(r.shape), r.shape))],
     },
 ];
 
-fn always(_: usize) -> bool {
+fn always(_: &Request<'_>) -> bool {
     true
 }
 
+/// From neighbour to neighbour, all around.
+fn around(shape: &Shape) -> usize {
+    shape.ranks() - 1
+}
+
+/// The sum over the dimensions of how often `base` must be multiplied to reach their sizes.
+fn logs(base: usize, shape: &Shape) -> usize {
+    shape.sizes().iter().map(|size| ceil_log(base, *size)).sum()
+}
+
+/// Swing leaves out the last of an odd number of ranks.
+fn swings(shape: &Shape) -> usize {
+    shape.sizes().iter().map(|size| ceil_log(2, size - size % 2)).sum()
+}
+
 /// Every block but one's own is sent once.
-fn all_but_own(steps: usize, ranks: usize) -> CostLine {
-    CostLine { steps, sent: (ranks - 1) as f64 / ranks as f64 }
+fn all_but_own(steps: usize, shape: &Shape) -> CostLine {
+    let ranks = shape.ranks() as f64;
+    CostLine { steps, sent: (ranks - 1.0) / ranks }
 }
 
 /// In every step this many whole vectors.
@@ -190,8 +240,10 @@ fn twice(phase: CostLine) -> CostLine {
     then(phase, phase)
 }
 
-/// An allreduce over the power of two below `ranks`, whose ranks return the result to those that are left over.
-fn folded(ranks: usize, core: fn(usize) -> CostLine) -> CostLine {
+/// An allreduce over the power of two below the number of ranks, whose ranks return the result to those that are left
+/// over; tori of powers of two need none of that.
+fn folded(shape: &Shape, core: fn(usize) -> CostLine) -> CostLine {
+    let ranks = shape.ranks();
     let power = 1 << ranks.ilog2();
     if power == ranks {
         core(power)
@@ -200,8 +252,13 @@ fn folded(ranks: usize, core: fn(usize) -> CostLine) -> CostLine {
     }
 }
 
+fn scatter(request: &Request<'_>) -> CostLine {
+    all_but_own(ceil_log(2, request.shape.ranks()), request.shape)
+}
+
 /// Binomial: busiest is the root's farthest or second farthest child, with the whole of its subtree.
-fn gather(ranks: usize) -> CostLine {
+fn gather(request: &Request<'_>) -> CostLine {
+    let ranks = request.shape.ranks();
     let steps = ceil_log(2, ranks);
     let blocks = match steps {
         0 => 0,

@@ -1,6 +1,6 @@
 //! What goes wrong when an algorithm is chosen by hand, and what to choose instead.
 
-use super::{available, catalogue, Requirement, MAX_RANKS};
+use super::{catalogue, Algorithm, Parameter, Requirement, Shape, MAX_RANKS};
 use crate::collective::Collective;
 use crate::units::Rank;
 use strsim::levenshtein;
@@ -18,12 +18,6 @@ pub enum Unavailable {
         /// How many ranks were asked for.
         ranks: usize,
     },
-    /// Nobody takes part.
-    #[error("{collective} needs at least one rank")]
-    NoRanks {
-        /// The collective.
-        collective: Collective,
-    },
     /// The root takes no part.
     #[error("{} needs a root below its {ranks} ranks, not {root}", collective.name())]
     Root {
@@ -34,82 +28,134 @@ pub enum Unavailable {
         /// How many ranks take part.
         ranks: usize,
     },
-    /// The algorithm performs the collective, but not over this number of ranks.
-    #[error("{algorithm} needs {requirement} of ranks, not {ranks}; {}", use_instead(*ranks, *collective, alternatives))]
-    Ranks {
+    /// The algorithm performs the collective, but not on this shape.
+    #[error("{algorithm} needs {requirement}, not {shape}; {}", use_instead(shape, *collective, alternatives))]
+    Shape {
         /// The algorithm.
         algorithm: &'static str,
         /// What it needs.
-        requirement: Requirement,
-        /// How many ranks take part.
-        ranks: usize,
+        requirement: &'static str,
+        /// The ring or torus.
+        shape: String,
         /// The collective.
         collective: Collective,
         /// The algorithms that perform it.
         alternatives: Vec<&'static str>,
     },
     /// The algorithm does not perform the collective at all.
-    #[error("{algorithm} performs no {}; {}", collective.name(), use_instead(*ranks, *collective, alternatives))]
+    #[error("{algorithm} performs no {}; {}", collective.name(), use_instead(shape, *collective, alternatives))]
     Collective {
         /// The algorithm.
         algorithm: &'static str,
-        /// How many ranks take part.
-        ranks: usize,
+        /// The ring or torus.
+        shape: String,
         /// The collective.
         collective: Collective,
         /// The algorithms that perform it.
         alternatives: Vec<&'static str>,
     },
+    /// The family has no such member on this shape.
+    #[error("{algorithm} has no {parameter} = {value} on {shape}, only {}", join(values, "and"))]
+    Parameter {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// What its parameter is called.
+        parameter: &'static str,
+        /// What was asked for.
+        value: usize,
+        /// The ring or torus.
+        shape: String,
+        /// Values worth trying.
+        values: Vec<String>,
+    },
 }
 
 impl Unavailable {
-    pub(super) fn ranks(
+    pub(super) fn shape(
         algorithm: &'static str,
         requirement: Requirement,
-        ranks: usize,
+        shape: &Shape,
         collective: Collective,
     ) -> Unavailable {
-        let alternatives = names(ranks, collective);
-        Unavailable::Ranks { algorithm, requirement, ranks, collective, alternatives }
+        let (requirement, alternatives) = (requirement.text, names(shape, collective));
+        Unavailable::Shape { algorithm, requirement, shape: shape.to_string(), collective, alternatives }
     }
 
-    pub(super) fn collective(algorithm: &'static str, ranks: usize, collective: Collective) -> Unavailable {
-        let alternatives = names(ranks, collective);
-        Unavailable::Collective { algorithm, ranks, collective, alternatives }
+    pub(super) fn collective(algorithm: &'static str, shape: &Shape, collective: Collective) -> Unavailable {
+        let alternatives = names(shape, collective);
+        Unavailable::Collective { algorithm, shape: shape.to_string(), collective, alternatives }
+    }
+
+    pub(super) fn parameter(
+        algorithm: &'static str,
+        family: &Parameter,
+        value: usize,
+        shape: &Shape,
+    ) -> Unavailable {
+        let values = (family.values)(shape).iter().map(usize::to_string).collect();
+        Unavailable::Parameter {
+            algorithm,
+            parameter: family.name,
+            value,
+            shape: shape.to_string(),
+            values,
+        }
     }
 }
 
-fn names(ranks: usize, collective: Collective) -> Vec<&'static str> {
-    available(ranks, collective).map(|a| a.name).collect()
+fn names(shape: &Shape, collective: Collective) -> Vec<&'static str> {
+    let offered = |a: &&Algorithm| a.offer(collective).is_some_and(|offer| offer.requirement.admits(shape));
+    catalogue().iter().filter(offered).map(|a| a.name).collect()
 }
 
-fn use_instead(ranks: usize, collective: Collective, alternatives: &[&str]) -> String {
-    format!("for {} over {ranks} ranks use {}", collective.name(), join(alternatives, "or"))
+fn use_instead(shape: &str, collective: Collective, alternatives: &[&str]) -> String {
+    format!("for {} on {shape} use {}", collective.name(), join(alternatives, "or"))
 }
 
 /// `a, b or c`.
-fn join(words: &[&str], last: &str) -> String {
-    match words {
+fn join<T: AsRef<str>>(words: &[T], last: &str) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match &words[..] {
         [init @ .., end] if !init.is_empty() => format!("{} {last} {end}", init.join(", ")),
-        _ => words.concat(),
+        all => all.concat(),
     }
 }
 
 /// No algorithm has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown algorithm {name:?}; did you mean {nearest}? There are {}", join(&all_names(), "and"))]
-pub struct UnknownAlgorithm {
-    /// What was asked for.
-    pub name: String,
-    /// The most similar name that exists.
-    pub nearest: &'static str,
+pub enum UnknownAlgorithm {
+    /// There is none.
+    #[error("unknown algorithm {name:?}; did you mean {nearest}? There are {}", join(&all_names(), "and"))]
+    Name {
+        /// What was asked for.
+        name: String,
+        /// The most similar name that exists.
+        nearest: &'static str,
+    },
+    /// What stands behind the colon makes no sense.
+    #[error("unknown algorithm {name:?}; {expected}")]
+    Parameter {
+        /// What was asked for.
+        name: String,
+        /// What may stand there.
+        expected: String,
+    },
 }
 
 impl UnknownAlgorithm {
-    pub(super) fn new(name: &str) -> UnknownAlgorithm {
-        let wanted = name.to_ascii_lowercase();
-        let nearest = all_names().into_iter().min_by_key(|n| levenshtein(n, &wanted)).unwrap_or_default();
-        UnknownAlgorithm { name: name.to_owned(), nearest }
+    pub(super) fn new(name: &str, base: &str) -> UnknownAlgorithm {
+        let nearest = all_names().into_iter().min_by_key(|n| levenshtein(n, base)).unwrap_or_default();
+        UnknownAlgorithm::Name { name: name.to_owned(), nearest }
+    }
+
+    pub(super) fn parameter(name: &str, algorithm: &Algorithm, family: Option<&Parameter>) -> UnknownAlgorithm {
+        let expected = match family {
+            None => format!("{} has no parameter", algorithm.name),
+            Some(Parameter { name, meaning, .. }) => {
+                format!("write {}:{name}, where {name} is {meaning}", algorithm.name)
+            }
+        };
+        UnknownAlgorithm::Parameter { name: name.to_owned(), expected }
     }
 }
 

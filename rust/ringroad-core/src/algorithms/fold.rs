@@ -11,14 +11,19 @@
 //!
 //! Cost: two steps and one vector more than the smaller allreduce, unless n is a power of two.
 
-use super::in_trees::port_towards;
+use super::Shape;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::units::Rank;
 
 /// The allreduce over `ranks` ranks that leaves the work to `core`, an allreduce over a power of two.
-pub(super) fn fold(name: &str, ranks: usize, core: impl Fn(usize) -> Schedule) -> Schedule {
+pub(super) fn fold(name: &str, shape: &Shape, core: impl Fn(usize) -> Schedule) -> Schedule {
+    let ranks = shape.ranks();
     let inner = core(1 << ranks.ilog2());
+    if inner.ranks == ranks {
+        return inner;
+    }
+    let inner = inner.expand();
     let lenders = ranks - inner.ranks;
     let outer = |rank: Rank| if rank < lenders { 2 * rank } else { rank + lenders };
     let send = |source, destination, chunks, action| Send {
@@ -26,7 +31,9 @@ pub(super) fn fold(name: &str, ranks: usize, core: impl Fn(usize) -> Schedule) -
         destination,
         chunks,
         action,
-        port: port_towards(ranks, source, destination),
+        port: shape.port_towards(source, destination),
+        from: 0,
+        into: 0,
     };
     let whole = || ChunkSet::range(0, inner.chunks);
     let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, inner.chunks);

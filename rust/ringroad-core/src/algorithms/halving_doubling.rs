@@ -12,23 +12,34 @@
 //! Cost: 2 log2 n steps, 2(n-1)/n of the vector; folded, with p = 2^floor(log2 n): 2 log2 p + 2 steps, 2(p-1)/p + 1.
 
 use super::fold::fold;
-use super::in_trees::{perform, port_towards, Give, InTrees};
+use super::in_trees::{perform, Give, InTrees, Table};
+use super::shape::{in_turns, Shape};
+use super::Request;
 use crate::collective::Collective;
-use crate::schedule::Schedule;
+use crate::schedule::{Motion, Schedule};
 
-/// The allreduce for any number of ranks, reduce-scatter and allgather for powers of two.
-pub(super) fn schedule(name: &str, ranks: usize, collective: Collective) -> Schedule {
-    let core = |ranks| {
-        let trees = InTrees::new(ranks, |rank, block| {
-            let level = (rank ^ block).trailing_zeros() as usize;
-            let parent = rank ^ 1 << level;
-            Give { level, parent, port: port_towards(ranks, rank, parent) }
-        });
-        perform(name, collective, &trees, &trees)
+/// The allreduce on any torus, reduce-scatter and allgather on those whose sizes are powers of two.
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, collective, .. } = *request;
+    let core = |shape: &Shape| {
+        let tables: Vec<Table> = shape.sizes().iter().map(|size| table(*size)).collect();
+        let levels: Vec<usize> = tables.iter().map(Table::levels).collect();
+        let trees = InTrees::product(shape, tables, in_turns(&levels, &shape.order(0)));
+        perform(name, collective, &[(trees.clone(), trees)])
     };
-    if collective == Collective::Allreduce {
-        fold(name, ranks, core)
+    if collective == Collective::Allreduce && !shape.sizes().iter().all(|size| size.is_power_of_two()) {
+        fold(name, shape, |ranks| core(&Shape::ring(ranks)))
     } else {
-        core(ranks)
+        core(shape)
     }
+}
+
+/// Whoever differs in bit k exchanges in step k.
+pub(super) fn table(size: usize) -> Table {
+    let ring = Shape::ring(size);
+    Table::symmetric(size, Motion::Flip, |block| {
+        let level = block.trailing_zeros() as usize;
+        let parent = 1 << level;
+        Give { level, parent, port: ring.port_towards(0, parent) }
+    })
 }

@@ -1,14 +1,17 @@
 //! Families of in-trees: one table per algorithm that reduce-scatter, allgather and allreduce are read from.
 //!
-//! The table says for every rank and every block in which step the rank gives its partial result of the block away, and
+//! A table says for every rank and every block in which step the rank gives its partial result of the block away, and
 //! to whom. The block's own rank is the root of the block's tree and keeps it. The table performs a reduce-scatter that
 //! counts every contribution exactly once if and only if every other rank has a parent that gives the block away in a
 //! later step, or is the root. Allgather is the reverse in time, and allreduce is the one after the other.
+//!
+//! A torus is the product of its rings: with a table per dimension, and a time for each of its levels, a rank gives a
+//! block away at the earliest time that any dimension says, along that dimension. Its parent differs in that coordinate
+//! only and so gives the block away later, as the others' times stay and that dimension's level has grown.
 
-use std::collections::HashMap;
-
+use super::shape::{in_turns, Shape};
 use crate::collective::Collective;
-use crate::schedule::{Action, ChunkSet, Schedule, Send, Step};
+use crate::schedule::{Action, Axis, Cycle, Motion, Schedule, Send, Slice, Step, Symmetry};
 use crate::units::{ChunkId, Port, Rank};
 
 /// How a rank gives its partial result of a block away.
@@ -22,32 +25,49 @@ pub struct Give {
     pub port: Port,
 }
 
-/// One in-tree per block, over all ranks.
+/// One in-tree per block, over the positions of one ring; ports are 0 (up) and 1 (down).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InTrees {
-    ranks: usize,
+pub struct Table {
+    size: usize,
     levels: usize,
-    /// Of rank `r` and block `q` at `r * ranks + q`; where they are equal, the level is `levels`.
+    motion: Option<Motion>,
+    /// Of position `x` and block `q` at `x * size + q`; with a motion of position 0 only. A position's own block has
+    /// the level `levels`.
     gives: Vec<Give>,
 }
 
-impl InTrees {
-    /// The table that `give(rank, block)` tells; it is not asked for a rank's own block.
-    pub fn new(ranks: usize, give: impl Fn(Rank, usize) -> Give) -> InTrees {
-        let own = |rank| Give { level: 0, parent: rank, port: 0 };
-        let cell = |rank, block| if rank == block { own(rank) } else { give(rank, block) };
-        let mut gives: Vec<Give> = (0..ranks)
-            .flat_map(|rank| (0..ranks).map(move |block| (rank, block)))
-            .map(|(r, q)| cell(r, q))
-            .collect();
-        let levels = if ranks > 1 { gives.iter().map(|g| g.level + 1).max().unwrap_or(0) } else { 0 };
-        gives.iter_mut().step_by(ranks + 1).for_each(|own| own.level = levels);
-        InTrees { ranks, levels, gives }
+impl Table {
+    /// The table that `give(position, block)` tells; it is not asked for a position's own block.
+    pub fn new(size: usize, give: impl Fn(usize, usize) -> Give) -> Table {
+        Table::of(size, None, size, give)
     }
 
-    /// How `rank` gives `block` away; its own block it keeps, at a level past the last.
-    pub fn give(&self, rank: Rank, block: usize) -> Give {
-        self.gives[rank * self.ranks + block]
+    /// The table in which every position does as position 0 does, seen from its own place: `give(block)` tells how
+    /// position 0 gives a block other than 0 away.
+    pub fn symmetric(size: usize, motion: Motion, give: impl Fn(usize) -> Give) -> Table {
+        Table::of(size, Some(motion), 1, |_, block| give(block))
+    }
+
+    fn of(size: usize, motion: Option<Motion>, rows: usize, give: impl Fn(usize, usize) -> Give) -> Table {
+        let own = |position| Give { level: 0, parent: position, port: 0 };
+        let cell = |position, block| if position == block { own(position) } else { give(position, block) };
+        let mut gives: Vec<Give> =
+            (0..rows).flat_map(|x| (0..size).map(move |q| (x, q))).map(|(x, q)| cell(x, q)).collect();
+        let levels = if size > 1 { gives.iter().map(|g| g.level + 1).max().unwrap_or(0) } else { 0 };
+        gives.iter_mut().step_by(size + 1).for_each(|own| own.level = levels);
+        Table { size, levels, motion, gives }
+    }
+
+    /// How `position` gives `block` away; its own block it keeps, at a level past the last.
+    pub fn give(&self, position: usize, block: usize) -> Give {
+        let Some(motion) = self.motion else { return self.gives[position * self.size + block] };
+        if position == 0 {
+            return self.gives[block];
+        }
+        let Give { level, parent, port } = self.gives[motion.back(self.size, position, block)];
+        let turned = motion.turns(self.size, position, parent);
+        let parent = motion.apply(self.size, position, parent);
+        Give { level, parent, port: port ^ usize::from(turned) }
     }
 
     /// How many steps the table describes.
@@ -55,65 +75,156 @@ impl InTrees {
         self.levels
     }
 
-    /// The mirror image on a ring: what rank `r` did upwards, rank `-r` does downwards.
-    pub fn mirrored(&self) -> InTrees {
-        let mirror = |rank: Rank| (self.ranks - rank) % self.ranks;
-        InTrees::new(self.ranks, |rank, block| {
-            let Give { level, parent, port } = self.give(mirror(rank), mirror(block));
+    /// The mirror image: what position `x` did upwards, position `-x` does downwards.
+    pub fn mirrored(&self) -> Table {
+        let mirror = |x: usize| (self.size - x) % self.size;
+        let give = |position, block| {
+            let Give { level, parent, port } = self.give(mirror(position), mirror(block));
             Give { level, parent: mirror(parent), port: port ^ 1 }
-        })
-    }
-
-    /// Reduce-scatter in chunks of one block each; every rank sends `ranks - 1` blocks.
-    pub fn reduce_scatter(&self, name: &str) -> Schedule {
-        let mut steps: Vec<Vec<(Rank, Give, Vec<ChunkId>)>> = vec![Vec::new(); self.levels];
-        for rank in 0..self.ranks {
-            for block in (0..self.ranks).filter(|block| *block != rank) {
-                let give = self.give(rank, block);
-                let sends = &mut steps[give.level];
-                match sends.iter_mut().rev().take_while(|s| s.0 == rank).find(|s| s.1 == give) {
-                    Some(send) => send.2.push(block),
-                    None => sends.push((rank, give, vec![block])),
-                }
-            }
+        };
+        match self.motion {
+            None => Table::new(self.size, give),
+            Some(motion) => Table::symmetric(self.size, motion.mirrored(), |block| give(0, block)),
         }
-        let mut schedule = Schedule::empty(name, Collective::ReduceScatter, self.ranks, self.ranks);
-        for sends in steps {
-            let send = |(source, give, blocks): (Rank, Give, Vec<ChunkId>)| Send {
-                source,
-                destination: give.parent,
-                chunks: blocks.into_iter().collect(),
-                action: Action::Reduce,
-                port: give.port,
-            };
-            schedule.push(sends.into_iter().map(send).collect());
-        }
-        schedule
     }
 
-    /// Allgather: the reduce-scatter backwards.
-    pub fn allgather(&self, name: &str) -> Schedule {
-        self.reduce_scatter(name).reverse().expect("a reduce-scatter can be reversed")
-    }
-
-    /// A number for every block such that blocks that travel together have adjacent numbers, provided that any two
-    /// sets of blocks that ranks hold before a step are equal or disjoint. They are for powers of two and three.
-    fn numbering(&self) -> Vec<ChunkId> {
-        // A block's sets, coarse to fine, each named by the lowest rank that holds it.
-        let path = |block: &usize| {
-            let mut holders = vec![self.ranks; self.levels + 1];
-            for rank in (0..self.ranks).rev() {
-                holders[self.give(rank, *block).level] = rank;
+    /// For every block and level the lowest position that holds a part of the block before that level or later.
+    fn holders(&self) -> Vec<Vec<usize>> {
+        let of_block = |block| {
+            let mut holders = vec![self.size; self.levels + 1];
+            for position in (0..self.size).rev() {
+                holders[self.give(position, block).level] = position;
             }
             for level in (0..self.levels).rev() {
                 holders[level] = holders[level].min(holders[level + 1]);
             }
             holders
         };
-        let mut blocks: Vec<usize> = (0..self.ranks).collect();
+        (0..self.size).map(of_block).collect()
+    }
+}
+
+/// One in-tree per block, over all ranks: the product of one table per dimension.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InTrees {
+    shape: Shape,
+    tables: Vec<Table>,
+    /// For every dimension the time of each level of its table.
+    times: Vec<Vec<usize>>,
+    /// The cycle along which the positions of the only dimension stand, if they do not stand in order.
+    cycle: Option<Cycle>,
+}
+
+impl InTrees {
+    /// The product of `tables`, of which table `d` is for the size of dimension `d`; no time may occur twice.
+    pub fn product(shape: &Shape, tables: Vec<Table>, times: Vec<Vec<usize>>) -> InTrees {
+        InTrees { shape: shape.clone(), tables, times, cycle: None }
+    }
+
+    /// The trees of one table.
+    pub fn of(table: Table) -> InTrees {
+        let times = vec![(0..table.levels).collect()];
+        InTrees { shape: Shape::ring(table.size), tables: vec![table], times, cycle: None }
+    }
+
+    /// The trees of one table whose positions stand along a cycle.
+    pub fn along(cycle: Cycle, table: Table) -> InTrees {
+        InTrees { cycle: Some(cycle), ..InTrees::of(table) }
+    }
+
+    /// How position `x` gives `block` away; its own block it keeps.
+    pub fn give(&self, x: usize, block: usize) -> Option<Give> {
+        let mut earliest: Option<Give> = None;
+        let mut stride = 1;
+        for (dimension, table) in self.tables.iter().enumerate().rev() {
+            let at = x / stride % table.size;
+            let Give { level, parent, port } = table.give(at, block / stride % table.size);
+            if let Some(&time) = self.times[dimension].get(level) {
+                if earliest.is_none_or(|give| time < give.level) {
+                    let parent = x + parent * stride - at * stride;
+                    earliest = Some(Give { level: time, parent, port: 2 * dimension + port });
+                }
+            }
+            stride *= table.size;
+        }
+        earliest
+    }
+
+    fn ranks(&self) -> usize {
+        self.shape.ranks()
+    }
+
+    /// One more than the last time.
+    fn steps(&self) -> usize {
+        self.times.iter().flatten().map(|time| time + 1).max().unwrap_or(0)
+    }
+
+    /// The symmetry that the tables' motions make, if all have one.
+    fn symmetry(&self) -> Option<Symmetry> {
+        let axis = |table: &Table| Some(Axis { size: table.size, blocks: table.size, motion: table.motion? });
+        let axes = self.tables.iter().map(axis).collect::<Option<Vec<Axis>>>()?;
+        let rank = |position| self.rank(position);
+        let chunks = (0..self.ranks()).map(rank).collect();
+        Some(Symmetry { slices: vec![Slice { axes, chunks, cycle: self.cycle.clone() }] })
+    }
+
+    fn rank(&self, position: usize) -> Rank {
+        self.cycle.as_ref().map_or(position, |cycle| cycle.ranks[position])
+    }
+
+    /// Reduce-scatter in chunks of one block each; every rank sends `ranks - 1` blocks. Steps at which nothing is sent
+    /// are there, so that trees with the same times can be run side by side.
+    fn reduce_scatter(&self, name: &str) -> Schedule {
+        let mut schedule = Schedule::empty(name, Collective::ReduceScatter, self.ranks(), self.ranks());
+        schedule.symmetry = self.symmetry();
+        let mut steps: Vec<Vec<(Rank, Give, Vec<ChunkId>)>> = vec![Vec::new(); self.steps()];
+        let rows = if schedule.symmetry.is_some() { 1 } else { self.ranks() };
+        for position in 0..rows {
+            for block in 0..self.ranks() {
+                let Some(give) = self.give(position, block) else { continue };
+                let sends = &mut steps[give.level];
+                let here = |s: &&mut (Rank, Give, Vec<ChunkId>)| s.0 == position;
+                match sends.iter_mut().rev().take_while(here).find(|s| s.1 == give) {
+                    Some(send) => send.2.push(self.rank(block)),
+                    None => sends.push((position, give, vec![self.rank(block)])),
+                }
+            }
+        }
+        let send = |(source, give, blocks): (Rank, Give, Vec<ChunkId>)| Send {
+            source: self.rank(source),
+            destination: self.rank(give.parent),
+            chunks: blocks.into_iter().collect(),
+            action: Action::Reduce,
+            port: give.port,
+            from: 0,
+            into: 0,
+        };
+        let step = |sends: Vec<_>| Step { sends: sends.into_iter().map(send).collect(), locals: Vec::new() };
+        schedule.steps = steps.into_iter().map(step).collect();
+        schedule
+    }
+
+    /// A number for every block such that blocks that travel together have adjacent numbers, provided that any two
+    /// sets of blocks that ranks hold before a step are equal or disjoint. They are for powers of two and three.
+    fn numbering(&self) -> Vec<ChunkId> {
+        let holders: Vec<Vec<Vec<usize>>> = self.tables.iter().map(Table::holders).collect();
+        let mut levels: Vec<(usize, usize, usize)> = Vec::new();
+        for (dimension, times) in self.times.iter().enumerate() {
+            levels.extend(times.iter().enumerate().map(|(level, time)| (*time, dimension, level)));
+        }
+        levels.sort_unstable();
+        // A block's sets, coarse to fine, each named by the lowest position that holds it.
+        let path = |block: &usize| -> Vec<usize> {
+            let coordinates = self.shape.coordinates(*block);
+            let holder = |&(_, dimension, level): &(usize, usize, usize)| {
+                holders[dimension][coordinates[dimension]][level + 1]
+            };
+            levels.iter().map(holder).collect()
+        };
+        let mut blocks: Vec<usize> = (0..self.ranks()).collect();
         blocks.sort_by_cached_key(path);
-        let mut numbers = vec![0; self.ranks];
-        blocks.into_iter().enumerate().for_each(|(number, block)| numbers[block] = number);
+        let mut numbers = vec![0; self.ranks()];
+        blocks.into_iter().enumerate().for_each(|(number, block)| numbers[self.rank(block)] = number);
         numbers
     }
 }
@@ -121,16 +232,18 @@ impl InTrees {
 /// The schedule of a reduce-scatter along `scatter`, of an allgather along `gather` backwards, or of both in turn as an
 /// allreduce. In an allreduce it does not matter which rank reduces which chunk: they are numbered anew if that leaves
 /// fewer runs to send.
-pub fn perform(name: &str, collective: Collective, scatter: &InTrees, gather: &InTrees) -> Schedule {
+fn slice(name: &str, collective: Collective, scatter: &InTrees, gather: &InTrees) -> Schedule {
+    let allgather = || gather.reduce_scatter(name).reverse().expect("a reduce-scatter can be reversed");
     match collective {
         Collective::ReduceScatter => scatter.reduce_scatter(name),
-        Collective::Allgather => gather.allgather(name),
+        Collective::Allgather => allgather(),
         Collective::Allreduce => {
-            let natural = scatter
-                .reduce_scatter(name)
-                .compose(&gather.allgather(name))
-                .expect("reduce-scatter and allgather make an allreduce");
-            let renumbered = renumber(&natural, &scatter.numbering());
+            let natural = scatter.reduce_scatter(name).compose(&allgather());
+            let natural = natural.expect("reduce-scatter and allgather make an allreduce");
+            if runs(&natural) == natural.steps.iter().map(|step| step.sends.len()).sum::<usize>() {
+                return natural;
+            }
+            let renumbered = natural.clone().renumbered(&scatter.numbering());
             if runs(&renumbered) < runs(&natural) {
                 renumbered
             } else {
@@ -141,51 +254,33 @@ pub fn perform(name: &str, collective: Collective, scatter: &InTrees, gather: &I
     }
 }
 
-/// Each half of the vector by one of two mirror images, so that both ports of a ring are busy.
-pub fn perform_both_ways(
+/// Reduce-scatter, allgather or allreduce: side by side on a slice of the vector each, the reduce-scatter along one
+/// family of trees, and the allgather backwards along another.
+pub fn perform<'a>(
     name: &str,
     collective: Collective,
-    scatter: &InTrees,
-    gather: &InTrees,
+    slices: impl IntoIterator<Item = &'a (InTrees, InTrees)>,
 ) -> Schedule {
-    let halves = [
-        perform(name, collective, scatter, gather),
-        perform(name, collective, &scatter.mirrored(), &gather.mirrored()),
-    ];
-    let mut both = Schedule::split(name, &halves).expect("mirror images have the same shape");
-    both.steps.iter_mut().for_each(merge);
-    both
+    let slices: Vec<Schedule> =
+        slices.into_iter().map(|(scatter, gather)| slice(name, collective, scatter, gather)).collect();
+    Schedule::split(name, &slices).expect("all slices have a block for every rank")
 }
 
-/// Makes one message of all that a rank sends to another one by the same port for the same purpose.
-fn merge(step: &mut Step) {
-    let mut merged: Vec<Send> = Vec::with_capacity(step.sends.len());
-    let mut places = HashMap::new();
-    for send in step.sends.drain(..) {
-        let place =
-            *places.entry((send.source, send.destination, send.port, send.action)).or_insert(merged.len());
-        match merged.get_mut(place) {
-            Some(earlier) => earlier.chunks = earlier.chunks.iter().chain(send.chunks.iter()).collect(),
-            None => merged.push(send),
-        }
-    }
-    step.sends = merged;
-}
-
-fn renumber(schedule: &Schedule, numbers: &[ChunkId]) -> Schedule {
-    let mut renumbered = schedule.clone();
-    for send in renumbered.steps.iter_mut().flat_map(|step| &mut step.sends) {
-        send.chunks = send.chunks.iter().map(|chunk| numbers[chunk]).collect::<ChunkSet>();
-    }
-    renumbered
+/// On a slice that starts in every dimension, `tables` with one step in each dimension in turn; both ways on half of it,
+/// if wanted, as a mirror image as well.
+pub fn interleaved(shape: &Shape, tables: &[Table], both_ways: bool) -> Vec<(InTrees, InTrees)> {
+    let levels: Vec<usize> = tables.iter().map(Table::levels).collect();
+    let mut images = vec![tables.to_vec()];
+    images.extend(both_ways.then(|| tables.iter().map(Table::mirrored).collect()));
+    let starts = 0..shape.wide().len().max(1);
+    let slices = starts.flat_map(|first| images.iter().map(move |image| (first, image.clone())));
+    let trees = slices.map(|(first, image)| {
+        let trees = InTrees::product(shape, image, in_turns(&levels, &shape.order(first)));
+        (trees.clone(), trees)
+    });
+    trees.collect()
 }
 
 fn runs(schedule: &Schedule) -> usize {
-    schedule.sends().map(|send| send.chunks.runs().len()).sum()
-}
-
-/// The port of a ring by which the shorter way from `source` to `destination` begins; port 0 if both are equal.
-pub fn port_towards(ranks: usize, source: Rank, destination: Rank) -> Port {
-    let up = (destination + ranks - source) % ranks;
-    usize::from(2 * up > ranks)
+    schedule.steps.iter().flat_map(|step| &step.sends).map(|send| send.chunks.runs().len()).sum()
 }

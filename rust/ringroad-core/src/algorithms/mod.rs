@@ -1,32 +1,42 @@
 //! The catalogue of algorithms: named constructors of schedules, with what they require and what they cost.
 //!
-//! An algorithm is data: a row of [`catalogue`] whose offers say which collectives it performs, for which numbers of
-//! ranks, and in how many steps. It has no communication code; its constructor returns a [`Schedule`]. Reduce-scatter,
-//! allgather and allreduce of most families come from one table of in-trees (see [`in_trees`]).
+//! An algorithm is data: a row of [`catalogue`] whose offers say which collectives it performs, on which shapes, and in
+//! how many steps. It has no communication code; its constructor returns a [`Schedule`]. Reduce-scatter, allgather and
+//! allreduce of most families come from tables of in-trees (see [`in_trees`]).
 //!
-//! Ports are those of a ring: port 0 leads to rank + 1, port 1 to rank - 1, and a message leaves by the shorter way.
+//! Some algorithms are families with a parameter; a [`Member`] is an algorithm with its parameter settled, and what is
+//! built, compared and chosen. Its name is that of the algorithm, with the parameter behind a colon: `swing`,
+//! `generalized:2`.
+//!
+//! On a torus ports are those of [`Topology::port_link`]; behind a switch ranks count as a ring, of which port 0 leads
+//! to rank + 1 and port 1 to rank - 1. A message leaves by the shorter way.
 
 mod binomial;
 mod catalogue;
+mod dimension_wise;
 mod error;
 mod fold;
 mod halving_doubling;
+mod hamiltonian;
 pub mod in_trees;
 mod pairwise;
 mod recursive_doubling;
 mod ring;
 mod scatter_allgather;
+mod shape;
 mod swing;
 mod trivance;
 
 use std::fmt;
 
 pub use error::{Unavailable, UnknownAlgorithm};
+pub use shape::Shape;
 
 use crate::collective::Collective;
 use crate::schedule::Schedule;
+use crate::topology::Topology;
 
-/// Schedules are written out for every rank, which no machine can do for more than this many.
+/// The most ranks that a schedule is made for.
 pub const MAX_RANKS: usize = 1 << 14;
 
 /// A named way to perform one or several collectives.
@@ -38,11 +48,58 @@ pub struct Algorithm {
     pub summary: &'static str,
     /// Where it comes from: paper and section.
     pub source: &'static str,
-    /// By how many ports of a ring a rank sends at once, at most.
-    pub ports: usize,
+    /// By how many ports a rank sends at once, at most.
+    pub ports: Ports,
+    /// What distinguishes the members of a family.
+    pub parameter: Option<Parameter>,
     /// The collectives it performs.
     pub offers: &'static [Offer],
-    consistent: fn(usize) -> bool,
+    consistent: fn(&Request<'_>) -> bool,
+}
+
+/// By how many ports a rank sends at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ports {
+    /// One.
+    One,
+    /// Both ports of a dimension.
+    Two,
+    /// Both ports of every dimension.
+    All,
+}
+
+impl Ports {
+    /// How many that are on `shape`.
+    pub fn count(self, shape: &Shape) -> usize {
+        match self {
+            Ports::One => 1,
+            Ports::Two => 2,
+            Ports::All => 2 * shape.wide().len().max(1),
+        }
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ports::One => "1",
+            Ports::Two => "2",
+            Ports::All => "2D",
+        })
+    }
+}
+
+/// What distinguishes the members of a family.
+#[derive(Debug)]
+pub struct Parameter {
+    /// What the literature calls it.
+    pub name: &'static str,
+    /// What it stands for.
+    pub meaning: &'static str,
+    /// The values worth trying on a shape, ascending; the first is taken where none is given.
+    pub values: fn(&Shape) -> Vec<usize>,
+    /// Whether a value makes sense on a shape.
+    pub admits: fn(&Shape, usize) -> bool,
 }
 
 /// One collective that an algorithm performs.
@@ -50,42 +107,41 @@ pub struct Algorithm {
 pub struct Offer {
     /// The collective, with root 0 where there is one; every other root is offered as well.
     pub collective: Collective,
-    /// For which numbers of ranks.
+    /// On which shapes.
     pub requirement: Requirement,
-    construct: fn(&str, usize, Collective) -> Schedule,
-    cost: fn(usize) -> CostLine,
+    construct: fn(&Request<'_>) -> Schedule,
+    cost: fn(&Request<'_>) -> CostLine,
 }
 
-/// For which numbers of ranks an algorithm works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Requirement {
-    /// Every number.
-    Any,
-    /// 1, 2, 4, 8, ...
-    PowerOfTwo,
-    /// 1, 3, 9, 27, ...
-    PowerOfThree,
+/// What is to be built.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    /// The member's name.
+    pub name: &'a str,
+    pub shape: &'a Shape,
+    pub collective: Collective,
+    /// 0 where the algorithm has none.
+    pub parameter: usize,
+}
+
+/// On which shapes an algorithm works.
+#[derive(Debug, Clone, Copy)]
+pub struct Requirement {
+    /// Reads as "needs ...".
+    pub text: &'static str,
+    admits: fn(&Shape) -> bool,
 }
 
 impl Requirement {
-    /// Whether it works for `ranks` ranks.
-    pub fn admits(self, ranks: usize) -> bool {
-        match self {
-            Requirement::Any => ranks > 0,
-            Requirement::PowerOfTwo => ranks.is_power_of_two(),
-            Requirement::PowerOfThree => 3usize.checked_pow(ceil_log(3, ranks) as u32) == Some(ranks),
-        }
+    /// Whether it works on `shape`.
+    pub fn admits(self, shape: &Shape) -> bool {
+        (self.admits)(shape)
     }
 }
 
-/// Reads as "needs ... of ranks".
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Requirement::Any => "any number",
-            Requirement::PowerOfTwo => "a power of two",
-            Requirement::PowerOfThree => "a power of three",
-        })
+        f.write_str(self.text)
     }
 }
 
@@ -103,17 +159,40 @@ pub fn catalogue() -> &'static [Algorithm] {
     catalogue::CATALOGUE
 }
 
-/// The algorithm of this name; case does not matter, nor whether `-` or `_` joins the words.
-pub fn find(name: &str) -> Result<&'static Algorithm, UnknownAlgorithm> {
-    let wanted = name.to_ascii_lowercase().replace('_', "-");
-    catalogue().iter().find(|a| a.name == wanted).ok_or_else(|| UnknownAlgorithm::new(name))
+/// An algorithm, with its parameter if it has one.
+#[derive(Debug, Clone, Copy)]
+pub struct Member {
+    algorithm: &'static Algorithm,
+    /// `None` leaves it to the shape.
+    parameter: Option<usize>,
 }
 
-/// The algorithms that perform `collective` over `ranks` ranks. There is at least one for every collective.
-pub fn available(ranks: usize, collective: Collective) -> impl Iterator<Item = &'static Algorithm> {
-    catalogue()
-        .iter()
-        .filter(move |a| a.offer(collective).is_some_and(|offer| offer.requirement.admits(ranks)))
+/// The member of this name; case does not matter, nor whether `-` or `_` joins the words. A family's name alone leaves
+/// the parameter to the shape.
+pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
+    let wanted = name.to_ascii_lowercase().replace('_', "-");
+    let (base, value) = match wanted.split_once(':') {
+        Some((base, value)) => (base, Some(value)),
+        None => (wanted.as_str(), None),
+    };
+    let algorithm =
+        catalogue().iter().find(|a| a.name == base).ok_or_else(|| UnknownAlgorithm::new(name, base))?;
+    let parameter = match (value, &algorithm.parameter) {
+        (None, _) => None,
+        (Some(value), Some(parameter)) => {
+            Some(value.parse().map_err(|_| UnknownAlgorithm::parameter(name, algorithm, Some(parameter)))?)
+        }
+        (Some(_), None) => return Err(UnknownAlgorithm::parameter(name, algorithm, None)),
+    };
+    Ok(Member { algorithm, parameter })
+}
+
+/// What can perform `collective` on `topology`, with every parameter worth trying, in catalogue order. There is at least
+/// one for every collective.
+pub fn available(topology: &Topology, collective: Collective) -> Vec<Member> {
+    let shape = Shape::of(topology);
+    let offered = |a: &&Algorithm| a.offer(collective).is_some_and(|offer| offer.requirement.admits(&shape));
+    catalogue().iter().filter(offered).flat_map(|algorithm| algorithm.members(topology)).collect()
 }
 
 impl Algorithm {
@@ -127,46 +206,120 @@ impl Algorithm {
         self.offers.iter().find(|offer| offer.collective == collective.with_root(0))
     }
 
-    fn check(&self, ranks: usize, collective: Collective) -> Result<&'static Offer, Unavailable> {
-        if ranks == 0 {
-            return Err(Unavailable::NoRanks { collective });
+    /// The members of the family that are worth trying on `topology`, whatever the collective; of an algorithm without
+    /// a parameter the only one.
+    pub fn members(&'static self, topology: &Topology) -> Vec<Member> {
+        let member = |parameter| Member { algorithm: self, parameter };
+        match &self.parameter {
+            None => vec![member(None)],
+            Some(family) => {
+                (family.values)(&Shape::of(topology)).into_iter().map(|v| member(Some(v))).collect()
+            }
         }
+    }
+}
+
+impl Member {
+    /// The algorithm.
+    pub fn algorithm(&self) -> &'static Algorithm {
+        self.algorithm
+    }
+
+    /// The parameter, if it is settled.
+    pub fn parameter(&self) -> Option<usize> {
+        self.parameter
+    }
+
+    /// What users write, such as `swing` or `generalized:2`.
+    pub fn name(&self) -> String {
+        match self.parameter {
+            None => self.algorithm.name.to_owned(),
+            Some(value) => format!("{}:{value}", self.algorithm.name),
+        }
+    }
+
+    /// Whether `other` is meant where this one is named: a family's name stands for all its members.
+    pub fn covers(&self, other: &Member) -> bool {
+        self == other || self.parameter.is_none() && self.algorithm.name == other.algorithm.name
+    }
+
+    fn check(&self, shape: &Shape, collective: Collective) -> Result<&'static Offer, Unavailable> {
+        let ranks = shape.ranks();
         if ranks > MAX_RANKS {
             return Err(Unavailable::TooManyRanks { collective, ranks });
         }
         if let Some(root) = collective.root().filter(|root| *root >= ranks) {
             return Err(Unavailable::Root { collective, root, ranks });
         }
-        match self.offer(collective) {
-            Some(offer) if offer.requirement.admits(ranks) => Ok(offer),
-            Some(offer) => Err(Unavailable::ranks(self.name, offer.requirement, ranks, collective)),
-            None => Err(Unavailable::collective(self.name, ranks, collective)),
+        let name = self.algorithm.name;
+        let Some(offer) = self.algorithm.offer(collective) else {
+            return Err(Unavailable::collective(name, shape, collective));
+        };
+        if !offer.requirement.admits(shape) {
+            return Err(Unavailable::shape(name, offer.requirement, shape, collective));
+        }
+        match (&self.algorithm.parameter, self.parameter) {
+            (Some(family), Some(value)) if !(family.admits)(shape, value) => {
+                Err(Unavailable::parameter(name, family, value, shape))
+            }
+            _ => Ok(offer),
         }
     }
 
-    /// Whether `collective` over `ranks` ranks is offered; the error says why not and what to use instead.
-    pub fn supports(&self, ranks: usize, collective: Collective) -> Result<(), Unavailable> {
-        self.check(ranks, collective).map(|_| ())
+    fn settled(&self, shape: &Shape) -> usize {
+        let first = |family: &Parameter| (family.values)(shape).first().copied().unwrap_or(0);
+        self.parameter.unwrap_or_else(|| self.algorithm.parameter.as_ref().map_or(0, first))
     }
 
-    /// The schedule of `collective` for `ranks` ranks.
-    pub fn build(&self, ranks: usize, collective: Collective) -> Result<Schedule, Unavailable> {
-        let offer = self.check(ranks, collective)?;
-        Ok((offer.construct)(self.name, ranks, collective))
+    /// Whether `collective` on `topology` is offered; the error says why not and what to use instead.
+    pub fn supports(&self, topology: &Topology, collective: Collective) -> Result<(), Unavailable> {
+        self.check(&Shape::of(topology), collective).map(|_| ())
+    }
+
+    /// The schedule of `collective` on `topology`.
+    pub fn build(&self, topology: &Topology, collective: Collective) -> Result<Schedule, Unavailable> {
+        let shape = Shape::of(topology);
+        let offer = self.check(&shape, collective)?;
+        let (name, parameter) = (&self.name(), self.settled(&shape));
+        Ok((offer.construct)(&Request { name, shape: &shape, collective, parameter }))
     }
 
     /// Steps and volume of that schedule, from the closed formula and without building it.
-    pub fn cost_line(&self, ranks: usize, collective: Collective) -> Result<CostLine, Unavailable> {
-        let offer = self.check(ranks, collective)?;
-        Ok((offer.cost)(ranks))
+    pub fn cost_line(&self, topology: &Topology, collective: Collective) -> Result<CostLine, Unavailable> {
+        let shape = Shape::of(topology);
+        let offer = self.check(&shape, collective)?;
+        let (name, parameter) = (self.algorithm.name, self.settled(&shape));
+        Ok((offer.cost)(&Request { name, shape: &shape, collective, parameter }))
     }
 
     /// Whether all ranks end with bit-identical results when floating-point numbers are reduced.
     ///
     /// They do where every chunk is reduced along one tree and then copied. Algorithms that exchange whole vectors add
     /// the same numbers in another order on every rank, and floating-point addition is commutative but not associative.
-    pub fn consistent(&self, ranks: usize) -> bool {
-        (self.consistent)(ranks)
+    pub fn consistent(&self, topology: &Topology, collective: Collective) -> bool {
+        let shape = Shape::of(topology);
+        let (name, parameter) = (self.algorithm.name, self.settled(&shape));
+        (self.algorithm.consistent)(&Request { name, shape: &shape, collective, parameter })
+    }
+}
+
+impl PartialEq for Member {
+    fn eq(&self, other: &Member) -> bool {
+        (self.algorithm.name, self.parameter) == (other.algorithm.name, other.parameter)
+    }
+}
+
+impl Eq for Member {}
+
+impl std::hash::Hash for Member {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.algorithm.name, self.parameter).hash(state);
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
     }
 }
 

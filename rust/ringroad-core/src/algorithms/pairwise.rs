@@ -8,12 +8,13 @@
 //!
 //! Cost: n - 1 steps, (n-1)/n of the vector.
 
-use super::in_trees::port_towards;
-use crate::collective::Collective;
+use super::Request;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 
 /// The all-to-all for any number of ranks.
-pub(super) fn schedule(name: &str, ranks: usize, collective: Collective) -> Schedule {
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, collective, .. } = *request;
+    let ranks = shape.ranks();
     let mut schedule = Schedule::empty(name, collective, ranks, ranks * ranks);
     for distance in 1..ranks {
         let send = |source: usize| {
@@ -24,7 +25,9 @@ pub(super) fn schedule(name: &str, ranks: usize, collective: Collective) -> Sche
                 destination,
                 chunks: ChunkSet::range(chunk, chunk + 1),
                 action: Action::Copy,
-                port: port_towards(ranks, source, destination),
+                port: shape.port_towards(source, destination),
+                from: 0,
+                into: 0,
             }
         };
         schedule.push((0..ranks).map(send).collect());

@@ -11,25 +11,29 @@
 //!
 //! Cost: log2 n steps, log2 n vectors; folded floor(log2 n) + 2 steps, floor(log2 n) + 1 vectors.
 
+use super::dimension_wise::{allreduce, line, single, whole};
 use super::fold::fold;
-use super::in_trees::port_towards;
-use crate::collective::Collective;
-use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use super::shape::Shape;
+use super::Request;
+use crate::schedule::{Motion, Schedule, Step};
 
-/// The allreduce for any number of ranks.
-pub(super) fn schedule(name: &str, ranks: usize, _: Collective) -> Schedule {
-    fold(name, ranks, |ranks| {
-        let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, 1);
-        for bit in 0..ranks.ilog2() {
-            let exchange = |source| Send {
-                source,
-                destination: source ^ 1 << bit,
-                chunks: ChunkSet::range(0, 1),
-                action: Action::Reduce,
-                port: port_towards(ranks, source, source ^ 1 << bit),
+/// The allreduce on any torus.
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, .. } = *request;
+    let core = |shape: &Shape| {
+        allreduce(name, shape, &single(shape), |size, _| {
+            let exchange = |bit| {
+                let partner = 1usize << bit;
+                let port = Shape::ring(size).port_towards(0, partner);
+                Step { sends: vec![whole(partner, port)], locals: Vec::new() }
             };
-            schedule.push((0..ranks).map(exchange).collect());
-        }
-        schedule
-    })
+            let steps = (0..size.ilog2()).map(exchange).collect();
+            Schedule { steps, ..line(name, size, Motion::Flip) }
+        })
+    };
+    if shape.sizes().iter().all(|size| size.is_power_of_two()) {
+        core(shape)
+    } else {
+        fold(name, shape, |ranks| core(&Shape::ring(ranks)))
+    }
 }

@@ -12,27 +12,43 @@
 //!
 //! Cost: 2(n-1) steps, 2(n-1)/n of the vector by one port, or half of it by each of two; one phase half of both.
 
-use super::in_trees::{perform, perform_both_ways, Give, InTrees};
-use crate::collective::Collective;
-use crate::schedule::Schedule;
+use super::hamiltonian::cycles;
+use super::in_trees::{perform, Give, InTrees, Table};
+use super::{Request, Shape};
+use crate::schedule::{Motion, Schedule};
 
 /// All blocks upwards.
-pub(super) fn unidirectional(name: &str, ranks: usize, collective: Collective) -> Schedule {
-    let up = upwards(ranks);
-    perform(name, collective, &up, &up.mirrored())
+pub(super) fn unidirectional(request: &Request<'_>) -> Schedule {
+    let ways = ways(request.shape);
+    perform(request.name, request.collective, ways.iter().take(1))
 }
 
 /// Half of every block upwards and half of it downwards.
-pub(super) fn bidirectional(name: &str, ranks: usize, collective: Collective) -> Schedule {
-    let up = upwards(ranks);
-    perform_both_ways(name, collective, &up, &up.mirrored())
+pub(super) fn bidirectional(request: &Request<'_>) -> Schedule {
+    let ways = ways(request.shape);
+    perform(request.name, request.collective, ways.iter().take(2))
+}
+
+/// Along every cycle of the torus, both ways.
+pub(super) fn hamiltonian(request: &Request<'_>) -> Schedule {
+    perform(request.name, request.collective, &ways(request.shape))
+}
+
+/// Every cycle of the shape, upwards and downwards.
+fn ways(shape: &Shape) -> Vec<(InTrees, InTrees)> {
+    let up = upwards(shape.ranks());
+    let down = up.mirrored();
+    let both = |along: &dyn Fn(&Table) -> InTrees| [(along(&up), along(&down)), (along(&down), along(&up))];
+    match shape.sizes() {
+        [_] => both(&|table| InTrees::of(table.clone())).to_vec(),
+        sizes => {
+            let cycles = cycles(sizes).into_iter();
+            cycles.flat_map(|cycle| both(&|table| InTrees::along(cycle.clone(), table.clone()))).collect()
+        }
+    }
 }
 
 /// Going backwards in an allgather, blocks travel upwards along the mirror image of this.
-fn upwards(ranks: usize) -> InTrees {
-    InTrees::new(ranks, |rank, block| Give {
-        level: (rank + ranks - block - 1) % ranks,
-        parent: (rank + 1) % ranks,
-        port: 0,
-    })
+pub(super) fn upwards(ranks: usize) -> Table {
+    Table::symmetric(ranks, Motion::Shift, |block| Give { level: ranks - block - 1, parent: 1, port: 0 })
 }

@@ -10,15 +10,15 @@
 //!
 //! Cost: n - 1 + ceil(log2 n) steps, (n-1)/n of the vector and what the binomial scatter or gather sends.
 
-use super::{binomial, ring};
+use super::{binomial, ring, Request};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 
 /// Broadcast and reduce, for any number of ranks and any root.
-pub(super) fn schedule(name: &str, ranks: usize, collective: Collective) -> Schedule {
-    let on_ring = |collective| ring::unidirectional(name, ranks, collective);
-    let on_tree = |collective| binomial::schedule(name, ranks, collective);
-    let composed = match collective {
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    let on_ring = |collective| ring::unidirectional(&Request { collective, ..*request });
+    let on_tree = |collective| binomial::schedule(&Request { collective, ..*request });
+    let composed = match request.collective {
         Collective::Broadcast { root } => {
             on_tree(Collective::Scatter { root }).compose(&on_ring(Collective::Allgather))
         }

@@ -14,32 +14,29 @@
 //! Cost: 2 ceil(log2 n) steps (of n - 1 if n is odd), 2(n-1)/n of the vector; each half by a mirror image of the other.
 //! Exchanging whole vectors: log2 n steps, log2 n vectors, exact for powers of two.
 
-use super::ceil_log;
-use super::in_trees::{perform_both_ways, port_towards, Give, InTrees};
-use crate::collective::Collective;
-use crate::schedule::{Action, ChunkSet, Schedule, Send};
-use crate::units::Rank;
+use super::dimension_wise::{allreduce, line, rotated, whole};
+use super::in_trees::{interleaved, perform, Give, Table};
+use super::shape::Shape;
+use super::{ceil_log, Request};
+use crate::schedule::{Motion, Schedule, Step};
+use crate::units::{Port, Rank};
 
-/// Reduce-scatter, allgather and allreduce for any number of ranks.
-pub(super) fn bandwidth(name: &str, ranks: usize, collective: Collective) -> Schedule {
-    let trees = trees(ranks);
-    perform_both_ways(name, collective, &trees, &trees)
+/// Reduce-scatter, allgather and allreduce on any torus.
+pub(super) fn bandwidth(request: &Request<'_>) -> Schedule {
+    let tables: Vec<Table> = request.shape.sizes().iter().map(|size| table(*size)).collect();
+    perform(request.name, request.collective, &interleaved(request.shape, &tables, true))
 }
 
 /// The allreduce that exchanges whole vectors, for powers of two.
-pub(super) fn latency(name: &str, ranks: usize, _: Collective) -> Schedule {
-    let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, 1);
-    for step in 0..ceil_log(2, ranks) {
-        let exchange = |source| Send {
-            source,
-            destination: partner(ranks, source, step),
-            chunks: ChunkSet::range(0, 1),
-            action: Action::Reduce,
-            port: port_towards(ranks, source, partner(ranks, source, step)),
+pub(super) fn latency(request: &Request<'_>) -> Schedule {
+    allreduce(request.name, request.shape, &rotated(request.shape), |size, _| {
+        let exchange = |step| {
+            let partner = partner(size, 0, step);
+            Step { sends: vec![whole(partner, port_towards(size, 0, partner))], locals: Vec::new() }
         };
-        schedule.push((0..ranks).map(exchange).collect());
-    }
-    schedule
+        let steps = (0..ceil_log(2, size)).map(exchange).collect();
+        Schedule { steps, ..line(request.name, size, Motion::Reflect) }
+    })
 }
 
 /// Whom `rank` meets; being met is mutual if `ranks` is even.
@@ -49,18 +46,31 @@ fn partner(ranks: usize, rank: Rank, step: usize) -> Rank {
     (rank as isize + signed).rem_euclid(ranks as isize) as usize
 }
 
-fn trees(ranks: usize) -> InTrees {
-    let paired = ranks - ranks % 2;
+fn port_towards(size: usize, source: usize, destination: usize) -> Port {
+    Shape::ring(size).port_towards(source, destination)
+}
+
+fn table(size: usize) -> Table {
+    let paired = size - size % 2;
     let steps = ceil_log(2, paired);
+    let by_partner = |position: usize, level| {
+        let parent = partner(paired, position, level);
+        Give { level, parent, port: port_towards(size, position, parent) }
+    };
+    if paired == size {
+        let chances = last_chances(size, steps, 0);
+        // What position 0 is to the block, another position is to block 0.
+        let seen = |block| chances[Motion::Reflect.back(size, block, 0)];
+        return Table::symmetric(size, Motion::Reflect, |block| by_partner(0, seen(block)));
+    }
     let last_chances: Vec<Vec<usize>> = (0..paired).map(|block| last_chances(paired, steps, block)).collect();
-    InTrees::new(ranks, |rank, block| {
-        let (level, parent) = if rank.max(block) < paired {
-            let level = last_chances[block][rank];
-            (level, partner(paired, rank, level))
+    Table::new(size, |position, block| {
+        if position.max(block) < paired {
+            by_partner(position, last_chances[block][position])
         } else {
-            (meeting(paired, steps, rank.min(block)), block)
-        };
-        Give { level, parent, port: port_towards(ranks, rank, parent) }
+            let level = meeting(paired, steps, position.min(block));
+            Give { level, parent: block, port: port_towards(size, position, block) }
+        }
     })
 }
 

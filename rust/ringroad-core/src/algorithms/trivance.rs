@@ -15,32 +15,35 @@
 //! Cost: 2 ceil(log3 n) steps, 2(n-1)/n of the vector over two ports.
 //! Exchanging whole vectors: log3 n steps, 2 log3 n vectors over two ports, exact for powers of three.
 
-use super::ceil_log;
-use super::in_trees::{perform, Give, InTrees};
-use crate::collective::Collective;
-use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use super::dimension_wise::{allreduce, line, rotated, whole};
+use super::in_trees::{interleaved, perform, Give, InTrees, Table};
+use super::shape::Shape;
+use super::{ceil_log, Request};
+use crate::schedule::{Motion, Schedule, Step};
 use crate::units::Port;
 
-/// Reduce-scatter, allgather and allreduce for any number of ranks.
-pub(super) fn bandwidth(name: &str, ranks: usize, collective: Collective) -> Schedule {
-    let trees = nested(ranks, &distances(ranks));
-    perform(name, collective, &trees, &trees)
+/// Reduce-scatter, allgather and allreduce on any torus.
+pub(super) fn bandwidth(request: &Request<'_>) -> Schedule {
+    let table = |size: &usize| nested(*size, &distances(*size));
+    let tables: Vec<Table> = request.shape.sizes().iter().map(table).collect();
+    perform(request.name, request.collective, &slices(request.shape, &tables))
 }
 
 /// The allreduce that exchanges whole vectors, for powers of three.
-pub(super) fn latency(name: &str, ranks: usize, _: Collective) -> Schedule {
-    let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, 1);
-    for distance in distances(ranks) {
-        let exchange = |source, port| Send {
-            source,
-            destination: moved(ranks, source, distance, port),
-            chunks: ChunkSet::range(0, 1),
-            action: Action::Reduce,
-            port,
+pub(super) fn latency(request: &Request<'_>) -> Schedule {
+    allreduce(request.name, request.shape, &rotated(request.shape), |size, _| {
+        let exchange = |distance| {
+            let sends = [0, 1].map(|port| whole(moved(size, 0, distance, port), port)).to_vec();
+            Step { sends, locals: Vec::new() }
         };
-        schedule.push((0..ranks).flat_map(|rank| [exchange(rank, 0), exchange(rank, 1)]).collect());
-    }
-    schedule
+        let steps = distances(size).into_iter().map(exchange).collect();
+        Schedule { steps, ..line(request.name, size, Motion::Shift) }
+    })
+}
+
+/// Of an even number of ranks one is as far up as down; mirror images share it out.
+pub(super) fn slices(shape: &Shape, tables: &[Table]) -> Vec<(InTrees, InTrees)> {
+    interleaved(shape, tables, shape.sizes().iter().any(|size| size.is_multiple_of(2)))
 }
 
 /// 1, 3, 9, ... and last half of what is then left to cover.
@@ -62,21 +65,21 @@ fn moved(ranks: usize, place: usize, distance: usize, port: Port) -> usize {
     (place + if port == 0 { distance } else { ranks - distance }) % ranks
 }
 
-/// The in-trees of any distances by which every offset can be reached from offset 0, each used at most once either way.
-fn nested(ranks: usize, distances: &[usize]) -> InTrees {
-    let mut ways: Vec<Option<(usize, Port)>> = vec![None; ranks];
+/// The table of any distances by which every offset can be reached from offset 0, each used at most once either way.
+pub(super) fn nested(size: usize, distances: &[usize]) -> Table {
+    let mut ways: Vec<Option<(usize, Port)>> = vec![None; size];
     ways[0] = Some((distances.len(), 0));
     for (step, &distance) in distances.iter().enumerate().rev() {
         let inside: Vec<bool> = ways.iter().map(Option::is_some).collect();
-        for offset in (0..ranks).filter(|offset| !inside[*offset]) {
-            let leads_in = |port: &Port| inside[moved(ranks, offset, distance, *port)];
+        for offset in (0..size).filter(|offset| !inside[*offset]) {
+            let leads_in = |port: &Port| inside[moved(size, offset, distance, *port)];
             // The lower half prefers to go down and the upper half to go up, which balances the ports.
-            let nearer = usize::from(2 * offset <= ranks);
+            let nearer = usize::from(2 * offset <= size);
             ways[offset] = [nearer, nearer ^ 1].into_iter().find(leads_in).map(|port| (step, port));
         }
     }
-    InTrees::new(ranks, |rank, block| {
-        let (level, port) = ways[(rank + ranks - block) % ranks].expect("the distances reach every offset");
-        Give { level, parent: moved(ranks, rank, distances[level], port), port }
+    Table::symmetric(size, Motion::Shift, |block| {
+        let (level, port) = ways[(size - block) % size].expect("the distances reach every offset");
+        Give { level, parent: moved(size, 0, distances[level], port), port }
     })
 }

@@ -5,11 +5,9 @@
 //! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every
 //! machine gets the same bits, and with them the same choice.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::{Action, Schedule, Step};
+use crate::schedule::{Schedule, Transfer};
 use crate::topology::{Routes, Topology, Unreachable};
 use crate::units::{Bytes, Rank, Seconds};
 
@@ -98,8 +96,10 @@ impl ScheduleCost {
     /// As [`ScheduleCost::of`], with routes that other schedules on the same topology have found already.
     pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         check(schedule, routes.topology())?;
+        let steps: Vec<Vec<Transfer>> = (0..schedule.steps.len()).map(|s| schedule.transfers(s)).collect();
         // Ask for all routes to one destination in a row, which is what finding them is fast at.
-        let mut pairs: Vec<(Rank, Rank)> = schedule.sends().map(|s| (s.destination, s.source)).collect();
+        let mut pairs: Vec<(Rank, Rank)> =
+            steps.iter().flatten().map(|t| (t.destination, t.source)).collect();
         pairs.sort_unstable();
         pairs.dedup();
         for (destination, source) in pairs {
@@ -107,8 +107,11 @@ impl ScheduleCost {
         }
         let vector = schedule.chunks_per_vector() as f64;
         let mut totals = vec![0.0; routes.topology().links().len()];
-        let steps = schedule.steps.iter().map(|step| step_cost(step, vector, routes, &mut totals));
-        let steps = steps.collect::<Result<_, _>>()?;
+        let steps = steps.iter().enumerate().map(|(index, step)| {
+            let cost = step_cost(step, vector, routes, &mut totals)?;
+            Ok(StepCost { reduced: schedule.reduced(index) as f64 / vector, ..cost })
+        });
+        let steps = steps.collect::<Result<_, CostError>>()?;
         Ok(ScheduleCost { steps, busiest_link: totals.into_iter().fold(0.0, f64::max) / vector })
     }
 
@@ -132,34 +135,27 @@ fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {
         let what = format!("{} chunks over {ranks} ranks leave nothing to send", schedule.chunks);
         return Err(CostError::Malformed { name, what });
     }
-    if let Some(rank) = schedule.sends().map(|s| s.source.max(s.destination)).find(|r| *r >= ranks) {
-        return Err(CostError::Malformed { name, what: format!("it uses rank {rank} of {ranks} ranks") });
-    }
+    schedule.check_indices().map_err(|what| CostError::Malformed { name, what })?;
     Ok(())
 }
 
 fn step_cost(
-    step: &Step,
+    step: &[Transfer],
     vector: f64,
     routes: &mut Routes<'_>,
     totals: &mut [f64],
 ) -> Result<StepCost, CostError> {
     let links = routes.topology().links();
     let mut chunks = vec![0.0; links.len()];
-    let mut reduced: BTreeMap<Rank, usize> = BTreeMap::new();
     let mut cost = StepCost::default();
-    for send in &step.sends {
-        if send.action == Action::Reduce {
-            *reduced.entry(send.destination).or_default() += send.chunks.len();
-        }
-        let route = routes.route(send.source, send.destination)?;
+    for transfer in step {
+        let route = routes.route(transfer.source, transfer.destination)?;
         cost.hops = cost.hops.max(route.hops);
         cost.latency = cost.latency.max(route.latency);
         for &(link, share) in &route.shares {
-            chunks[link] += share * send.chunks.len() as f64;
+            chunks[link] += share * transfer.chunks as f64;
         }
     }
-    cost.reduced = reduced.into_values().max().unwrap_or(0) as f64 / vector;
     for ((link, chunks), total) in links.iter().zip(chunks).zip(totals) {
         *total += chunks;
         let load = chunks / vector;

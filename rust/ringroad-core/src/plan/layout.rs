@@ -6,6 +6,49 @@ use crate::collective::{Collective, Holding};
 use crate::schedule::Schedule;
 use crate::units::{ChunkId, Rank};
 
+/// How many elements the blocks of a vector have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counts<'a> {
+    /// As many each; for collectives without blocks, the whole vector.
+    Equal(usize),
+    /// As many as is said for each rank. Not for an all-to-all, whose blocks belong to two ranks.
+    PerRank(&'a [usize]),
+}
+
+impl From<usize> for Counts<'_> {
+    fn from(elements: usize) -> Self {
+        Counts::Equal(elements)
+    }
+}
+
+impl Counts<'_> {
+    /// Elements in the whole vector of a rank, or `None` where they overflow.
+    pub fn total(self, collective: Collective, ranks: usize) -> Option<usize> {
+        match self {
+            Counts::Equal(elements) => elements.checked_mul(collective.blocks_per_vector(ranks)),
+            Counts::PerRank(counts) => counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count)),
+        }
+    }
+
+    /// Whether there is a count for every block of the collective.
+    pub fn fits(self, collective: Collective, ranks: usize) -> bool {
+        match self {
+            Counts::Equal(_) => true,
+            Counts::PerRank(counts) => {
+                counts.len() == ranks && collective.has_blocks() && collective != Collective::Alltoall
+            }
+        }
+    }
+
+    /// Elements in the block of a rank.
+    pub fn block(self, rank: Rank) -> usize {
+        match self {
+            Counts::Equal(elements) => elements,
+            Counts::PerRank(counts) => counts[rank],
+        }
+    }
+}
+
 /// The division of a vector of any length into a schedule's blocks and chunks. All figures are elements.
 ///
 /// Chunks need not be equal: a block of `n` elements in `k` chunks has its `j`-th at `n * j / k`, so that lengths
@@ -20,17 +63,21 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a call on vectors of `elements`: the whole vector (allreduce, broadcast, reduce), or one rank's
-    /// block (all others: the vector then has `ranks * elements`).
-    pub fn new(schedule: &Schedule, elements: usize) -> Layout {
+    /// The layout of a call on blocks of so many elements; there must be a count for every block.
+    pub fn new<'a>(schedule: &Schedule, counts: impl Into<Counts<'a>>) -> Layout {
         let Schedule { collective, ranks, chunks, .. } = *schedule;
-        let blocks = collective.blocks_per_vector(ranks);
+        let (counts, blocks) = (counts.into(), collective.blocks_per_vector(ranks));
+        let mut block_starts = vec![0];
+        block_starts.extend((0..blocks).scan(0, |end, block| {
+            *end += counts.block(block);
+            Some(*end)
+        }));
         Layout {
             collective,
             ranks,
             chunks,
             chunks_per_block: collective.chunks_per_vector(ranks, chunks) / blocks,
-            block_starts: (0..=blocks).map(|b| b * elements).collect(),
+            block_starts,
         }
     }
 
@@ -79,6 +126,11 @@ impl Layout {
             Holding::Block(own) => self.block_starts[own + 1] - self.block_starts[own],
             Holding::Whole => self.block_starts[self.block_starts.len() - 1],
         }
+    }
+
+    /// Elements in the whole vector.
+    pub fn total(&self) -> usize {
+        self.len(Holding::Whole)
     }
 
     /// Elements in the input of `rank`.

@@ -2,16 +2,17 @@
 //!
 //! The rank's view of every chunk is a *location*: at first the input, later the chunk's *home*, which is its place in
 //! the output or, where the rank has no use for the result, a place in scratch memory. The input is never written, so
-//! nothing is copied before a call out of place: the first reduction reads the input and writes the home.
+//! nothing is copied before a call out of place: the first reduction reads the input and writes the home. A slot that a
+//! rank copies from another one of its own shares its location until either is written.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use super::hazards::Hazards;
-use super::{Buffer, Command, Layout, Operation, Plan, Span};
+use super::{Buffer, Command, Counts, Layout, Operation, Plan, Span};
 use crate::collective::{Collective, Holding};
-use crate::schedule::{Action, ChunkSet, Schedule, Send, Step};
-use crate::units::{ChunkId, Rank};
+use crate::schedule::{Action, ChunkSet, Local, Row, Schedule, Send};
+use crate::units::{ChunkId, Rank, Slot};
 
 /// The most messages that one rank may send another within one call; transports number them in their tags.
 pub const MAX_MESSAGES: u32 = 1 << 14;
@@ -65,12 +66,22 @@ pub enum LowerError {
         ranks: usize,
     },
     /// The vector's size in bytes overflows.
-    #[error("a vector of {elements} elements of {element_bytes} bytes is too large for this machine")]
+    #[error("a block of {elements} elements of {element_bytes} bytes is too large for this machine")]
     TooLarge {
-        /// Elements in the vector.
+        /// Elements in a block, or in the vector.
         elements: usize,
         /// Bytes in each.
         element_bytes: usize,
+    },
+    /// Not one count for every block.
+    #[error("{collective} over {ranks} ranks cannot have {counts} counts, one for each rank's block")]
+    Counts {
+        /// The collective.
+        collective: Collective,
+        /// How many ranks.
+        ranks: usize,
+        /// How many counts.
+        counts: usize,
     },
     /// More messages between two ranks than tags can tell apart.
     #[error(
@@ -93,27 +104,35 @@ pub enum LowerError {
 }
 
 impl Plan {
-    /// What `rank` has to do to perform `schedule` on vectors of `elements` elements of `element_bytes` bytes.
+    /// What `rank` has to do to perform `schedule` on blocks of so many elements of `element_bytes` bytes: one count for
+    /// all, or for the whole vector where the collective has no blocks; or one for each rank.
     ///
-    /// `elements` counts as in [`Layout::new`]: the whole vector, or one rank's block where the collective has blocks.
     /// The schedule must be verified: what an unverified one computes is undefined (though memory-safe).
-    pub fn lower(
+    pub fn lower<'a>(
         schedule: &Schedule,
         rank: Rank,
-        elements: usize,
+        counts: impl Into<Counts<'a>>,
         element_bytes: usize,
         options: &LowerOptions,
     ) -> Result<Plan, LowerError> {
-        if rank >= schedule.ranks {
-            return Err(LowerError::NoSuchRank { rank, ranks: schedule.ranks });
+        let Schedule { ranks, collective, .. } = *schedule;
+        let counts = counts.into();
+        if rank >= ranks {
+            return Err(LowerError::NoSuchRank { rank, ranks });
         }
-        let too_large = LowerError::TooLarge { elements, element_bytes };
-        let total = elements.checked_mul(schedule.ranks).and_then(|n| n.checked_mul(element_bytes.max(1)));
-        // Twice the vector, since scratch may hold a second one.
-        if total.is_none_or(|t| t > isize::MAX as usize / 2) {
-            return Err(too_large);
+        if let (false, Counts::PerRank(counts)) = (counts.fits(collective, ranks), counts) {
+            return Err(LowerError::Counts { collective, ranks, counts: counts.len() });
         }
-        Lowering::new(schedule, rank, elements, element_bytes, options).run()
+        // Even where there is one block per rank. Twice the vector, since scratch may hold a second one.
+        let total = match counts {
+            Counts::Equal(elements) => elements.checked_mul(ranks),
+            Counts::PerRank(_) => counts.total(collective, ranks),
+        };
+        let bytes = total.and_then(|total| total.checked_mul(element_bytes.max(1)));
+        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize / 2) {
+            return Err(LowerError::TooLarge { elements: counts.block(rank), element_bytes });
+        }
+        Lowering::new(schedule, rank, counts, element_bytes, options).run()
     }
 }
 
@@ -123,9 +142,10 @@ struct Lowering<'a> {
     rank: Rank,
     element: usize,
     options: LowerOptions,
-    /// Where each chunk is now, if this rank holds any of it.
+    slots: usize,
+    /// Where each chunk is now, if this rank holds any of it, slot after slot.
     locations: Vec<Option<Span>>,
-    /// Where each chunk goes when it is written.
+    /// Where each chunk goes when it is written, slot after slot.
     homes: Vec<Option<Span>>,
     operations: Vec<Operation>,
     waits: Vec<Vec<u32>>,
@@ -143,24 +163,24 @@ impl<'a> Lowering<'a> {
     fn new(
         schedule: &'a Schedule,
         rank: Rank,
-        elements: usize,
+        counts: Counts<'_>,
         element: usize,
         options: &LowerOptions,
     ) -> Self {
-        let layout = Layout::new(schedule, elements);
+        let layout = Layout::new(schedule, counts);
         let mut options = *options;
         let collective = schedule.collective;
         options.in_place &=
             collective.input(rank) != Holding::Nothing && collective.output(rank) != Holding::Nothing;
         // Few enough segments to number, whatever the vector's length.
-        let blocks = collective.blocks_per_vector(schedule.ranks);
-        options.segment = options.segment.max(elements * blocks * element / 2048).max(element.max(1));
+        options.segment = options.segment.max(layout.total() * element / 2048).max(element.max(1));
         Lowering {
             schedule,
             layout,
             rank,
             element,
             options,
+            slots: schedule.slots(),
             locations: Vec::new(),
             homes: Vec::new(),
             operations: Vec::new(),
@@ -177,12 +197,12 @@ impl<'a> Lowering<'a> {
     }
 
     fn run(mut self) -> Result<Plan, LowerError> {
-        self.locate();
+        let rows = self.schedule.rows(self.rank);
+        self.locate(&rows);
         self.begin();
-        let schedule = self.schedule;
-        for (index, step) in schedule.steps.iter().enumerate() {
+        for (index, row) in rows.iter().enumerate() {
             self.step = index;
-            self.lower_step(step)?;
+            self.lower_row(row)?;
         }
         self.finish()?;
         Ok(Plan::new(self.operations, self.waits, self.scratch))
@@ -192,6 +212,11 @@ impl<'a> Lowering<'a> {
         self.layout.chunk_len(chunk) * self.element
     }
 
+    /// The index of a chunk's slot in `locations` and `homes`.
+    fn at(&self, slot: Slot, chunk: ChunkId) -> usize {
+        slot * self.schedule.chunks + chunk
+    }
+
     fn allocate(&mut self, bytes: usize) -> Span {
         let offset = self.scratch.next_multiple_of(ALIGN);
         self.scratch = offset + bytes;
@@ -199,7 +224,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Finds the initial location and the home of every chunk.
-    fn locate(&mut self) {
+    fn locate(&mut self, rows: &[Row]) {
         let chunks = self.schedule.chunks;
         let (input_shift, output_shift) =
             if self.options.in_place { self.layout.in_place_shift(self.rank) } else { (0, 0) };
@@ -214,19 +239,25 @@ impl<'a> Lowering<'a> {
             position.map(|position| span(Buffer::Output, position + output_shift, c))
         });
         (self.locations, self.homes) = (locations.collect(), homes.collect());
-        let mut written = vec![self.options.premultiply; chunks];
-        for send in self.schedule.sends().filter(|s| s.destination == self.rank) {
-            send.chunks.iter().for_each(|c| written[c] = true);
-        }
-        for chunk in (0..chunks).filter(|c| written[*c]) {
-            if self.homes[chunk].is_none() {
-                // Side by side, so that neighbouring chunks stay contiguous.
-                let home = Span::new(Buffer::Scratch, self.scratch, self.bytes_of(chunk));
-                self.scratch += home.bytes;
-                self.homes[chunk] = Some(home);
+        self.locations.resize(self.slots * chunks, None);
+        self.homes.resize(self.slots * chunks, None);
+        let mut written = vec![false; self.slots * chunks];
+        written[..chunks].fill(self.options.premultiply);
+        for row in rows {
+            let received = row.receives.iter().map(|send| (send.into, &send.chunks));
+            for (slot, set) in received.chain(row.locals.iter().map(|local| (local.into, &local.chunks))) {
+                set.iter().for_each(|chunk| written[self.at(slot, chunk)] = true);
             }
         }
-        let (window, exchange) = self.staging();
+        for place in (0..written.len()).filter(|place| written[*place]) {
+            if self.homes[place].is_none() {
+                // Side by side, so that neighbouring chunks stay contiguous.
+                let home = Span::new(Buffer::Scratch, self.scratch, self.bytes_of(place % chunks));
+                self.scratch += home.bytes;
+                self.homes[place] = Some(home);
+            }
+        }
+        let (window, exchange) = self.staging(rows);
         let window = self.allocate(window);
         self.window = window.offset..window.end();
         self.window_next = window.offset;
@@ -234,11 +265,11 @@ impl<'a> Lowering<'a> {
     }
 
     /// How many bytes the window needs, and each of the two areas for steps that exchange (see `lower_step`).
-    fn staging(&self) -> (usize, usize) {
+    fn staging(&self, rows: &[Row]) -> (usize, usize) {
         let (mut window, mut exchange) = (0, 0);
-        for step in &self.schedule.steps {
-            let exchanges = exchanges(step, self.rank);
-            let arriving = step.sends.iter().filter(|s| s.destination == self.rank);
+        for row in rows {
+            let exchanges = exchanges(row);
+            let arriving = row.receives.iter();
             let bytes: usize =
                 arriving.filter(|s| exchanges || s.action == Action::Reduce).map(|s| self.staged(s)).sum();
             if exchanges {
@@ -277,31 +308,28 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn lower_step(&mut self, step: &Step) -> Result<(), LowerError> {
-        let rank = self.rank;
+    fn lower_row(&mut self, row: &Row) -> Result<(), LowerError> {
         // All sends first: they read what was there when the step began.
-        for send in step.sends.iter().filter(|s| s.source == rank) {
-            self.lower_send(send)?;
-        }
-        let arriving: Vec<&Send> = step.sends.iter().filter(|s| s.destination == rank).collect();
+        row.sends.iter().try_for_each(|send| self.lower_send(send))?;
         // Where a chunk both leaves and arrives in a step, its receive must not wait for its send (the peer may be in
         // the same position, and both would wait for ever): such a step gets room for all that arrives, which the
         // step before it did not use, instead of sharing the window.
-        let exchanges = exchanges(step, rank);
-        let mut windows = if exchanges { self.exchange_rooms(&arriving) } else { self.windows(&arriving) };
+        let exchanges = exchanges(row);
+        let mut windows =
+            if exchanges { self.exchange_rooms(&row.receives) } else { self.windows(&row.receives) };
         windows.reverse();
-        for send in arriving {
+        for send in &row.receives {
             let window = windows.pop().expect("there is a window for every message");
             self.lower_receive(send, window, exchanges)?;
         }
-        Ok(())
+        row.locals.iter().try_for_each(|local| self.lower_local(local))
     }
 
     /// A part of one of the two areas for each message.
-    fn exchange_rooms(&mut self, arriving: &[&Send]) -> Vec<Range<usize>> {
+    fn exchange_rooms(&mut self, arriving: &[Send]) -> Vec<Range<usize>> {
         self.exchange.swap(0, 1);
         let mut end = self.exchange[0].offset;
-        let room = |send: &&Send| {
+        let room = |send: &Send| {
             let start = end;
             end += self.staged(send);
             start..end
@@ -310,9 +338,9 @@ impl<'a> Lowering<'a> {
     }
 
     /// A part of the window for each message to be reduced: one after the other where all fit, else fair shares.
-    fn windows(&mut self, arriving: &[&Send]) -> Vec<Range<usize>> {
+    fn windows(&mut self, arriving: &[Send]) -> Vec<Range<usize>> {
         // Copies go where they belong, or to memory of their own.
-        let size = |s: &&Send| if s.action == Action::Reduce { self.staged(s) } else { 0 };
+        let size = |s: &Send| if s.action == Action::Reduce { self.staged(s) } else { 0 };
         let sizes: Vec<usize> = arriving.iter().map(size).collect();
         let total: usize = sizes.iter().sum();
         let reduced = sizes.iter().filter(|s| **s > 0).count();
@@ -337,7 +365,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn lower_send(&mut self, send: &Send) -> Result<(), LowerError> {
-        let stream = self.stream(&send.chunks, |s, c| s.locations[c])?;
+        let stream = self.stream(&send.chunks, |s, c| s.locations[s.at(send.from, c)])?;
         for range in self.messages(&send.chunks) {
             let pieces = cut(&stream, &range);
             let source = match pieces[..] {
@@ -364,10 +392,12 @@ impl<'a> Lowering<'a> {
         window: Range<usize>,
         exchanges: bool,
     ) -> Result<(), LowerError> {
-        let homes = self.stream(&send.chunks, |s, c| s.homes[c])?;
+        let slot = send.into;
+        self.leave(slot, &send.chunks);
+        let homes = self.stream(&send.chunks, |s, c| s.homes[s.at(slot, c)])?;
         let held = match send.action {
             Action::Copy => Vec::new(),
-            Action::Reduce => self.stream(&send.chunks, |s, c| s.locations[c])?,
+            Action::Reduce => self.stream(&send.chunks, |s, c| s.locations[s.at(slot, c)])?,
         };
         let mut next = window.start;
         for range in self.messages(&send.chunks) {
@@ -404,10 +434,74 @@ impl<'a> Lowering<'a> {
                 }
             }
         }
-        for chunk in send.chunks.iter() {
-            self.locations[chunk] = self.homes[chunk];
-        }
+        self.settle(slot, &send.chunks);
         Ok(())
+    }
+
+    /// Combines two slots. A copy is only taken note of.
+    fn lower_local(&mut self, local: &Local) -> Result<(), LowerError> {
+        let (from, into) = (local.from, local.into);
+        if local.action == Action::Copy {
+            for chunk in local.chunks.iter() {
+                let (source, target) = (self.at(from, chunk), self.at(into, chunk));
+                self.locations[target] = self.locations[source];
+            }
+            return Ok(());
+        }
+        self.leave(into, &local.chunks);
+        let homes = self.stream(&local.chunks, |s, c| s.homes[s.at(into, c)])?;
+        let left = self.stream(&local.chunks, |s, c| s.locations[s.at(into, c)])?;
+        let right = self.stream(&local.chunks, |s, c| s.locations[s.at(from, c)])?;
+        for (at, home, left) in zip(&homes, &left) {
+            for (position, left, right) in zip(&[(at, left)], &right) {
+                let target = home.part(position - at, left.bytes);
+                // In segments, as messages are: what is sent on need not wait for the whole.
+                for part in self.segments(target.bytes) {
+                    let cut = |span: Span| span.part(part.start, part.len());
+                    let (target, left, right) = (cut(target), cut(left), cut(right));
+                    self.emit(Command::Reduce { target, left, right });
+                }
+            }
+        }
+        self.settle(into, &local.chunks);
+        Ok(())
+    }
+
+    fn segments(&self, bytes: usize) -> Vec<Range<usize>> {
+        let elements = bytes / self.element.max(1);
+        let cuts = bytes.div_ceil(self.options.segment).max(1);
+        let at = |i: usize| elements * i / cuts * self.element;
+        (0..cuts).map(|i| at(i)..at(i + 1)).collect()
+    }
+
+    /// Before the homes of these chunks are written: other slots that share them move to homes of their own.
+    fn leave(&mut self, slot: Slot, chunks: &ChunkSet) {
+        if self.slots == 1 {
+            return;
+        }
+        let mut moves = Vec::new();
+        for other in (0..self.slots).filter(|other| *other != slot) {
+            for chunk in chunks.iter() {
+                let (shared, place) = (self.homes[self.at(slot, chunk)], self.at(other, chunk));
+                if shared.is_some() && self.locations[place] == shared {
+                    // A slot that shares a place was copied into once, so it has a home.
+                    let home = self.homes[place].expect("whatever is written has a home");
+                    moves.push((home, self.locations[place].expect("it is shared")));
+                    self.locations[place] = Some(home);
+                }
+            }
+        }
+        for (target, source) in merge(moves) {
+            self.emit(Command::Copy { target, source });
+        }
+    }
+
+    /// After the homes of these chunks were written.
+    fn settle(&mut self, slot: Slot, chunks: &ChunkSet) {
+        for chunk in chunks.iter() {
+            let place = self.at(slot, chunk);
+            self.locations[place] = self.homes[place];
+        }
     }
 
     /// Moves results that never were written to the output, and averages.
@@ -458,11 +552,16 @@ impl<'a> Lowering<'a> {
         Ok(stream)
     }
 
-    /// How the bytes of `chunks`, one after the other, are cut into messages: the same on both sides.
+    /// How the bytes of `chunks`, one after the other, are cut into messages: the same on both sides. Chunks that are
+    /// empty, as some are of a vector with fewer elements than chunks, need none; a vector without any element is sent,
+    /// so that ranks wait for each other.
     fn messages(&self, chunks: &ChunkSet) -> Vec<Range<usize>> {
         let runs: Vec<usize> =
             chunks.runs().iter().map(|&(s, e)| (s..e).map(|c| self.bytes_of(c)).sum()).collect();
         let total: usize = runs.iter().sum();
+        if total == 0 && self.layout.total() > 0 {
+            return Vec::new();
+        }
         let mut messages = Vec::new();
         let mut start = 0;
         let mut end = 0;
@@ -504,11 +603,10 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// Whether, in this step, `rank` receives a chunk that it also sends.
-fn exchanges(step: &Step, rank: Rank) -> bool {
-    let arriving = || step.sends.iter().filter(|s| s.destination == rank);
-    let mut leaving = step.sends.iter().filter(|s| s.source == rank);
-    leaving.any(|out| arriving().any(|s| s.chunks.overlaps(&out.chunks)))
+/// Whether the rank receives a chunk, into the slot that it also sends from.
+fn exchanges(row: &Row) -> bool {
+    let same = |out: &Send, s: &Send| s.into == out.from && s.chunks.overlaps(&out.chunks);
+    row.sends.iter().any(|out| row.receives.iter().any(|s| same(out, s)))
 }
 
 fn count(counts: &mut HashMap<Rank, u32>, peer: Rank) -> Result<u32, LowerError> {

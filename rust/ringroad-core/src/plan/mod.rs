@@ -11,7 +11,7 @@ mod hazards;
 mod layout;
 mod lower;
 
-pub use layout::Layout;
+pub use layout::{Counts, Layout};
 pub use lower::{LowerError, LowerOptions, MAX_MESSAGES};
 
 use crate::units::{Port, Rank};

@@ -4,10 +4,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Schedule};
+use super::{Action, ChunkSet, Schedule, Symmetry};
+use crate::collective::Collective;
+use crate::units::{Rank, Slot};
 
-/// The version of the JSON format that this library writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of the JSON format that this library writes. It reads version 1 as well, which knows neither symmetries
+/// nor slots.
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The most slots that a rank may have for a chunk.
+const MOST_SLOTS: usize = 1 << 14;
 
 /// The text is no schedule.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +22,7 @@ pub enum FormatError {
     #[error("this is not a schedule: {0}")]
     Json(#[from] serde_json::Error),
     /// Written by a library with another format.
-    #[error("schedule has format_version {found}, this library reads {FORMAT_VERSION}; convert it or update ringroad")]
+    #[error("schedule has format_version {found}, this library reads 1 to {FORMAT_VERSION}; convert it or update ringroad")]
     Version {
         /// What the text says.
         found: u32,
@@ -47,7 +53,7 @@ impl Schedule {
             format_version: u32,
         }
         let Version { format_version: found } = serde_json::from_str(text)?;
-        if found != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&found) {
             return Err(FormatError::Version { found });
         }
         let Versioned { schedule, .. } = serde_json::from_str::<Versioned<Schedule>>(text)?;
@@ -56,7 +62,7 @@ impl Schedule {
     }
 
     /// Whether all ranks, chunks and the chunk count make sense; the text says which do not.
-    pub(super) fn check_indices(&self) -> Result<(), String> {
+    pub(crate) fn check_indices(&self) -> Result<(), String> {
         let Schedule { ranks, chunks, collective, .. } = self;
         // More cannot be replayed or kept by any machine.
         const MOST: usize = 1 << 24;
@@ -76,31 +82,85 @@ impl Schedule {
                 if source >= *ranks || destination >= *ranks || source == destination {
                     return Err(format!("step {index} sends {source}→{destination} among {ranks} ranks"));
                 }
-                match send.chunks.max() {
-                    None => return Err(format!("step {index} sends nothing {source}→{destination}")),
-                    Some(c) if c >= *chunks => {
-                        return Err(format!(
-                            "step {index} sends chunk {c} of {chunks} {source}→{destination}"
-                        ))
-                    }
-                    Some(_) => {}
+                self.check_part(&send.chunks, send.from.max(send.into))
+                    .map_err(|what| format!("step {index} sends {what} {source}→{destination}"))?;
+            }
+            for local in &step.locals {
+                let rank = local.rank;
+                if rank >= *ranks || local.from == local.into {
+                    return Err(format!(
+                        "step {index} has rank {rank} of {ranks} combine slot {} with slot {}",
+                        local.from, local.into
+                    ));
                 }
+                self.check_part(&local.chunks, local.from.max(local.into))
+                    .map_err(|what| format!("step {index} has rank {rank} combine {what}"))?;
             }
         }
-        Ok(())
+        self.symmetry.as_ref().map_or(Ok(()), |symmetry| self.check_symmetry(symmetry))
+    }
+
+    fn check_part(&self, chunks: &ChunkSet, slot: Slot) -> Result<(), String> {
+        match chunks.max() {
+            None => Err("nothing".to_owned()),
+            Some(chunk) if chunk >= self.chunks => Err(format!("chunk {chunk} of {}", self.chunks)),
+            Some(_) if slot >= MOST_SLOTS => Err(format!("slot {slot} (there are at most {MOST_SLOTS})")),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether what holds for the first block of a slice holds for the others: rows start where slices start and keep to
+    /// one slice, and blocks belong to ranks as the collective wants it.
+    fn check_symmetry(&self, symmetry: &Symmetry) -> Result<(), String> {
+        let Schedule { ranks, chunks, collective, .. } = *self;
+        if !matches!(collective, Collective::Allreduce | Collective::ReduceScatter | Collective::Allgather) {
+            return Err(format!("a schedule of {collective} cannot be symmetric"));
+        }
+        symmetry.check(ranks, chunks)?;
+        let per_block = chunks / collective.blocks(ranks);
+        let mut slices = vec![0; chunks];
+        for (index, slice) in symmetry.slices.iter().enumerate() {
+            slice.chunks.iter().for_each(|chunk| slices[*chunk] = index);
+            let mut owners = slice.chunks.iter().map(|chunk| chunk / per_block);
+            let whole = slice.chunks.len() == ranks;
+            if collective.has_blocks()
+                && !(whole && (0..ranks).all(|position| owners.next() == Some(slice.rank(position))))
+            {
+                return Err(format!("slice {index} does not give every rank its own block"));
+            }
+        }
+        let fits = |rank: Rank, chunks: &ChunkSet| {
+            let mut all = chunks.iter().map(|chunk| slices[chunk]);
+            all.next().is_some_and(|slice| {
+                symmetry.slices[slice].rank(0) == rank && all.all(|other| other == slice)
+            })
+        };
+        let all = self.steps.iter().all(|step| {
+            step.sends.iter().all(|s| fits(s.source, &s.chunks))
+                && step.locals.iter().all(|l| fits(l.rank, &l.chunks))
+        });
+        all.then_some(()).ok_or_else(|| "a row does not start at the first position of its slice".to_owned())
     }
 }
 
-/// One line per step: `step 0: 0→1 +[3] | 1→0 +[0]`, where `+` reduces and `=` copies.
+/// One line per step: `step 0: 0→1 +[3] | 1→0 =[0]`, where `+` reduces and `=` copies. Slots other than the vector stand
+/// behind a colon, `0:2→1:3`. What a rank does on its own follows after `then`: `0 s2+s1 [0]` reduces slot 1 into slot 2.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = |action| if action == Action::Reduce { '+' } else { '=' };
+        let at = |rank: Rank, slot: Slot| if slot == 0 { rank.to_string() } else { format!("{rank}:{slot}") };
         writeln!(f, "{}: {} over {} ranks, {} chunks", self.name, self.collective, self.ranks, self.chunks)?;
-        for (index, step) in self.steps.iter().enumerate() {
+        for (index, step) in self.expand().steps.iter().enumerate() {
             write!(f, "step {index}:")?;
             for (i, send) in step.sends.iter().enumerate() {
                 let bar = if i > 0 { " |" } else { "" };
-                let sign = if send.action == Action::Reduce { '+' } else { '=' };
-                write!(f, "{bar} {}→{} {sign}[{}]", send.source, send.destination, send.chunks)?;
+                let (source, target) = (at(send.source, send.from), at(send.destination, send.into));
+                write!(f, "{bar} {source}→{target} {}[{}]", sign(send.action), send.chunks)?;
+            }
+            for (i, local) in step.locals.iter().enumerate() {
+                let start = if i > 0 { " |" } else { " then" };
+                let (rank, into, from) = (local.rank, local.into, local.from);
+                write!(f, "{start} {rank} s{into}{}s{from} [{}]", sign(local.action), local.chunks)?;
             }
             writeln!(f)?;
         }

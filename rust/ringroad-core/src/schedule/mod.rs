@@ -4,9 +4,14 @@
 //! had when the step began; a received chunk is copied over, or reduced into, the receiver's. Everything else in the
 //! project (verifier, cost model, lowering, executor) works on any schedule, so that an algorithm is nothing but a
 //! function that returns one.
+//!
+//! Where an algorithm must keep partial results apart (because not every receiver wants the same sum), a rank has
+//! several *slots* for each chunk, and combines them locally at the end of a step.
 
 mod chunks;
 mod format;
+mod rows;
+mod symmetry;
 mod transform;
 mod verify;
 
@@ -14,20 +19,26 @@ use serde::{Deserialize, Serialize};
 
 pub use chunks::ChunkSet;
 pub use format::{FormatError, FORMAT_VERSION};
+pub use rows::{Row, Transfer};
+pub use symmetry::{Axis, Cycle, Motion, Slice, Symmetry};
 pub use transform::TransformError;
 pub use verify::VerifyError;
 
 use crate::collective::Collective;
-use crate::units::{Port, Rank};
+use crate::units::{Port, Rank, Slot};
 
-/// What the receiver does with what arrives.
+/// What happens to the value that was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Replace the receiver's chunk.
+    /// It is replaced.
     Copy,
-    /// Combine with the receiver's chunk by the collective's reduction.
+    /// It is combined with what arrives by the collective's reduction.
     Reduce,
+}
+
+fn is_zero(slot: &Slot) -> bool {
+    *slot == 0
 }
 
 /// One message from one rank to another.
@@ -43,13 +54,37 @@ pub struct Send {
     pub action: Action,
     /// The outlet by which it leaves the sender.
     pub port: Port,
+    /// The sender's slot that is read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from: Slot,
+    /// The receiver's slot that is written.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub into: Slot,
 }
 
-/// Sends that may overlap in time.
+/// What a rank does with its own slots.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Local {
+    /// The rank.
+    pub rank: Rank,
+    /// In which chunks.
+    pub chunks: ChunkSet,
+    /// What happens to the slot that is written.
+    pub action: Action,
+    /// The slot that is read.
+    pub from: Slot,
+    /// The slot that is written.
+    pub into: Slot,
+}
+
+/// Sends that may overlap in time, and then what ranks do on their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The sends; those that reduce into the same chunk do so in this order.
     pub sends: Vec<Send>,
+    /// What is done when everything of the step has arrived, one after the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locals: Vec<Local>,
 }
 
 /// A collective for all ranks, step by step.
@@ -63,37 +98,45 @@ pub struct Schedule {
     pub ranks: usize,
     /// Into how many equal pieces the data is divided (see [`crate::collective`] for their numbering).
     pub chunks: usize,
-    /// The steps, in order.
+    /// How all ranks' rows follow from those that `steps` has; without it `steps` has them all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symmetry: Option<Symmetry>,
+    /// The steps, in order. With a symmetry they hold the rows of every slice's first position only: whoever wants a
+    /// rank's or everybody's asks for [`Schedule::rows`], [`Schedule::transfers`] or [`Schedule::expand`].
     pub steps: Vec<Step>,
 }
 
 impl Schedule {
     /// A schedule without any step.
     pub fn empty(name: &str, collective: Collective, ranks: usize, chunks: usize) -> Schedule {
-        Schedule { name: name.to_owned(), collective, ranks, chunks, steps: Vec::new() }
+        let name = name.to_owned();
+        Schedule { name, collective, ranks, chunks, symmetry: None, steps: Vec::new() }
     }
 
     /// Appends a step, unless it has no sends.
     pub fn push(&mut self, sends: Vec<Send>) {
         if !sends.is_empty() {
-            self.steps.push(Step { sends });
+            self.steps.push(Step { sends, locals: Vec::new() });
         }
+    }
+
+    /// How many slots a rank has for each chunk.
+    pub fn slots(&self) -> usize {
+        let sends = self.steps.iter().flat_map(|s| &s.sends).map(|s| s.from.max(s.into));
+        let locals = self.steps.iter().flat_map(|s| &s.locals).map(|l| l.from.max(l.into));
+        sends.chain(locals).max().unwrap_or(0) + 1
     }
 
     /// By how many ports a rank sends at once, at most.
     pub fn ports(&self) -> usize {
-        let in_step = |step: &Step| {
-            let mut used: Vec<(Rank, Port)> = step.sends.iter().map(|s| (s.source, s.port)).collect();
+        let in_step = |step: usize| {
+            let mut used: Vec<(Rank, Port)> =
+                self.transfers(step).into_iter().map(|t| (t.source, t.port)).collect();
             used.sort_unstable();
             used.dedup();
             used.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(0)
         };
-        self.steps.iter().map(in_step).max().unwrap_or(0)
-    }
-
-    /// All sends, step after step.
-    pub fn sends(&self) -> impl Iterator<Item = &Send> {
-        self.steps.iter().flat_map(|s| &s.sends)
+        (0..self.steps.len()).map(in_step).max().unwrap_or(0)
     }
 
     /// How many chunks make up the vector of one rank.
@@ -104,26 +147,9 @@ impl Schedule {
     /// The most that any rank sends, as a fraction of the vector.
     pub fn max_sent(&self) -> f64 {
         let mut sent = vec![0usize; self.ranks];
-        for send in self.sends() {
-            sent[send.source] += send.chunks.len();
+        for step in 0..self.steps.len() {
+            self.transfers(step).into_iter().for_each(|t| sent[t.source] += t.chunks);
         }
         sent.into_iter().max().unwrap_or(0) as f64 / self.chunks_per_vector() as f64
-    }
-
-    /// Every rank's peers, in ascending order: whom `rank` sends to or receives from.
-    pub fn peers(&self, rank: Rank) -> Vec<Rank> {
-        let mut peers: Vec<Rank> = self
-            .sends()
-            .filter_map(|s| {
-                if s.source == rank {
-                    Some(s.destination)
-                } else {
-                    (s.destination == rank).then_some(s.source)
-                }
-            })
-            .collect();
-        peers.sort_unstable();
-        peers.dedup();
-        peers
     }
 }

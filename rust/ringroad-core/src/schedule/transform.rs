@@ -1,6 +1,8 @@
 //! Schedules made from schedules: reverse in time, one after the other, side by side on slices.
 
-use super::{Action, ChunkSet, Schedule, Send, Step};
+use super::rows::merged;
+use super::symmetry::Chart;
+use super::{Action, ChunkSet, Local, Schedule, Send, Slice, Step, Symmetry};
 use crate::collective::Collective;
 use crate::units::ChunkId;
 
@@ -33,6 +35,9 @@ pub enum TransformError {
     /// No collective is the reverse of this one.
     #[error("the reverse in time of {0} performs no collective")]
     Reverse(Collective),
+    /// What is combined cannot be taken apart.
+    #[error("a schedule whose ranks combine slots cannot be reversed")]
+    Slots,
 }
 
 impl Schedule {
@@ -42,25 +47,29 @@ impl Schedule {
     /// Ports turn to the opposite direction (`port ^ 1`), which is the link's other direction on rings and tori.
     pub fn reverse(&self) -> Result<Schedule, TransformError> {
         let collective = self.reversed_collective().ok_or(TransformError::Reverse(self.collective))?;
+        if self.slots() > 1 {
+            return Err(TransformError::Slots);
+        }
         let only_copies = matches!(self.collective, Collective::Gather { .. } | Collective::Scatter { .. });
-        let flip = |send: &Send| Send {
-            source: send.destination,
-            destination: send.source,
-            chunks: send.chunks.clone(),
-            action: match send.action {
-                Action::Reduce => Action::Copy,
-                Action::Copy if only_copies => Action::Copy,
-                Action::Copy => Action::Reduce,
-            },
-            port: send.port ^ 1,
+        let chart = self.symmetry.as_ref().map(|symmetry| Chart::new(symmetry, self.chunks));
+        let flip = |send: &Send| {
+            let flipped = Send {
+                source: send.destination,
+                destination: send.source,
+                chunks: send.chunks.clone(),
+                action: match send.action {
+                    Action::Reduce => Action::Copy,
+                    Action::Copy if only_copies => Action::Copy,
+                    Action::Copy => Action::Reduce,
+                },
+                port: send.port ^ 1,
+                ..*send
+            };
+            chart.as_ref().map_or(flipped.clone(), |chart| chart.rebased(&flipped))
         };
-        let steps = self
-            .steps
-            .iter()
-            .rev()
-            .map(|step| Step { sends: step.sends.iter().map(flip).collect() })
-            .collect();
-        Ok(Schedule { collective, steps, ..self.without_steps() })
+        let flipped = |step: &Step| Step { sends: step.sends.iter().map(flip).collect(), locals: Vec::new() };
+        let steps = self.steps.iter().rev().map(flipped).collect();
+        Ok(Schedule { collective, steps, symmetry: self.symmetry.clone(), ..self.without_steps() })
     }
 
     /// The collective that the reverse in time performs, where there is one.
@@ -100,12 +109,29 @@ impl Schedule {
             (Collective::ReduceScatter, Collective::Gather { root }) => Collective::Reduce { root },
             (left, right) => return Err(TransformError::Collectives { what: "compose", left, right }),
         };
+        if self.symmetry != after.symmetry {
+            return self.expand().compose(&after.expand());
+        }
         let steps = self.steps.iter().chain(&after.steps).cloned().collect();
-        Ok(Schedule { collective, steps, ..self.without_steps() })
+        Ok(Schedule { collective, steps, symmetry: self.symmetry.clone(), ..self.without_steps() })
+    }
+
+    /// The same schedule with chunk `c` called `numbers[c]`. Only an allreduce does not care which chunk is which.
+    pub(crate) fn renumbered(mut self, numbers: &[ChunkId]) -> Schedule {
+        let renumber = |chunks: &mut ChunkSet| *chunks = chunks.iter().map(|chunk| numbers[chunk]).collect();
+        for step in &mut self.steps {
+            step.sends.iter_mut().for_each(|send| renumber(&mut send.chunks));
+            step.locals.iter_mut().for_each(|local| renumber(&mut local.chunks));
+        }
+        for slice in self.symmetry.iter_mut().flat_map(|symmetry| &mut symmetry.slices) {
+            slice.chunks.iter_mut().for_each(|chunk| *chunk = numbers[*chunk]);
+        }
+        self
     }
 
     /// Divides the vector into as many equal slices as there are `parts` and runs them side by side, step by step:
-    /// part `i` works on slice `i` (of every block, where the collective has blocks).
+    /// part `i` works on slice `i` (of every block, where the collective has blocks). What one rank sends another by the
+    /// same port becomes one message.
     pub fn split(name: &str, parts: &[Schedule]) -> Result<Schedule, TransformError> {
         let first = parts.first().ok_or(TransformError::Empty)?;
         for part in parts {
@@ -115,20 +141,42 @@ impl Schedule {
                 return Err(TransformError::Collectives { what: "split", left, right });
             }
         }
+        if parts.iter().any(|part| part.symmetry.is_none()) && parts.iter().any(|part| part.symmetry.is_some()) {
+            let expanded: Vec<Schedule> = parts.iter().map(Schedule::expand).collect();
+            return Schedule::split(name, &expanded);
+        }
         let per_block = first.chunks / first.collective.blocks(first.ranks);
         let place = |part: usize, chunk: ChunkId| -> ChunkId {
             (chunk / per_block * parts.len() + part) * per_block + chunk % per_block
         };
-        let mut merged = Schedule::empty(name, first.collective, first.ranks, first.chunks * parts.len());
-        for index in 0..parts.iter().map(|p| p.steps.len()).max().unwrap_or(0) {
-            let sends = parts.iter().enumerate().flat_map(|(part, schedule)| {
-                schedule.steps.get(index).into_iter().flat_map(|s| &s.sends).map(move |send| Send {
-                    chunks: send.chunks.iter().map(|c| place(part, c)).collect::<ChunkSet>(),
-                    ..send.clone()
+        let placed = |part, chunks: &ChunkSet| chunks.iter().map(|c| place(part, c)).collect::<ChunkSet>();
+        let mut joint = Schedule::empty(name, first.collective, first.ranks, first.chunks * parts.len());
+        let slices: Vec<Slice> = (parts.iter().enumerate())
+            .flat_map(|(part, schedule)| {
+                let slices = schedule.symmetry.iter().flat_map(|symmetry| &symmetry.slices);
+                slices.map(move |slice| {
+                    let chunks = slice.chunks.iter().map(|chunk| place(part, *chunk)).collect();
+                    Slice { chunks, ..slice.clone() }
                 })
-            });
-            merged.push(sends.collect());
+            })
+            .collect();
+        joint.symmetry = first.symmetry.is_some().then_some(Symmetry { slices });
+        for index in 0..parts.iter().map(|p| p.steps.len()).max().unwrap_or(0) {
+            let at = |(part, schedule): (usize, &'_ Schedule)| schedule.steps.get(index).map(|step| (part, step.clone()));
+            let mut step = Step::default();
+            for (part, slice) in parts.iter().enumerate().filter_map(at) {
+                let send = |send: Send| Send { chunks: placed(part, &send.chunks), ..send };
+                step.sends.extend(slice.sends.into_iter().map(send));
+                let local = |local: Local| Local { chunks: placed(part, &local.chunks), ..local };
+                step.locals.extend(slice.locals.into_iter().map(local));
+            }
+            if joint.symmetry.is_none() {
+                step.sends = merged(step.sends.into_iter()).into_iter().map(|(_, send)| send).collect();
+            }
+            if !step.sends.is_empty() {
+                joint.steps.push(step);
+            }
         }
-        Ok(merged)
+        Ok(joint)
     }
 }

@@ -4,40 +4,49 @@
 //! twice is already an error, sets with a disjointness check at every reduction count exactly. (A verifier that joins
 //! sets without the check accepts a block that is added twice.)
 
-use std::fmt;
+use super::symmetry::Chart;
+use super::{Action, Local, Schedule, Send, Symmetry};
+use crate::units::{ChunkId, Rank, Slot};
 
-use super::{Action, Schedule};
-use crate::units::{ChunkId, Rank};
-
-/// A set of ranks whose data went into a chunk.
-#[derive(Clone, PartialEq, Eq)]
-struct Contributions {
-    words: Vec<u64>,
+/// For every rank and slot the set of ranks whose data went into the chunk, as bits.
+struct State {
+    ranks: usize,
+    words: usize,
+    bits: Vec<u64>,
 }
 
-impl Contributions {
-    fn empty(ranks: usize) -> Self {
-        Contributions { words: vec![0; ranks.div_ceil(64)] }
+type Contributions = [u64];
+
+impl State {
+    fn new(ranks: usize, slots: usize) -> State {
+        let words = ranks.div_ceil(64);
+        State { ranks, words, bits: vec![0; ranks * slots * words] }
     }
 
-    fn all(ranks: usize) -> Self {
-        let mut set = Self::empty(ranks);
-        (0..ranks).for_each(|r| set.insert(r));
-        set
+    fn place(&self, rank: Rank, slot: Slot) -> std::ops::Range<usize> {
+        let start = (slot * self.ranks + rank) * self.words;
+        start..start + self.words
     }
 
-    fn insert(&mut self, rank: Rank) {
-        self.words[rank / 64] |= 1 << (rank % 64);
+    fn get(&self, rank: Rank, slot: Slot) -> &Contributions {
+        &self.bits[self.place(rank, slot)]
     }
 
-    fn is_empty(&self) -> bool {
-        self.words.iter().all(|w| *w == 0)
+    fn insert(&mut self, rank: Rank, contribution: Rank) {
+        let start = self.place(rank, 0).start;
+        self.bits[start + contribution / 64] |= 1 << (contribution % 64);
     }
 
-    /// Adds `other`; returns a rank that both hold, if there is one.
-    fn add(&mut self, other: &Contributions) -> Option<Rank> {
+    fn copy(&mut self, rank: Rank, slot: Slot, from: &Contributions) {
+        let place = self.place(rank, slot);
+        self.bits[place].copy_from_slice(from);
+    }
+
+    /// Adds `from`; returns a rank that both hold, if there is one.
+    fn add(&mut self, rank: Rank, slot: Slot, from: &Contributions) -> Option<Rank> {
         let mut doubled = None;
-        for (i, (a, b)) in self.words.iter_mut().zip(&other.words).enumerate() {
+        let place = self.place(rank, slot);
+        for (i, (a, b)) in self.bits[place].iter_mut().zip(from).enumerate() {
             if *a & b != 0 && doubled.is_none() {
                 doubled = Some(i * 64 + (*a & b).trailing_zeros() as usize);
             }
@@ -45,17 +54,16 @@ impl Contributions {
         }
         doubled
     }
-
-    /// The ranks, ascending.
-    fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
-        (0..self.words.len() * 64).filter(|r| self.words[r / 64] >> (r % 64) & 1 == 1)
-    }
 }
 
-impl fmt::Debug for Contributions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.iter()).finish()
-    }
+fn is_empty(set: &Contributions) -> bool {
+    set.iter().all(|word| *word == 0)
+}
+
+/// The lowest rank that is in `set` and not in `other`.
+fn difference(set: &Contributions, other: &Contributions) -> Option<Rank> {
+    let words = set.iter().zip(other).map(|(a, b)| a & !b).enumerate();
+    words.filter(|(_, word)| *word != 0).map(|(i, word)| i * 64 + word.trailing_zeros() as usize).next()
 }
 
 /// Why a schedule does not perform its collective. Steps count from 0.
@@ -140,102 +148,177 @@ pub enum VerifyError {
     },
 }
 
-/// What one chunk's column of the schedule does: `(step, source, destination, action)` in order.
-type Column = Vec<(u32, u32, u32, Action)>;
+/// What one message or one rank does to one chunk.
+#[derive(Clone, Copy)]
+struct Move {
+    step: u32,
+    /// After everything has arrived, by a rank on its own.
+    local: bool,
+    source: u32,
+    destination: u32,
+    action: Action,
+    from: u32,
+    into: u32,
+}
 
 impl Schedule {
     /// Proves that the schedule performs its collective, or says where it does not.
     ///
-    /// Chunks do not influence each other, so each is replayed alone: memory is one state per rank.
+    /// Chunks do not influence each other, so each is replayed alone: memory is one state per rank. Of a symmetric
+    /// schedule one chunk of each slice is replayed (see [`super::Symmetry`] for why that is enough).
     pub fn verify(&self) -> Result<(), VerifyError> {
         self.check_indices().map_err(VerifyError::Malformed)?;
-        let mut columns: Vec<Column> = vec![Vec::new(); self.chunks];
-        for (step, sends) in self.steps.iter().enumerate() {
-            for send in &sends.sends {
-                for chunk in send.chunks.iter() {
-                    columns[chunk].push((
-                        step as u32,
-                        send.source as u32,
-                        send.destination as u32,
-                        send.action,
-                    ));
-                }
+        let slots = self.slots();
+        match &self.symmetry {
+            None => {
+                let columns = self.written_columns();
+                columns.iter().enumerate().try_for_each(|(chunk, column)| self.replay(chunk, slots, column))
+            }
+            Some(symmetry) => {
+                let columns = self.representative_columns(symmetry);
+                let mut chunks = symmetry.representatives().zip(&columns);
+                chunks.try_for_each(|(chunk, column)| self.replay(chunk, slots, column))
             }
         }
-        columns.iter().enumerate().try_for_each(|(chunk, column)| self.verify_chunk(chunk, column))
     }
 
-    fn initial(&self, rank: Rank, chunk: ChunkId) -> Contributions {
-        let mut set = Contributions::empty(self.ranks);
-        if self.collective.input_block(self.ranks, self.chunks, rank, chunk).is_some() {
-            set.insert(rank);
+    /// What happens to each chunk.
+    fn written_columns(&self) -> Vec<Vec<Move>> {
+        let mut columns: Vec<Vec<Move>> = vec![Vec::new(); self.chunks];
+        for (index, step) in self.steps.iter().enumerate() {
+            for send in &step.sends {
+                let one = send_move(index, send, (send.source, send.destination));
+                send.chunks.iter().for_each(|chunk| columns[chunk].push(one));
+            }
+            for local in &step.locals {
+                let one = local_move(index, local, local.rank);
+                local.chunks.iter().for_each(|chunk| columns[chunk].push(one));
+            }
         }
-        set
+        columns
     }
 
-    fn verify_chunk(&self, chunk: ChunkId, column: &Column) -> Result<(), VerifyError> {
-        let mut state: Vec<Contributions> = (0..self.ranks).map(|r| self.initial(r, chunk)).collect();
-        for moves in column.chunk_by(|a, b| a.0 == b.0) {
-            let step = moves[0].0 as usize;
-            // Read before anything is written: all sends of a step see the state at its beginning.
-            let sent: Vec<Contributions> = moves.iter().map(|m| state[m.1 as usize].clone()).collect();
-            for (i, (&(_, source, destination, action), sent)) in moves.iter().zip(sent).enumerate() {
-                let (source_rank, rank) = (source as usize, destination as usize);
-                if sent.is_empty() {
-                    return Err(VerifyError::NotHeld { step, rank: source_rank, chunk, destination: rank });
+    /// What happens to the first block of each slice.
+    fn representative_columns(&self, symmetry: &Symmetry) -> Vec<Vec<Move>> {
+        let chart = Chart::new(symmetry, self.chunks);
+        let mut columns: Vec<Vec<Move>> = vec![Vec::new(); symmetry.slices.len()];
+        for (index, step) in self.steps.iter().enumerate() {
+            for send in &step.sends {
+                let all = chart.carriers(send).into_iter().map(|pair| send_move(index, send, pair));
+                columns[chart.index(&send.chunks)].extend(all);
+            }
+            for local in &step.locals {
+                let all = chart.holders(local).into_iter().map(|rank| local_move(index, local, rank));
+                columns[chart.index(&local.chunks)].extend(all);
+            }
+        }
+        columns
+    }
+
+    fn replay(&self, chunk: ChunkId, slots: usize, column: &[Move]) -> Result<(), VerifyError> {
+        let mut state = State::new(self.ranks, slots);
+        for rank in 0..self.ranks {
+            if self.collective.input_block(self.ranks, self.chunks, rank, chunk).is_some() {
+                state.insert(rank, rank);
+            }
+        }
+        for moves in column.chunk_by(|a, b| a.step == b.step && a.local == b.local) {
+            if moves[0].local {
+                for one in moves {
+                    let read = state.get(one.source as usize, one.from as usize).to_vec();
+                    apply(&mut state, chunk, one, &read)?;
                 }
-                let meets_copy = |m: &(u32, u32, u32, Action)| {
-                    m.2 == destination && (action == Action::Copy || m.3 == Action::Copy)
-                };
-                if moves[..i].iter().any(meets_copy) {
-                    return Err(VerifyError::Conflict { step, rank, chunk });
-                }
-                match action {
-                    Action::Copy => state[rank] = sent,
-                    Action::Reduce if state[rank].is_empty() => {
-                        return Err(VerifyError::NothingToReduce { step, rank, chunk, source_rank });
-                    }
-                    Action::Reduce => {
-                        if let Some(contribution) = state[rank].add(&sent) {
-                            return Err(VerifyError::Doubled {
-                                step,
-                                rank,
-                                chunk,
-                                contribution,
-                                source_rank,
-                            });
-                        }
-                    }
-                }
+            } else {
+                check_conflicts(chunk, moves)?;
+                // Read before anything is written: all sends of a step see the state at its beginning.
+                let read = |m: &Move| state.get(m.source as usize, m.from as usize).to_vec();
+                let sent: Vec<Vec<u64>> = moves.iter().map(read).collect();
+                moves.iter().zip(&sent).try_for_each(|(one, sent)| apply(&mut state, chunk, one, sent))?;
             }
         }
         self.check_end(chunk, &state)
     }
 
-    fn check_end(&self, chunk: ChunkId, state: &[Contributions]) -> Result<(), VerifyError> {
+    fn check_end(&self, chunk: ChunkId, state: &State) -> Result<(), VerifyError> {
         let last_step = self.steps.len().saturating_sub(1);
-        let expected = if self.collective.reduces() {
-            Contributions::all(self.ranks)
+        let mut expected = State::new(self.ranks, 1);
+        if self.collective.reduces() {
+            (0..self.ranks).for_each(|rank| expected.insert(0, rank));
         } else {
-            let mut origin = Contributions::empty(self.ranks);
-            origin.insert(self.collective.origin(self.ranks, self.chunks, chunk));
-            origin
-        };
-        for (rank, held) in state.iter().enumerate() {
-            if self.collective.output_block(self.ranks, self.chunks, rank, chunk).is_none()
-                || *held == expected
-            {
+            expected.insert(0, self.collective.origin(self.ranks, self.chunks, chunk));
+        }
+        let expected = expected.get(0, 0);
+        for rank in 0..self.ranks {
+            if self.collective.output_block(self.ranks, self.chunks, rank, chunk).is_none() {
                 continue;
             }
-            let differs =
-                |a: &Contributions, b: &Contributions| a.iter().find(|r| !b.iter().any(|s| s == *r));
-            if let Some(contribution) = differs(held, &expected) {
+            let held = state.get(rank, 0);
+            if let Some(contribution) = difference(held, expected) {
                 return Err(VerifyError::Misplaced { last_step, rank, chunk, contribution });
             }
-            if let Some(contribution) = differs(&expected, held) {
+            if let Some(contribution) = difference(expected, held) {
                 return Err(VerifyError::Lost { last_step, rank, chunk, contribution });
             }
         }
         Ok(())
     }
+}
+
+fn send_move(step: usize, send: &Send, (source, destination): (Rank, Rank)) -> Move {
+    Move {
+        step: step as u32,
+        local: false,
+        source: source as u32,
+        destination: destination as u32,
+        action: send.action,
+        from: send.from as u32,
+        into: send.into as u32,
+    }
+}
+
+fn local_move(step: usize, local: &Local, rank: Rank) -> Move {
+    Move {
+        step: step as u32,
+        local: true,
+        source: rank as u32,
+        destination: rank as u32,
+        action: local.action,
+        from: local.from as u32,
+        into: local.into as u32,
+    }
+}
+
+/// No message of a step may overwrite what another one of the step writes.
+fn check_conflicts(chunk: ChunkId, moves: &[Move]) -> Result<(), VerifyError> {
+    let mut written: Vec<(u32, u32, Action)> =
+        moves.iter().map(|m| (m.destination, m.into, m.action)).collect();
+    written.sort_unstable_by_key(|w| (w.0, w.1));
+    let copies = |pair: &[(u32, u32, Action)]| pair[0].2 == Action::Copy || pair[1].2 == Action::Copy;
+    let conflict = |pair: &&[(u32, u32, Action)]| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1) && copies(pair);
+    match written.windows(2).find(conflict) {
+        Some(pair) => {
+            Err(VerifyError::Conflict { step: moves[0].step as usize, rank: pair[0].0 as usize, chunk })
+        }
+        None => Ok(()),
+    }
+}
+
+fn apply(state: &mut State, chunk: ChunkId, one: &Move, read: &Contributions) -> Result<(), VerifyError> {
+    let (step, source_rank, rank) = (one.step as usize, one.source as usize, one.destination as usize);
+    let into = one.into as usize;
+    if is_empty(read) {
+        return Err(VerifyError::NotHeld { step, rank: source_rank, chunk, destination: rank });
+    }
+    match one.action {
+        Action::Copy => state.copy(rank, into, read),
+        Action::Reduce if is_empty(state.get(rank, into)) => {
+            return Err(VerifyError::NothingToReduce { step, rank, chunk, source_rank });
+        }
+        Action::Reduce => {
+            if let Some(contribution) = state.add(rank, into, read) {
+                return Err(VerifyError::Doubled { step, rank, chunk, contribution, source_rank });
+            }
+        }
+    }
+    Ok(())
 }

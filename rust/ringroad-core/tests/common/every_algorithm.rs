@@ -18,6 +18,7 @@ macro_rules! every_algorithm {
             $check:
             ring "ring"
             bidirectional_ring "bidirectional-ring"
+            hamiltonian_rings "hamiltonian-rings"
             recursive_doubling "recursive-doubling"
             halving_doubling "halving-doubling"
             swing "swing"

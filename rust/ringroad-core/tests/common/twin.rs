@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use ringroad_core::{Action, Collective, Rank, Schedule};
+use ringroad_core::{Action, Collective, Rank, Schedule, Send};
 
 use super::element::Element;
 
@@ -122,18 +122,26 @@ pub fn replay<T: Element>(
             held.insert((rank, chunk), inputs[rank][range].to_vec());
         }
     }
-    for step in &schedule.steps {
+    let Schedule { steps, .. } = schedule.expand();
+    // Slot 0 of chunk `c` is place `c`, slot 1 place `chunks + c`, and so on.
+    let combine = |held: &mut HashMap<(Rank, usize), Vec<T>>, place, action, values: Vec<T>| match action {
+        Action::Copy => drop(held.insert(place, values)),
+        Action::Reduce => {
+            let mine = held.entry(place).or_default().iter_mut();
+            mine.zip(values).for_each(|(mine, arrived)| *mine = mine.add(arrived));
+        }
+    };
+    for step in &steps {
         let moves = step.sends.iter().flat_map(|send| send.chunks.iter().map(move |chunk| (send, chunk)));
-        let sent: Vec<_> = moves.map(|(send, c)| (send, c, held[&(send.source, c)].clone())).collect();
+        let read = |(send, c): (&Send, usize)| held[&(send.source, send.from * chunks + c)].clone();
+        let sent: Vec<_> = moves.map(|(send, c)| (send, c, read((send, c)))).collect();
         for (send, chunk, values) in sent {
-            let place = held.entry((send.destination, chunk));
-            match send.action {
-                Action::Copy => drop(place.insert_entry(values)),
-                Action::Reduce => place
-                    .or_default()
-                    .iter_mut()
-                    .zip(values)
-                    .for_each(|(mine, arrived)| *mine = mine.add(arrived)),
+            combine(&mut held, (send.destination, send.into * chunks + chunk), send.action, values);
+        }
+        for local in &step.locals {
+            for chunk in local.chunks.iter() {
+                let values = held[&(local.rank, local.from * chunks + chunk)].clone();
+                combine(&mut held, (local.rank, local.into * chunks + chunk), local.action, values);
             }
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use half::{bf16, f16};
 use ringroad_core::collective::Holding;
+use ringroad_core::algorithms::{find, Member};
 use ringroad_core::Collective;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::kernels::scalar;
@@ -153,7 +154,7 @@ pub struct Case {
     pub dtype: DType,
     pub elements: usize,
     pub in_place: bool,
-    pub algorithm: Option<&'static str>,
+    pub algorithm: Option<Member>,
     pub seed: u64,
 }
 
@@ -168,6 +169,11 @@ pub struct Prepared {
 impl Case {
     pub fn new(ranks: usize, collective: Collective, op: ReduceOp, dtype: DType, elements: usize) -> Case {
         Case { ranks, collective, op, dtype, elements, in_place: false, algorithm: None, seed: 1 }
+    }
+
+    /// The same by a certain algorithm.
+    pub fn by(self, algorithm: &str) -> Case {
+        Case { algorithm: Some(find(algorithm).unwrap()), ..self }
     }
 
     /// The reduction as `rank` calls it: every rank has a factor of its own.
@@ -289,7 +295,7 @@ impl Case {
         Request {
             op: self.op_of(rank),
             in_place: self.in_place,
-            algorithm: self.algorithm.map(str::to_owned),
+            algorithm: self.algorithm.map(|member| member.name()),
             ..Request::new(Operation::Collective(self.collective), self.dtype, self.elements, input, output)
         }
     }

@@ -1,0 +1,123 @@
+//! The sizes of a torus, a ring being one of a single dimension, and the order in which algorithms visit dimensions.
+
+use std::fmt;
+
+use crate::topology::Topology;
+use crate::units::{Port, Rank};
+
+/// The sizes of a torus. Ranks count like the elements of a C array, as in [`Topology`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Shape(Vec<usize>);
+
+impl Shape {
+    /// What algorithms see of a topology: a torus is what it is, and ranks behind a switch make a ring.
+    pub fn of(topology: &Topology) -> Shape {
+        match topology.dimensions() {
+            [] => Shape::ring(topology.ranks()),
+            sizes => Shape(sizes.to_vec()),
+        }
+    }
+
+    /// A torus of these sizes.
+    pub fn new(sizes: Vec<usize>) -> Shape {
+        Shape(sizes)
+    }
+
+    /// A ring.
+    pub fn ring(ranks: usize) -> Shape {
+        Shape(vec![ranks])
+    }
+
+    /// The size of every dimension, those of one rank included.
+    pub fn sizes(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// How many ranks.
+    pub fn ranks(&self) -> usize {
+        self.0.iter().product()
+    }
+
+    /// The dimensions that have links.
+    pub fn wide(&self) -> Vec<usize> {
+        (0..self.0.len()).filter(|d| self.0[*d] > 1).collect()
+    }
+
+    /// The dimensions that have links, from the `first` of them on and around: the order in which slice `first` visits
+    /// them.
+    pub fn order(&self, first: usize) -> Vec<usize> {
+        let mut order = self.wide();
+        order.rotate_left(first);
+        order
+    }
+
+    /// The place of a rank.
+    pub fn coordinates(&self, rank: Rank) -> Vec<usize> {
+        let mut rest = rank;
+        let mut coordinates = vec![0; self.0.len()];
+        for (coordinate, size) in coordinates.iter_mut().zip(&self.0).rev() {
+            *coordinate = rest % size;
+            rest /= size;
+        }
+        coordinates
+    }
+
+    /// How far apart neighbours of a dimension are numbered.
+    pub fn stride(&self, dimension: usize) -> usize {
+        self.0[dimension + 1..].iter().product()
+    }
+
+    /// The rank that `rank` becomes with another coordinate in a dimension.
+    pub fn with(&self, rank: Rank, dimension: usize, coordinate: usize) -> Rank {
+        let stride = self.stride(dimension);
+        let old = rank / stride % self.0[dimension];
+        rank + coordinate * stride - old * stride
+    }
+
+    /// The port of the dimension in which two ranks differ by which the shorter way begins; the upper one if both are
+    /// equal. Ranks that differ in several dimensions begin with the first of them.
+    pub fn port_towards(&self, source: Rank, destination: Rank) -> Port {
+        let (from, to) = (self.coordinates(source), self.coordinates(destination));
+        let dimension = (0..from.len()).find(|d| from[*d] != to[*d]).unwrap_or(0);
+        let size = self.0[dimension];
+        let up = (to[dimension] + size - from[dimension]) % size;
+        2 * dimension + usize::from(2 * up > size)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        match &sizes[..] {
+            [ranks] => write!(f, "{ranks} ranks"),
+            sizes => write!(f, "a torus of {} ranks", sizes.join("x")),
+        }
+    }
+}
+
+/// The times of dimensions' levels if each takes one step in turn, in this order, those that are done being skipped.
+pub fn in_turns(levels: &[usize], order: &[usize]) -> Vec<Vec<usize>> {
+    let mut times: Vec<Vec<usize>> = vec![Vec::new(); levels.len()];
+    let mut time = 0;
+    while order.iter().any(|d| times[*d].len() < levels[*d]) {
+        for &dimension in order {
+            if times[dimension].len() < levels[dimension] {
+                times[dimension].push(time);
+                time += 1;
+            }
+        }
+    }
+    times
+}
+
+/// The times of dimensions' levels if one dimension follows the other in this order, each beginning `phase` steps after
+/// the one before, or when that is done, if there is no phase.
+pub fn one_by_one(levels: &[usize], order: &[usize], phase: Option<usize>) -> Vec<Vec<usize>> {
+    let mut times: Vec<Vec<usize>> = vec![Vec::new(); levels.len()];
+    let mut start = 0;
+    for &dimension in order {
+        times[dimension] = (start..start + levels[dimension]).collect();
+        start += phase.unwrap_or(levels[dimension]);
+    }
+    times
+}

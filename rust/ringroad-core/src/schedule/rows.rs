@@ -1,0 +1,143 @@
+//! One rank's part of a schedule, and everybody's, whether written out or following from a symmetry.
+
+use std::collections::HashMap;
+
+use super::symmetry::Chart;
+use super::{Action, ChunkSet, Local, Schedule, Send, Step};
+use crate::units::{Port, Rank, Slot};
+
+/// What one rank does in one step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// What it sends.
+    pub sends: Vec<Send>,
+    /// What others send it; what two ranks exchange is in the same order in both their rows.
+    pub receives: Vec<Send>,
+    /// What it does on its own.
+    pub locals: Vec<Local>,
+}
+
+/// A message without its contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// The sender.
+    pub source: Rank,
+    /// The receiver.
+    pub destination: Rank,
+    /// The outlet by which it leaves the sender.
+    pub port: Port,
+    /// What the receiver does with it.
+    pub action: Action,
+    /// How many chunks it has.
+    pub chunks: usize,
+}
+
+impl Schedule {
+    /// What `rank` does, step by step. Takes no longer for more ranks where the schedule is symmetric.
+    pub fn rows(&self, rank: Rank) -> Vec<Row> {
+        let Some(symmetry) = &self.symmetry else {
+            return self.steps.iter().map(|step| written_row(step, rank)).collect();
+        };
+        let chart = Chart::new(symmetry, self.chunks);
+        let row = |step: &Step| Row {
+            sends: unnumbered(merged(step.sends.iter().map(|send| chart.sent_by(rank, send)))),
+            receives: unnumbered(merged(step.sends.iter().map(|send| chart.received_by(rank, send)))),
+            locals: step.locals.iter().map(|local| chart.local_of(rank, local)).collect(),
+        };
+        self.steps.iter().map(row).collect()
+    }
+
+    /// The messages of all ranks in a step, without their contents. Of a symmetric schedule, slices that share a message
+    /// are told apart.
+    pub fn transfers(&self, step: usize) -> Vec<Transfer> {
+        let transfer = |send: &Send, (source, destination), port| Transfer {
+            source,
+            destination,
+            port,
+            action: send.action,
+            chunks: send.chunks.len(),
+        };
+        let sends = self.steps[step].sends.iter();
+        match &self.symmetry {
+            None => sends.map(|send| transfer(send, (send.source, send.destination), send.port)).collect(),
+            Some(symmetry) => {
+                let chart = Chart::new(symmetry, self.chunks);
+                let all = |send| {
+                    let chart = &chart;
+                    chart.everywhere(send).map(move |(pair, port)| transfer(send, pair, port))
+                };
+                sends.flat_map(all).collect()
+            }
+        }
+    }
+
+    /// The most chunks that a rank reduces in a step, whether they arrive or are its own.
+    pub fn reduced(&self, step: usize) -> usize {
+        let Step { sends, locals } = &self.steps[step];
+        let arriving = sends.iter().map(|s| (s.destination, s.action, &s.chunks));
+        let own = locals.iter().map(|l| (l.rank, l.action, &l.chunks));
+        let reductions = arriving.chain(own).filter(|(_, action, _)| *action == Action::Reduce);
+        if self.symmetry.is_some() {
+            // Every rank receives one of each.
+            return reductions.map(|(_, _, chunks)| chunks.len()).sum();
+        }
+        let mut reduced = vec![0; self.ranks];
+        reductions.for_each(|(rank, _, chunks)| reduced[rank] += chunks.len());
+        reduced.into_iter().max().unwrap_or(0)
+    }
+
+    /// The same schedule with all ranks' rows written out.
+    pub fn expand(&self) -> Schedule {
+        let Some(symmetry) = &self.symmetry else { return self.clone() };
+        let chart = Chart::new(symmetry, self.chunks);
+        let expanded = |step: &Step| {
+            let row = |rank| merged(step.sends.iter().map(|send| chart.sent_by(rank, send)));
+            let mut sends: Vec<(usize, Send)> = (0..self.ranks).flat_map(row).collect();
+            // What one rank receives stays in the order that its own row has.
+            sends.sort_by_key(|(number, _)| *number);
+            let locals = |rank| step.locals.iter().map(|local| chart.local_of(rank, local)).collect::<Vec<_>>();
+            Step { sends: unnumbered(sends), locals: (0..self.ranks).flat_map(locals).collect() }
+        };
+        let steps = self.steps.iter().map(expanded).collect();
+        Schedule { steps, ..Schedule::empty(&self.name, self.collective, self.ranks, self.chunks) }
+    }
+}
+
+fn unnumbered(sends: Vec<(usize, Send)>) -> Vec<Send> {
+    sends.into_iter().map(|(_, send)| send).collect()
+}
+
+fn written_row(step: &Step, rank: Rank) -> Row {
+    Row {
+        sends: step.sends.iter().filter(|s| s.source == rank).cloned().collect(),
+        receives: step.sends.iter().filter(|s| s.destination == rank).cloned().collect(),
+        locals: step.locals.iter().filter(|l| l.rank == rank).cloned().collect(),
+    }
+}
+
+/// What two messages have in common that can be one.
+type Joint = (Rank, Rank, Port, Action, Slot, Slot);
+
+/// Makes one message of all that a rank sends to another one by the same port for the same purpose, in the place of the
+/// first of them, which is told.
+pub(super) fn merged(sends: impl Iterator<Item = Send>) -> Vec<(usize, Send)> {
+    let mut merged: Vec<(usize, Send, Vec<ChunkSet>)> = Vec::new();
+    let mut places: HashMap<Joint, usize> = HashMap::new();
+    for (number, send) in sends.enumerate() {
+        let joint = (send.source, send.destination, send.port, send.action, send.from, send.into);
+        let place = *places.entry(joint).or_insert(merged.len());
+        match merged.get_mut(place) {
+            Some((_, _, more)) => more.push(send.chunks),
+            None => merged.push((number, send, Vec::new())),
+        }
+    }
+    let join = |(number, send, more): (usize, Send, Vec<ChunkSet>)| {
+        if more.is_empty() {
+            return (number, send);
+        }
+        let sets = std::iter::once(&send.chunks).chain(&more);
+        let chunks = ChunkSet::from(sets.flat_map(|set| set.runs()).copied().collect::<Vec<_>>());
+        (number, Send { chunks, ..send })
+    };
+    merged.into_iter().map(join).collect()
+}
