@@ -1,9 +1,10 @@
 //! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
 
 use super::{
-    binomial, halving_doubling, pairwise, recursive_doubling, ring, scatter_allgather, swing, trivance,
+    binomial, bruck, generalized, halving_doubling, pairwise, recursive_doubling, ring, scatter_allgather,
+    swing, trivance,
 };
-use super::{ceil_log, Algorithm, CostLine, Offer, Ports, Request, Requirement, Shape};
+use super::{ceil_log, Algorithm, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 
@@ -22,6 +23,10 @@ const SWING: &str =
 const SWING_LATENCY: &str =
     "De Sensi, Bonato, Saam, Hoefler: Swing, NSDI 2024 (arXiv 2401.09356), section 3.1.2";
 const TRIVANCE: &str = "Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254), lemma 1 and figures 4 and 5";
+const KOLMAKOV: &str =
+    "Kolmakov, Zhang: A generalization of the allreduce operation (arXiv 2004.09362), sections 7 to 9";
+const BRUCK: &str =
+    "Bruck, Ho: Efficient global combine operations in multi-port message-passing systems, PPL 3(4), 1993";
 const RING: &str =
     "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009";
 const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004; on tori Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012";
@@ -40,11 +45,23 @@ fn all_powers(shape: &Shape, base: usize) -> bool {
     shape.sizes().iter().all(|size| base.checked_pow(ceil_log(base, *size) as u32) == Some(*size))
 }
 
+const SAVED: Parameter = Parameter {
+    name: "r",
+    meaning: "how many of the 2 ceil(log2 n) steps are saved",
+    values: |shape| (0..=generalized::levels(shape)).collect(),
+    admits: |shape, r| r <= generalized::levels(shape),
+};
+
 type Construct = fn(&Request<'_>) -> Schedule;
 type Cost = fn(&Request<'_>) -> CostLine;
 
 const fn offer(collective: Collective, requirement: Requirement, construct: Construct, cost: Cost) -> Offer {
-    Offer { collective, requirement, construct, cost }
+    Offer { collective, requirement, only: None, construct, cost }
+}
+
+/// An offer that is only made with this value of the family's parameter.
+const fn only(value: usize, offer: Offer) -> Offer {
+    Offer { only: Some(value), ..offer }
 }
 
 /// Reduce-scatter, allgather and, twice as long, allreduce: every block but one's own is sent once a phase.
@@ -157,6 +174,50 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         parameter: None,
         consistent: |r| r.shape.ranks() == 1,
         offers: &[offer(ALLREDUCE, POWERS_OF_THREE, trivance::latency, |r| vectors(logs(3, r.shape), 2))],
+    },
+    Algorithm {
+        name: "generalized",
+        summary: "half of what is left is sent half as far in every step, for several results at once, and then backwards",
+        source: KOLMAKOV,
+        ports: Ports::All,
+        parameter: Some(SAVED),
+        // Of a power of two every result is the same tree of cosets.
+        consistent: |r| r.parameter == 0 || all_powers(r.shape, 2),
+        offers: &[
+            offer(ALLREDUCE, ANY, generalized::cyclic, generalized::cost),
+            only(0, offer(REDUCE_SCATTER, ANY, generalized::cyclic, |r| all_but_own(logs(2, r.shape), r.shape))),
+            only(0, offer(ALLGATHER, ANY, generalized::cyclic, |r| all_but_own(logs(2, r.shape), r.shape))),
+        ],
+    },
+    Algorithm {
+        name: "generalized-xor",
+        summary: "partners exchange half of what they hold, then all of what is left, and then backwards",
+        source: KOLMAKOV,
+        ports: Ports::All,
+        parameter: Some(SAVED),
+        consistent: always,
+        offers: &[offer(ALLREDUCE, POWERS_OF_TWO, generalized::bitwise, |r| {
+            let (levels, kept) = (logs(2, r.shape), (1 << r.parameter) as f64 / r.shape.ranks() as f64);
+            CostLine { steps: 2 * levels - r.parameter, sent: 2.0 * (1.0 - kept) + r.parameter as f64 * kept }
+        })],
+    },
+    Algorithm {
+        name: "bruck",
+        summary: "two messages to the same side, at three times the distance in every step, and then backwards",
+        source: BRUCK,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &phases(ANY, bruck::bandwidth, optimal!(|shape| logs(3, shape))),
+    },
+    Algorithm {
+        name: "bruck-latency",
+        summary: "two whole vectors to the same side, at a third of the distance in every step",
+        source: BRUCK,
+        ports: Ports::All,
+        parameter: None,
+        consistent: |r| r.shape.sizes().iter().all(|size| *size <= 2),
+        offers: &[offer(ALLREDUCE, ANY, bruck::latency, bruck::latency_cost)],
     },
     Algorithm {
         name: "binomial",

@@ -2,6 +2,7 @@
 //!
 //! When a dimension is done, all ranks of a line hold the same, and so the next dimension only ever adds what is
 //! disjoint. Slices of the vector that start in different dimensions, and run both ways, keep all ports busy.
+//! Where a line first makes every rank complete some blocks and then spreads them, the next dimensions come in between.
 //!
 //! ```text
 //! torus:2x3    slice 0: the columns 0-3, 1-4, 2-5, then the rows 0-1-2, 3-4-5    slice 1: the rows, then the columns
@@ -36,6 +37,17 @@ pub(super) fn rotated_both_ways(shape: &Shape) -> Vec<Course> {
     rotated(shape).into_iter().flat_map(both).collect()
 }
 
+/// An allreduce on a ring in two parts, between which other dimensions find their place.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    /// Until every rank has some blocks complete.
+    pub inward: Schedule,
+    /// Those that position 0 then has; all of them, unless the line is symmetric.
+    pub complete: ChunkSet,
+    /// From then on.
+    pub outward: Schedule,
+}
+
 /// The allreduce on `shape` of which `line(size, mirrored)` is the allreduce on a ring, with one slice per course. All
 /// lines of a shape are symmetric, or none is.
 pub(super) fn allreduce(
@@ -44,22 +56,49 @@ pub(super) fn allreduce(
     courses: &[Course],
     line: impl Fn(usize, bool) -> Schedule,
 ) -> Schedule {
+    nested(name, Collective::Allreduce, shape, courses, |course, dimension| {
+        let inward = line(shape.sizes()[dimension], course.mirrored);
+        let outward = Schedule { steps: Vec::new(), ..inward.clone() };
+        Line { complete: ChunkSet::range(0, inward.chunks), inward, outward }
+    })
+}
+
+/// The allreduce on `shape` of which `line(course, dimension)` is the part in one dimension, with one slice per course.
+/// A reduce-scatter is only the way inward, and an allgather the way outward.
+pub(super) fn nested(
+    name: &str,
+    collective: Collective,
+    shape: &Shape,
+    courses: &[Course],
+    line: impl Fn(&Course, usize) -> Line,
+) -> Schedule {
     let slice = |course: &Course| {
-        let lines: Vec<Schedule> = shape.sizes().iter().map(|size| line(*size, course.mirrored)).collect();
-        on_all_lines(name, shape, &course.order, &lines)
+        let lines: Vec<Line> = (0..shape.sizes().len()).map(|d| line(course, d)).collect();
+        on_all_lines(name, collective, shape, &course.order, &lines)
     };
     let slices: Vec<Schedule> = courses.iter().map(slice).collect();
     Schedule::split(name, &slices).expect("all slices have as many chunks")
 }
 
-/// `lines[d]` in every line of dimension `d`, dimension after dimension. A chunk for every combination of their chunks.
-fn on_all_lines(name: &str, shape: &Shape, order: &[usize], lines: &[Schedule]) -> Schedule {
-    let symmetric = lines.iter().all(|line| line.symmetry.is_some() || line.ranks == 1);
-    let blocks = Shape::new(lines.iter().map(|line| line.chunks).collect());
-    let mut schedule = Schedule::empty(name, Collective::Allreduce, shape.ranks(), blocks.ranks());
+/// `lines[d]` in every line of dimension `d`, dimension after dimension, and back. A chunk for every combination of
+/// their chunks.
+fn on_all_lines(
+    name: &str,
+    collective: Collective,
+    shape: &Shape,
+    order: &[usize],
+    lines: &[Line],
+) -> Schedule {
+    let symmetric = lines.iter().all(|line| line.inward.symmetry.is_some() || line.inward.ranks == 1);
+    let blocks = Shape::new(lines.iter().map(|line| line.inward.chunks).collect());
+    let mut schedule = Schedule::empty(name, collective, shape.ranks(), blocks.ranks());
     schedule.symmetry = symmetric.then(|| symmetry(lines, &blocks));
-    for &dimension in order {
-        let line = if symmetric { lines[dimension].clone() } else { lines[dimension].expand() };
+    let inward = order.iter().enumerate().map(|(i, d)| (i, *d, &lines[*d].inward));
+    let outward = order.iter().enumerate().rev().map(|(i, d)| (i, *d, &lines[*d].outward));
+    let inward = inward.filter(|_| collective != Collective::Allgather);
+    let outward = outward.filter(|_| collective != Collective::ReduceScatter);
+    for (before, dimension, line) in inward.chain(outward) {
+        let line = if symmetric { line.clone() } else { line.expand() };
         // Where a line's first position is all that counts, so is the first line.
         let starts: Vec<Rank> = if symmetric {
             vec![0]
@@ -68,7 +107,9 @@ fn on_all_lines(name: &str, shape: &Shape, order: &[usize], lines: &[Schedule]) 
         };
         let stride = shape.stride(dimension);
         let chunks = |set: &ChunkSet| -> ChunkSet {
-            (0..blocks.ranks()).filter(|chunk| set.contains(blocks.coordinates(*chunk)[dimension])).collect()
+            let complete = |at: &[usize]| order[..before].iter().all(|d| lines[*d].complete.contains(at[*d]));
+            let within = |at: Vec<usize>| set.contains(at[dimension]) && complete(&at);
+            (0..blocks.ranks()).filter(|chunk| within(blocks.coordinates(*chunk))).collect()
         };
         for step in &line.steps {
             let mut wide = Step::default();
@@ -93,16 +134,13 @@ fn on_all_lines(name: &str, shape: &Shape, order: &[usize], lines: &[Schedule]) 
     schedule
 }
 
-fn symmetry(lines: &[Schedule], blocks: &Shape) -> Symmetry {
-    let axis = |line: &Schedule| match &line.symmetry {
+fn symmetry(lines: &[Line], blocks: &Shape) -> Symmetry {
+    let axis = |line: &Line| match &line.inward.symmetry {
         Some(Symmetry { slices }) => slices[0].axes[0],
-        None => Axis { size: line.ranks, blocks: line.chunks, motion: Motion::Shift },
+        None => Axis { size: line.inward.ranks, blocks: line.inward.chunks, motion: Motion::Shift },
     };
-    let slice = Slice {
-        axes: lines.iter().map(axis).collect(),
-        chunks: (0..blocks.ranks()).collect(),
-        cycle: None,
-    };
+    let slice =
+        Slice { axes: lines.iter().map(axis).collect(), chunks: (0..blocks.ranks()).collect(), cycle: None };
     Symmetry { slices: vec![slice] }
 }
 

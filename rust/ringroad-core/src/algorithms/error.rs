@@ -1,6 +1,6 @@
 //! What goes wrong when an algorithm is chosen by hand, and what to choose instead.
 
-use super::{catalogue, Algorithm, Parameter, Requirement, Shape, MAX_RANKS};
+use super::{catalogue, Algorithm, Offer, Parameter, Requirement, Shape, MAX_RANKS};
 use crate::collective::Collective;
 use crate::units::Rank;
 use strsim::levenshtein;
@@ -55,7 +55,10 @@ pub enum Unavailable {
         alternatives: Vec<&'static str>,
     },
     /// The family has no such member on this shape.
-    #[error("{algorithm} has no {parameter} = {value} on {shape}, only {}", join(values, "and"))]
+    #[error(
+        "{algorithm} has no {parameter} = {value} for {collective} on {shape}, only {}",
+        join(values, "and")
+    )]
     Parameter {
         /// The algorithm.
         algorithm: &'static str,
@@ -63,6 +66,8 @@ pub enum Unavailable {
         parameter: &'static str,
         /// What was asked for.
         value: usize,
+        /// The collective.
+        collective: Collective,
         /// The ring or torus.
         shape: String,
         /// Values worth trying.
@@ -91,15 +96,12 @@ impl Unavailable {
         family: &Parameter,
         value: usize,
         shape: &Shape,
+        offer: &Offer,
     ) -> Unavailable {
-        let values = (family.values)(shape).iter().map(usize::to_string).collect();
-        Unavailable::Parameter {
-            algorithm,
-            parameter: family.name,
-            value,
-            shape: shape.to_string(),
-            values,
-        }
+        let (parameter, collective) = (family.name, offer.collective);
+        let offered = (family.values)(shape).into_iter().filter(|value| offer.has(Some(*value)));
+        let values = offered.map(|value| value.to_string()).collect();
+        Unavailable::Parameter { algorithm, parameter, value, collective, shape: shape.to_string(), values }
     }
 }
 
@@ -148,7 +150,11 @@ impl UnknownAlgorithm {
         UnknownAlgorithm::Name { name: name.to_owned(), nearest }
     }
 
-    pub(super) fn parameter(name: &str, algorithm: &Algorithm, family: Option<&Parameter>) -> UnknownAlgorithm {
+    pub(super) fn parameter(
+        name: &str,
+        algorithm: &Algorithm,
+        family: Option<&Parameter>,
+    ) -> UnknownAlgorithm {
         let expected = match family {
             None => format!("{} has no parameter", algorithm.name),
             Some(Parameter { name, meaning, .. }) => {

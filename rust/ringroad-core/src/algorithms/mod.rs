@@ -12,10 +12,12 @@
 //! to rank + 1 and port 1 to rank - 1. A message leaves by the shorter way.
 
 mod binomial;
+mod bruck;
 mod catalogue;
 mod dimension_wise;
 mod error;
 mod fold;
+mod generalized;
 mod halving_doubling;
 mod hamiltonian;
 pub mod in_trees;
@@ -30,6 +32,7 @@ mod trivance;
 use std::fmt;
 
 pub use error::{Unavailable, UnknownAlgorithm};
+pub use generalized::best_r;
 pub use shape::Shape;
 
 use crate::collective::Collective;
@@ -109,8 +112,17 @@ pub struct Offer {
     pub collective: Collective,
     /// On which shapes.
     pub requirement: Requirement,
+    /// The only value of the family's parameter with which it is offered, if it is not offered with all.
+    pub only: Option<usize>,
     construct: fn(&Request<'_>) -> Schedule,
     cost: fn(&Request<'_>) -> CostLine,
+}
+
+impl Offer {
+    /// Whether it is made for this value of the family's parameter, or for some if that is left open.
+    pub fn has(&self, parameter: Option<usize>) -> bool {
+        self.only.is_none_or(|only| parameter.is_none_or(|value| value == only))
+    }
 }
 
 /// What is to be built.
@@ -191,8 +203,12 @@ pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
 /// one for every collective.
 pub fn available(topology: &Topology, collective: Collective) -> Vec<Member> {
     let shape = Shape::of(topology);
-    let offered = |a: &&Algorithm| a.offer(collective).is_some_and(|offer| offer.requirement.admits(&shape));
-    catalogue().iter().filter(offered).flat_map(|algorithm| algorithm.members(topology)).collect()
+    let members = catalogue().iter().flat_map(|algorithm| algorithm.members(topology));
+    let offered = |member: &Member| {
+        let offer = member.algorithm.offer(collective);
+        offer.is_some_and(|offer| offer.requirement.admits(&shape) && offer.has(member.parameter))
+    };
+    members.filter(offered).collect()
 }
 
 impl Algorithm {
@@ -259,8 +275,8 @@ impl Member {
             return Err(Unavailable::shape(name, offer.requirement, shape, collective));
         }
         match (&self.algorithm.parameter, self.parameter) {
-            (Some(family), Some(value)) if !(family.admits)(shape, value) => {
-                Err(Unavailable::parameter(name, family, value, shape))
+            (Some(family), Some(value)) if !(family.admits)(shape, value) || !offer.has(Some(value)) => {
+                Err(Unavailable::parameter(name, family, value, shape, offer))
             }
             _ => Ok(offer),
         }
