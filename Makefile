@@ -7,7 +7,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(HOME)/.cargo/bin:$(PATH)
 RANKS    ?= 2,4
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check bench docs fmt clean both-ucx
+.PHONY: help build demo test test-rust test-python check check-all bench docs fmt clean both-ucx
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ check: $(VENV)/.installed ## Everything that needs no run: formats, lints, types
 	$(MAKE) --no-print-directory build
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
+
+check-all: check ## As check, and the long tests of all algorithms: larger networks, many times as many calls
+	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
 
 bench: build ## Compare allreduce with gloo, 8 B to 64 MiB, in one run
 	$(PYTHON) -m ringroad.bench --ranks $(RANKS)

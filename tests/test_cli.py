@@ -197,11 +197,14 @@ def test_algorithms(ask):
     out = ask("algorithms")
     for algorithm in ringroad.algorithms():
         assert algorithm.name in out and algorithm.summary in out
-    entry = next(e for e in json.loads(ask("algorithms", "--json", "--ranks", "8")) if e["name"] == "ring")
-    assert entry["costs"]["allreduce"] == {"steps": 14, "sent": 1.75} and entry["consistent"] == "yes"
-    with_ranks = ask("algorithms", "--ranks", "8")
-    assert "ring                allreduce          14   1.75" in with_ranks
-    assert "trivance-latency    allreduce           -      -" in with_ranks
+    entries = json.loads(ask("algorithms", "--json"))
+    ring = next(e for e in entries if (e["algorithm"], e["collective"]) == ("ring", "allreduce"))
+    assert (ring["steps"], ring["sent"], ring["ports"], ring["consistent"]) == (14, 1.75, 1, True)
+    assert ring["needs"] == "any number of ranks" and "JPDC" in ring["source"]
+    on_torus = ask("algorithms", "--topology", "torus:3x3", "--collective", "reduce_scatter")
+    lines = [line.split() for line in on_torus.splitlines()]
+    assert ["trivance", "reduce_scatter", "2", "0.8889", "4", "yes", "any", "number", "of", "ranks"] in lines
+    assert "allreduce " not in on_torus and "binomial" not in on_torus
 
 
 def test_info(ask, monkeypatch):

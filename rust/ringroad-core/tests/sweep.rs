@@ -1,0 +1,84 @@
+//! Every member of every family on many more networks: proven by the verifier, and as cheap as it says.
+//!
+//! The usual run takes all rings up to 130 ranks and tori of many shapes; `RINGROAD_TEST_FULL=1` more and larger ones.
+
+use ringroad_core::algorithms::{catalogue, Algorithm, Member};
+use ringroad_core::{Collective, Topology};
+
+/// Square and not, even and odd, of powers and not.
+const TORI: [&[usize]; 14] = [
+    &[2, 4],
+    &[4, 4],
+    &[6, 4],
+    &[3, 3],
+    &[9, 9],
+    &[3, 9],
+    &[7, 5],
+    &[8, 16],
+    &[5, 4, 3],
+    &[4, 4, 4],
+    &[3, 3, 3, 2],
+    &[2, 2, 2, 2, 2],
+    &[8, 8],
+    &[16, 4],
+];
+
+const LARGE_TORI: [&[usize]; 6] =
+    [&[27, 27], &[16, 16, 16], &[64, 64], &[9, 9, 9], &[15, 17], &[12, 10, 6]];
+
+/// Beyond this many ranks an all-to-all, with a block for every pair, is too large to try.
+const PAIRS: usize = 300;
+
+fn full() -> bool {
+    std::env::var_os("RINGROAD_TEST_FULL").is_some()
+}
+
+/// Verifies the collective and compares it with its cost line.
+fn check(member: Member, topology: &Topology, collective: Collective) {
+    let what = format!("{member} {collective} on {topology}");
+    let schedule = member.build(topology, collective).unwrap_or_else(|error| panic!("{what}: {error}"));
+    schedule.verify().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let cost = member.cost_line(topology, collective).unwrap();
+    assert_eq!(schedule.steps.len(), cost.steps, "{what}: steps");
+    let sent = schedule.max_sent();
+    assert!((sent - cost.sent).abs() < 1e-9, "{what}: {sent} sent, not {cost:?}");
+}
+
+fn sweep(algorithm: &'static Algorithm, topology: &Topology) {
+    for member in algorithm.members(topology) {
+        for collective in algorithm.collectives() {
+            let too_large = collective == Collective::Alltoall && topology.ranks() > PAIRS;
+            if member.supports(topology, collective).is_ok() && !too_large {
+                let root = topology.ranks() / 3;
+                check(member, topology, collective.with_root(root));
+            }
+        }
+    }
+}
+
+/// All families on all these networks, on as many threads as there are cores.
+fn sweep_all(topologies: &[Topology]) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for core in 0..cores {
+            scope.spawn(move || {
+                for topology in topologies.iter().skip(core).step_by(cores) {
+                    catalogue().iter().for_each(|algorithm| sweep(algorithm, topology));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn rings() {
+    let largest = if full() { 257 } else { 130 };
+    sweep_all(&(2..=largest).map(|ranks| Topology::ring(ranks).unwrap()).collect::<Vec<_>>());
+}
+
+#[test]
+fn tori() {
+    let larger: &[&[usize]] = if full() { &LARGE_TORI } else { &[] };
+    let sizes = TORI.iter().chain(larger);
+    sweep_all(&sizes.map(|sizes| Topology::torus(sizes).unwrap()).collect::<Vec<_>>());
+}
