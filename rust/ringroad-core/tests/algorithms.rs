@@ -1,5 +1,7 @@
 //! Every algorithm, for every collective it offers and 1 to 64 ranks: proven by the verifier, and as cheap as it says.
 //! And the verifier itself: it must notice every way to spoil one of these schedules.
+//!
+//! `RINGROAD_TEST_FULL=1` goes up to 130 ranks, and checks all members of a family for all of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -185,8 +187,16 @@ fn is_consistent(schedule: &Schedule) -> bool {
     })
 }
 
+fn full() -> bool {
+    std::env::var_os("RINGROAD_TEST_FULL").is_some()
+}
+
 fn check_on(algorithm: &'static Algorithm, topology: &Topology) {
-    for member in algorithm.members(topology) {
+    let mut members = algorithm.members(topology);
+    if topology.ranks() > 32 && !full() {
+        members = vec![members[topology.ranks() % members.len()]];
+    }
+    for member in members {
         for collective in algorithm.collectives() {
             with_roots(collective, topology.ranks()).into_iter().for_each(|c| check(member, topology, c));
         }
@@ -195,7 +205,8 @@ fn check_on(algorithm: &'static Algorithm, topology: &Topology) {
 
 fn check_all(name: &str) {
     let algorithm = find(name).unwrap().algorithm();
-    RANKS.for_each(|ranks| check_on(algorithm, &on_ring(ranks)));
+    let ranks = if full() { 1..=130 } else { RANKS };
+    ranks.for_each(|ranks| check_on(algorithm, &on_ring(ranks)));
     TORI.iter().for_each(|sizes| check_on(algorithm, &torus(sizes)));
 }
 
@@ -276,16 +287,22 @@ fn trivance_over_seven_ranks_is_figure_four() {
 #[test]
 fn schedules_as_text() {
     for algorithm in catalogue() {
-        let ranks = [7, 8, 9].into_iter();
-        let ranks = ranks.filter(|n| algorithm.offers.iter().all(|o| o.requirement.admits(&Shape::ring(*n))));
-        let ranks: BTreeSet<usize> = ranks.take(1).chain((algorithm.name == "swing").then_some(8)).collect();
-        for ranks in ranks {
-            let root = |collective: Collective| collective.with_root(ranks / 2);
-            let member = algorithm.members(&on_ring(ranks))[0];
+        let admits = |topology: &Topology| {
+            algorithm.offers.iter().all(|offer| offer.requirement.admits(&Shape::of(topology)))
+        };
+        let first = [on_ring(7), on_ring(8), on_ring(9), torus(&[2, 3])].into_iter().find(admits);
+        let second = match algorithm.name {
+            "swing" | "halving-doubling" => Some(on_ring(8)),
+            "butterfly" => Some(on_ring(9)),
+            _ => None,
+        };
+        for topology in first.into_iter().chain(second) {
+            let root = |collective: Collective| collective.with_root(topology.ranks() / 2);
+            let member = algorithm.members(&topology)[0];
             let schedules =
-                algorithm.collectives().map(|c| member.build(&on_ring(ranks), root(c)).unwrap().to_string());
+                algorithm.collectives().map(|c| member.build(&topology, root(c)).unwrap().to_string());
             let text = schedules.collect::<Vec<_>>().join("\n");
-            insta::assert_snapshot!(format!("{}_{ranks}", algorithm.name), text);
+            insta::assert_snapshot!(format!("{}_{}", algorithm.name, topology.ranks()), text);
         }
     }
 }
@@ -293,24 +310,20 @@ fn schedules_as_text() {
 #[test]
 fn names() {
     assert_eq!(find("Swing_Latency").unwrap().name(), "swing-latency");
-    assert_eq!(
-        find("trivanse").unwrap_err().to_string(),
-        "unknown algorithm \"trivanse\"; did you mean trivance? There are ring, bidirectional-ring, \
-         hamiltonian-rings, recursive-doubling, halving-doubling, swing, swing-latency, trivance, trivance-latency, \
-         generalized, generalized-xor, bruck, bruck-latency, binomial, scatter-allgather and pairwise"
-    );
+    let unknown = find("trivanse").unwrap_err().to_string();
+    let names: Vec<&str> = catalogue().iter().map(|a| a.name).collect();
+    let (last, others) = names.split_last().unwrap();
+    let expected = "unknown algorithm \"trivanse\"; did you mean trivance? There are ";
+    assert_eq!(unknown, format!("{expected}{} and {last}", others.join(", ")));
 }
 
 #[test]
 fn unavailable_says_why_and_what_instead() {
     let error =
         |name: &str, ranks, collective| find(name).unwrap().build(&on_ring(ranks), collective).unwrap_err().to_string();
-    assert_eq!(
-        error("swing-latency", 6, Collective::Allreduce),
-        "swing-latency needs a power of two of ranks in each dimension, not 6 ranks; for allreduce on 6 ranks use \
-         ring, bidirectional-ring, recursive-doubling, halving-doubling, swing, trivance, generalized, bruck or \
-         bruck-latency"
-    );
+    let elsewhere = error("swing-latency", 10, Collective::Allreduce);
+    assert!(elsewhere.contains(", not 10 ranks; for allreduce on 10 ranks use ring, bidirectional-ring"), "{elsewhere}");
+    assert!(!elsewhere.contains("use swing-latency") && !elsewhere.contains(", swing-latency"), "{elsewhere}");
     assert_eq!(
         error("generalized:4", 7, Collective::Allreduce),
         "generalized has no r = 4 for allreduce on 7 ranks, only 0, 1, 2 and 3"
@@ -321,7 +334,8 @@ fn unavailable_says_why_and_what_instead() {
     );
     assert_eq!(
         error("ring", 6, Collective::Broadcast { root: 5 }),
-        "ring performs no broadcast; for broadcast on 6 ranks use binomial or scatter-allgather"
+        "ring performs no broadcast; for broadcast on 6 ranks use binomial, double-binary-tree or \
+         scatter-allgather"
     );
     assert_eq!(
         error("binomial", 6, Collective::Broadcast { root: 6 }),

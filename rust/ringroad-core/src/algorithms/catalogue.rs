@@ -1,8 +1,8 @@
 //! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
 
 use super::{
-    binomial, bruck, generalized, halving_doubling, pairwise, recursive_doubling, ring, scatter_allgather,
-    swing, trivance,
+    binomial, bruck, bucket, butterfly, double_tree, gather_sum, generalized, halving_doubling, pairwise,
+    recursive_doubling, ring, scatter_allgather, swing, trivance,
 };
 use super::{ceil_log, Algorithm, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
@@ -29,7 +29,15 @@ const BRUCK: &str =
     "Bruck, Ho: Efficient global combine operations in multi-port message-passing systems, PPL 3(4), 1993";
 const RING: &str =
     "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009";
-const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004; on tori Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012";
+const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004; on tori Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012; for other numbers than powers of two Rabenseifner, Traff: More efficient reduction algorithms for non-power-of-two number of processors, EuroPVM/MPI 2004";
+const MPICH_MIRRORED: &str = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005; mirrored as in Swing, NSDI 2024 (arXiv 2401.09356)";
+const SACK_GROPP: &str =
+    "Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012; mirrored as in Swing, NSDI 2024 (arXiv 2401.09356)";
+const ALIGNED: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997; aligned groups are ours";
+const GATHER_SUM: &str = "ours, along the allgather of Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254)";
+const BUCKET: &str =
+    "Jain, Sabharwal: Optimal bucket algorithms for large MPI collectives on torus interconnects, ICS 2010";
+const TWO_TREES: &str = "Sanders, Speck, Traff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35(12), 2009";
 const INTERCOM: &str =
     "Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994; for reduce Rabenseifner, ICCS 2004";
 
@@ -40,6 +48,20 @@ const POWERS_OF_TWO: Requirement =
     Requirement { text: "a power of two of ranks in each dimension", admits: |shape| all_powers(shape, 2) };
 const POWERS_OF_THREE: Requirement =
     Requirement { text: "a power of three of ranks in each dimension", admits: |shape| all_powers(shape, 3) };
+const TWOS_AND_THREES: Requirement = Requirement {
+    text: "no factors but two and three in each dimension",
+    admits: |shape| shape.sizes().iter().all(|size| butterfly::factors(*size).is_some()),
+};
+/// What is written out for all ranks and blocks must not become too long.
+const MODERATE: Requirement = Requirement {
+    text: "at most 4096 ranks, or a power of two of them in each dimension",
+    admits: |shape| shape.ranks() <= 4096 || all_powers(shape, 2),
+};
+/// Nor must what is written out for all ranks and vectors.
+const SMALL: Requirement = Requirement {
+    text: "at most 256 ranks in each dimension and 1024 in all",
+    admits: |shape| shape.ranks() <= 1024 && shape.sizes().iter().all(|size| *size <= 256),
+};
 
 fn all_powers(shape: &Shape, base: usize) -> bool {
     shape.sizes().iter().all(|size| base.checked_pow(ceil_log(base, *size) as u32) == Some(*size))
@@ -110,6 +132,15 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         offers: &phases(TORUS, ring::hamiltonian, optimal!(around)),
     },
     Algorithm {
+        name: "bucket",
+        summary: "rings of one dimension after the other, with a slice for every dimension to start in and direction",
+        source: BUCKET,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &phases(TORUS, bucket::schedule, optimal!(buckets)),
+    },
+    Algorithm {
         name: "recursive-doubling",
         summary: "partners exchange whole vectors, at twice the distance in every step",
         source: MPICH,
@@ -121,6 +152,17 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         })],
     },
     Algorithm {
+        name: "recursive-doubling-multiport",
+        summary: "recursive doubling with slices that start in every dimension, and a mirror image of each",
+        source: MPICH_MIRRORED,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &[offer(ALLREDUCE, POWERS_OF_TWO, recursive_doubling::multiport, |r| {
+            vectors(logs(2, r.shape), 1)
+        })],
+    },
+    Algorithm {
         name: "halving-doubling",
         summary: "partners exchange half of what they hold, at twice the distance in every step, and then backwards",
         source: RABENSEIFNER,
@@ -128,16 +170,21 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         parameter: None,
         consistent: always,
         offers: &[
-            offer(ALLREDUCE, ANY, halving_doubling::schedule, |r| {
-                folded(r.shape, |core| twice(all_but_own(ceil_log(2, core), &Shape::ring(core))))
+            offer(ALLREDUCE, ANY, halving_doubling::schedule, |r| eliminated(r.shape)),
+            offer(REDUCE_SCATTER, MODERATE, halving_doubling::schedule, |r| {
+                all_but_own(folded_steps(r.shape), r.shape)
             }),
-            offer(REDUCE_SCATTER, POWERS_OF_TWO, halving_doubling::schedule, |r| {
-                all_but_own(logs(2, r.shape), r.shape)
-            }),
-            offer(ALLGATHER, POWERS_OF_TWO, halving_doubling::schedule, |r| {
-                all_but_own(logs(2, r.shape), r.shape)
-            }),
+            offer(ALLGATHER, MODERATE, halving_doubling::schedule, |r| folded_allgather(r.shape)),
         ],
+    },
+    Algorithm {
+        name: "halving-doubling-multiport",
+        summary: "halving and doubling with slices that start in every dimension, and a mirror image of each",
+        source: SACK_GROPP,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &phases(POWERS_OF_TWO, halving_doubling::multiport, optimal!(|shape| logs(2, shape))),
     },
     Algorithm {
         name: "swing",
@@ -220,6 +267,27 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         offers: &[offer(ALLREDUCE, ANY, bruck::latency, bruck::latency_cost)],
     },
     Algorithm {
+        name: "gather-sum",
+        summary: "gathers the vectors of a ring as trivance does, then adds them up in the same order everywhere",
+        source: GATHER_SUM,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &[offer(ALLREDUCE, SMALL, gather_sum::schedule, |r| CostLine {
+            steps: logs(3, r.shape),
+            sent: r.shape.sizes().iter().map(|size| size - 1).sum::<usize>() as f64,
+        })],
+    },
+    Algorithm {
+        name: "butterfly",
+        summary: "aligned groups of two or three exchange whole vectors and add them up in the same order",
+        source: ALIGNED,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &[offer(ALLREDUCE, TWOS_AND_THREES, butterfly::schedule, butterflies)],
+    },
+    Algorithm {
         name: "binomial",
         summary: "everybody who has the data passes it on, at half the distance in every step; or backwards",
         source: MPICH,
@@ -234,6 +302,26 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
             }),
             offer(GATHER, ANY, binomial::schedule, gather),
             offer(SCATTER, ANY, binomial::schedule, scatter),
+        ],
+    },
+    Algorithm {
+        name: "double-binary-tree",
+        summary: "two binary trees with half of the vector each; no rank has children in both, and pieces follow each other",
+        source: TWO_TREES,
+        ports: Ports::All,
+        parameter: Some(Parameter {
+            name: "k",
+            meaning: "the number of pieces that each half of the vector is sent in",
+            values: |shape| {
+                (0..6).map(|exponent| 1 << exponent).filter(|k| *k == 1 || k * shape.ranks() <= 1 << 15).collect()
+            },
+            admits: |shape, k| k > 0 && k.saturating_mul(shape.ranks()) <= 1 << 18,
+        }),
+        consistent: always,
+        offers: &[
+            offer(ALLREDUCE, ANY, double_tree::schedule, two_trees),
+            offer(BROADCAST, ANY, double_tree::schedule, below_root),
+            offer(REDUCE, ANY, double_tree::schedule, below_root),
         ],
     },
     Algorithm {
@@ -282,6 +370,12 @@ fn swings(shape: &Shape) -> usize {
     shape.sizes().iter().map(|size| ceil_log(2, size - size % 2)).sum()
 }
 
+/// Every dimension has a phase that is long enough for the longest.
+fn buckets(shape: &Shape) -> usize {
+    let longest = shape.sizes().iter().max().map_or(0, |size| size - 1);
+    shape.wide().len() * longest
+}
+
 /// Every block but one's own is sent once.
 fn all_but_own(steps: usize, shape: &Shape) -> CostLine {
     let ranks = shape.ranks() as f64;
@@ -310,6 +404,55 @@ fn folded(shape: &Shape, core: fn(usize) -> CostLine) -> CostLine {
         core(power)
     } else {
         then(core(power), CostLine { steps: 2, sent: 1.0 })
+    }
+}
+
+fn folded_steps(shape: &Shape) -> usize {
+    let ranks = shape.ranks();
+    ranks.ilog2() as usize + if ranks.is_power_of_two() { 0 } else { 2 }
+}
+
+/// See `fold`.
+fn folded_allgather(shape: &Shape) -> CostLine {
+    let ranks = shape.ranks();
+    let power = 1 << ranks.ilog2();
+    if power == ranks {
+        return all_but_own(folded_steps(shape), shape);
+    }
+    let lent: usize = (1..=ranks.ilog2()).map(|bit| (ranks - power).div_ceil(1 << bit)).sum();
+    CostLine { steps: folded_steps(shape), sent: (ranks - 1 + power - 1 + lent) as f64 / ranks as f64 }
+}
+
+/// See `elimination`.
+fn eliminated(shape: &Shape) -> CostLine {
+    let ranks = shape.ranks();
+    let power = 1 << ranks.ilog2();
+    let core = twice(all_but_own(ceil_log(2, power), &Shape::ring(power)));
+    if power == ranks {
+        return core;
+    }
+    then(core, CostLine { steps: 2, sent: 0.5 / (1 << ranks.trailing_zeros()) as f64 })
+}
+
+fn butterflies(request: &Request<'_>) -> CostLine {
+    let factors = request.shape.sizes().iter().filter_map(|size| butterfly::factors(*size));
+    factors.map(|[twos, threes]| then(vectors(twos, 1), vectors(threes, 2))).fold(vectors(0, 0), then)
+}
+
+/// Busiest is a rank with a parent and two children in one tree and a parent in the other.
+fn two_trees(request: &Request<'_>) -> CostLine {
+    let ranks = request.shape.ranks();
+    if ranks == 1 {
+        return vectors(0, 0);
+    }
+    let sent = (ranks.min(4) as f64) / 2.0;
+    CostLine { steps: 2 * ranks.ilog2() as usize + request.parameter - 1, sent }
+}
+
+fn below_root(request: &Request<'_>) -> CostLine {
+    match request.shape.ranks() {
+        1 => vectors(0, 0),
+        ranks => CostLine { steps: (ranks - 1).ilog2() as usize + request.parameter, sent: 1.0 },
     }
 }
 

@@ -1,7 +1,9 @@
 //! Halving and doubling: partners exchange half of what they hold, at twice the distance in every step; then backwards.
 //!
 //! Rabenseifner: Optimization of collective reduction operations, ICCS 2004; Thakur, Rabenseifner, Gropp, IJHPCA 19(1),
-//! 2005. Near partners come first, when messages are large. An allreduce folds other numbers than powers of two.
+//! 2005. Near partners come first, when messages are large; on a torus dimensions take turns (Sack, Gropp: Faster
+//! topology-aware collective algorithms through non-minimal communication, PPoPP 2012). For other numbers than powers
+//! of two see `elimination` for the allreduce, and `fold` for reduce-scatter and allgather.
 //!
 //! ```text
 //! n = 8   what rank 0 holds before    step 0    0 1 2 3 4 5 6 7    gives 1 3 5 7 to 1
@@ -9,29 +11,43 @@
 //!         reduce-scatter              step 2    0       4          gives 4 to 4
 //! ```
 //!
-//! Cost: 2 log2 n steps, 2(n-1)/n of the vector; folded, with p = 2^floor(log2 n): 2 log2 p + 2 steps, 2(p-1)/p + 1.
+//! Cost: 2 log2 n steps, 2(n-1)/n of the vector; one phase half of both. On all ports a slice starts in every
+//! dimension, and a mirror image of each: the same steps and volume.
 
-use super::fold::fold;
-use super::in_trees::{perform, Give, InTrees, Table};
+use super::elimination;
+use super::fold::fold_blocks;
+use super::in_trees::{interleaved, perform, Give, InTrees, Table};
 use super::shape::{in_turns, Shape};
 use super::Request;
 use crate::collective::Collective;
 use crate::schedule::{Motion, Schedule};
 
-/// The allreduce on any torus, reduce-scatter and allgather on those whose sizes are powers of two.
+/// Reduce-scatter, allgather and allreduce on any torus.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, .. } = *request;
     let core = |shape: &Shape| {
-        let tables: Vec<Table> = shape.sizes().iter().map(|size| table(*size)).collect();
+        let tables = tables(shape);
         let levels: Vec<usize> = tables.iter().map(Table::levels).collect();
         let trees = InTrees::product(shape, tables, in_turns(&levels, &shape.order(0)));
         perform(name, collective, &[(trees.clone(), trees)])
     };
-    if collective == Collective::Allreduce && !shape.sizes().iter().all(|size| size.is_power_of_two()) {
-        fold(name, shape, |ranks| core(&Shape::ring(ranks)))
-    } else {
+    if shape.sizes().iter().all(|size| size.is_power_of_two()) {
         core(shape)
+    } else if collective == Collective::Allreduce {
+        elimination::allreduce(name, shape)
+    } else {
+        fold_blocks(shape, &core(&Shape::ring(1 << shape.ranks().ilog2())))
     }
+}
+
+/// The same where all sizes are powers of two, on all ports.
+pub(super) fn multiport(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, collective, .. } = *request;
+    perform(name, collective, &interleaved(shape, &tables(shape), true))
+}
+
+fn tables(shape: &Shape) -> Vec<Table> {
+    shape.sizes().iter().map(|size| table(*size)).collect()
 }
 
 /// Whoever differs in bit k exchanges in step k.

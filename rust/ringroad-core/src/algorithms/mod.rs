@@ -13,11 +13,16 @@
 
 mod binomial;
 mod bruck;
+mod bucket;
+mod butterfly;
 mod catalogue;
 mod dimension_wise;
+mod double_tree;
+mod elimination;
 mod error;
 mod fold;
 mod generalized;
+mod gather_sum;
 mod halving_doubling;
 mod hamiltonian;
 pub mod in_trees;

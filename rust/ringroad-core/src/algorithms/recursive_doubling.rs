@@ -9,9 +9,10 @@
 //!         step 2    0-4   1-5   2-6   3-7
 //! ```
 //!
-//! Cost: log2 n steps, log2 n vectors; folded floor(log2 n) + 2 steps, floor(log2 n) + 1 vectors.
+//! Cost: log2 n steps, log2 n vectors; folded floor(log2 n) + 2 steps, floor(log2 n) + 1 vectors. On all ports a slice
+//! starts in every dimension, and a mirror image of each: the same steps and volume.
 
-use super::dimension_wise::{allreduce, line, single, whole};
+use super::dimension_wise::{allreduce, line, rotated_both_ways, single, whole};
 use super::fold::fold;
 use super::shape::Shape;
 use super::Request;
@@ -20,20 +21,28 @@ use crate::schedule::{Motion, Schedule, Step};
 /// The allreduce on any torus.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, .. } = *request;
-    let core = |shape: &Shape| {
-        allreduce(name, shape, &single(shape), |size, _| {
-            let exchange = |bit| {
-                let partner = 1usize << bit;
-                let port = Shape::ring(size).port_towards(0, partner);
-                Step { sends: vec![whole(partner, port)], locals: Vec::new() }
-            };
-            let steps = (0..size.ilog2()).map(exchange).collect();
-            Schedule { steps, ..line(name, size, Motion::Flip) }
-        })
-    };
+    let core = |shape: &Shape| allreduce(name, shape, &single(shape), |size, _| exchanges(name, size, false));
     if shape.sizes().iter().all(|size| size.is_power_of_two()) {
         core(shape)
     } else {
         fold(name, shape, |ranks| core(&Shape::ring(ranks)))
     }
+}
+
+/// The same where all sizes are powers of two, on all ports.
+pub(super) fn multiport(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, .. } = *request;
+    allreduce(name, shape, &rotated_both_ways(shape), |size, mirrored| exchanges(name, size, mirrored))
+}
+
+/// Whoever differs in bit k exchanges in step k; in the mirror image, in that of the negative.
+fn exchanges(name: &str, size: usize, mirrored: bool) -> Schedule {
+    let exchange = |bit| {
+        let up = 1usize << bit;
+        let port = Shape::ring(size).port_towards(0, up);
+        let send = if mirrored { whole(size - up, port ^ 1) } else { whole(up, port) };
+        Step { sends: vec![send], locals: Vec::new() }
+    };
+    let motion = if mirrored { Motion::MirroredFlip } else { Motion::Flip };
+    Schedule { steps: (0..size.ilog2()).map(exchange).collect(), ..line(name, size, motion) }
 }

@@ -110,14 +110,15 @@ pub fn in_turns(levels: &[usize], order: &[usize]) -> Vec<Vec<usize>> {
     times
 }
 
-/// The times of dimensions' levels if one dimension follows the other in this order, each beginning `phase` steps after
-/// the one before, or when that is done, if there is no phase.
+/// The times of dimensions' levels if one dimension follows the other in this order, each as soon as the one before is
+/// done, or if there is a phase, at the end of that many steps. (At the end, so that all are done at the same time, and
+/// side by side also backwards.)
 pub fn one_by_one(levels: &[usize], order: &[usize], phase: Option<usize>) -> Vec<Vec<usize>> {
     let mut times: Vec<Vec<usize>> = vec![Vec::new(); levels.len()];
-    let mut start = 0;
+    let mut end = 0;
     for &dimension in order {
-        times[dimension] = (start..start + levels[dimension]).collect();
-        start += phase.unwrap_or(levels[dimension]);
+        end += phase.unwrap_or(levels[dimension]);
+        times[dimension] = (end - levels[dimension]..end).collect();
     }
     times
 }

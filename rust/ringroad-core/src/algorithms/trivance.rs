@@ -47,7 +47,7 @@ pub(super) fn slices(shape: &Shape, tables: &[Table]) -> Vec<(InTrees, InTrees)>
 }
 
 /// 1, 3, 9, ... and last half of what is then left to cover.
-fn distances(ranks: usize) -> Vec<usize> {
+pub(super) fn distances(ranks: usize) -> Vec<usize> {
     let steps = ceil_log(3, ranks);
     let distance = |step: usize| {
         let power = 3usize.pow(step as u32);

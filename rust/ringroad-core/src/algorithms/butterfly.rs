@@ -1,0 +1,80 @@
+//! Butterfly: groups of two or three exchange whole vectors, and all of a group add them up in the same order.
+//!
+//! Recursive doubling with threes as well as twos, which takes two ports (Bruck, Ho, Kipnis, Upfal, Weathersby:
+//! Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997).
+//! Ours is the alignment: all of a group hold sums of the same ranks and add them in the order of their digits, and so
+//! all ranks end with the same bits. Factors of two come first: at the last and largest distance the third of three is
+//! next to the first.
+//!
+//! ```text
+//! n = 6   step 0    0-1     2-3     4-5
+//!         step 1    0-2-4   1-3-5        (0 + 2) + 4 on 0 and on 2; 4 keeps 0 and 2 apart until both are there
+//! ```
+//!
+//! Cost: one step for each factor of a size; 1 vector for a factor of two and 2 for a factor of three.
+
+use super::dimension_wise::{allreduce, rotated};
+use super::{Request, Shape};
+use crate::collective::Collective;
+use crate::schedule::{Action, ChunkSet, Local, Schedule, Send, Step};
+use crate::units::Rank;
+
+/// The allreduce on tori whose sizes have no other factors than two and three. What is added first depends on where a
+/// rank stands, and so all of them are written out.
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, .. } = *request;
+    allreduce(name, shape, &rotated(shape), |size, _| {
+        let mut schedule = Schedule::empty(name, Collective::Allreduce, size, 1);
+        let [twos, threes] = factors(size).expect("no other factors than two and three");
+        let mut stride = 1;
+        for radix in [2].repeat(twos).into_iter().chain([3].repeat(threes)) {
+            schedule.steps.push(exchange(size, radix, stride));
+            stride *= radix;
+        }
+        schedule
+    })
+}
+
+/// How many factors of two and of three there are, if no others.
+pub(super) fn factors(mut size: usize) -> Option<[usize; 2]> {
+    let count = [2, 3].map(|factor| {
+        let mut count = 0;
+        while size > 0 && size.is_multiple_of(factor) {
+            size /= factor;
+            count += 1;
+        }
+        count
+    });
+    (size == 1).then_some(count)
+}
+
+/// Ranks that differ in one digit only exchange what they have.
+fn exchange(size: usize, radix: usize, stride: usize) -> Step {
+    let ring = Shape::ring(size);
+    let mut step = Step::default();
+    for rank in 0..size {
+        let digit = rank / stride % radix;
+        // The first two may add what comes, in this order; the last must add the others before its own.
+        let apart = digit == 2;
+        for other in (0..radix).filter(|other| *other != digit) {
+            let source = rank + other * stride - digit * stride;
+            step.sends.push(Send {
+                source,
+                destination: rank,
+                chunks: ChunkSet::range(0, 1),
+                action: if apart { Action::Copy } else { Action::Reduce },
+                port: ring.port_towards(source, rank),
+                from: 0,
+                into: if apart { other + 1 } else { 0 },
+            });
+        }
+        if apart {
+            step.locals.extend([add(rank, 2, 1), add(rank, 1, 0)]);
+        }
+    }
+    step
+}
+
+fn add(rank: Rank, from: usize, into: usize) -> Local {
+    Local { rank, chunks: ChunkSet::range(0, 1), action: Action::Reduce, from, into }
+}

@@ -1,0 +1,93 @@
+//! Elimination: halving and doubling for any number of ranks, where three ranks become two whenever one is left over.
+//!
+//! Rabenseifner, Traff: More efficient reduction algorithms for non-power-of-two number of processors in
+//! message-passing parallel systems, EuroPVM/MPI 2004. Ranks pair up; one of each pair goes on with the lower half of
+//! what they hold, the other with the upper half, and so there are two groups half as large. Of an odd number three
+//! ranks x, y, z make two: y and z exchange halves, and in the next step z gives its half to x and x the other to y.
+//! That makes x and y one step late. A late rank is the x of the next three, which has nothing to do at first, or makes
+//! its partner late: of every group just one is late, and all ends one step late.
+//!
+//! ```text
+//! n = 7   step 0    1 = 2              3 = 4   5 = 6      1 goes on with the upper half, 2 with the lower half
+//!         step 1    2 > 0    0 > 1     3 = 5   4 = 6      lower half: 0 3 5; upper half: 1 4 6
+//!         step 2    5 > 0    0 > 3     6 > 1   1 > 4      0, 3, 1 and 4 end with a quarter each; then backwards
+//! ```
+//!
+//! Cost, with p = 2^floor(log2 n), q the largest power of two that divides n, and unless n = p: 2 log2 p + 2 steps. The
+//! first y sends one half more than others, in all 2(p-1)/p + 1/(2q) of the vector. The largest messages of all steps
+//! are 2 + 1/q - 2/p of it. Folding takes as many steps, 2(p-1)/p + 1 and 2(p-1)/p + 2.
+
+use std::ops::Range;
+
+use super::Shape;
+use crate::collective::Collective;
+use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use crate::units::{ChunkId, Rank};
+
+/// Ranks that reduce a part of the vector among themselves. The first may be a step late.
+struct Group {
+    ranks: Vec<Rank>,
+    chunks: Range<ChunkId>,
+}
+
+/// One message: when, from whom, to whom, and what.
+type Message = (usize, Rank, Rank, Range<ChunkId>);
+
+/// The allreduce on any shape; ranks count as they do.
+pub(super) fn allreduce(name: &str, shape: &Shape) -> Schedule {
+    let ranks = shape.ranks();
+    let rounds = ranks.ilog2() as usize;
+    let mut groups = vec![Group { ranks: (0..ranks).collect(), chunks: 0..1 << rounds }];
+    let mut messages: Vec<Message> = Vec::new();
+    let mut late = false;
+    for round in 0..rounds {
+        groups = groups.iter().flat_map(|group| halve(group, round, late, &mut messages)).collect();
+        late |= !(ranks >> round).is_multiple_of(2);
+    }
+    let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, 1 << rounds);
+    for step in 0..rounds + usize::from(late) {
+        let now = messages.iter().filter(|message| message.0 == step);
+        let send = |(_, source, destination, chunks): &Message| Send {
+            source: *source,
+            destination: *destination,
+            chunks: ChunkSet::range(chunks.start, chunks.end),
+            action: Action::Reduce,
+            port: shape.port_towards(*source, *destination),
+            from: 0,
+            into: 0,
+        };
+        schedule.push(now.map(send).collect());
+    }
+    let back = schedule.reverse().expect("an allreduce can be reversed");
+    schedule.steps.extend(back.steps);
+    schedule
+}
+
+/// One round: whoever goes on with the lower half of the chunks, and with the upper.
+fn halve(group: &Group, round: usize, late: bool, messages: &mut Vec<Message>) -> [Group; 2] {
+    let Group { ranks, chunks } = group;
+    let middle = chunks.start.midpoint(chunks.end);
+    let [mut lower, mut upper] =
+        [chunks.start..middle, middle..chunks.end].map(|chunks| Group { ranks: Vec::new(), chunks });
+    let mut pairs = &ranks[..];
+    let mut delay = usize::from(late);
+    if let [x, y, z, rest @ ..] = pairs {
+        if !ranks.len().is_multiple_of(2) {
+            messages.push((round, *y, *z, lower.chunks.clone()));
+            messages.push((round, *z, *y, upper.chunks.clone()));
+            messages.push((round + 1, *z, *x, lower.chunks.clone()));
+            messages.push((round + 1, *x, *y, upper.chunks.clone()));
+            lower.ranks.push(*x);
+            upper.ranks.push(*y);
+            (pairs, delay) = (rest, 0);
+        }
+    }
+    for pair in pairs.chunks_exact(2) {
+        messages.push((round + delay, pair[0], pair[1], upper.chunks.clone()));
+        messages.push((round + delay, pair[1], pair[0], lower.chunks.clone()));
+        lower.ranks.push(pair[0]);
+        upper.ranks.push(pair[1]);
+        delay = 0;
+    }
+    [lower, upper]
+}
