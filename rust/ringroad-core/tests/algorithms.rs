@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member, Shape, Unavailable};
+use ringroad_core::cost::ScheduleCost;
 use ringroad_core::schedule::VerifyError;
 use ringroad_core::{Action, Collective, Schedule, Send, Step, Topology};
 
@@ -224,9 +225,73 @@ fn there_is_an_algorithm_for_everything() {
 
 #[test]
 fn larger_groups() {
-    let cases = [("swing", 250), ("swing", 256), ("swing", 257), ("trivance", 242), ("trivance", 243)];
-    for (name, ranks) in cases.into_iter().chain([("halving-doubling", 200), ("trivance-latency", 243)]) {
+    let cases = [
+        ("swing", 250),
+        ("swing", 256),
+        ("swing", 257),
+        ("swing-latency", 192),
+        ("trivance", 242),
+        ("trivance", 243),
+        ("trivance-hybrid:2", 234),
+        ("nested:1", 96),
+        ("bfb-ring", 130),
+        ("halving-doubling", 200),
+    ];
+    for (name, ranks) in cases {
         check(find(name).unwrap(), &on_ring(ranks), Collective::Allreduce);
+    }
+}
+
+/// Sums of windows are found by search, for each number of ranks anew.
+#[test]
+fn trivance_latency_fits_every_number() {
+    for ranks in 65..=257 {
+        let schedule =
+            find("trivance-latency").unwrap().build(&on_ring(ranks), Collective::Allreduce).unwrap();
+        schedule.verify().unwrap_or_else(|error| panic!("{ranks} ranks: {error}"));
+        let power = (0..).find(|power| 3usize.pow(*power) >= ranks).unwrap();
+        assert_eq!(schedule.steps.len(), power as usize, "{ranks} ranks");
+    }
+}
+
+/// What the busiest link carries, summed over the steps, in units of a collective's m/D bytes.
+#[test]
+fn link_loads() {
+    let cases = [
+        // As in the papers.
+        ("swing", "torus:8x8", 12, 1.0781),
+        ("swing", "torus:8x8x8", 18, 1.0254),
+        ("swing", "torus:64x64", 24, 1.1843),
+        ("trivance", "torus:9x9", 8, 1.1852),
+        ("trivance", "torus:27x27", 12, 1.2840),
+        ("trivance", "torus:9x9x9", 12, 1.0700),
+        ("trivance-latency", "ring:81", 4, 40.0),
+        ("trivance-hybrid:1", "ring:81", 5, 13.6667),
+        ("trivance-hybrid:2", "ring:81", 6, 5.3333),
+        ("trivance-hybrid:3", "ring:81", 7, 3.0),
+        ("bfb-ring", "ring:16", 16, 0.9375),
+        ("bfb-ring", "torus:9x9", 16, 0.9877),
+        // With as many steps as Trivance, which has 2.0625, 2.8594, ... here.
+        ("nested:0", "ring:16", 6, 1.8125),
+        ("nested:0", "ring:64", 8, 2.7344),
+        ("nested:0", "torus:16x16", 12, 1.3281),
+        ("nested:0", "torus:32x32", 16, 1.2178),
+        // A step more in each phase.
+        ("nested:1", "ring:64", 10, 2.2031),
+        // A reduce-scatter through both dimensions first.
+        ("trivance-latency", "torus:9x9", 4, 8.0),
+        ("trivance-hybrid:1", "torus:9x9", 6, 1.5556),
+        // Both mirror images on both ports.
+        ("swing-latency", "ring:64", 6, 21.0),
+        ("swing-latency", "ring:48", 6, 21.0),
+    ];
+    for (name, spec, steps, expected) in cases {
+        let topology: Topology = spec.parse().unwrap();
+        let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
+        let load = ScheduleCost::of(&schedule, &topology).unwrap().link_load();
+        let load = load * topology.dimensions().len() as f64;
+        assert_eq!(schedule.steps.len(), steps, "{name} on {spec}");
+        assert!((load - expected).abs() < 1e-4, "{name} on {spec}: {load}, not {expected}");
     }
 }
 
@@ -261,14 +326,30 @@ fn trivance_balances_the_ports() {
     }
 }
 
-/// For powers, the chunks of an allreduce are numbered such that every message is one range (per half).
+/// For powers, the chunks of an allreduce are numbered such that every message is one range of each slice.
 #[test]
 fn messages_of_powers_are_contiguous() {
-    let cases = [("halving-doubling", 32), ("halving-doubling", 40), ("swing", 32), ("trivance", 27)];
-    for (name, ranks) in cases.into_iter().chain([("generalized-xor:2", 32), ("bruck", 27)]) {
-        let schedule = find(name).unwrap().build(&on_ring(ranks), Collective::Allreduce).unwrap();
-        let mut sends = schedule.steps.iter().flat_map(|step| &step.sends);
-        assert!(sends.all(|send| send.chunks.runs().len() == 1), "{name} over {ranks}");
+    let cases: &[(&[&str], &[&[usize]])] = &[
+        (&["swing", "halving-doubling"], &[&[32], &[4, 4], &[8, 8], &[4, 8], &[4, 4, 4]]),
+        (&["halving-doubling"], &[&[40]]),
+        (&["generalized-xor:2"], &[&[32]]),
+        (&["bruck"], &[&[27]]),
+        (&["trivance", "trivance-hybrid:1"], &[&[27], &[9, 9], &[3, 9], &[3, 3, 3]]),
+    ];
+    let cases = cases
+        .iter()
+        .flat_map(|(names, tori)| names.iter().flat_map(|name| tori.iter().map(move |t| (*name, *t))));
+    for (name, sizes) in cases {
+        let schedule = find(name).unwrap().build(&torus(sizes), Collective::Allreduce).unwrap();
+        let slices = schedule.symmetry.as_ref().map_or(1, |symmetry| symmetry.slices.len());
+        let per_slice = schedule.chunks / slices;
+        for send in schedule.expand().steps.iter().flat_map(|step| &step.sends) {
+            let chunks: Vec<usize> = send.chunks.iter().collect();
+            for slice in chunks.chunk_by(|a, b| a / per_slice == b / per_slice) {
+                let (first, last) = (slice[0], slice[slice.len() - 1]);
+                assert_eq!(last - first + 1, slice.len(), "{name} over {sizes:?}: {send:?}");
+            }
+        }
     }
 }
 

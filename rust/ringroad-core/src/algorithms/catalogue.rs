@@ -1,8 +1,8 @@
 //! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
 
 use super::{
-    binomial, bruck, bucket, butterfly, double_tree, gather_sum, generalized, halving_doubling, pairwise,
-    recursive_doubling, ring, scatter_allgather, swing, trivance,
+    binomial, bruck, bucket, butterfly, distances, double_tree, gather_sum, generalized, halving_doubling, hybrid,
+    nested, pairwise, recursive_doubling, ring, scatter_allgather, swing, trivance,
 };
 use super::{ceil_log, Algorithm, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
@@ -27,6 +27,9 @@ const KOLMAKOV: &str =
     "Kolmakov, Zhang: A generalization of the allreduce operation (arXiv 2004.09362), sections 7 to 9";
 const BRUCK: &str =
     "Bruck, Ho: Efficient global combine operations in multi-port message-passing systems, PPL 3(4), 1993";
+const HYBRID: &str = "Trivance (arXiv 2602.17254) with the dial of Kolmakov, Zhang: A generalization of the allreduce operation (arXiv 2004.09362)";
+const NESTED: &str = "Trivance (arXiv 2602.17254), figure 4, with other distances";
+const BFB: &str = "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), appendix E.1";
 const RING: &str =
     "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009";
 const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004; on tori Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012; for other numbers than powers of two Rabenseifner, Traff: More efficient reduction algorithms for non-power-of-two number of processors, EuroPVM/MPI 2004";
@@ -45,9 +48,7 @@ const ANY: Requirement = Requirement { text: "any number of ranks", admits: |_| 
 const TORUS: Requirement =
     Requirement { text: "a torus of two dimensions or more", admits: |shape| shape.wide().len() > 1 };
 const POWERS_OF_TWO: Requirement =
-    Requirement { text: "a power of two of ranks in each dimension", admits: |shape| all_powers(shape, 2) };
-const POWERS_OF_THREE: Requirement =
-    Requirement { text: "a power of three of ranks in each dimension", admits: |shape| all_powers(shape, 3) };
+    Requirement { text: "a power of two of ranks in each dimension", admits: powers_of_two };
 const TWOS_AND_THREES: Requirement = Requirement {
     text: "no factors but two and three in each dimension",
     admits: |shape| shape.sizes().iter().all(|size| butterfly::factors(*size).is_some()),
@@ -55,16 +56,25 @@ const TWOS_AND_THREES: Requirement = Requirement {
 /// What is written out for all ranks and blocks must not become too long.
 const MODERATE: Requirement = Requirement {
     text: "at most 4096 ranks, or a power of two of them in each dimension",
-    admits: |shape| shape.ranks() <= 4096 || all_powers(shape, 2),
+    admits: |shape| shape.ranks() <= 4096 || powers_of_two(shape),
 };
 /// Nor must what is written out for all ranks and vectors.
 const SMALL: Requirement = Requirement {
     text: "at most 256 ranks in each dimension and 1024 in all",
     admits: |shape| shape.ranks() <= 1024 && shape.sizes().iter().all(|size| *size <= 256),
 };
+const POWERS_OF_TWO_OR_THRICE: Requirement = Requirement {
+    text: "2^k or 3 * 2^k ranks in each dimension",
+    admits: |shape| shape.sizes().iter().all(|size| matches!(size >> size.trailing_zeros(), 1 | 3)),
+};
 
-fn all_powers(shape: &Shape, base: usize) -> bool {
-    shape.sizes().iter().all(|size| base.checked_pow(ceil_log(base, *size) as u32) == Some(*size))
+const MULTIPLES_OF_THREE: Requirement = Requirement {
+    text: "a multiple of three ranks in some dimension",
+    admits: |shape| shape.sizes().iter().any(|size| size.is_multiple_of(3)),
+};
+
+fn powers_of_two(shape: &Shape) -> bool {
+    shape.sizes().iter().all(|size| size.is_power_of_two())
 }
 
 const SAVED: Parameter = Parameter {
@@ -197,12 +207,15 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
     },
     Algorithm {
         name: "swing-latency",
-        summary: "partners on alternating sides exchange whole vectors",
+        summary: "partners on alternating sides exchange whole vectors; a mirror image for each half",
         source: SWING_LATENCY,
         ports: Ports::All,
         parameter: None,
-        consistent: |r| r.shape.sizes().iter().all(|size| *size <= 4),
-        offers: &[offer(ALLREDUCE, POWERS_OF_TWO, swing::latency, |r| vectors(logs(2, r.shape), 1))],
+        consistent: |r| r.shape.sizes().iter().all(|size| [1, 2, 4].contains(size)),
+        offers: &[offer(ALLREDUCE, POWERS_OF_TWO_OR_THRICE, swing::latency, |r| CostLine {
+            steps: swings(r.shape),
+            sent: logs(2, r.shape) as f64,
+        })],
     },
     Algorithm {
         name: "trivance",
@@ -219,8 +232,66 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         source: TRIVANCE,
         ports: Ports::All,
         parameter: None,
-        consistent: |r| r.shape.ranks() == 1,
-        offers: &[offer(ALLREDUCE, POWERS_OF_THREE, trivance::latency, |r| vectors(logs(3, r.shape), 2))],
+        consistent: |r| r.shape.sizes().iter().all(|size| *size <= 2),
+        offers: &[offer(ALLREDUCE, ANY, trivance::latency, |r| CostLine {
+            steps: logs(3, r.shape),
+            sent: r.shape.sizes().iter().map(|size| trivance::vectors(*size) as f64).sum(),
+        })],
+    },
+    Algorithm {
+        name: "trivance-hybrid",
+        summary: "some steps of trivance's reduce-scatter, an exchange of what is left, and the steps backwards",
+        source: HYBRID,
+        ports: Ports::All,
+        parameter: Some(Parameter {
+            name: "steps",
+            meaning: "how many steps of reduce-scatter each dimension begins with",
+            values: |shape| (1..=hybrid::most_steps(shape).max(1)).collect(),
+            admits: |shape, steps| (1..=hybrid::most_steps(shape)).contains(&steps),
+        }),
+        consistent: |r| {
+            let blocks = hybrid::blocks(r.shape, r.parameter);
+            r.shape.sizes().iter().zip(blocks.sizes()).all(|(size, blocks)| size / blocks <= 2)
+        },
+        offers: &[offer(ALLREDUCE, MULTIPLES_OF_THREE, hybrid::schedule, |r| {
+            let blocks = hybrid::blocks(r.shape, r.parameter);
+            let rings = r.shape.sizes().iter().zip(blocks.sizes()).map(|(size, blocks)| size / blocks);
+            let exchange = CostLine {
+                steps: logs(3, &Shape::new(rings.clone().collect())),
+                sent: rings.map(trivance::vectors).sum::<usize>() as f64 / blocks.ranks() as f64,
+            };
+            then(twice(all_but_own(logs(3, &blocks), &blocks)), exchange)
+        })],
+    },
+    Algorithm {
+        name: "nested",
+        summary: "exchanges with both sides at once, at the distances that load the links least, and then backwards",
+        source: NESTED,
+        ports: Ports::All,
+        parameter: Some(Parameter {
+            name: "extra",
+            meaning: "how many steps more than the fewest each dimension takes",
+            values: nested::extras,
+            admits: |shape, extra| distances::members(shape.sizes()).iter().any(|member| extra <= member.0),
+        }),
+        consistent: always,
+        offers: &phases(
+            ANY,
+            nested::least_load,
+            [
+                |r| all_but_own(nested::levels(r.shape, r.parameter).iter().sum(), r.shape),
+                |r| twice(all_but_own(nested::levels(r.shape, r.parameter).iter().sum(), r.shape)),
+            ],
+        ),
+    },
+    Algorithm {
+        name: "bfb-ring",
+        summary: "every block travels half way around the ring in each direction, from neighbour to neighbour",
+        source: BFB,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &phases(ANY, nested::neighbours, optimal!(half_around)),
     },
     Algorithm {
         name: "generalized",
@@ -229,7 +300,7 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         ports: Ports::All,
         parameter: Some(SAVED),
         // Of a power of two every result is the same tree of cosets.
-        consistent: |r| r.parameter == 0 || all_powers(r.shape, 2),
+        consistent: |r| r.parameter == 0 || powers_of_two(r.shape),
         offers: &[
             offer(ALLREDUCE, ANY, generalized::cyclic, generalized::cost),
             only(0, offer(REDUCE_SCATTER, ANY, generalized::cyclic, |r| all_but_own(logs(2, r.shape), r.shape))),
@@ -358,6 +429,11 @@ fn always(_: &Request<'_>) -> bool {
 /// From neighbour to neighbour, all around.
 fn around(shape: &Shape) -> usize {
     shape.ranks() - 1
+}
+
+/// From neighbour to neighbour, half way around every dimension.
+fn half_around(shape: &Shape) -> usize {
+    shape.sizes().iter().map(|size| size / 2).sum()
 }
 
 /// The sum over the dimensions of how often `base` must be multiplied to reach their sizes.

@@ -14,7 +14,8 @@
 
 use super::dimension_wise::{allreduce, rotated};
 use super::in_trees::Give;
-use super::trivance::{distances, nested};
+use super::distances::trivance;
+use super::nested::table;
 use super::Request;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Local, Schedule, Send};
@@ -27,7 +28,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 }
 
 fn line(name: &str, size: usize) -> Schedule {
-    let table = nested(size, &distances(size));
+    let table = table(size, &trivance(size));
     let mut schedule = Schedule::empty(name, Collective::Allreduce, size, 1);
     for level in (0..table.levels()).rev() {
         let mut sends = Vec::new();

@@ -75,6 +75,16 @@ impl Table {
         self.levels
     }
 
+    /// How many positions.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// What makes the other positions' rows from that of position 0, if they are alike.
+    pub(super) fn motion(&self) -> Option<Motion> {
+        self.motion
+    }
+
     /// The mirror image: what position `x` did upwards, position `-x` does downwards.
     pub fn mirrored(&self) -> Table {
         let mirror = |x: usize| (self.size - x) % self.size;

@@ -17,6 +17,7 @@ mod bucket;
 mod butterfly;
 mod catalogue;
 mod dimension_wise;
+mod distances;
 mod double_tree;
 mod elimination;
 mod error;
@@ -25,14 +26,19 @@ mod generalized;
 mod gather_sum;
 mod halving_doubling;
 mod hamiltonian;
+mod hybrid;
 pub mod in_trees;
+mod nested;
 mod pairwise;
 mod recursive_doubling;
 mod ring;
 mod scatter_allgather;
 mod shape;
+mod shape_merged;
+mod slots;
 mod swing;
 mod trivance;
+mod windows;
 
 use std::fmt;
 

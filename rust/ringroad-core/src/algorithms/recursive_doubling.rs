@@ -12,11 +12,12 @@
 //! Cost: log2 n steps, log2 n vectors; folded floor(log2 n) + 2 steps, floor(log2 n) + 1 vectors. On all ports a slice
 //! starts in every dimension, and a mirror image of each: the same steps and volume.
 
-use super::dimension_wise::{allreduce, line, rotated_both_ways, single, whole};
+use super::dimension_wise::{allreduce, rotated_both_ways, single};
 use super::fold::fold;
+use super::halving_doubling::table;
 use super::shape::Shape;
-use super::Request;
-use crate::schedule::{Motion, Schedule, Step};
+use super::{shape_merged, Request};
+use crate::schedule::Schedule;
 
 /// The allreduce on any torus.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
@@ -35,14 +36,8 @@ pub(super) fn multiport(request: &Request<'_>) -> Schedule {
     allreduce(name, shape, &rotated_both_ways(shape), |size, mirrored| exchanges(name, size, mirrored))
 }
 
-/// Whoever differs in bit k exchanges in step k; in the mirror image, in that of the negative.
+/// Whoever exchanges blocks in halving and doubling exchanges vectors here.
 fn exchanges(name: &str, size: usize, mirrored: bool) -> Schedule {
-    let exchange = |bit| {
-        let up = 1usize << bit;
-        let port = Shape::ring(size).port_towards(0, up);
-        let send = if mirrored { whole(size - up, port ^ 1) } else { whole(up, port) };
-        Step { sends: vec![send], locals: Vec::new() }
-    };
-    let motion = if mirrored { Motion::MirroredFlip } else { Motion::Flip };
-    Schedule { steps: (0..size.ilog2()).map(exchange).collect(), ..line(name, size, motion) }
+    let table = if mirrored { table(size).mirrored() } else { table(size) };
+    shape_merged::allreduce(name, &table).expect("partners have the same of all blocks")
 }

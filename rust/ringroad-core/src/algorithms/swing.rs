@@ -12,13 +12,15 @@
 //! ```
 //!
 //! Cost: 2 ceil(log2 n) steps (of n - 1 if n is odd), 2(n-1)/n of the vector; each half by a mirror image of the other.
-//! Exchanging whole vectors: log2 n steps, log2 n vectors, exact for powers of two.
+//! Exchanging whole vectors: as many steps as one phase has, and ceil(log2 n) vectors, half of each by a mirror image.
+//! That needs one vector per step for n = 2^k and 3 * 2^k, if sums are kept apart that not all want (see `slots`); for
+//! other numbers a step would send several.
 
-use super::dimension_wise::{allreduce, line, rotated, whole};
+use super::dimension_wise::{allreduce, rotated_both_ways};
 use super::in_trees::{interleaved, perform, Give, Table};
 use super::shape::Shape;
-use super::{ceil_log, Request};
-use crate::schedule::{Motion, Schedule, Step};
+use super::{ceil_log, shape_merged, Request};
+use crate::schedule::{Motion, Schedule};
 use crate::units::{Port, Rank};
 
 /// Reduce-scatter, allgather and allreduce on any torus.
@@ -27,15 +29,12 @@ pub(super) fn bandwidth(request: &Request<'_>) -> Schedule {
     perform(request.name, request.collective, &interleaved(request.shape, &tables, true))
 }
 
-/// The allreduce that exchanges whole vectors, for powers of two.
+/// The allreduce that exchanges whole vectors, for 2^k and 3 * 2^k ranks in each dimension.
 pub(super) fn latency(request: &Request<'_>) -> Schedule {
-    allreduce(request.name, request.shape, &rotated(request.shape), |size, _| {
-        let exchange = |step| {
-            let partner = partner(size, 0, step);
-            Step { sends: vec![whole(partner, port_towards(size, 0, partner))], locals: Vec::new() }
-        };
-        let steps = (0..ceil_log(2, size)).map(exchange).collect();
-        Schedule { steps, ..line(request.name, size, Motion::Reflect) }
+    let Request { name, shape, .. } = *request;
+    allreduce(name, shape, &rotated_both_ways(shape), |size, mirrored| {
+        let table = if mirrored { table(size).mirrored() } else { table(size) };
+        shape_merged::allreduce(name, &table).expect("the catalogue admits no other sizes")
     })
 }
 
@@ -57,16 +56,24 @@ fn table(size: usize) -> Table {
         let parent = partner(paired, position, level);
         Give { level, parent, port: port_towards(size, position, parent) }
     };
-    if paired == size {
-        let chances = last_chances(size, steps, 0);
-        // What position 0 is to the block, another position is to block 0.
-        let seen = |block| chances[Motion::Reflect.back(size, block, 0)];
-        return Table::symmetric(size, Motion::Reflect, |block| by_partner(0, seen(block)));
+    if size <= 3 {
+        // All meet at once.
+        return Table::symmetric(size, Motion::Shift, |parent| Give {
+            level: 0,
+            parent,
+            port: port_towards(size, 0, parent),
+        });
     }
-    let last_chances: Vec<Vec<usize>> = (0..paired).map(|block| last_chances(paired, steps, block)).collect();
+    // Seen from an odd position, everything is the other way round.
+    let motion = Motion::Reflect;
+    let last_chances = last_chances(paired, steps);
+    let chance = |position, block| last_chances[motion.back(paired, block, position)];
+    if paired == size {
+        return Table::symmetric(size, motion, |block| by_partner(0, chance(0, block)));
+    }
     Table::new(size, |position, block| {
         if position.max(block) < paired {
-            by_partner(position, last_chances[block][position])
+            by_partner(position, chance(position, block))
         } else {
             let level = meeting(paired, steps, position.min(block));
             Give { level, parent: block, port: port_towards(size, position, block) }
@@ -74,10 +81,10 @@ fn table(size: usize) -> Table {
     })
 }
 
-/// The last step in which each rank can give `block` away such that it still gets home.
-fn last_chances(ranks: usize, steps: usize, block: usize) -> Vec<usize> {
+/// The last step in which each rank can give block 0 away such that it still gets home.
+fn last_chances(ranks: usize, steps: usize) -> Vec<usize> {
     let mut chances = vec![None; ranks];
-    chances[block] = Some(steps);
+    chances[0] = Some(steps);
     for step in (0..steps).rev() {
         for rank in 0..ranks {
             let later = |chance: usize| chance > step;
@@ -99,4 +106,19 @@ fn meeting(paired: usize, steps: usize, rank: Rank) -> usize {
         }
     }
     steps - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_vectors_fit_where_the_catalogue_says() {
+        for size in (1..=128usize).filter(|size| *size <= 3 || size.is_multiple_of(2)) {
+            let fits = matches!(size >> size.trailing_zeros(), 1 | 3);
+            for table in [table(size), table(size).mirrored()] {
+                assert_eq!(shape_merged::allreduce("swing", &table).is_some(), fits, "n = {size}");
+            }
+        }
+    }
 }

@@ -78,6 +78,7 @@ pub fn messages(plan: &[Vec<Window>]) -> Vec<Vec<Message>> {
 
 /// How many vectors the busier direction of the links carries, summed over the steps; at least (n-1)/2. A message takes
 /// the shorter way, and where both are n/2 long, half of it each.
+#[cfg(test)]
 pub fn link_load(ranks: usize, plan: &[Vec<Window>]) -> f64 {
     plan.iter().map(|step| half_load(ranks, step)).sum::<isize>() as f64 / 2.0
 }

@@ -1,0 +1,99 @@
+//! Trivance between blocks and whole vectors: reduce-scatter for some steps, exchange what is left, allgather.
+//!
+//! After j steps of Trivance's reduce-scatter on a ring of 3^j m ranks, every 3^j-th rank has the same of 3^j blocks, each
+//! with the sum over 3^j neighbours. Such ranks are a ring of m, on which Trivance's exchange of whole vectors is an
+//! allreduce of the block. So every step of reduce-scatter costs one more step and leaves a third of the data. Kolmakov,
+//! Zhang: A Generalization of the Allreduce Operation, arXiv 2004.09362, have the same choice for one port; the
+//! exchanges are those of Juerss, Addanki, Schmid: Trivance, arXiv 2602.17254. On a torus the reduce-scatter goes
+//! through all dimensions before the exchange does.
+//!
+//! ```text
+//! n = 9, j = 1    step 0    reduce-scatter    0 gives block 1 to 1 and block 2 to 8
+//!                 step 1    exchange          0 sends block 0 to 3 and to 6
+//!                 step 2    allgather         0 gets block 1 from 1 and block 2 from 8
+//! ```
+//!
+//! Cost: 2j + ceil(log3 m) steps, 2(3^j-1)/3^j of the vector and as many 3^j-ths as the exchange sends vectors.
+
+use super::in_trees::{perform, InTrees, Table};
+use super::shape::{in_turns, Shape};
+use super::{ceil_log, distances, nested, trivance, Request};
+use crate::collective::Collective;
+use crate::schedule::{Axis, ChunkSet, Local, Schedule, Send, Step};
+use crate::units::ChunkId;
+
+/// The allreduce on a torus of which some dimension is a multiple of three.
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, parameter, .. } = *request;
+    let blocks = blocks(shape, parameter);
+    let starts = 0..shape.wide().len();
+    let slices: Vec<Schedule> =
+        starts.map(|first| slice(name, shape, &blocks, &shape.order(first))).collect();
+    Schedule::split(name, &slices).expect("all slices have as many blocks")
+}
+
+/// Into how many blocks every dimension cuts the vector: three in each of `steps` steps, as long as they are alike.
+pub(super) fn blocks(shape: &Shape, steps: usize) -> Shape {
+    Shape::new(shape.sizes().iter().map(|size| 3usize.pow(steps.min(threes(*size)) as u32)).collect())
+}
+
+/// The most steps that make a difference.
+pub(super) fn most_steps(shape: &Shape) -> usize {
+    shape.sizes().iter().map(|size| threes(*size)).max().unwrap_or(0)
+}
+
+/// How often three divides it.
+fn threes(size: usize) -> usize {
+    (1..=ceil_log(3, size)).take_while(|power| size.is_multiple_of(3usize.pow(*power as u32))).count()
+}
+
+/// One slice, which visits dimensions in this order: the allreduce on a torus with a rank for every block, made wide, and
+/// between its reduce-scatter and its allgather the exchanges.
+fn slice(name: &str, shape: &Shape, blocks: &Shape, order: &[usize]) -> Schedule {
+    let tables = blocks.sizes().iter().map(|size| nested::table(*size, &distances::trivance(*size)));
+    let tables: Vec<Table> = tables.collect();
+    let levels: Vec<usize> = tables.iter().map(Table::levels).collect();
+    let trees = InTrees::product(blocks, tables, in_turns(&levels, order));
+    let mut schedule = perform(name, Collective::Allreduce, &[(trees.clone(), trees)]);
+    schedule.ranks = shape.ranks();
+    let symmetry = schedule.symmetry.as_mut().expect("the tables are symmetric");
+    let slice = &mut symmetry.slices[0];
+    slice.axes.iter_mut().zip(shape.sizes()).for_each(|(axis, size)| *axis = Axis { size: *size, ..*axis });
+    let own = slice.chunks[0];
+    for send in schedule.steps.iter_mut().flat_map(|step| &mut step.sends) {
+        send.destination = widened(send, shape, blocks);
+    }
+    let exchanges = order.iter().flat_map(|dimension| exchange(name, shape, blocks, *dimension, own));
+    let middle = schedule.steps.len() / 2;
+    schedule.steps.splice(middle..middle, exchanges);
+    schedule
+}
+
+/// Where a send on the small torus goes on the large one: as far, and the same way.
+fn widened(send: &Send, shape: &Shape, blocks: &Shape) -> usize {
+    let dimension = send.port / 2;
+    let (size, small) = (shape.sizes()[dimension], blocks.sizes()[dimension]);
+    let coordinate = blocks.coordinates(send.destination)[dimension];
+    let downwards = send.port % 2 == 1;
+    let coordinate = if downwards { size - small + coordinate } else { coordinate };
+    shape.with(0, dimension, coordinate)
+}
+
+/// Whole vectors of position 0's own block along a dimension, among those that have it too.
+fn exchange(name: &str, shape: &Shape, blocks: &Shape, dimension: usize, own: ChunkId) -> Vec<Step> {
+    let apart = blocks.sizes()[dimension];
+    let line = trivance::whole_vectors(name, shape.sizes()[dimension] / apart);
+    let chunks = || ChunkSet::range(own, own + 1);
+    let send = |send: &Send| Send {
+        destination: shape.with(0, dimension, send.destination * apart),
+        chunks: chunks(),
+        port: 2 * dimension + send.port,
+        ..*send
+    };
+    let local = |local: &Local| Local { chunks: chunks(), ..*local };
+    let placed = |step: &Step| Step {
+        sends: step.sends.iter().map(send).collect(),
+        locals: step.locals.iter().map(local).collect(),
+    };
+    line.steps.iter().map(placed).collect()
+}
