@@ -172,8 +172,9 @@ impl<'a> Lowering<'a> {
         let collective = schedule.collective;
         options.in_place &=
             collective.input(rank) != Holding::Nothing && collective.output(rank) != Holding::Nothing;
-        // Few enough segments to number, whatever the vector's length.
-        options.segment = options.segment.max(layout.total() * element / 2048).max(element.max(1));
+        // Few enough segments to number, whatever the vector's length, and if all slots go to one rank.
+        let most = layout.total() * element / 2048 * schedule.slots();
+        options.segment = options.segment.max(most).max(element.max(1));
         Lowering {
             schedule,
             layout,
