@@ -170,16 +170,17 @@ impl Communicator {
         })?;
         let settings = UcxSettings {
             net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
+            ports: config.ports.clone().unwrap_or_default(),
             ..UcxSettings::default()
         };
         let mut transport = UcxTransport::new(ucx, rank, size, settings)?;
         let name = if options.name.is_empty() { "world" } else { &options.name };
         let meeting = Meeting::join(store, name, rank, deadline)?;
         let store = meeting.store();
-        let card = Card::new(rank, size, "ucx", &ucx.version_string, transport.address());
+        let card = Card::new(rank, size, "ucx", &ucx.version_string, transport.addresses());
         let cards =
             exchange(&store, rank, size, &card, config.secret.as_ref().map(Secret::reveal), deadline)?;
-        transport.set_addresses(cards.iter().map(|c| c.address.clone()).collect());
+        transport.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect());
         let choices = agree(&store, rank, size, config, options, deadline)?;
         let communicator =
             Communicator::assemble(name, cards, rank, Box::new(transport), choices, timeout, config.debug);

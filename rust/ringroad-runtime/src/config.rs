@@ -103,12 +103,24 @@ pub const SETTINGS: &[Setting] = &[
         meaning: "which network devices to use; unset: those that UCX chooses",
         secret: false,
         read: |config, text| {
-            let devices: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-            if devices.iter().any(String::is_empty) {
-                return Err("a name is empty".to_owned());
-            }
-            config.net_devices = Some(devices);
+            config.net_devices = Some(devices(text)?);
             Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_PORTS",
+        default: "",
+        unit: "",
+        allowed: "one UCX network device for each port, separated by commas, such as mlx5_0:1,mlx5_1:1, and as many on every rank",
+        meaning: "the network device of each port, in rotation; the n-th of every rank reaches the n-th of the others, and a name may come twice; unset: RINGROAD_NET_DEVICES serves all ports",
+        secret: false,
+        read: |config, text| {
+            config.ports = Some(devices(text)?);
+            // The row above has been read.
+            match config.net_devices {
+                Some(_) => Err("RINGROAD_NET_DEVICES is set too, unset one of them".to_owned()),
+                None => Ok(()),
+            }
         },
     },
     Setting {
@@ -302,6 +314,8 @@ pub struct Config {
     pub transport: TransportKind,
     /// `RINGROAD_NET_DEVICES`.
     pub net_devices: Option<Vec<String>>,
+    /// `RINGROAD_PORTS`.
+    pub ports: Option<Vec<String>>,
     /// `RINGROAD_PORT_RANGE`: the first and the last.
     pub port_range: Option<(u16, u16)>,
     /// `RINGROAD_SECRET`.
@@ -408,6 +422,7 @@ impl Config {
             ucx_library: None,
             transport: TransportKind::Ucx,
             net_devices: None,
+            ports: None,
             port_range: None,
             secret: None,
             store: None,
@@ -456,6 +471,18 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Config::read([]).expect("the defaults of the table can be used")
+    }
+}
+
+/// Names of network devices.
+fn devices(text: &str) -> Result<Vec<String>, String> {
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    if names.contains(&"") {
+        return Err("a name is empty".to_owned());
+    }
+    match names.iter().find(|name| name.contains(char::is_whitespace)) {
+        Some(name) => Err(format!("{name:?} has a space within, where a comma belongs")),
+        None => Ok(names.into_iter().map(str::to_owned).collect()),
     }
 }
 

@@ -137,7 +137,7 @@ fn directories_that_cannot_serve_are_refused() {
 }
 
 fn card(rank: usize, ranks: usize) -> Card {
-    Card::new(rank, ranks, "ucx", "1.22.0", vec![rank as u8, 0xab, 0])
+    Card::new(rank, ranks, "ucx", "1.22.0", vec![vec![rank as u8, 0xab, 0], vec![]])
 }
 
 /// Runs the exchange on all ranks as threads and returns everybody's result.
@@ -200,11 +200,12 @@ fn those_who_stop_half_way_are_named() {
 #[test]
 fn differences_are_listed_on_every_rank() {
     type Change = fn(&mut Card);
-    let cases: [(Change, &str); 4] = [
+    let cases: [(Change, &str); 5] = [
         (|c| c.transport_version = "1.13.1".into(), "the ranks have different versions of the transport: ucx 1.13.1 on ranks 1, 2, ucx 1.22.0 on ranks 0, 3; they cannot talk to each other; install the same on all, or point RINGROAD_UCX_LIBRARY to it"),
         (|c| c.ringroad = "9.9".into(), "the ranks have different versions of ringroad: VERSION on ranks 0, 3, 9.9 on ranks 1, 2; install the same on all"),
         (|c| c.transport = "pigeons".into(), "the ranks have different transports: pigeons on ranks 1, 2, ucx on ranks 0, 3; set the same RINGROAD_TRANSPORT for all"),
-        (|c| c.format = 0, "the ranks have different versions of the address card: 0 on ranks 1, 2, 1 on ranks 0, 3; install the same ringroad on all"),
+        (|c| c.format = 0, "the ranks have different versions of the address card: 0 on ranks 1, 2, 2 on ranks 0, 3; install the same ringroad on all"),
+        (|c| c.addresses.truncate(1), "the ranks have different numbers of ports: 1 on ranks 1, 2, 2 on ranks 0, 3; list equally many network devices in RINGROAD_PORTS on all"),
     ];
     for (change, expected) in cases {
         let mut cards: Vec<Card> = (0..4).map(|rank| card(rank, 4)).collect();
@@ -264,14 +265,14 @@ fn cards_of_other_versions_can_be_read() {
     let mine = card(3, 4);
     assert_eq!(Card::unseal(&mine.seal(None), None).unwrap(), mine);
     // A later version: fields that are new, fields that are gone.
-    let content = br#"{"format": 2, "ringroad": "7.0", "rank": 3, "rails": [1]}"#;
+    let content = br#"{"format": 3, "ringroad": "7.0", "rank": 3, "rails": [1]}"#;
     let mut bytes = (content.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(content);
     let mut mac: hmac::Hmac<sha2::Sha256> = hmac::Mac::new_from_slice(b"key").unwrap();
     hmac::Mac::update(&mut mac, &bytes);
     bytes.extend_from_slice(&hmac::Mac::finalize(mac).into_bytes());
     let other = Card::unseal(&bytes, Some("key")).unwrap();
-    assert_eq!((other.format, other.ringroad.as_str(), other.rank, other.pid), (2, "7.0", 3, 0));
+    assert_eq!((other.format, other.ringroad.as_str(), other.rank, other.pid), (3, "7.0", 3, 0));
 }
 
 #[test]
@@ -448,7 +449,12 @@ fn values_are_read() {
     assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));
     assert_eq!(model.reduce_cost, 1e-10);
     assert!(config.warnings.is_empty());
-    assert!(config.entries().iter().all(|entry| entry.origin == Origin::Environment));
+    // RINGROAD_PORTS goes without RINGROAD_NET_DEVICES only.
+    let unset: Vec<_> =
+        config.entries().into_iter().filter(|entry| entry.origin == Origin::Default).collect();
+    assert!(matches!(&unset[..], [ports] if ports.name == "RINGROAD_PORTS"), "{unset:?}");
+    let ports = read(&[("RINGROAD_PORTS", " mlx5_0:1, eth0 ,eth0")]).unwrap().ports;
+    assert_eq!(ports.as_deref().unwrap(), ["mlx5_0:1", "eth0", "eth0"]);
     let shown = format!("{config:?} {:?}", config.entries());
     assert!(!shown.contains("sesame"), "{shown}");
 }
@@ -503,6 +509,9 @@ fn invalid_values_are_explained() {
         ("RINGROAD_TOPOLOGY", "rnig:8", "did you mean ring?"),
         ("RINGROAD_TRANSPORT", "tcp", "RINGROAD_TRANSPORT=\"tcp\" cannot be used; write ucx"),
         ("RINGROAD_NET_DEVICES", "eth0,", "a name is empty; write UCX network devices"),
+        ("RINGROAD_PORTS", "eth0,,eth1", "a name is empty; write one UCX network device for each port"),
+        ("RINGROAD_PORTS", ",", "a name is empty"),
+        ("RINGROAD_PORTS", "eth0 eth1", "\"eth0 eth1\" has a space within, where a comma belongs; write"),
         ("RINGROAD_PORT_RANGE", "2000", "cannot be used; write the first and the last TCP port"),
         ("RINGROAD_PORT_RANGE", "0-5", "ports are above 0"),
         ("RINGROAD_PORT_RANGE", "9-5", "the first is not above the last"),
@@ -526,6 +535,14 @@ fn invalid_values_are_explained() {
         assert!(error.starts_with(&format!("{name}={value:?} cannot be used")), "{error}");
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn ports_and_net_devices_exclude_each_other() {
+    let both = [("RINGROAD_NET_DEVICES", "eth0"), ("RINGROAD_PORTS", "eth0,eth1")];
+    let error = read(&both).unwrap_err();
+    let expected = "RINGROAD_PORTS=\"eth0,eth1\" cannot be used: RINGROAD_NET_DEVICES is set too, unset one of them; write ";
+    assert!(error.starts_with(expected), "{error}");
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! The UCX transport between real processes. Each test starts two children, which are this binary again with a
-//! scenario's name in the environment, over every UCX that is installed and over shared memory and tcp. The children
-//! find each other through files. Every wait is bounded.
+//! scenario's name in the environment, over every UCX that is installed, over shared memory and tcp, by one device and by
+//! two. The children find each other through files. Every wait is bounded.
+
+mod common;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use common::processes::{self, now};
 use ringroad_runtime::buffer::Region;
 use ringroad_runtime::transport::ucx::{UcxSettings, UcxTransport};
 use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError};
@@ -18,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const DETECTION: Duration = Duration::from_secs(5);
 const SHM: &str = "posix,cma,self";
 const TCP: &str = "tcp,self";
+/// UCX's transports, and the network devices of the ports, where there are several. In [`SHM`] lo would not be found.
+const MEANS: [(&str, &str); 4] = [(SHM, ""), (TCP, ""), ("posix,cma,self,tcp", "lo,lo"), (TCP, "lo,lo")];
 
 /// Name, what each of the two ranks does, and whether rank 1 dies of it.
 type Scenario = (&'static str, fn(&mut Peer), bool);
@@ -39,6 +43,7 @@ const SCENARIOS: &[Scenario] = &[
     ("abort_within_a_message", abort_within_a_message, false),
     ("abort_without_time", abort_without_time, false),
     ("close", close, false),
+    ("ports", ports, false),
 ];
 
 macro_rules! scenarios {
@@ -50,7 +55,7 @@ mod two_processes {
     scenarios! {
         ping_pong orders many mismatches notices blocking latency killed_before_any_message
         killed_while_received_from killed_while_sent_to killed_within_a_message last_words abort
-        abort_within_a_message abort_without_time close
+        abort_within_a_message abort_without_time close ports
     }
 }
 
@@ -71,7 +76,14 @@ fn ping_pong(peer: &mut Peer) {
     println!("{described}");
     let ours = if peer.tls == TCP { "tcp" } else { "posix" };
     let other = if peer.tls == TCP { "posix" } else { "tcp" };
-    assert!(described.contains(ours) && !described.contains(other), "{described} with {}", peer.tls);
+    // UCX 1.13 tells only what was allowed.
+    let known = !described.contains("(of ");
+    assert!(
+        described.contains(ours) && !(known && described.contains(other)),
+        "{described} with {}",
+        peer.tls
+    );
+    assert_eq!(described.contains("; ports lo, lo)"), peer.ports == 2, "{described}");
     let error = peer.transport.connect(peer.rank).unwrap_err();
     assert_eq!(error.reason, format!("rank {} cannot connect to itself", peer.rank));
 }
@@ -199,7 +211,7 @@ fn notices(peer: &mut Peer) {
             peer.transport.notify(0, payload);
         }
         peer.send_bytes(tag, &[1]);
-        peer.barrier("heard");
+        peer.until_barrier("heard");
     } else {
         peer.expect_bytes(tag, &[1]);
         assert_eq!(peer.notices, Vec::<(usize, Vec<u8>)>::new(), "progress does not look for notices");
@@ -211,8 +223,8 @@ fn notices(peer: &mut Peer) {
 }
 
 fn blocking(peer: &mut Peer) {
-    for round in 0..3 {
-        let tag = peer.tag(round, 0, 0);
+    for round in 0..4 {
+        let tag = peer.tag(0, round, 0);
         peer.barrier(&format!("round{round}"));
         if peer.rank == 1 {
             // Long enough for the other to block, and if it is not, the test still passes.
@@ -230,6 +242,9 @@ fn blocking(peer: &mut Peer) {
         }
         println!("blocked {blocked} times, for {:?}", start.elapsed());
         assert!(start.elapsed() < Duration::from_secs(10), "the message did not wake");
+        // The peer does not accept connections meanwhile.
+        let most = 200 + 2 * start.elapsed().as_millis();
+        assert!(blocked < most, "woken {blocked} times, which is no rest");
     }
     peer.barrier("woken by messages");
     if peer.rank == 0 {
@@ -250,6 +265,9 @@ fn blocking(peer: &mut Peer) {
 }
 
 fn latency(peer: &mut Peer) {
+    if peer.ports > 1 {
+        return; // A measurement, of one device.
+    }
     for (sequence, (size, rounds)) in [(8, 20_000), (64 << 10, 2000), (1 << 20, 300)].into_iter().enumerate()
     {
         let ours = peer.tag(sequence as u32, 0, 0);
@@ -448,11 +466,53 @@ fn close(peer: &mut Peer) {
     }
 }
 
+/// A message is received by the port that it was sent by, and the oldest message is found on every device.
+fn ports(peer: &mut Peer) {
+    let (last, first) = (peer.tag(Tag::SEQUENCES - 1, 0, 1), peer.tag(0, 0, 2));
+    if peer.rank == 1 {
+        for (tag, port) in [(last, 1), (first, 2), (last, 0)] {
+            let request = peer.send_by(port, tag, Region::of(&pattern(100, port as u32)));
+            peer.finish(request).unwrap();
+            peer.until_barrier(&format!("sent{port}"));
+            peer.until_barrier(&format!("seen{port}"));
+        }
+        return;
+    }
+    peer.until_barrier("sent1");
+    peer.until("the first message is seen", |peer| peer.transport.oldest_unexpected() == Some(last));
+    peer.until_barrier("seen1");
+    peer.until_barrier("sent2");
+    peer.until("the second message is seen", |peer| peer.transport.unexpected(1, 0) == Some(first));
+    assert_eq!(peer.transport.oldest_unexpected(), Some(last));
+    let targets = [0, 1, 2].map(|_| Region::zeroed(100));
+    let even = peer.receive_by(0, last, targets[0].clone());
+    if peer.ports == 2 {
+        peer.observe(Duration::from_millis(50));
+        assert!(!peer.done.contains_key(&even), "the message of port 1 came to port 0");
+    }
+    let odd = peer.receive_by(3, last, targets[1].clone());
+    let other = peer.receive_by(4, first, targets[2].clone());
+    peer.finish(other).unwrap();
+    peer.until_barrier("seen2");
+    peer.finish(odd).unwrap();
+    peer.until_barrier("sent0");
+    peer.finish(even).unwrap();
+    let mut expected = [0, 1, 2].map(|port| pattern(100, port));
+    if peer.ports == 1 {
+        // There the messages of one tag come in the order that they were sent in.
+        expected.swap(0, 1);
+    }
+    assert!(targets.each_ref().map(content) == expected);
+    assert_eq!(peer.transport.oldest_unexpected(), None);
+    peer.until_barrier("seen0");
+}
+
 // ---- A rank ----
 
 struct Peer {
     rank: usize,
     tls: String,
+    ports: usize,
     directory: PathBuf,
     transport: UcxTransport,
     inspect: bool,
@@ -464,15 +524,21 @@ struct Peer {
 }
 
 impl Peer {
-    fn join(rank: usize, tls: &str, library: &str, directory: &Path) -> Peer {
+    fn join(rank: usize, tls: &str, ports: &str, library: &str, directory: &Path) -> Peer {
         let explicit = (library != "system").then(|| library.into());
         let ucx = load(&LoadOptions { explicit, environment: true, ..Default::default() }).unwrap();
-        let settings = UcxSettings { tls: Some(tls.to_owned()), ..Default::default() };
+        let ports: Vec<String> =
+            ports.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let count = ports.len().max(1);
+        let settings = UcxSettings { tls: Some(tls.to_owned()), ports, ..Default::default() };
         let mut transport = UcxTransport::new(ucx, rank, 2, settings).unwrap();
-        publish(directory, &format!("address{rank}"), &transport.address());
+        let addresses = transport.addresses();
+        assert_eq!(addresses.len(), count);
+        publish(directory, &format!("addresses{rank}"), &serde_json::to_vec(&addresses).unwrap());
         let addresses = (0..2).map(|rank| {
-            let path = directory.join(format!("address{rank}"));
-            wait_for("an address", || std::fs::read(&path).ok())
+            let path = directory.join(format!("addresses{rank}"));
+            let bytes = wait_for("an address", || std::fs::read(&path).ok());
+            serde_json::from_slice(&bytes).unwrap()
         });
         transport.set_addresses(addresses.collect());
         let (done, notices, failed) = Default::default();
@@ -480,6 +546,7 @@ impl Peer {
         Peer {
             rank,
             tls,
+            ports: count,
             directory,
             transport,
             inspect: false,
@@ -496,17 +563,26 @@ impl Peer {
         Tag { source: 1, kind: Kind::Collective, sequence, message, check }
     }
 
+    /// Messages take the ports in turn; where there is one message only it does not go by the notices' device.
     fn send(&mut self, tag: Tag, source: Region) -> RequestId {
-        self.next += 1;
-        let tag = Tag { source: self.rank, ..tag };
-        let posted = self.transport.send(1 - self.rank, 0, tag, source, self.next);
-        self.posted(posted)
+        self.send_by(tag.message as usize + 1, tag, source)
     }
 
     fn receive(&mut self, tag: Tag, target: Region) -> RequestId {
+        self.receive_by(tag.message as usize + 1, tag, target)
+    }
+
+    fn send_by(&mut self, port: usize, tag: Tag, source: Region) -> RequestId {
+        self.next += 1;
+        let tag = Tag { source: self.rank, ..tag };
+        let posted = self.transport.send(1 - self.rank, port, tag, source, self.next);
+        self.posted(posted)
+    }
+
+    fn receive_by(&mut self, port: usize, tag: Tag, target: Region) -> RequestId {
         self.next += 1;
         let tag = Tag { source: 1 - self.rank, ..tag };
-        let posted = self.transport.receive(0, tag, target, self.next);
+        let posted = self.transport.receive(port, tag, target, self.next);
         self.posted(posted)
     }
 
@@ -599,8 +675,7 @@ impl Peer {
 
     fn die(&self) -> ! {
         publish(&self.directory, "death", now().as_nanos().to_string().as_bytes());
-        let _ = Command::new("/bin/kill").args(["-9", &std::process::id().to_string()]).status();
-        unreachable!("killed")
+        processes::die()
     }
 
     fn sees_death(&mut self) {
@@ -611,13 +686,17 @@ impl Peer {
         assert!(after < DETECTION, "seen after {after:?} only");
         self.observe(Duration::from_millis(100));
         assert!(self.failed.len() == 1 && self.failed[0].0 == 1, "{:?}", self.failed);
+        let told = self.failed[0].1.contains(" by port ") && self.failed[0].1.contains(" (lo)");
+        assert_eq!(told, self.ports > 1, "{:?}", self.failed);
     }
 
     fn is_refused(&mut self, tag: Tag) {
         let tag = Tag { sequence: tag.sequence + 1, ..tag };
         let errors = [
             self.transport.send(1, 0, Tag { source: 0, ..tag }, Region::zeroed(8), 1).unwrap_err(),
+            self.transport.send(1, 1, Tag { source: 0, ..tag }, Region::zeroed(8), 1).unwrap_err(),
             self.transport.receive(0, tag, Region::zeroed(8), 1).unwrap_err(),
+            self.transport.receive(1, tag, Region::zeroed(8), 1).unwrap_err(),
             self.transport.connect(1).unwrap_err(),
         ];
         for error in errors {
@@ -670,10 +749,6 @@ fn owned(size: usize, owner: &Arc<()>) -> Region {
     unsafe { Region::foreign(inner.as_ptr(), size, keep) }
 }
 
-fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
-}
-
 fn publish(directory: &Path, name: &str, bytes: &[u8]) {
     let partial = directory.join(format!("{name}.partial"));
     std::fs::write(&partial, bytes).unwrap();
@@ -698,11 +773,11 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 #[ignore = "run by the other tests"]
 fn child() {
     let Ok(value) = std::env::var(VARIABLE) else { return };
-    let [scenario, rank, tls, library, directory] = value.split('|').collect::<Vec<_>>()[..] else {
+    let [scenario, rank, tls, ports, library, directory] = value.split('|').collect::<Vec<_>>()[..] else {
         panic!("{VARIABLE}={value}")
     };
     let rank = rank.parse().unwrap();
-    let mut peer = Peer::join(rank, tls, library, Path::new(directory));
+    let mut peer = Peer::join(rank, tls, ports, library, Path::new(directory));
     let (_, body, _) = SCENARIOS.iter().find(|(name, ..)| *name == scenario).unwrap();
     body(&mut peer);
     peer.until_barrier("finished");
@@ -713,89 +788,34 @@ fn run(scenario: &str) {
     // One pair at a time: there may be two cores only.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
-    for (name, library) in [("wheel", wheel()), ("system", system())] {
-        for tls in [SHM, TCP] {
+    for (name, library) in processes::libraries() {
+        for (tls, ports) in MEANS {
             match &library {
-                Ok(library) => run_pair(scenario, name, library, tls),
-                Err(reason) => skip(&format!("{scenario} ({name}, {tls})"), reason),
+                Ok(library) => run_pair(scenario, name, library, tls, ports),
+                Err(reason) => processes::skip(&format!("{scenario} ({name}, {tls})"), reason),
             }
         }
     }
 }
 
-fn run_pair(scenario: &str, name: &str, library: &str, tls: &str) {
+fn run_pair(scenario: &str, name: &str, library: &str, tls: &str, ports: &str) {
     let &(_, _, dies) = SCENARIOS.iter().find(|(name, ..)| *name == scenario).unwrap();
     let unique = format!("ringroad-ucx-{}-{scenario}-{name}-{}", std::process::id(), now().as_nanos());
     let directory = std::env::temp_dir().join(unique);
     std::fs::create_dir_all(&directory).unwrap();
     let start = |rank: usize| {
-        Command::new(std::env::current_exe().unwrap())
-            .args(["child", "--exact", "--ignored", "--nocapture"])
-            .env(VARIABLE, format!("{scenario}|{rank}|{tls}|{library}|{}", directory.display()))
-            .env_remove("UCX_TLS")
-            .env("RUST_BACKTRACE", "0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        let mut child = processes::child();
+        child.env(VARIABLE, format!("{scenario}|{rank}|{tls}|{ports}|{library}|{}", directory.display()));
+        child
     };
-    let mut children = [start(0), start(1)];
     if dies {
         // A survivor must not wait at the end for the dead.
         std::fs::write(directory.join("finished.1"), b"").unwrap();
     }
-    let began = Instant::now();
-    // Both are reaped at once: to UCX a process that has been killed is alive as long as it is a zombie.
-    while children.each_mut().map(|child| child.try_wait().unwrap().is_none()).contains(&true) {
-        if began.elapsed() > 2 * PATIENCE {
-            children.iter_mut().for_each(|child| child.kill().unwrap());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let ended = processes::run(vec![start(0), start(1)], 2 * PATIENCE);
     let _ = std::fs::remove_dir_all(&directory);
-    let [first, second] = children.map(output);
-    println!("== {scenario}, {name}, {tls}\n{}{}", first.1, second.1);
-    assert!(first.0, "{scenario}, {name}, {tls}: rank 0 failed");
-    assert!(second.0 != dies, "{scenario}, {name}, {tls}: rank 1 {}", if dies { "lived" } else { "failed" });
-}
-
-/// Whether it finished, and what it wrote.
-fn output(child: Child) -> (bool, String) {
-    let output = child.wait_with_output().unwrap();
-    let text =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    let finished = output.status.success() && text.contains("child finished");
-    let boring = ["child finished", "running 1 test", "test child", "test result"];
-    let kept = text.lines().filter(|line| !line.is_empty() && !boring.iter().any(|b| line.starts_with(b)));
-    (finished, kept.map(|line| format!("{line}\n")).collect())
-}
-
-fn skip(what: &str, reason: &str) {
-    let required = std::env::var("RINGROAD_TEST_REQUIRE_UCX").is_ok_and(|value| value == "1");
-    assert!(!required, "{what}: RINGROAD_TEST_REQUIRE_UCX=1, but {reason}");
-    // Straight to the terminal: the harness captures what a passing test prints.
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "SKIPPED {what}: {reason}");
-}
-
-fn wheel() -> Result<String, String> {
-    let named = std::env::var_os("RINGROAD_TEST_UCX_WHEEL").map(PathBuf::from);
-    let lib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
-    let installed = || {
-        let entries = std::fs::read_dir(lib).ok()?.filter_map(Result::ok);
-        let mut paths = entries.map(|entry| entry.path().join("site-packages/libucx/lib/libucp.so.0"));
-        paths.find(|path| path.exists())
-    };
-    match named.or_else(installed) {
-        Some(path) if path.exists() => Ok(path.display().to_string()),
-        Some(path) => Err(format!("RINGROAD_TEST_UCX_WHEEL={} is absent", path.display())),
-        None => Err("there is no libucx wheel in .venv".to_owned()),
-    }
-}
-
-/// Asked of the loader's cache, not by loading, which would load a UCX into the parent.
-fn system() -> Result<String, String> {
-    let known = Command::new("/sbin/ldconfig").arg("-p").output();
-    let listed = known.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("libucp.so.0"));
-    listed.then(|| "system".to_owned()).ok_or_else(|| "ldconfig -p lists no libucp.so.0".to_owned())
+    let case = format!("{scenario}, {name}, {tls}, ports {ports:?}");
+    println!("== {case}\n{}{}", ended[0].1, ended[1].1);
+    assert!(ended[0].0, "{case}: rank 0 failed");
+    assert!(ended[1].0 != dies, "{case}: rank 1 {}", if dies { "lived" } else { "failed" });
 }

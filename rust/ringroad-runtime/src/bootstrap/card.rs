@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 /// The version of the card itself.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Seals cards where the job has no secret: then the seal guards against accidents only.
 const PUBLIC_KEY: &str = "ringroad: no secret";
 const LENGTH: usize = size_of::<u32>();
@@ -42,16 +42,22 @@ pub struct Card {
     pub transport: String,
     /// The version of that.
     pub transport_version: String,
-    /// Where to reach it, in the transport's language.
+    /// Where to reach it, in the transport's language: an address for each of its network devices.
     #[serde(with = "hexadecimal")]
-    pub address: Vec<u8>,
+    pub addresses: Vec<Vec<u8>>,
     /// How many cores it may use.
     pub cores: usize,
 }
 
 impl Card {
     /// The card of this process.
-    pub fn new(rank: Rank, ranks: usize, transport: &str, transport_version: &str, address: Vec<u8>) -> Card {
+    pub fn new(
+        rank: Rank,
+        ranks: usize,
+        transport: &str,
+        transport_version: &str,
+        addresses: Vec<Vec<u8>>,
+    ) -> Card {
         Card {
             format: FORMAT,
             ringroad: env!("CARGO_PKG_VERSION").to_owned(),
@@ -63,7 +69,7 @@ impl Card {
             instance: token(),
             transport: transport.to_owned(),
             transport_version: transport_version.to_owned(),
-            address,
+            addresses,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
         }
     }
@@ -139,22 +145,23 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes as text: JSON has none.
+/// Lists of bytes as texts: JSON has no bytes.
 mod hexadecimal {
     use serde::{de::Error, Deserialize, Deserializer, Serializer};
 
-    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&super::hex(bytes))
+    pub fn serialize<S: Serializer>(list: &[Vec<u8>], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(list.iter().map(|bytes| super::hex(bytes)))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-        let text = String::deserialize(deserializer)?;
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<u8>>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let all: Option<Vec<Vec<u8>>> = texts.iter().map(|text| bytes(text)).collect();
+        all.ok_or_else(|| D::Error::custom("an address is not written in hexadecimal digits"))
+    }
+
+    fn bytes(text: &str) -> Option<Vec<u8>> {
         let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
-        match digits {
-            Some(digits) if digits.len() % 2 == 0 => {
-                Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-            }
-            _ => Err(D::Error::custom("an address is not written in hexadecimal digits")),
-        }
+        let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+        Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
     }
 }

@@ -177,7 +177,7 @@ fn open(rank: Rank, bytes: &[u8], secret: Option<&str>) -> Result<Card, Bootstra
 /// Everybody has all cards, so everybody comes to the same result.
 fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
     type Aspect = (&'static str, fn(&Card) -> String, &'static str);
-    const ASPECTS: [Aspect; 5] = [
+    const ASPECTS: [Aspect; 6] = [
         ("versions of ringroad", |c| c.ringroad.clone(), "install the same on all"),
         ("versions of the address card", |c| c.format.to_string(), "install the same ringroad on all"),
         ("numbers of ranks", |c| c.ranks.to_string(), "start all with the same number"),
@@ -186,6 +186,11 @@ fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
             "versions of the transport",
             |c| format!("{} {}", c.transport, c.transport_version),
             "they cannot talk to each other; install the same on all, or point RINGROAD_UCX_LIBRARY to it",
+        ),
+        (
+            "numbers of ports",
+            |c| c.addresses.len().to_string(),
+            "list equally many network devices in RINGROAD_PORTS on all",
         ),
     ];
     for (what, value, remedy) in ASPECTS {

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod mortal;
+pub mod processes;
 
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::mpsc;

@@ -1,4 +1,6 @@
 //! A context and its worker: what serves the ports of one network device.
+//!
+//! Contexts know nothing of each other, so several may use the same network device.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -9,19 +11,35 @@ use std::rc::Rc;
 use ucx_sys::*;
 
 use super::endpoint::Endpoint;
-use super::UcxSettings;
+
+/// UCX's transports that use no network; those of accelerators begin like the names of [`ACCELERATORS`].
+const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
+const ACCELERATORS: [&str; 4] = ["cuda", "gdr_copy", "rocm", "ze_"];
+
+/// What UCX may use: network devices as `UCX_NET_DEVICES` names them, transports as `UCX_TLS` does. `None` leaves the
+/// choice to that variable.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed<'a> {
+    pub net_devices: Option<&'a str>,
+    pub tls: Option<&'a str>,
+}
+
+pub(super) struct Context {
+    ucx: &'static Ucx,
+    handle: ucp_context_h,
+}
 
 pub(super) struct Device {
     ucx: &'static Ucx,
-    context: ucp_context_h,
+    context: Context,
     pub worker: ucp_worker_h,
     /// By rank; dropped after the worker, see `drop`.
     pub endpoints: Vec<Option<Rc<Endpoint>>>,
 }
 
 impl Device {
-    pub fn open(ucx: &'static Ucx, size: usize, settings: &UcxSettings) -> Result<Device, String> {
-        let context = open_context(ucx, settings)?;
+    pub fn open(ucx: &'static Ucx, size: usize, allowed: Allowed) -> Result<Device, String> {
+        let context = Context::open(ucx, allowed)?;
         let mut device = Device { ucx, context, worker: null_mut(), endpoints: vec![None; size] };
         let mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
         let params = ucp_worker_params_t {
@@ -32,9 +50,14 @@ impl Device {
             ..Default::default()
         };
         // SAFETY: a live context and live locals.
-        let status = unsafe { (ucx.ucp.ucp_worker_create)(context, &params, &mut device.worker) };
+        let status =
+            unsafe { (ucx.ucp.ucp_worker_create)(device.context.handle, &params, &mut device.worker) };
         check(ucx, "worker", status)?;
         Ok(device)
+    }
+
+    pub fn context(&self) -> &Context {
+        &self.context
     }
 
     pub fn address(&self) -> Result<Vec<u8>, String> {
@@ -97,49 +120,92 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: both are live or null and used no more; the worker goes before its context. Destroying the worker
-        // may still call back, and `endpoints` and the transport's slots are dropped later than this.
-        unsafe {
-            if !self.worker.is_null() {
-                (self.ucx.ucp.ucp_worker_destroy)(self.worker);
-            }
-            (self.ucx.ucp.ucp_cleanup)(self.context);
+        if !self.worker.is_null() {
+            // SAFETY: live and used no more; its context is dropped later. Destroying the worker may still call back, and
+            // `endpoints` and the transport's slots are dropped later too.
+            unsafe { (self.ucx.ucp.ucp_worker_destroy)(self.worker) };
         }
     }
 }
 
-fn open_context(ucx: &'static Ucx, settings: &UcxSettings) -> Result<ucp_context_h, String> {
-    let mut config = null_mut();
-    // SAFETY: null means no prefix and no file; a live local.
-    check(ucx, "configuration", unsafe { (ucx.ucp.ucp_config_read)(null(), null(), &mut config) })?;
-    let mut context = null_mut();
-    let params = ucp_params_t {
-        field_mask: UCP_PARAM_FIELD_FEATURES.into(),
-        features: (UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP).into(),
-        ..Default::default()
+impl Context {
+    pub fn open(ucx: &'static Ucx, allowed: Allowed) -> Result<Context, String> {
+        let mut config = null_mut();
+        // SAFETY: null means no prefix and no file; a live local.
+        check(ucx, "configuration", unsafe { (ucx.ucp.ucp_config_read)(null(), null(), &mut config) })?;
+        let mut handle = null_mut();
+        let params = ucp_params_t {
+            field_mask: UCP_PARAM_FIELD_FEATURES.into(),
+            features: (UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP).into(),
+            ..Default::default()
+        };
+        let result = modify(ucx, config, c"NET_DEVICES", allowed.net_devices)
+            .and_then(|()| modify(ucx, config, c"TLS", allowed.tls))
+            .and_then(|()| {
+                // SAFETY: live locals, and the configuration that was just read.
+                let status = unsafe { ucx.ucp_init(&params, config, &mut handle) };
+                check(ucx, &format!("opening the network with {}", allowed.said()), status)
+            });
+        // SAFETY: read above, released once, used no more.
+        unsafe { (ucx.ucp.ucp_config_release)(config) };
+        result.map(|()| Context { ucx, handle })
+    }
+
+    /// The network devices that it uses; `None` where UCX does not tell in a way known here.
+    pub fn network_devices(&self) -> Option<Vec<String>> {
+        let (mut text, mut length) = (null_mut(), 0);
+        // SAFETY: two live locals, which the stream writes until it is closed.
+        let stream = unsafe { libc::open_memstream(&mut text, &mut length) };
+        if stream.is_null() {
+            return None;
+        }
+        // SAFETY: a live context, and an open stream, which is closed once and used no more.
+        let closed = unsafe {
+            (self.ucx.ucp.ucp_context_print_info)(self.handle, stream);
+            libc::fclose(stream)
+        };
+        if text.is_null() {
+            return None;
+        }
+        // SAFETY: closing has left `length` bytes there, which are ours.
+        let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
+        let printed = String::from_utf8_lossy(bytes).into_owned();
+        // SAFETY: freed once and used no more, as the stream wants it.
+        unsafe { libc::free(text.cast()) };
+        (closed == 0).then(|| network_devices(&printed)).flatten()
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: live and used no more; its worker is gone.
+        unsafe { (self.ucx.ucp.ucp_cleanup)(self.handle) };
+    }
+}
+
+/// The network devices among the resources that UCX lists like `#  resource 1  :  md 1  dev 1  flags -- tcp/eth0`.
+fn network_devices(printed: &str) -> Option<Vec<String>> {
+    let lines = printed.lines().map(|line| line.trim_start_matches(['#', ' ']));
+    let resources = lines.filter(|line| line.starts_with("resource"));
+    let named: Vec<(&str, &str)> =
+        resources.filter_map(|line| line.rsplit(' ').next()?.split_once('/')).collect();
+    let remote = |tl: &str| {
+        !LOCAL.contains(&tl) && !ACCELERATORS.iter().any(|accelerator| tl.starts_with(accelerator))
     };
-    let result = modify(ucx, config, c"NET_DEVICES", &settings.net_devices)
-        .and_then(|()| modify(ucx, config, c"TLS", &settings.tls))
-        .and_then(|()| {
-            // SAFETY: live locals, and the configuration that was just read.
-            let status = unsafe { ucx.ucp_init(&params, config, &mut context) };
-            let asked = asked(settings);
-            check(ucx, &asked, status)
-        });
-    // SAFETY: read above, released once, used no more.
-    unsafe { (ucx.ucp.ucp_config_release)(config) };
-    result.map(|()| context)
+    let devices: BTreeSet<&str> =
+        named.iter().filter(|(tl, _)| remote(tl)).map(|(_, device)| *device).collect();
+    (!named.is_empty()).then(|| devices.into_iter().map(str::to_owned).collect())
 }
 
 fn modify(
     ucx: &Ucx,
     config: *mut ucp_config_t,
     name: &std::ffi::CStr,
-    value: &Option<String>,
+    value: Option<&str>,
 ) -> Result<(), String> {
     let Some(value) = value else { return Ok(()) };
     let name_text = name.to_string_lossy();
-    let text = CString::new(value.as_str()).map_err(|_| format!("{name_text} contains a zero byte"))?;
+    let text = CString::new(value).map_err(|_| format!("{name_text} contains a zero byte"))?;
     // SAFETY: a live configuration and two strings that end in zero, which UCX copies.
     let status = unsafe { (ucx.ucp.ucp_config_modify)(config, name.as_ptr(), text.as_ptr()) };
     check(ucx, &format!("{name_text}={value}"), status)
@@ -153,17 +219,50 @@ fn check(ucx: &Ucx, what: &str, status: ucs_status_t) -> Result<(), String> {
     }
 }
 
-/// What the context was to use, and who said so.
-fn asked(settings: &UcxSettings) -> String {
-    let said = |name: &str, setting: &Option<String>| {
-        let variable = format!("UCX_{name}");
-        let found = setting.clone().or_else(|| std::env::var(&variable).ok());
-        found.map(|value| format!("{variable}={value}"))
-    };
-    let all = [said("TLS", &settings.tls), said("NET_DEVICES", &settings.net_devices)];
-    let all: Vec<String> = all.into_iter().flatten().collect();
-    format!(
-        "opening the network with {}",
-        if all.is_empty() { "UCX's defaults".to_owned() } else { all.join(" ") }
-    )
+impl Allowed<'_> {
+    /// In words, whoever said so.
+    fn said(self) -> String {
+        let all = [("UCX_TLS", self.tls), ("UCX_NET_DEVICES", self.net_devices)];
+        let all: Vec<String> = all.into_iter().filter_map(|(name, chosen)| said(name, chosen)).collect();
+        if all.is_empty() {
+            "UCX's defaults".to_owned()
+        } else {
+            all.join(" ")
+        }
+    }
+}
+
+/// `name=value`, where the value was chosen here or in the environment.
+pub(super) fn said(name: &str, chosen: Option<&str>) -> Option<String> {
+    let value = chosen.map(str::to_owned).or_else(|| std::env::var(name).ok());
+    value.map(|value| format!("{name}={value}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::network_devices;
+
+    #[test]
+    fn network_devices_are_found_in_what_ucx_prints() {
+        let printed =
+            "#\n# UCP context\n#\n#     component 1  :  tcp\n#\n#            md 1  :  component 1  tcp \n#\n\
+            #      resource 0  :  md 0  dev 0  flags -- self/memory0\n\
+            #      resource 1  :  md 1  dev 1  flags -- tcp/lo\n\
+            #      resource 2  :  md 1  dev 2  flags -- tcp/eth0.17\n\
+            #      resource 3  :  md 2  dev 3  flags -- posix/memory\n\
+            #      resource 4  :  md 3  dev 4  flags -- cuda_copy/cuda\n\
+            #      resource 12  :  md 4  dev 5  flags -s rc_verbs/mlx5_0:1\n\
+            #      resource 13  :  md 4  dev 5  flags -- ud_verbs/mlx5_0:1\n#\n";
+        let cases: [(&str, Option<&[&str]>); 3] = [
+            (printed, Some(&["eth0.17", "lo", "mlx5_0:1"])),
+            ("#      resource 0  :  md 0  dev 0  flags -- posix/memory\n", Some(&[])),
+            ("something else\n", None),
+        ];
+        for (printed, expected) in cases {
+            let found = network_devices(printed);
+            let found: Option<Vec<&str>> =
+                found.as_ref().map(|names| names.iter().map(String::as_str).collect());
+            assert_eq!(found.as_deref(), expected, "{printed}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use ringroad_core::Rank;
 use ucx_sys::*;
 
-use super::requests::Queue;
+use super::requests::{Lost, Queue};
 
 /// More transports than UCX combines for one endpoint.
 const TRANSPORTS: usize = 32;
@@ -18,6 +18,7 @@ const TRANSPORTS: usize = 32;
 pub(super) struct Endpoint {
     ucx: &'static Ucx,
     queue: Rc<Queue>,
+    device: usize,
     peer: Rank,
     handle: Cell<ucp_ep_h>,
     failure: Cell<ucs_status_t>,
@@ -27,6 +28,7 @@ impl Endpoint {
     pub fn open(
         ucx: &'static Ucx,
         worker: ucp_worker_h,
+        device: usize,
         peer: Rank,
         address: &[u8],
         queue: &Rc<Queue>,
@@ -34,6 +36,7 @@ impl Endpoint {
         let endpoint = Rc::new(Endpoint {
             ucx,
             queue: queue.clone(),
+            device,
             peer,
             handle: Cell::new(null_mut()),
             failure: Cell::new(UCS_OK),
@@ -135,6 +138,7 @@ unsafe extern "C" fn failed(argument: *mut c_void, _endpoint: ucp_ep_h, status: 
     // A failure of status OK would look like none.
     let status = if status == UCS_OK { UCS_ERR_CONNECTION_RESET } else { status };
     if endpoint.failure.replace(status) == UCS_OK {
-        endpoint.queue.push_failure(endpoint.peer, status);
+        let Endpoint { device, peer, .. } = *endpoint;
+        endpoint.queue.push_failure(Lost { device, peer, status });
     }
 }

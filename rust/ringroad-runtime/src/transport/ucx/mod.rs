@@ -1,7 +1,9 @@
 //! Messages over UCX: shared memory and CMA within a host, tcp or RDMA between hosts.
 //!
-//! A port belongs to a device: a context and a worker of its own, for one network device each. Today there is one
-//! device and it serves every port.
+//! A port belongs to a device: a context and a worker of its own, for one network device each. There is one device for
+//! all ports unless the user lists some; then port `p` belongs to device `p` modulo their number. A message is sent and
+//! received by the devices of one number, so the first device of each rank talks to the first of the others, and so on.
+//! A peer that one device has lost is lost to all.
 //!
 //! UCX calls back only from within calls that the transport makes, and whoever makes those holds the transport by
 //! `&mut`. So the callbacks' state (`requests`, `endpoint`) is shared by `Rc` and written through `Cell`, and the
@@ -10,6 +12,7 @@
 mod device;
 mod endpoint;
 mod notices;
+mod ports;
 mod requests;
 mod shutdown;
 mod wait;
@@ -22,9 +25,9 @@ use std::time::Instant;
 use ringroad_core::{Port, Rank};
 use ucx_sys::{ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_OK};
 
-use self::device::Device;
+use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
-use self::requests::{Ended, Post, Purpose, Queue, Slots};
+use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use self::wait::UcxWait;
 use super::{Event, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
@@ -34,28 +37,35 @@ use crate::buffer::Region;
 pub struct UcxSettings {
     /// Network devices to use, as `UCX_NET_DEVICES` names them; `None` leaves the choice to that variable.
     pub net_devices: Option<String>,
+    /// The network devices that serve the ports, one each, in rotation; they are used instead of `net_devices`. None: one
+    /// device serves them all.
+    pub ports: Vec<String>,
     /// UCX transports to use, as `UCX_TLS` names them; `None` leaves the choice to that variable.
     pub tls: Option<String>,
 }
 
 /// The transport over UCX.
 ///
-/// Make one, publish [`UcxTransport::address`], and hand everybody's addresses to [`UcxTransport::set_addresses`].
+/// Make one, publish [`UcxTransport::addresses`], and hand everybody's to [`UcxTransport::set_addresses`].
 /// Dropping it ends what is in flight by force, within a second.
 pub struct UcxTransport {
     ucx: &'static Ucx,
     rank: Rank,
     size: usize,
     settings: UcxSettings,
-    address: Vec<u8>,
-    addresses: Vec<Vec<u8>>,
+    /// Of this rank, by device.
+    own_addresses: Vec<Vec<u8>>,
+    /// By rank and device.
+    addresses: Vec<Vec<Vec<u8>>>,
     /// Empty once the transport has ended.
     devices: Vec<Device>,
     slots: Slots,
     queue: Rc<Queue>,
-    /// The ranks whose failure has been reported.
-    failed: Vec<bool>,
+    /// Why the ranks whose failure has been reported have failed.
+    failed: Vec<Option<ucs_status_t>>,
     waiter: Arc<UcxWait>,
+    /// Whether anything has happened since the workers were armed.
+    moved: bool,
     /// What `drain` takes the queue's entries into; kept for its memory.
     draining: Vec<usize>,
 }
@@ -72,34 +82,45 @@ impl UcxTransport {
         size: usize,
         settings: UcxSettings,
     ) -> Result<Self, TransportError> {
-        let device = Device::open(ucx, size, &settings).map_err(error)?;
-        let address = device.address().map_err(error)?;
-        let waiter = Arc::new(UcxWait::new(vec![device.events().map_err(error)?]).map_err(error)?);
+        let tls = settings.tls.as_deref();
+        let devices = if settings.ports.is_empty() {
+            let allowed = Allowed { net_devices: settings.net_devices.as_deref(), tls };
+            Device::open(ucx, size, allowed).map(|device| vec![device])
+        } else {
+            ports::open(ucx, size, &settings.ports, tls)
+        };
+        let devices = devices.map_err(error)?;
+        let own_addresses = devices.iter().map(Device::address).collect::<Result<_, _>>().map_err(error)?;
+        let events = devices.iter().map(Device::events).collect::<Result<_, _>>().map_err(error)?;
+        let waiter = Arc::new(UcxWait::new(events).map_err(error)?);
         let queue = Rc::new(Queue::default());
         Ok(UcxTransport {
             ucx,
             rank,
             size,
             settings,
-            address,
+            own_addresses,
             addresses: Vec::new(),
-            devices: vec![device],
+            devices,
             slots: Slots::new(ucx, queue.clone()),
             queue,
-            failed: vec![false; size],
+            failed: vec![None; size],
             waiter,
+            moved: false,
             draining: Vec::new(),
         })
     }
 
-    /// What the other ranks need in order to connect to this one.
-    pub fn address(&self) -> Vec<u8> {
-        self.address.clone()
+    /// What the other ranks need in order to connect to this one: an address for each device.
+    pub fn addresses(&self) -> Vec<Vec<u8>> {
+        self.own_addresses.clone()
     }
 
-    /// Everybody's [`UcxTransport::address`], by rank. They must be authentic: UCX may abort the process on others.
-    pub fn set_addresses(&mut self, addresses: Vec<Vec<u8>>) {
-        assert_eq!(addresses.len(), self.size, "one address for each rank");
+    /// Everybody's [`UcxTransport::addresses`], by rank. They must be authentic: UCX may abort the process on others.
+    pub fn set_addresses(&mut self, addresses: Vec<Vec<Vec<u8>>>) {
+        assert_eq!(addresses.len(), self.size, "the addresses of each rank");
+        let devices = self.own_addresses.len();
+        assert!(addresses.iter().all(|all| all.len() == devices), "an address for each of {devices} devices");
         self.addresses = addresses;
     }
 
@@ -115,13 +136,16 @@ impl UcxTransport {
     /// The endpoint to `peer`, which is connected to if need be, and refused if it has failed.
     #[inline]
     fn endpoint(&mut self, device: usize, peer: Rank) -> Result<&Endpoint, TransportError> {
+        if let Some(Some(status)) = self.failed.get(peer) {
+            return Err(self.has_failed(peer, *status));
+        }
         if !matches!(self.devices[device].endpoints.get(peer), Some(Some(_))) {
             self.open_endpoint(device, peer)?;
         }
         let endpoint = self.devices[device].endpoints[peer].as_deref().expect("opened above");
         match endpoint.failure() {
             UCS_OK => Ok(endpoint),
-            status => Err(error(format!("rank {peer} has failed: {}", self.ucx.status_text(status)))),
+            status => Err(self.has_failed(peer, status)),
         }
     }
 
@@ -130,12 +154,14 @@ impl UcxTransport {
         if peer == self.rank {
             return Err(error(format!("rank {peer} cannot connect to itself")));
         }
-        let Some(address) = self.addresses.get(peer) else {
+        let Some(addresses) = self.addresses.get(peer) else {
             return Err(error(format!("rank {peer} has no address, of {} ranks", self.addresses.len())));
         };
-        let endpoint = Endpoint::open(self.ucx, self.devices[device].worker, peer, address, &self.queue)
-            .map_err(|status| {
-                error(format!("cannot connect to rank {peer}: {}", self.ucx.status_text(status)))
+        let (worker, address) = (self.devices[device].worker, &addresses[device]);
+        let endpoint =
+            Endpoint::open(self.ucx, worker, device, peer, address, &self.queue).map_err(|status| {
+                let (by, status) = (self.by(device), self.ucx.status_text(status));
+                error(format!("cannot connect to rank {peer}{by}: {status}"))
             })?;
         self.devices[device].endpoints[peer] = Some(endpoint);
         Ok(())
@@ -152,6 +178,16 @@ impl UcxTransport {
         let handle = self.endpoint(device, post.peer)?.handle();
         let posted = self.slots.send(handle, Post { device, ..post }, tag.pack(), source);
         posted.map_err(|status| self.refused("send to", post.peer, status))
+    }
+
+    #[cold]
+    fn has_failed(&self, peer: Rank, status: ucs_status_t) -> TransportError {
+        error(format!("rank {peer} has failed: {}", self.ucx.status_text(status)))
+    }
+
+    /// Where there are several devices, which one, as the end of a phrase.
+    fn by(&self, device: usize) -> String {
+        self.settings.ports.get(device).map_or_else(String::new, |name| format!(" by port {device} ({name})"))
     }
 
     #[cold]
@@ -193,9 +229,10 @@ impl UcxTransport {
 
     #[cold]
     fn drain_failures(&mut self, events: &mut Vec<Event>) {
-        for (peer, status) in self.queue.take_failures() {
-            if !std::mem::replace(&mut self.failed[peer], true) {
-                let reason = format!("connection to rank {peer}: {}", self.ucx.status_text(status));
+        for Lost { device, peer, status } in self.queue.take_failures() {
+            if self.failed[peer].replace(status).is_none() {
+                let (by, status) = (self.by(device), self.ucx.status_text(status));
+                let reason = format!("connection to rank {peer}{by}: {status}");
                 events.push(Event::PeerFailed { peer, reason });
             }
         }
@@ -216,7 +253,11 @@ impl Transport for UcxTransport {
         } else {
             Vec::from_iter(used).join(", ")
         };
-        format!("ucx {major}.{minor}.{release} ({used})")
+        let ports = match &self.settings.ports[..] {
+            [] => String::new(),
+            names => format!("; ports {}", names.join(", ")),
+        };
+        format!("ucx {major}.{minor}.{release} ({used}{ports})")
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
@@ -263,8 +304,9 @@ impl Transport for UcxTransport {
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
         let tag = Tag { source: self.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
         let post = Post { purpose: Purpose::NoticeOut, peer, device: 0, request: 0 };
-        // Best effort: whoever cannot be reached is told nothing.
-        let _ = self.start_send(0, post, tag, Region::of(payload));
+        let payload = Region::of(payload);
+        // Best effort, by the first device that takes it: whoever cannot be reached is told nothing.
+        let _ = (0..self.devices.len()).any(|port| self.start_send(port, post, tag, payload.clone()).is_ok());
     }
 
     #[inline]
@@ -273,7 +315,9 @@ impl Transport for UcxTransport {
         for device in &self.devices {
             busy |= device.progress();
         }
-        self.drain(events) | busy
+        let moved = self.drain(events) | busy;
+        self.moved |= moved;
+        moved
     }
 
     fn inspect(&mut self, events: &mut Vec<Event>) {
@@ -291,10 +335,15 @@ impl Transport for UcxTransport {
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
-        self.devices.iter().find_map(|device| device.probe(tag, Tag::KIND)).map(Tag::unpack)
+        let oldest = self.devices.iter().filter_map(|device| device.probe(tag, Tag::KIND)).map(Tag::unpack);
+        // Devices do not tell when a message came; the oldest is that of the earliest call.
+        oldest.reduce(|a, b| if is_earlier(b.sequence, a.sequence) { b } else { a })
     }
 
     fn arm(&mut self) -> bool {
+        if std::mem::take(&mut self.moved) {
+            self.waiter.note_progress();
+        }
         !self.queue.has_completed()
             && !self.queue.has_failures()
             && self.devices.iter().all(|device| device.arm())
@@ -321,6 +370,11 @@ impl Drop for UcxTransport {
 
 fn error(reason: impl Into<String>) -> TransportError {
     TransportError { transport: "ucx", reason: reason.into() }
+}
+
+/// Whether sequence number `a` comes before `b`; numbers repeat.
+fn is_earlier(a: u32, b: u32) -> bool {
+    (a + Tag::SEQUENCES - b) % Tag::SEQUENCES > Tag::SEQUENCES / 2
 }
 
 /// A status pointer that is not a request, as a result.

@@ -13,11 +13,19 @@ use super::immediate;
 use crate::buffer::Region;
 use crate::transport::{Failure, Posted, RequestId, Tag};
 
+/// A connection that broke.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lost {
+    pub device: usize,
+    pub peer: Rank,
+    pub status: ucs_status_t,
+}
+
 /// What the callbacks have recorded since the last look.
 #[derive(Default)]
 pub(super) struct Queue {
     completed: RefCell<Vec<usize>>,
-    failures: RefCell<Vec<(Rank, ucs_status_t)>>,
+    failures: RefCell<Vec<Lost>>,
 }
 
 impl Queue {
@@ -37,12 +45,12 @@ impl Queue {
         std::mem::swap(&mut *self.completed.borrow_mut(), empty);
     }
 
-    pub fn take_failures(&self) -> Vec<(Rank, ucs_status_t)> {
+    pub fn take_failures(&self) -> Vec<Lost> {
         self.failures.take()
     }
 
-    pub fn push_failure(&self, peer: Rank, status: ucs_status_t) {
-        self.failures.borrow_mut().push((peer, status));
+    pub fn push_failure(&self, lost: Lost) {
+        self.failures.borrow_mut().push(lost);
     }
 }
 

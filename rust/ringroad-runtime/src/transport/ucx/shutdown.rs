@@ -1,10 +1,12 @@
 //! How a transport ends: gently, or by force; never with memory freed that a peer may still write.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ucx_sys::{ucs_ptr_is_ptr, ucs_status_ptr_t, UCS_INPROGRESS};
+use ringroad_core::Rank;
+use ucx_sys::{ucs_ptr_is_ptr, ucs_status_ptr_t, UCS_INPROGRESS, UCS_OK};
 
-use super::requests::{Ended, Slots};
+use super::requests::{Ended, Lost, Slots};
 use super::UcxTransport;
 use crate::transport::Failure;
 
@@ -39,7 +41,7 @@ impl UcxTransport {
 
     /// Closing an endpoint by force while it reads its peer's memory (CMA) aborts the process, in UCX 1.13 as in 1.22,
     /// and so does destroying its worker. So such endpoints are only waited for, and if a receive is in flight even at
-    /// the deadline, the worker stays as it is for as long as the process lives.
+    /// the deadline, the worker stays as it is for as long as the process lives; those of other devices go.
     fn force(&mut self, mut pending: Vec<ucs_status_ptr_t>, deadline: Instant) {
         let now = Instant::now();
         let grace = now + (deadline.saturating_duration_since(now) / 2).min(GRACE);
@@ -48,8 +50,12 @@ impl UcxTransport {
         self.finish(&mut Vec::new(), grace, |slots| !slots.receiving());
         pending.extend(self.close_endpoints(true));
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
-        if self.slots.receiving() {
-            std::mem::forget(std::mem::take(&mut self.devices));
+        let busy: BTreeSet<usize> =
+            self.slots.receiving_from().into_iter().map(|(device, _)| device).collect();
+        for (index, device) in std::mem::take(&mut self.devices).into_iter().enumerate() {
+            if busy.contains(&index) {
+                std::mem::forget(device);
+            }
         }
         self.destroy();
     }
@@ -114,19 +120,26 @@ impl UcxTransport {
 
     /// Settles requests that have ended, without events. A receive that had found its message (`matched`) and was
     /// broken off while its peer lives leaks its memory: over CMA the peer may be writing it, and UCX cannot stop that.
+    /// That another device has lost the peer says nothing of its life.
     fn discard(&mut self, matched: bool) {
         let mut ended = Vec::new();
         self.queue.take_completed(&mut ended);
         for index in ended {
             let Ended { post, result, region } = self.slots.settle(index);
             let broken = matches!(result, Err(Failure::Broken(_)));
-            if matched && post.purpose.receives() && broken && !self.failed[post.peer] {
+            let lost = || self.failed[post.peer].is_some() && self.has_lost(post.device, post.peer);
+            if matched && post.purpose.receives() && broken && !lost() {
                 std::mem::forget(region);
             }
         }
-        for (peer, _) in self.queue.take_failures() {
-            self.failed[peer] = true;
+        for Lost { peer, status, .. } in self.queue.take_failures() {
+            self.failed[peer].get_or_insert(status);
         }
+    }
+
+    fn has_lost(&self, device: usize, peer: Rank) -> bool {
+        let endpoint = self.devices[device].endpoints[peer].as_deref();
+        endpoint.is_some_and(|endpoint| endpoint.failure() != UCS_OK)
     }
 
     fn destroy(&mut self) {

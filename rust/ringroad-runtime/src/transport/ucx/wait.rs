@@ -4,14 +4,36 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::transport::Wait;
 
+/// So many times a worker may call without having anything to do.
+const FALSE_ALARMS: u32 = 16;
+/// How long nobody listens to it after that.
+const NAP: Duration = Duration::from_millis(1);
+
 /// Waits for workers' event descriptors. It owns duplicates, so it may outlive the transport; it is then only woken.
+///
+/// Over tcp a worker calls without end as long as it has something to send to a peer that has not accepted its
+/// connection, because the socket could be written. Only the peer can end that, who may be busy with something else.
+/// So a worker that calls in vain is heard only now and then.
 pub(super) struct UcxWait {
-    workers: Vec<OwnedFd>,
+    workers: Vec<Worker>,
     wakeup: File,
+}
+
+struct Worker {
+    events: OwnedFd,
+    /// How many times it has called since something happened or a wait was undisturbed.
+    calls: AtomicU32,
+}
+
+impl Worker {
+    fn is_noisy(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) >= FALSE_ALARMS
+    }
 }
 
 impl UcxWait {
@@ -23,15 +45,22 @@ impl UcxWait {
         }
         // SAFETY: new, so nobody else owns it.
         let wakeup = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
-        Ok(UcxWait { workers, wakeup })
+        let workers = workers.into_iter().map(|events| Worker { events, calls: AtomicU32::new(0) });
+        Ok(UcxWait { workers: workers.collect(), wakeup })
     }
-}
 
-impl Wait for UcxWait {
-    fn block(&self, timeout: Duration) {
+    /// Says that something has happened: the workers had reason to call.
+    pub fn note_progress(&self) {
+        self.workers.iter().for_each(|worker| worker.calls.store(0, Ordering::Relaxed));
+    }
+
+    /// Waits for a wake-up and for those workers that are `noisy` or not.
+    fn listen(&self, noisy: bool, timeout: Duration) {
+        let heard: Vec<&Worker> = self.workers.iter().filter(|worker| worker.is_noisy() == noisy).collect();
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let wakeup = std::iter::once(wanted(self.wakeup.as_raw_fd()));
-        let mut polled: Vec<_> = wakeup.chain(self.workers.iter().map(|fd| wanted(fd.as_raw_fd()))).collect();
+        let mut polled: Vec<_> =
+            wakeup.chain(heard.iter().map(|worker| wanted(worker.events.as_raw_fd()))).collect();
         let timeout = libc::timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
@@ -42,6 +71,22 @@ impl Wait for UcxWait {
         if ready > 0 && polled[0].revents != 0 {
             // Empty when another thread that blocks here was faster.
             let _ = (&self.wakeup).read(&mut [0; 8]);
+        }
+        for (worker, polled) in heard.iter().zip(&polled[1..]) {
+            let calls = worker.calls.load(Ordering::Relaxed);
+            let called = ready > 0 && polled.revents != 0;
+            worker.calls.store(if called { calls.saturating_add(1) } else { 0 }, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Wait for UcxWait {
+    fn block(&self, timeout: Duration) {
+        if self.workers.iter().any(Worker::is_noisy) {
+            self.listen(false, timeout.min(NAP));
+            self.listen(true, Duration::ZERO);
+        } else {
+            self.listen(false, timeout);
         }
     }
 

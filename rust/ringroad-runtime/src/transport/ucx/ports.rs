@@ -1,0 +1,59 @@
+//! Ports: a device for each network device that the user lists.
+
+use ucx_sys::Ucx;
+
+use super::device::{said, Allowed, Context, Device};
+
+/// Opens a device for each of `names`. A name may come twice.
+pub(super) fn open(
+    ucx: &'static Ucx,
+    size: usize,
+    names: &[String],
+    tls: Option<&str>,
+) -> Result<Vec<Device>, String> {
+    names.iter().map(|name| open_one(ucx, size, name, tls)).collect()
+}
+
+fn open_one(ucx: &'static Ucx, size: usize, name: &str, tls: Option<&str>) -> Result<Device, String> {
+    let opened = Device::open(ucx, size, Allowed { net_devices: Some(name), tls });
+    let lacks = |devices: &Vec<String>| !devices.iter().any(|device| device == name);
+    // With a name that it does not know UCX goes on without a network, if it has shared memory.
+    let suspicious = match &opened {
+        Ok(device) => device.context().network_devices().is_some_and(|devices| lacks(&devices)),
+        Err(_) => true,
+    };
+    if !suspicious {
+        return opened;
+    }
+    let all = Context::open(ucx, Allowed { net_devices: Some("all"), tls });
+    match all.ok().and_then(|context| context.network_devices()) {
+        Some(devices) if lacks(&devices) => Err(unknown(name, &devices, tls)),
+        _ => opened,
+    }
+}
+
+fn unknown(name: &str, devices: &[String], tls: Option<&str>) -> String {
+    let with = said("UCX_TLS", tls).map_or_else(String::new, |tls| format!(" with {tls}"));
+    let there = if devices.is_empty() {
+        "none; allow a transport that uses the network, such as tcp".to_owned()
+    } else {
+        devices.join(", ")
+    };
+    format!(
+        "RINGROAD_PORTS names {name:?}, which is none of the network devices that UCX finds{with}: {there}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unknown;
+
+    #[test]
+    fn unknown_names_are_explained() {
+        let devices = ["eth0".to_owned(), "lo".to_owned()];
+        let expected = "RINGROAD_PORTS names \"eth7\", which is none of the network devices that UCX finds with UCX_TLS=tcp: eth0, lo";
+        assert_eq!(unknown("eth7", &devices, Some("tcp")), expected);
+        let expected = "with UCX_TLS=posix,self: none; allow a transport that uses the network, such as tcp";
+        assert!(unknown("lo", &[], Some("posix,self")).ends_with(expected));
+    }
+}

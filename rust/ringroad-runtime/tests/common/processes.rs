@@ -1,0 +1,83 @@
+//! Tests over UCX, in processes of their own: they are the test's binary again, told what to do by the environment.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The UCX libraries to test with: a name, and a path, "system", or why there is none.
+pub fn libraries() -> [(&'static str, Result<String, String>); 2] {
+    [("wheel", wheel()), ("system", system())]
+}
+
+pub fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+/// A command that runs the ignored test `child` of this binary.
+pub fn child() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["child", "--exact", "--ignored", "--nocapture"]);
+    command.env_remove("UCX_TLS").env("RUST_BACKTRACE", "0").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs children until all have ended, or `limit` has; whether each finished, and what it wrote.
+pub fn run(commands: Vec<Command>, limit: Duration) -> Vec<(bool, String)> {
+    let mut children: Vec<Child> = commands.into_iter().map(|mut command| command.spawn().unwrap()).collect();
+    let began = Instant::now();
+    // All are reaped at once: to UCX a process that has been killed is alive as long as it is a zombie.
+    while children.iter_mut().map(|child| child.try_wait().unwrap().is_none()).fold(false, |a, b| a | b) {
+        if began.elapsed() > limit {
+            children.iter_mut().for_each(|child| child.kill().unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    children.into_iter().map(output).collect()
+}
+
+/// Ends this process as the kernel does when memory runs out.
+pub fn die() -> ! {
+    let _ = Command::new("/bin/kill").args(["-9", &std::process::id().to_string()]).status();
+    unreachable!("killed")
+}
+
+/// Whether it finished, and what it wrote.
+fn output(child: Child) -> (bool, String) {
+    let output = child.wait_with_output().unwrap();
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let finished = output.status.success() && text.contains("child finished");
+    let boring = ["child finished", "running 1 test", "test child", "test result"];
+    let kept = text.lines().filter(|line| !line.is_empty() && !boring.iter().any(|b| line.starts_with(b)));
+    (finished, kept.map(|line| format!("{line}\n")).collect())
+}
+
+pub fn skip(what: &str, reason: &str) {
+    let required = std::env::var("RINGROAD_TEST_REQUIRE_UCX").is_ok_and(|value| value == "1");
+    assert!(!required, "{what}: RINGROAD_TEST_REQUIRE_UCX=1, but {reason}");
+    // Straight to the terminal: the harness captures what a passing test prints.
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "SKIPPED {what}: {reason}");
+}
+
+fn wheel() -> Result<String, String> {
+    let named = std::env::var_os("RINGROAD_TEST_UCX_WHEEL").map(PathBuf::from);
+    let lib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/lib");
+    let installed = || {
+        let entries = std::fs::read_dir(lib).ok()?.filter_map(Result::ok);
+        let mut paths = entries.map(|entry| entry.path().join("site-packages/libucx/lib/libucp.so.0"));
+        paths.find(|path| path.exists())
+    };
+    match named.or_else(installed) {
+        Some(path) if path.exists() => Ok(path.display().to_string()),
+        Some(path) => Err(format!("RINGROAD_TEST_UCX_WHEEL={} is absent", path.display())),
+        None => Err("there is no libucx wheel in .venv".to_owned()),
+    }
+}
+
+/// Asked of the loader's cache, not by loading, which would load a UCX into the parent.
+fn system() -> Result<String, String> {
+    let known = Command::new("/sbin/ldconfig").arg("-p").output();
+    let listed = known.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("libucp.so.0"));
+    listed.then(|| "system".to_owned()).ok_or_else(|| "ldconfig -p lists no libucp.so.0".to_owned())
+}

@@ -1,0 +1,283 @@
+//! Communicators over UCX whose ports are several network devices (`RINGROAD_PORTS`), between real processes: this
+//! binary again, with a scenario's name in the environment, over every UCX that is installed, over shared memory and
+//! tcp. All devices are the loopback interface, which contexts share without knowing it. Every wait is bounded.
+
+mod common;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use common::processes::{self, now};
+use common::Case;
+use ringroad_core::{algorithms, Collective, Topology};
+use ringroad_runtime::bootstrap::FileStore;
+use ringroad_runtime::config::Config;
+use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
+
+const VARIABLE: &str = "RINGROAD_TEST_PORTS_CHILD";
+/// No scenario takes so long, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a call that is to time out is given, and how much later than promised an error may come.
+const SHORT: Duration = Duration::from_millis(600);
+const SLACK: Duration = Duration::from_secs(5);
+const MEANS: [&str; 2] = ["posix,cma,self,tcp", "tcp,self"];
+
+struct Scenario {
+    name: &'static str,
+    body: fn(&Communicator),
+    ranks: &'static [usize],
+    /// Of each rank; the last one's is that of the others too.
+    ports: &'static [&'static str],
+    /// The rank that is killed.
+    dies: Option<usize>,
+    /// How the communicator cannot be made.
+    refused: Option<&'static str>,
+}
+
+const fn scenario(name: &'static str, ranks: &'static [usize], body: fn(&Communicator)) -> Scenario {
+    Scenario { name, body, ranks, ports: &["lo,lo"], dies: None, refused: None }
+}
+
+const fn refused(name: &'static str, ports: &'static [&'static str], how: &'static str) -> Scenario {
+    Scenario { ports, refused: Some(how), ..scenario(name, &[3], |_| unreachable!("it was made")) }
+}
+
+const SCENARIOS: &[Scenario] = &[
+    scenario("collectives", &[2, 3, 4], collectives),
+    Scenario { ports: &["lo, lo ,lo"], ..scenario("three_ports", &[3], collectives) },
+    Scenario { dies: Some(2), ..scenario("killed", &[3], killed) },
+    scenario("late", &[3], late),
+    scenario("different_calls", &[3], different_calls),
+    scenario("aborted", &[3], aborted),
+    scenario("idle", &[2], idle),
+    refused(
+        "different_numbers",
+        &["lo", "lo,lo"],
+        "the ranks have different numbers of ports: 1 on rank 0, 2 on ranks 1, 2; list equally many network devices in RINGROAD_PORTS on all",
+    ),
+    refused("unknown_device", &["lo,nonesuch0"], "ucx: RINGROAD_PORTS names \"nonesuch0\", which is none of "),
+    // UCX has words for devices that are no names.
+    refused("no_name", &["all"], "ucx: RINGROAD_PORTS names \"all\", which is none of "),
+];
+
+macro_rules! tests {
+    ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name)); })* };
+}
+
+mod processes_with_ports {
+    use super::run;
+    tests! {
+        collectives three_ports killed late different_calls aborted idle different_numbers unknown_device no_name
+    }
+}
+
+// ---- What the ranks do ----
+
+/// Every collective by every algorithm, of which some use two ports.
+fn collectives(communicator: &Communicator) {
+    let (rank, ranks) = (communicator.rank(), communicator.size());
+    for (number, collective) in Collective::ALL.into_iter().enumerate() {
+        let collective = collective.with_root(number % ranks);
+        let members = algorithms::available(&Topology::ring(ranks).unwrap(), collective).into_iter().map(Some);
+        for algorithm in std::iter::once(None).chain(members) {
+            for (elements, dtype) in
+                [(0, DType::I32), (1, DType::F32), (1000, DType::I64), (70_001, DType::F32)]
+            {
+                let case = Case {
+                    algorithm,
+                    seed: elements as u64,
+                    ..Case::new(ranks, collective, ReduceOp::Sum, dtype, elements)
+                };
+                case.check(communicator, &case.prepare()).unwrap();
+            }
+        }
+    }
+    // What was sent last arrives although its sender leaves.
+    let peer = (rank + 1) % ranks;
+    let message = |operation, input, output| Request::new(operation, DType::U8, 1 << 20, input, output);
+    let bytes = Memory::of(&vec![7u8; 1 << 20]);
+    let sent = message(Operation::Send { peer, tag: 5 }, bytes, Memory::nothing());
+    let work = communicator.start(sent).unwrap();
+    let peer = (rank + ranks - 1) % ranks;
+    let received = message(Operation::Receive { peer, tag: 5 }, Memory::nothing(), Memory::zeroed(1 << 20));
+    assert!(communicator.run(received).unwrap().to_vec::<u8>() == vec![7; 1 << 20]);
+    work.wait().unwrap();
+    println!("rank {rank}: {}", communicator.transport());
+    let start = Instant::now();
+    communicator.close();
+    println!("rank {rank}: closed in {:?}", start.elapsed());
+}
+
+fn killed(communicator: &Communicator) {
+    for round in 0.. {
+        if communicator.rank() == 2 && round == 20 {
+            processes::die();
+        }
+        let start = Instant::now();
+        match communicator.run(by_two_ports(100_000)) {
+            Ok(_) => continue,
+            Err(Error::Peer { rank: 2, message }) => println!("after {:?}: {message}", start.elapsed()),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(start.elapsed() < SLACK);
+        return useless(communicator);
+    }
+}
+
+fn late(communicator: &Communicator) {
+    let start = Instant::now();
+    let error = if communicator.rank() == 1 {
+        communicator.run(never()).unwrap_err()
+    } else {
+        let timeout = Some(SHORT);
+        communicator.run(Request { timeout, ..by_two_ports(100_000) }).unwrap_err()
+    };
+    println!("after {:?}: {error}", start.elapsed());
+    assert!(start.elapsed() < SHORT + SLACK);
+    let Error::Timeout(story) = &error else { panic!("{error:?}") };
+    assert!(story.contains("Not in this call:\n  rank 1 ("), "{story}");
+    useless(communicator);
+}
+
+fn different_calls(communicator: &Communicator) {
+    let elements = if communicator.rank() == 0 { 3 } else { 4 };
+    // Some may hear of the difference in the first call or after it, but nobody while connecting.
+    let first = communicator.run(by_two_ports(100_000));
+    let error = first.and_then(|_| communicator.run(by_two_ports(elements))).unwrap_err();
+    assert!(error.to_string().contains("ranks made different calls as number 3"), "{error:?}");
+    useless(communicator);
+}
+
+fn aborted(communicator: &Communicator) {
+    let first = communicator.run(by_two_ports(100_000));
+    if communicator.rank() == 0 {
+        first.unwrap();
+        communicator.abort("enough of it");
+        return useless(communicator);
+    }
+    // Some may hear of it in the first call or after it.
+    let error = first.and_then(|_| communicator.run(by_two_ports(100_000))).unwrap_err();
+    assert!(matches!(&error, Error::Aborted(story) if story.contains("enough of it")), "{error:?}");
+    useless(communicator);
+}
+
+/// Who waits blocks, and is woken by every device.
+fn idle(communicator: &Communicator) {
+    const PAUSE: Duration = Duration::from_secs(1);
+    for round in 0..3 {
+        let start = (Instant::now(), processor_time());
+        if communicator.rank() == 1 {
+            std::thread::sleep(PAUSE);
+        }
+        // First nothing but a barrier has been called, and the second device has carried nothing.
+        let request = if round == 0 { Request::barrier() } else { by_two_ports(8) };
+        communicator.run(request).unwrap();
+        let (waited, used) = (start.0.elapsed(), processor_time() - start.1);
+        println!("round {round}: {waited:?} passed, {used:?} used");
+        assert!(used < PAUSE / 4, "round {round}: {used:?} of processor time in {waited:?}");
+        assert!(waited < PAUSE + SLACK);
+    }
+}
+
+/// An allreduce that sends in both directions, each by a port of its own.
+fn by_two_ports(elements: usize) -> Request {
+    let call = Operation::Collective(Collective::Allreduce);
+    let memory = || Memory::zeroed(4 * elements);
+    let request = Request::new(call, DType::F32, elements, memory(), memory());
+    Request { algorithm: Some("bidirectional-ring".to_owned()), ..request }
+}
+
+/// A message that nobody sends.
+fn never() -> Request {
+    let operation = Operation::Receive { peer: 0, tag: 1 };
+    Request::new(operation, DType::U8, 8, Memory::nothing(), Memory::zeroed(8))
+}
+
+fn useless(communicator: &Communicator) {
+    let start = Instant::now();
+    let error = communicator.run(Request::barrier()).unwrap_err();
+    assert!(error.to_string().contains("failed earlier"), "{error}");
+    communicator.close();
+    assert!(start.elapsed() < SLACK);
+}
+
+/// What this process has used so far.
+fn processor_time() -> Duration {
+    let line = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = line[line.rfind(')').unwrap()..].split_whitespace().collect();
+    // Hundredths of seconds in user and in kernel mode, the 14th and 15th of all fields.
+    Duration::from_millis(10 * (fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap()))
+}
+
+// ---- Processes ----
+
+/// The body of every child; does nothing when run as an ordinary test.
+#[test]
+#[ignore = "run by the other tests"]
+fn child() {
+    let Ok(value) = std::env::var(VARIABLE) else { return };
+    let [name, rank, ranks, directory] = value.split('|').collect::<Vec<_>>()[..] else { panic!("{value}") };
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+    let (rank, ranks) = (rank.parse().unwrap(), ranks.parse().unwrap());
+    // The tests' own variables are not the runtime's.
+    let mut config = Config::from_env().unwrap();
+    config.warnings.clear();
+    let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
+    let options = Options { timeout: Some(PATIENCE / 2), ..Options::default() };
+    let made = Communicator::connect(store, rank, ranks, None, &config, &options);
+    match (made, scenario.refused) {
+        (Ok(communicator), None) => {
+            let ports = config.ports.unwrap().join(", ");
+            assert!(communicator.transport().ends_with(&format!("; ports {ports})")));
+            (scenario.body)(&communicator);
+        }
+        (Err(error), Some(how)) => {
+            println!("{error}");
+            assert!(error.to_string().starts_with(how), "{error}");
+        }
+        (made, _) => panic!("{:?}", made.err()),
+    }
+    println!("child finished");
+}
+
+fn run(name: &str) {
+    // One group at a time: there may be two cores only.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+    for (ucx, library) in processes::libraries() {
+        for tls in MEANS {
+            match &library {
+                Ok(library) => {
+                    scenario.ranks.iter().for_each(|ranks| run_group(scenario, ucx, library, tls, *ranks))
+                }
+                Err(reason) => processes::skip(&format!("{name} ({ucx}, {tls})"), reason),
+            }
+        }
+    }
+}
+
+fn run_group(scenario: &Scenario, ucx: &str, library: &str, tls: &str, ranks: usize) {
+    let unique = format!("ringroad-ports-{}-{}-{}", std::process::id(), scenario.name, now().as_nanos());
+    let directory = std::env::temp_dir().join(unique);
+    std::fs::create_dir_all(&directory).unwrap();
+    let start = |rank: usize| {
+        let mut child = processes::child();
+        let ports = scenario.ports.get(rank).or(scenario.ports.last()).unwrap();
+        child.env("UCX_TLS", tls).env("RINGROAD_PORTS", ports);
+        if library != "system" {
+            child.env("RINGROAD_UCX_LIBRARY", library);
+        }
+        child.env(VARIABLE, format!("{}|{rank}|{ranks}|{}", scenario.name, directory.display()));
+        child
+    };
+    let ended = processes::run((0..ranks).map(start).collect(), PATIENCE);
+    let _ = std::fs::remove_dir_all(&directory);
+    let case = format!("{}, {ucx}, {tls}, {ranks} ranks", scenario.name);
+    println!("== {case}");
+    ended.iter().for_each(|(_, output)| print!("{output}"));
+    for (rank, (finished, _)) in ended.iter().enumerate() {
+        assert_eq!(*finished, scenario.dies != Some(rank), "{case}: whether rank {rank} finished");
+    }
+}
