@@ -145,7 +145,7 @@ def algorithms(
         _entry(algorithm, network, performed)
         for algorithm in catalogue(network)
         for performed in algorithm.collectives
-        if collective in (None, performed)
+        if collective in (None, performed) and _is_shown(algorithm, network, performed)
     ]
     if as_json:
         return _print_json(entries)
@@ -158,6 +158,12 @@ def algorithms(
     print()
     print_table(["algorithm", "what it does", "source"], [[_title(a), a.summary, a.source] for a in shown])
     return None
+
+
+def _is_shown(algorithm: Algorithm, network: Topology, collective: str) -> bool:
+    """A member that does not perform the collective is no news where others of its family do."""
+    family = Algorithm(algorithm.name.partition(":")[0])
+    return algorithm.supports(network, collective) or not family.supports(network, collective)
 
 
 def _entry(algorithm: Algorithm, network: Topology, collective: str) -> dict[str, Any]:

@@ -15,8 +15,26 @@ const RANKS: std::ops::RangeInclusive<usize> = 1..=64;
 
 /// Tori of all kinds: square and not, even and odd, of powers and not, with dimensions of one or two ranks.
 const TORI: [&[usize]; 20] = [
-    &[2, 2], &[2, 4], &[4, 2], &[4, 4], &[6, 4], &[3, 3], &[9, 9], &[3, 9], &[7, 5], &[1, 6], &[5, 1, 3], &[2, 3],
-    &[8, 16], &[5, 4, 3], &[4, 4, 4], &[3, 3, 3, 2], &[2, 2, 2, 2, 2], &[4, 8, 2], &[10, 6], &[8, 8],
+    &[2, 2],
+    &[2, 4],
+    &[4, 2],
+    &[4, 4],
+    &[6, 4],
+    &[3, 3],
+    &[9, 9],
+    &[3, 9],
+    &[7, 5],
+    &[1, 6],
+    &[5, 1, 3],
+    &[2, 3],
+    &[8, 16],
+    &[5, 4, 3],
+    &[4, 4, 4],
+    &[3, 3, 3, 2],
+    &[2, 2, 2, 2, 2],
+    &[4, 8, 2],
+    &[10, 6],
+    &[8, 8],
 ];
 
 fn on_ring(ranks: usize) -> Topology {
@@ -53,7 +71,10 @@ fn check(member: Member, topology: &Topology, collective: Collective) {
     };
     assert!(admitted, "{what} breaks its own requirement");
     let ranks = topology.ranks();
-    assert_eq!((schedule.name.as_str(), schedule.collective, schedule.ranks), (&*member.name(), collective, ranks));
+    assert_eq!(
+        (schedule.name.as_str(), schedule.collective, schedule.ranks),
+        (&*member.name(), collective, ranks)
+    );
     schedule.verify().unwrap_or_else(|error| panic!("{what}: {error}"));
     // Written out, it is the same: a symmetry is only a way to write.
     let expanded = schedule.expand();
@@ -122,14 +143,23 @@ fn check_ports(member: Member, topology: &Topology, schedule: &Schedule, what: &
         let mut messages = BTreeSet::new();
         for send in &step.sends {
             ports.entry(send.source).or_default().insert(send.port);
-            let message =
-                (send.source, send.destination, send.port, send.action == Action::Reduce, send.from, send.into);
+            let message = (
+                send.source,
+                send.destination,
+                send.port,
+                send.action == Action::Reduce,
+                send.from,
+                send.into,
+            );
             assert!(messages.insert(message), "{what}: step {index} has {message:?} twice");
         }
         let most = ports.values().map(BTreeSet::len).max().unwrap_or(0);
         assert!(most <= most_ports, "{what}: step {index} uses {most} ports");
         for send in &step.sends {
-            assert!(topology.port_link(send.source, send.port).is_some(), "{what}: step {index} has {send:?}");
+            assert!(
+                topology.port_link(send.source, send.port).is_some(),
+                "{what}: step {index} has {send:?}"
+            );
             check_direction(&shape, send, what);
         }
     }
@@ -314,7 +344,8 @@ fn declared_ports_are_used() {
 #[test]
 fn trivance_balances_the_ports() {
     for ranks in RANKS {
-        let schedule = find("trivance").unwrap().build(&on_ring(ranks), Collective::ReduceScatter).unwrap().expand();
+        let schedule =
+            find("trivance").unwrap().build(&on_ring(ranks), Collective::ReduceScatter).unwrap().expand();
         let mut total = 0;
         for step in &schedule.steps {
             let by = |port| -> usize {
@@ -400,11 +431,18 @@ fn names() {
 
 #[test]
 fn unavailable_says_why_and_what_instead() {
-    let error =
-        |name: &str, ranks, collective| find(name).unwrap().build(&on_ring(ranks), collective).unwrap_err().to_string();
+    let error = |name: &str, ranks, collective| {
+        find(name).unwrap().build(&on_ring(ranks), collective).unwrap_err().to_string()
+    };
     let elsewhere = error("swing-latency", 10, Collective::Allreduce);
-    assert!(elsewhere.contains(", not 10 ranks; for allreduce on 10 ranks use ring, bidirectional-ring"), "{elsewhere}");
-    assert!(!elsewhere.contains("use swing-latency") && !elsewhere.contains(", swing-latency"), "{elsewhere}");
+    assert!(
+        elsewhere.contains(", not 10 ranks; for allreduce on 10 ranks use ring, bidirectional-ring"),
+        "{elsewhere}"
+    );
+    assert!(
+        !elsewhere.contains("use swing-latency") && !elsewhere.contains(", swing-latency"),
+        "{elsewhere}"
+    );
     assert_eq!(
         error("generalized:4", 7, Collective::Allreduce),
         "generalized has no r = 4 for allreduce on 7 ranks, only 0, 1, 2 and 3"
@@ -513,11 +551,12 @@ const MUTATIONS: [Mutation; 4] = [Mutation::Drop, Mutation::Double, Mutation::Re
 #[test]
 fn verifier_notices_every_mutation_of_small_schedules() {
     for (algorithm, collective) in tight_offers() {
-        for schedule in (2..=5).filter_map(|ranks| find(algorithm).unwrap().build(&on_ring(ranks), collective).ok()) {
+        for schedule in
+            (2..=5).filter_map(|ranks| find(algorithm).unwrap().build(&on_ring(ranks), collective).ok())
+        {
             let sends: usize = schedule.expand().steps.iter().map(|step| step.sends.len()).sum();
             for mutation in MUTATIONS {
-                (0..sends)
-                    .for_each(|pick| check_mutation(schedule.clone(), mutation, pick));
+                (0..sends).for_each(|pick| check_mutation(schedule.clone(), mutation, pick));
             }
         }
     }

@@ -23,8 +23,7 @@ const TORI: [&[usize]; 14] = [
     &[16, 4],
 ];
 
-const LARGE_TORI: [&[usize]; 6] =
-    [&[27, 27], &[16, 16, 16], &[64, 64], &[9, 9, 9], &[15, 17], &[12, 10, 6]];
+const LARGE_TORI: [&[usize]; 6] = [&[27, 27], &[16, 16, 16], &[64, 64], &[9, 9, 9], &[15, 17], &[12, 10, 6]];
 
 /// Beyond this many ranks an all-to-all, with a block for every pair, is too large to try.
 const PAIRS: usize = 300;

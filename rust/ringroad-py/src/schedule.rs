@@ -146,7 +146,7 @@ impl PySchedule {
     #[pyo3(signature = (rank, count, itemsize=4))]
     fn lower(&self, py: Python<'_>, rank: usize, count: usize, itemsize: usize) -> PyResult<(usize, usize)> {
         let plan = py.detach(|| Plan::lower(&self.0, rank, count, itemsize, &LowerOptions::default()));
-        let plan = plan.map_err(|error| schedule_error(error))?;
+        let plan = plan.map_err(schedule_error)?;
         Ok((plan.operations().len(), plan.scratch()))
     }
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use strsim::levenshtein;
 
-use ringroad_core::cost::CostModel;
 use ringroad_core::algorithms::{self, Member};
+use ringroad_core::cost::CostModel;
 use ringroad_core::{Collective, Topology};
 
 /// All variables begin like this; `UCX_*` goes to UCX as it is.
@@ -525,7 +525,8 @@ fn read_algorithms(text: &str) -> Result<Algorithms, String> {
 /// `allreduce:ring,swing` has a collective, `ring,swing` and `generalized:2` have none.
 fn split_collective(part: &str) -> Result<(Option<Collective>, &str), String> {
     let Some((first, names)) = part.split_once(':') else { return Ok((None, part)) };
-    let begins_list = || first.split(',').next_back().is_some_and(|name| algorithms::find(name.trim()).is_ok());
+    let begins_list =
+        || first.split(',').next_back().is_some_and(|name| algorithms::find(name.trim()).is_ok());
     match first.trim().parse::<Collective>() {
         Ok(collective) => Ok((Some(collective), names)),
         Err(_) if begins_list() => Ok((None, part)),

@@ -112,9 +112,14 @@ fn every_call_on_16_ranks() {
 fn every_algorithm(topology: &Topology, count: usize) -> Vec<Case> {
     let ranks = topology.ranks();
     let mut cases = Vec::new();
-    for (algorithm, collective) in algorithms::catalogue().iter().flat_map(|a| a.collectives().map(move |c| (a, c))) {
-        let members: Vec<Member> =
-            algorithm.members(topology).into_iter().filter(|m| m.supports(topology, collective).is_ok()).collect();
+    for (algorithm, collective) in
+        algorithms::catalogue().iter().flat_map(|a| a.collectives().map(move |c| (a, c)))
+    {
+        let members: Vec<Member> = algorithm
+            .members(topology)
+            .into_iter()
+            .filter(|m| m.supports(topology, collective).is_ok())
+            .collect();
         // Every member at least once.
         let rounds = if members.is_empty() { 0 } else { (2 * count).max(members.len()) };
         for round in 0..rounds {
@@ -170,7 +175,9 @@ fn every_algorithm_on_16_ranks() {
 fn every_algorithm_on_small_tori() {
     let _watchdog = watch();
     for sizes in [&[2, 2][..], &[2, 4], &[3, 3], &[4, 4], &[3, 2, 2], &[5, 3]] {
-        EAGER_LIMITS.into_iter().for_each(|limit| check_algorithms(Topology::torus(sizes).unwrap(), limit, 3));
+        EAGER_LIMITS
+            .into_iter()
+            .for_each(|limit| check_algorithms(Topology::torus(sizes).unwrap(), limit, 3));
     }
 }
 
@@ -207,7 +214,9 @@ fn every_collective_on_64_ranks() {
 #[test]
 fn blocks_of_different_lengths() {
     let _watchdog = watch();
-    for (topology, eager_limit) in [(ring(1), 0), (ring(5), 0), (ring(8), 64), (Topology::torus(&[2, 3]).unwrap(), 0)] {
+    for (topology, eager_limit) in
+        [(ring(1), 0), (ring(5), 0), (ring(8), 64), (Topology::torus(&[2, 3]).unwrap(), 0)]
+    {
         let ranks = topology.ranks();
         let options = Options { topology: Some(topology.clone()), ..patient() };
         let group = group_with(ranks, eager_limit, &config(), &options);
@@ -215,7 +224,8 @@ fn blocks_of_different_lengths() {
             let mut members: Vec<Option<String>> = vec![None];
             members.extend(algorithms::available(&topology, collective).iter().map(|m| Some(m.name())));
             for (index, algorithm) in members.into_iter().enumerate() {
-                let counts: Vec<usize> = (0..ranks).map(|rank| (rank * 7 + index * 3) % 11 * (index % 3)).collect();
+                let counts: Vec<usize> =
+                    (0..ranks).map(|rank| (rank * 7 + index * 3) % 11 * (index % 3)).collect();
                 check_uneven(&group, collective, &counts, algorithm.as_deref());
             }
         }
@@ -246,7 +256,12 @@ fn check_uneven(group: &[Communicator], collective: Collective, counts: &[usize]
             };
             let request = Request::new(Operation::Collective(collective), DType::I64, 0, from, to);
             let output = communicator
-                .run(Request { counts: Some(counts.into()), in_place, algorithm: algorithm.map(str::to_owned), ..request })
+                .run(Request {
+                    counts: Some(counts.into()),
+                    in_place,
+                    algorithm: algorithm.map(str::to_owned),
+                    ..request
+                })
                 .unwrap_or_else(|error| panic!("{collective} of {counts:?} by {algorithm:?}: {error}"))
                 .to_vec::<i64>();
             let found = if in_place && !gathers { &output[own.clone()] } else { &output[..] };

@@ -79,7 +79,8 @@ fn collectives(communicator: &Communicator) {
     let (rank, ranks) = (communicator.rank(), communicator.size());
     for (number, collective) in Collective::ALL.into_iter().enumerate() {
         let collective = collective.with_root(number % ranks);
-        let members = algorithms::available(&Topology::ring(ranks).unwrap(), collective).into_iter().map(Some);
+        let members =
+            algorithms::available(&Topology::ring(ranks).unwrap(), collective).into_iter().map(Some);
         for algorithm in std::iter::once(None).chain(members) {
             for (elements, dtype) in
                 [(0, DType::I32), (1, DType::F32), (1000, DType::I64), (70_001, DType::F32)]

@@ -1,8 +1,8 @@
 //! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
 
 use super::{
-    binomial, bruck, bucket, butterfly, distances, double_tree, gather_sum, generalized, halving_doubling, hybrid,
-    nested, pairwise, recursive_doubling, ring, scatter_allgather, swing, trivance,
+    binomial, bruck, bucket, butterfly, distances, double_tree, gather_sum, generalized, halving_doubling,
+    hamiltonian, hybrid, nested, pairwise, recursive_doubling, ring, scatter_allgather, swing, trivance,
 };
 use super::{ceil_log, Algorithm, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
@@ -47,6 +47,10 @@ const INTERCOM: &str =
 const ANY: Requirement = Requirement { text: "any number of ranks", admits: |_| true };
 const TORUS: Requirement =
     Requirement { text: "a torus of two dimensions or more", admits: |shape| shape.wide().len() > 1 };
+const CYCLES: Requirement = Requirement {
+    text: "a torus of two dimensions or more, other than 2 by an odd number",
+    admits: hamiltonian::exist,
+};
 const POWERS_OF_TWO: Requirement =
     Requirement { text: "a power of two of ranks in each dimension", admits: powers_of_two };
 const TWOS_AND_THREES: Requirement = Requirement {
@@ -139,7 +143,7 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         ports: Ports::All,
         parameter: None,
         consistent: always,
-        offers: &phases(TORUS, ring::hamiltonian, optimal!(around)),
+        offers: &phases(CYCLES, ring::hamiltonian, optimal!(around)),
     },
     Algorithm {
         name: "bucket",

@@ -13,8 +13,8 @@
 //! Cost: the sum over the dimensions of ceil(log3 a) steps and a-1 vectors, over all ports.
 
 use super::dimension_wise::{allreduce, rotated};
-use super::in_trees::Give;
 use super::distances::trivance;
+use super::in_trees::Give;
 use super::nested::table;
 use super::Request;
 use crate::collective::Collective;

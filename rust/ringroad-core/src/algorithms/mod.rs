@@ -1,6 +1,6 @@
 //! The catalogue of algorithms: named constructors of schedules, with what they require and what they cost.
 //!
-//! An algorithm is data: a row of [`catalogue`] whose offers say which collectives it performs, on which shapes, and in
+//! An algorithm is data: a row of [`catalogue()`] whose offers say which collectives it performs, on which shapes, and in
 //! how many steps. It has no communication code; its constructor returns a [`Schedule`]. Reduce-scatter, allgather and
 //! allreduce of most families come from tables of in-trees (see [`in_trees`]).
 //!
@@ -22,8 +22,8 @@ mod double_tree;
 mod elimination;
 mod error;
 mod fold;
-mod generalized;
 mod gather_sum;
+mod generalized;
 mod halving_doubling;
 mod hamiltonian;
 mod hybrid;

@@ -12,40 +12,44 @@
 //!
 //! Cost: 2(n-1) steps, 2(n-1)/n of the vector by one port, or half of it by each of two; one phase half of both.
 
-use super::hamiltonian::cycles;
 use super::in_trees::{perform, Give, InTrees, Table};
-use super::{Request, Shape};
-use crate::schedule::{Motion, Schedule};
+use super::{hamiltonian, Request, Shape};
+use crate::schedule::{Cycle, Motion, Schedule};
 
 /// All blocks upwards.
 pub(super) fn unidirectional(request: &Request<'_>) -> Schedule {
-    let ways = ways(request.shape);
-    perform(request.name, request.collective, ways.iter().take(1))
+    perform(request.name, request.collective, single(request.shape).iter().take(1))
 }
 
 /// Half of every block upwards and half of it downwards.
 pub(super) fn bidirectional(request: &Request<'_>) -> Schedule {
-    let ways = ways(request.shape);
-    perform(request.name, request.collective, ways.iter().take(2))
+    perform(request.name, request.collective, &single(request.shape))
 }
 
 /// Along every cycle of the torus, both ways.
 pub(super) fn hamiltonian(request: &Request<'_>) -> Schedule {
-    perform(request.name, request.collective, &ways(request.shape))
+    let cycles = hamiltonian::cycles(request.shape).into_iter().map(Some).collect();
+    perform(request.name, request.collective, &ways(request.shape, cycles))
 }
 
-/// Every cycle of the shape, upwards and downwards.
-fn ways(shape: &Shape) -> Vec<(InTrees, InTrees)> {
+/// Along each of these cycles, upwards and downwards.
+fn ways(shape: &Shape, cycles: Vec<Option<Cycle>>) -> Vec<(InTrees, InTrees)> {
     let up = upwards(shape.ranks());
     let down = up.mirrored();
-    let both = |along: &dyn Fn(&Table) -> InTrees| [(along(&up), along(&down)), (along(&down), along(&up))];
-    match shape.sizes() {
-        [_] => both(&|table| InTrees::of(table.clone())).to_vec(),
-        sizes => {
-            let cycles = cycles(sizes).into_iter();
-            cycles.flat_map(|cycle| both(&|table| InTrees::along(cycle.clone(), table.clone()))).collect()
-        }
-    }
+    let both = |cycle: Option<Cycle>| {
+        let along = |table: &Table| match &cycle {
+            None => InTrees::of(table.clone()),
+            Some(cycle) => InTrees::along(cycle.clone(), table.clone()),
+        };
+        [(along(&up), along(&down)), (along(&down), along(&up))]
+    };
+    cycles.into_iter().flat_map(both).collect()
+}
+
+/// A ring goes around as its ranks are numbered, a torus along any one cycle.
+fn single(shape: &Shape) -> Vec<(InTrees, InTrees)> {
+    let cycle = (shape.sizes().len() > 1).then(|| hamiltonian::one(shape));
+    ways(shape, vec![cycle])
 }
 
 /// Going backwards in an allgather, blocks travel upwards along the mirror image of this.

@@ -120,7 +120,10 @@ fn schedules_may_use_part_of_a_topology_but_not_more() {
         one_step(5, 1, &[]),
         "the schedule \"one step\" is for 5 ranks, but ring:4 has 4; give a topology with at least 5",
     );
-    check(one_step(2, 1, &[(0, 3, 1)]), "the schedule \"one step\" is malformed: step 0 sends 0→3 among 2 ranks");
+    check(
+        one_step(2, 1, &[(0, 3, 1)]),
+        "the schedule \"one step\" is malformed: step 0 sends 0→3 among 2 ranks",
+    );
     check(
         Schedule::empty("none", Collective::Alltoall, 4, 3),
         "the schedule \"none\" is malformed: 3 chunks over 4 ranks leave nothing to send",

@@ -95,7 +95,8 @@ impl Schedule {
             let mut sends: Vec<(usize, Send)> = (0..self.ranks).flat_map(row).collect();
             // What one rank receives stays in the order that its own row has.
             sends.sort_by_key(|(number, _)| *number);
-            let locals = |rank| step.locals.iter().map(|local| chart.local_of(rank, local)).collect::<Vec<_>>();
+            let locals =
+                |rank| step.locals.iter().map(|local| chart.local_of(rank, local)).collect::<Vec<_>>();
             Step { sends: unnumbered(sends), locals: (0..self.ranks).flat_map(locals).collect() }
         };
         let steps = self.steps.iter().map(expanded).collect();

@@ -70,7 +70,7 @@ impl Motion {
             Motion::Shift => false,
             Motion::Reflect => !r.is_multiple_of(2),
             Motion::Flip => r & x != 0,
-            Motion::MirroredFlip => (size - r) % size & (size - x) % size != 0,
+            Motion::MirroredFlip => ((size - r) % size) & ((size - x) % size) != 0,
         }
     }
 
@@ -79,7 +79,9 @@ impl Motion {
         divides
             && match self {
                 Motion::Shift => true,
-                Motion::Reflect => size == 1 || size.is_multiple_of(2) && (blocks == 1 || blocks.is_multiple_of(2)),
+                Motion::Reflect => {
+                    size == 1 || size.is_multiple_of(2) && (blocks == 1 || blocks.is_multiple_of(2))
+                }
                 Motion::Flip | Motion::MirroredFlip => size.is_power_of_two(),
             }
     }

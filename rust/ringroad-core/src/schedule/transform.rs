@@ -141,7 +141,9 @@ impl Schedule {
                 return Err(TransformError::Collectives { what: "split", left, right });
             }
         }
-        if parts.iter().any(|part| part.symmetry.is_none()) && parts.iter().any(|part| part.symmetry.is_some()) {
+        if parts.iter().any(|part| part.symmetry.is_none())
+            && parts.iter().any(|part| part.symmetry.is_some())
+        {
             let expanded: Vec<Schedule> = parts.iter().map(Schedule::expand).collect();
             return Schedule::split(name, &expanded);
         }
@@ -162,7 +164,9 @@ impl Schedule {
             .collect();
         joint.symmetry = first.symmetry.is_some().then_some(Symmetry { slices });
         for index in 0..parts.iter().map(|p| p.steps.len()).max().unwrap_or(0) {
-            let at = |(part, schedule): (usize, &'_ Schedule)| schedule.steps.get(index).map(|step| (part, step.clone()));
+            let at = |(part, schedule): (usize, &'_ Schedule)| {
+                schedule.steps.get(index).map(|step| (part, step.clone()))
+            };
             let mut step = Step::default();
             for (part, slice) in parts.iter().enumerate().filter_map(at) {
                 let send = |send: Send| Send { chunks: placed(part, &send.chunks), ..send };

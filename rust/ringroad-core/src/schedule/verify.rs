@@ -294,7 +294,8 @@ fn check_conflicts(chunk: ChunkId, moves: &[Move]) -> Result<(), VerifyError> {
         moves.iter().map(|m| (m.destination, m.into, m.action)).collect();
     written.sort_unstable_by_key(|w| (w.0, w.1));
     let copies = |pair: &[(u32, u32, Action)]| pair[0].2 == Action::Copy || pair[1].2 == Action::Copy;
-    let conflict = |pair: &&[(u32, u32, Action)]| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1) && copies(pair);
+    let conflict =
+        |pair: &&[(u32, u32, Action)]| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1) && copies(pair);
     match written.windows(2).find(conflict) {
         Some(pair) => {
             Err(VerifyError::Conflict { step: moves[0].step as usize, rank: pair[0].0 as usize, chunk })

@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use half::{bf16, f16};
-use ringroad_core::collective::Holding;
 use ringroad_core::algorithms::{find, Member};
+use ringroad_core::collective::Holding;
 use ringroad_core::Collective;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::kernels::scalar;
