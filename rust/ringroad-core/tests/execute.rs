@@ -435,15 +435,15 @@ fn single_messages_and_deadlocks() {
         factor: 1,
     };
     for protocol in [Protocol::Eager, Protocol::Rendezvous] {
-        let mut pair = [machine(Plan::send(1, 3), b"abc", 0), machine(Plan::receive(0, 3), b"", 3)];
+        let mut pair = [machine(Plan::send(1, 0, 3), b"abc", 0), machine(Plan::receive(0, 0, 3), b"", 3)];
         drive::<u8>(&mut pair, protocol, &mut Random(1)).unwrap();
         assert_eq!(pair[1].buffers[1], b"abc");
 
-        let mut lonely = [machine(Plan::receive(1, 3), b"", 3), machine(Plan::receive(0, 3), b"", 3)];
+        let mut lonely = [machine(Plan::receive(1, 0, 3), b"", 3), machine(Plan::receive(0, 0, 3), b"", 3)];
         let error = drive::<u8>(&mut lonely, protocol, &mut Random(1)).unwrap_err();
         assert!(error.contains("rank 0 waits for 0") && error.contains("rank 1 waits for 0"), "{error}");
 
-        let mut unheard = [machine(Plan::send(1, 3), b"abc", 0), machine(Plan::send(0, 3), b"abc", 0)];
+        let mut unheard = [machine(Plan::send(1, 0, 3), b"abc", 0), machine(Plan::send(0, 0, 3), b"abc", 0)];
         assert!(drive::<u8>(&mut unheard, protocol, &mut Random(1)).is_err());
     }
 }

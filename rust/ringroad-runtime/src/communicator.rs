@@ -180,8 +180,9 @@ impl Communicator {
         let card = Card::new(rank, size, "ucx", &ucx.version_string, transport.addresses());
         let cards =
             exchange(&store, rank, size, &card, config.secret.as_ref().map(Secret::reveal), deadline)?;
-        transport.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect());
         let choices = agree(&store, rank, size, config, options, deadline)?;
+        let addresses = cards.iter().map(|c| c.addresses.clone()).collect();
+        transport.set_addresses(addresses, &choices.topology);
         let communicator =
             Communicator::assemble(name, cards, rank, Box::new(transport), choices, timeout, config.debug);
         // Everybody has come, so the next communicator of this name meets elsewhere.
@@ -322,9 +323,14 @@ impl Communicator {
         self.check(&request)?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let mut state = self.state.lock();
+        let port = |from, to| state.planner.choices.topology.port_to(from, to).unwrap_or(0);
         let planned = match request.operation {
-            Operation::Send { peer, .. } => direct(Plan::send(peer, request.input.region().len())),
-            Operation::Receive { peer, .. } => direct(Plan::receive(peer, request.output.region().len())),
+            Operation::Send { peer, .. } => {
+                direct(Plan::send(peer, port(self.rank, peer), request.input.region().len()))
+            }
+            Operation::Receive { peer, .. } => {
+                direct(Plan::receive(peer, port(peer, self.rank), request.output.region().len()))
+            }
             Operation::Barrier => state.planner.plan(&key(&request, Collective::Allreduce)?)?,
             Operation::Collective(collective) => state.planner.plan(&key(&request, collective)?)?,
         };

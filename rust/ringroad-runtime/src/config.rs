@@ -112,7 +112,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "",
         unit: "",
         allowed: "one UCX network device for each port, separated by commas, such as mlx5_0:1,mlx5_1:1, and as many on every rank",
-        meaning: "the network device of each port, in rotation; the n-th of every rank reaches the n-th of the others, and a name may come twice; unset: RINGROAD_NET_DEVICES serves all ports",
+        meaning: "the network device of each port, in rotation; the n-th of every rank reaches the n-th of the others, or on a ring or torus, where they come in pairs up and down, is cabled to its opposite on the neighbour; a name may come twice; unset: RINGROAD_NET_DEVICES serves all ports",
         secret: false,
         read: |config, text| {
             config.ports = Some(devices(text)?);

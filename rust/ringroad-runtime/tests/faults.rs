@@ -869,7 +869,7 @@ fn bad_arguments_leave_the_communicator_usable() {
             ("input", sized(of(Collective::Alltoall), 3, 12, 36), argument),
             ("input", Request { in_place: true, ..allreduce(4) }, argument),
             ("rung", with(allreduce(4), "rung"), schedule),
-            ("power of two", with(allreduce(4), "swing-latency"), schedule),
+            ("a torus of", with(allreduce(4), "hamiltonian-rings"), schedule),
             ("allreduce", with(allreduce(4), "pairwise"), schedule),
         ];
         for (what, request, is_right) in bad {
@@ -947,8 +947,8 @@ fn groups_that_make_no_sense() {
     let options = Options { algorithm: Some("rung".to_owned()), ..patient() };
     let error = make(4, &options).unwrap();
     assert!(matches!(&error, Error::Config(text) if text.contains("rung")), "{error:?}");
-    let options = Options { algorithm: Some("allreduce:swing-latency".to_owned()), ..patient() };
+    let options = Options { algorithm: Some("allreduce:hamiltonian-rings".to_owned()), ..patient() };
     let error = make(6, &options).unwrap();
-    assert!(matches!(&error, Error::Schedule(text) if text.contains("power of two")), "{error:?}");
+    assert!(matches!(&error, Error::Schedule(text) if text.contains("a torus of")), "{error:?}");
     assert_eq!(make(5, &topology), None);
 }

@@ -1,6 +1,7 @@
 //! Communicators over UCX whose ports are several network devices (`RINGROAD_PORTS`), between real processes: this
 //! binary again, with a scenario's name in the environment, over every UCX that is installed, over shared memory and
-//! tcp. All devices are the loopback interface, which contexts share without knowing it. Every wait is bounded.
+//! tcp. All devices are the loopback interface, which contexts share without knowing it; they act as rails, or as the
+//! cables of a ring or torus. Every wait is bounded.
 
 mod common;
 
@@ -29,6 +30,10 @@ struct Scenario {
     ranks: &'static [usize],
     /// Of each rank; the last one's is that of the others too.
     ports: &'static [&'static str],
+    /// `RINGROAD_TOPOLOGY`; N stands for the number of ranks.
+    topology: &'static str,
+    /// Whether the ports are told to be cabled.
+    cabled: bool,
     /// The rank that is killed.
     dies: Option<usize>,
     /// How the communicator cannot be made.
@@ -36,7 +41,16 @@ struct Scenario {
 }
 
 const fn scenario(name: &'static str, ranks: &'static [usize], body: fn(&Communicator)) -> Scenario {
-    Scenario { name, body, ranks, ports: &["lo,lo"], dies: None, refused: None }
+    let (topology, cabled) = ("switch:N", false);
+    Scenario { name, body, ranks, ports: &["lo,lo"], topology, cabled, dies: None, refused: None }
+}
+
+const fn on_ring(name: &'static str, ranks: &'static [usize], body: fn(&Communicator)) -> Scenario {
+    Scenario { topology: "ring:N", cabled: true, ..scenario(name, ranks, body) }
+}
+
+const fn on_torus(name: &'static str, body: fn(&Communicator)) -> Scenario {
+    Scenario { ports: &["lo,lo,lo,lo"], topology: "torus:2x2", ..on_ring(name, &[4], body) }
 }
 
 const fn refused(name: &'static str, ports: &'static [&'static str], how: &'static str) -> Scenario {
@@ -46,11 +60,25 @@ const fn refused(name: &'static str, ports: &'static [&'static str], how: &'stat
 const SCENARIOS: &[Scenario] = &[
     scenario("collectives", &[2, 3, 4], collectives),
     Scenario { ports: &["lo, lo ,lo"], ..scenario("three_ports", &[3], collectives) },
+    Scenario { ports: &["lo,lo,lo"], cabled: false, ..on_ring("odd_on_ring", &[3], collectives) },
+    on_ring("collectives_on_ring", &[2, 3, 4], collectives),
+    on_torus("collectives_on_torus", collectives),
+    // Both dimensions share the devices.
+    Scenario { ports: &["lo,lo"], ..on_torus("two_ports_on_torus", collectives) },
     Scenario { dies: Some(2), ..scenario("killed", &[3], killed) },
+    Scenario { dies: Some(2), ..on_ring("killed_on_ring", &[3], killed) },
+    Scenario { dies: Some(2), ..on_torus("killed_on_torus", killed) },
+    Scenario { dies: Some(2), ..scenario("killed_at_once", &[3], killed_at_once) },
+    Scenario { dies: Some(2), ..on_ring("killed_at_once_on_ring", &[3], killed_at_once) },
     scenario("late", &[3], late),
+    on_ring("late_on_ring", &[3], late),
+    on_torus("late_on_torus", late),
     scenario("different_calls", &[3], different_calls),
+    on_ring("different_calls_on_ring", &[3], different_calls),
     scenario("aborted", &[3], aborted),
+    on_ring("aborted_on_ring", &[3], aborted),
     scenario("idle", &[2], idle),
+    on_ring("idle_on_ring", &[2], idle),
     refused(
         "different_numbers",
         &["lo", "lo,lo"],
@@ -68,7 +96,10 @@ macro_rules! tests {
 mod processes_with_ports {
     use super::run;
     tests! {
-        collectives three_ports killed late different_calls aborted idle different_numbers unknown_device no_name
+        collectives three_ports odd_on_ring collectives_on_ring collectives_on_torus two_ports_on_torus
+        killed killed_on_ring killed_on_torus killed_at_once killed_at_once_on_ring
+        late late_on_ring late_on_torus different_calls different_calls_on_ring aborted aborted_on_ring
+        idle idle_on_ring different_numbers unknown_device no_name
     }
 }
 
@@ -77,10 +108,10 @@ mod processes_with_ports {
 /// Every collective by every algorithm, of which some use two ports.
 fn collectives(communicator: &Communicator) {
     let (rank, ranks) = (communicator.rank(), communicator.size());
+    let topology = communicator.choices().topology;
     for (number, collective) in Collective::ALL.into_iter().enumerate() {
         let collective = collective.with_root(number % ranks);
-        let members =
-            algorithms::available(&Topology::ring(ranks).unwrap(), collective).into_iter().map(Some);
+        let members = algorithms::available(&topology, collective).into_iter().map(Some);
         for algorithm in std::iter::once(None).chain(members) {
             for (elements, dtype) in
                 [(0, DType::I32), (1, DType::F32), (1000, DType::I64), (70_001, DType::F32)]
@@ -95,15 +126,17 @@ fn collectives(communicator: &Communicator) {
         }
     }
     // What was sent last arrives although its sender leaves.
-    let peer = (rank + 1) % ranks;
     let message = |operation, input, output| Request::new(operation, DType::U8, 1 << 20, input, output);
-    let bytes = Memory::of(&vec![7u8; 1 << 20]);
-    let sent = message(Operation::Send { peer, tag: 5 }, bytes, Memory::nothing());
-    let work = communicator.start(sent).unwrap();
-    let peer = (rank + ranks - 1) % ranks;
-    let received = message(Operation::Receive { peer, tag: 5 }, Memory::nothing(), Memory::zeroed(1 << 20));
-    assert!(communicator.run(received).unwrap().to_vec::<u8>() == vec![7; 1 << 20]);
-    work.wait().unwrap();
+    let (up, down) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+    for (to, from) in [(up, down), (down, up)] {
+        let bytes = Memory::of(&vec![7u8; 1 << 20]);
+        let sent = message(Operation::Send { peer: to, tag: 5 }, bytes, Memory::nothing());
+        let work = communicator.start(sent).unwrap();
+        let receive = Operation::Receive { peer: from, tag: 5 };
+        let received = message(receive, Memory::nothing(), Memory::zeroed(1 << 20));
+        assert!(communicator.run(received).unwrap().to_vec::<u8>() == vec![7; 1 << 20]);
+        work.wait().unwrap();
+    }
     println!("rank {rank}: {}", communicator.transport());
     let start = Instant::now();
     communicator.close();
@@ -111,8 +144,17 @@ fn collectives(communicator: &Communicator) {
 }
 
 fn killed(communicator: &Communicator) {
+    killed_in_round(communicator, 20);
+}
+
+/// Before the second device has carried anything.
+fn killed_at_once(communicator: &Communicator) {
+    killed_in_round(communicator, 0);
+}
+
+fn killed_in_round(communicator: &Communicator, last: usize) {
     for round in 0.. {
-        if communicator.rank() == 2 && round == 20 {
+        if communicator.rank() == 2 && round == last {
             processes::die();
         }
         let start = Instant::now();
@@ -229,8 +271,9 @@ fn child() {
     let made = Communicator::connect(store, rank, ranks, None, &config, &options);
     match (made, scenario.refused) {
         (Ok(communicator), None) => {
-            let ports = config.ports.unwrap().join(", ");
-            assert!(communicator.transport().ends_with(&format!("; ports {ports})")));
+            let (cabled, ports) =
+                (if scenario.cabled { "cabled " } else { "" }, config.ports.unwrap().join(", "));
+            assert!(communicator.transport().ends_with(&format!("; {cabled}ports {ports})")));
             (scenario.body)(&communicator);
         }
         (Err(error), Some(how)) => {
@@ -266,7 +309,8 @@ fn run_group(scenario: &Scenario, ucx: &str, library: &str, tls: &str, ranks: us
     let start = |rank: usize| {
         let mut child = processes::child();
         let ports = scenario.ports.get(rank).or(scenario.ports.last()).unwrap();
-        child.env("UCX_TLS", tls).env("RINGROAD_PORTS", ports);
+        let topology = scenario.topology.replace('N', &ranks.to_string());
+        child.env("UCX_TLS", tls).env("RINGROAD_PORTS", ports).env("RINGROAD_TOPOLOGY", topology);
         if library != "system" {
             child.env("RINGROAD_UCX_LIBRARY", library);
         }

@@ -1,6 +1,6 @@
 //! The UCX transport between real processes. Each test starts two children, which are this binary again with a
 //! scenario's name in the environment, over every UCX that is installed, over shared memory and tcp, by one device and by
-//! two. The children find each other through files. Every wait is bounded.
+//! two, as rails and as cables. The children find each other through files. Every wait is bounded.
 
 mod common;
 
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::processes::{self, now};
+use ringroad_core::Topology;
 use ringroad_runtime::buffer::Region;
 use ringroad_runtime::transport::ucx::{UcxSettings, UcxTransport};
 use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError};
@@ -20,8 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const DETECTION: Duration = Duration::from_secs(5);
 const SHM: &str = "posix,cma,self";
 const TCP: &str = "tcp,self";
-/// UCX's transports, and the network devices of the ports, where there are several. In [`SHM`] lo would not be found.
-const MEANS: [(&str, &str); 4] = [(SHM, ""), (TCP, ""), ("posix,cma,self,tcp", "lo,lo"), (TCP, "lo,lo")];
+const ALL: &str = "posix,cma,self,tcp";
+/// UCX's transports, and the network devices of the ports, where there are several; cabled where a word says so. In
+/// [`SHM`] lo would not be found.
+const MEANS: [(&str, &str); 6] =
+    [(SHM, ""), (TCP, ""), (ALL, "lo,lo"), (TCP, "lo,lo"), (ALL, "cabled lo,lo"), (TCP, "cabled lo,lo")];
 
 /// Name, what each of the two ranks does, and whether rank 1 dies of it.
 type Scenario = (&'static str, fn(&mut Peer), bool);
@@ -83,7 +87,8 @@ fn ping_pong(peer: &mut Peer) {
         "{described} with {}",
         peer.tls
     );
-    assert_eq!(described.contains("; ports lo, lo)"), peer.ports == 2, "{described}");
+    assert_eq!(described.contains("ports lo, lo)"), peer.ports == 2, "{described}");
+    assert_eq!(described.contains("; cabled ports"), peer.cabled, "{described}");
     let error = peer.transport.connect(peer.rank).unwrap_err();
     assert_eq!(error.reason, format!("rank {} cannot connect to itself", peer.rank));
 }
@@ -513,6 +518,7 @@ struct Peer {
     rank: usize,
     tls: String,
     ports: usize,
+    cabled: bool,
     directory: PathBuf,
     transport: UcxTransport,
     inspect: bool,
@@ -527,6 +533,8 @@ impl Peer {
     fn join(rank: usize, tls: &str, ports: &str, library: &str, directory: &Path) -> Peer {
         let explicit = (library != "system").then(|| library.into());
         let ucx = load(&LoadOptions { explicit, environment: true, ..Default::default() }).unwrap();
+        let (cabled, ports) = ports.strip_prefix("cabled ").map_or((false, ports), |devices| (true, devices));
+        let topology = if cabled { Topology::ring(2) } else { Topology::switch(2) };
         let ports: Vec<String> =
             ports.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let count = ports.len().max(1);
@@ -540,13 +548,14 @@ impl Peer {
             let bytes = wait_for("an address", || std::fs::read(&path).ok());
             serde_json::from_slice(&bytes).unwrap()
         });
-        transport.set_addresses(addresses.collect());
+        transport.set_addresses(addresses.collect(), &topology.unwrap());
         let (done, notices, failed) = Default::default();
         let (tls, directory) = (tls.to_owned(), directory.to_owned());
         Peer {
             rank,
             tls,
             ports: count,
+            cabled,
             directory,
             transport,
             inspect: false,

@@ -160,17 +160,17 @@ impl Plan {
         Plan { operations, pending, starts, dependents, scratch, peers }
     }
 
-    /// A plan of a single send of `bytes` input bytes to `peer`.
-    pub fn send(peer: Rank, bytes: usize) -> Plan {
+    /// A plan of a single send of `bytes` input bytes to `peer` by `port`.
+    pub fn send(peer: Rank, port: Port, bytes: usize) -> Plan {
         let source = Span::new(Buffer::Input, 0, bytes);
-        let command = Command::Send { peer, port: 0, message: 0, source };
+        let command = Command::Send { peer, port, message: 0, source };
         Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], 0)
     }
 
-    /// A plan of a single receive of `bytes` output bytes from `peer`.
-    pub fn receive(peer: Rank, bytes: usize) -> Plan {
+    /// A plan of a single receive of `bytes` output bytes that `peer` sends by its `port`.
+    pub fn receive(peer: Rank, port: Port, bytes: usize) -> Plan {
         let target = Span::new(Buffer::Output, 0, bytes);
-        let command = Command::Receive { peer, port: 0, message: 0, target };
+        let command = Command::Receive { peer, port, message: 0, target };
         Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], 0)
     }
 

@@ -162,6 +162,12 @@ impl Topology {
         }
     }
 
+    /// The first port by which a cable of a ring or torus leads from `source` to its neighbour `destination`.
+    pub fn port_to(&self, source: Rank, destination: Rank) -> Option<Port> {
+        let ends = |port| self.port_link(source, port).map(|link| self.links[link].target);
+        (0..2 * self.dimensions.len()).find(|port| ends(*port) == Some(destination))
+    }
+
     /// The place of `rank` on the torus, one coordinate per dimension; empty behind a switch.
     pub fn coordinates(&self, rank: Rank) -> Vec<usize> {
         torus::coordinates(&self.dimensions, rank)

@@ -90,6 +90,10 @@ fn ports_lead_to_neighbours() {
             let ends = link.map(|l| (topology.links()[l].source, topology.links()[l].target));
             assert_eq!(ends, neighbour.map(|n| (rank, n)), "{spec} rank {rank} port {port}");
         }
+        for other in 0..topology.ranks() {
+            let first = neighbours.iter().position(|neighbour| *neighbour == Some(other));
+            assert_eq!(topology.port_to(rank, other), first, "{spec} rank {rank} to {other}");
+        }
     };
     check("ring:5", 0, &[Some(1), Some(4), None]);
     check("ring:5", 4, &[Some(0), Some(3), None]);

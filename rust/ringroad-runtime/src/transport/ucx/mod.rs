@@ -1,9 +1,8 @@
 //! Messages over UCX: shared memory and CMA within a host, tcp or RDMA between hosts.
 //!
 //! A port belongs to a device: a context and a worker of its own, for one network device each. There is one device for
-//! all ports unless the user lists some; then port `p` belongs to device `p` modulo their number. A message is sent and
-//! received by the devices of one number, so the first device of each rank talks to the first of the others, and so on.
-//! A peer that one device has lost is lost to all.
+//! all ports unless the user lists some; then port `p` belongs to device `p` modulo their number. A message is received
+//! by the device that the sender's is joined to (see `ports`). A peer that one device has lost is lost to all.
 //!
 //! UCX calls back only from within calls that the transport makes, and whoever makes those holds the transport by
 //! `&mut`. So the callbacks' state (`requests`, `endpoint`) is shared by `Rc` and written through `Cell`, and the
@@ -22,11 +21,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ringroad_core::{Port, Rank};
+use ringroad_core::{Port, Rank, Topology};
 use ucx_sys::{ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_OK};
 
 use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
+use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use self::wait::UcxWait;
 use super::{Event, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
@@ -57,6 +57,7 @@ pub struct UcxTransport {
     own_addresses: Vec<Vec<u8>>,
     /// By rank and device.
     addresses: Vec<Vec<Vec<u8>>>,
+    wiring: Wiring,
     /// Empty once the transport has ended.
     devices: Vec<Device>,
     slots: Slots,
@@ -101,6 +102,7 @@ impl UcxTransport {
             settings,
             own_addresses,
             addresses: Vec::new(),
+            wiring: Wiring::default(),
             devices,
             slots: Slots::new(ucx, queue.clone()),
             queue,
@@ -116,15 +118,17 @@ impl UcxTransport {
         self.own_addresses.clone()
     }
 
-    /// Everybody's [`UcxTransport::addresses`], by rank. They must be authentic: UCX may abort the process on others.
-    pub fn set_addresses(&mut self, addresses: Vec<Vec<Vec<u8>>>) {
+    /// Everybody's [`UcxTransport::addresses`], by rank, and the network, which says how the devices are joined. The
+    /// addresses must be authentic: UCX may abort the process on others.
+    pub fn set_addresses(&mut self, addresses: Vec<Vec<Vec<u8>>>, topology: &Topology) {
         assert_eq!(addresses.len(), self.size, "the addresses of each rank");
         let devices = self.own_addresses.len();
         assert!(addresses.iter().all(|all| all.len() == devices), "an address for each of {devices} devices");
         self.addresses = addresses;
+        self.wiring = Wiring::new(topology, self.rank, devices);
     }
 
-    /// The index of the device that serves `port`.
+    /// The index of the device that serves `port`, of whichever rank.
     fn device(&self, port: Port) -> Result<usize, TransportError> {
         match self.devices.len() {
             0 => Err(error("the transport has been closed")),
@@ -149,15 +153,22 @@ impl UcxTransport {
         }
     }
 
-    #[cold]
-    fn open_endpoint(&mut self, device: usize, peer: Rank) -> Result<(), TransportError> {
+    /// The addresses of `peer`, by device, if it can have an endpoint at all.
+    fn addresses_of(&self, peer: Rank) -> Result<&[Vec<u8>], TransportError> {
         if peer == self.rank {
             return Err(error(format!("rank {peer} cannot connect to itself")));
         }
-        let Some(addresses) = self.addresses.get(peer) else {
-            return Err(error(format!("rank {peer} has no address, of {} ranks", self.addresses.len())));
-        };
-        let (worker, address) = (self.devices[device].worker, &addresses[device]);
+        let ranks = self.addresses.len();
+        let addresses = self.addresses.get(peer);
+        addresses
+            .map(Vec::as_slice)
+            .ok_or_else(|| error(format!("rank {peer} has no address, of {ranks} ranks")))
+    }
+
+    #[cold]
+    fn open_endpoint(&mut self, device: usize, peer: Rank) -> Result<(), TransportError> {
+        let address = &self.addresses_of(peer)?[self.wiring.far_end(device)];
+        let worker = self.devices[device].worker;
         let endpoint =
             Endpoint::open(self.ucx, worker, device, peer, address, &self.queue).map_err(|status| {
                 let (by, status) = (self.by(device), self.ucx.status_text(status));
@@ -167,16 +178,9 @@ impl UcxTransport {
         Ok(())
     }
 
-    fn start_send(
-        &mut self,
-        port: Port,
-        post: Post,
-        tag: Tag,
-        source: Region,
-    ) -> Result<Posted, TransportError> {
-        let device = self.device(port)?;
-        let handle = self.endpoint(device, post.peer)?.handle();
-        let posted = self.slots.send(handle, Post { device, ..post }, tag.pack(), source);
+    fn start_send(&mut self, post: Post, tag: Tag, source: Region) -> Result<Posted, TransportError> {
+        let handle = self.endpoint(post.device, post.peer)?.handle();
+        let posted = self.slots.send(handle, post, tag.pack(), source);
         posted.map_err(|status| self.refused("send to", post.peer, status))
     }
 
@@ -255,7 +259,10 @@ impl Transport for UcxTransport {
         };
         let ports = match &self.settings.ports[..] {
             [] => String::new(),
-            names => format!("; ports {}", names.join(", ")),
+            names => {
+                let how = if self.wiring.is_cabled() { "cabled ports" } else { "ports" };
+                format!("; {how} {}", names.join(", "))
+            }
         };
         format!("ucx {major}.{minor}.{release} ({used}{ports})")
     }
@@ -264,8 +271,12 @@ impl Transport for UcxTransport {
         if self.devices.is_empty() {
             return Err(error("the transport has been closed"));
         }
+        self.addresses_of(peer)?;
+        // A device whose cable leads elsewhere connects only if a message needs it.
         for device in 0..self.devices.len() {
-            self.endpoint(device, peer)?;
+            if self.wiring.joins(device, peer) {
+                self.endpoint(device, peer)?;
+            }
         }
         Ok(())
     }
@@ -278,8 +289,8 @@ impl Transport for UcxTransport {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        let post = Post { purpose: Purpose::Send, peer, device: 0, request };
-        self.start_send(port, post, tag, source)
+        let post = Post { purpose: Purpose::Send, peer, device: self.device(port)?, request };
+        self.start_send(post, tag, source)
     }
 
     fn receive(
@@ -289,7 +300,7 @@ impl Transport for UcxTransport {
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        let device = self.device(port)?;
+        let device = self.wiring.far_end(self.device(port)?);
         if let Err(failed) = self.endpoint(device, tag.source) {
             // What the peer sent before it failed may have arrived.
             if self.devices[device].probe(tag.pack(), Tag::MATCH).is_none() {
@@ -303,10 +314,15 @@ impl Transport for UcxTransport {
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
         let tag = Tag { source: self.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
-        let post = Post { purpose: Purpose::NoticeOut, peer, device: 0, request: 0 };
         let payload = Region::of(payload);
-        // Best effort, by the first device that takes it: whoever cannot be reached is told nothing.
-        let _ = (0..self.devices.len()).any(|port| self.start_send(port, post, tag, payload.clone()).is_ok());
+        // Best effort, by the first device that takes it, of those that lead to the peer before those that may: whoever
+        // cannot be reached is told nothing.
+        let connected = |device: &usize| matches!(self.devices[*device].endpoints.get(peer), Some(Some(_)));
+        let (known, others): (Vec<_>, Vec<_>) = (0..self.devices.len()).partition(connected);
+        let _ = known.into_iter().chain(others).any(|device| {
+            let post = Post { purpose: Purpose::NoticeOut, peer, device, request: 0 };
+            self.start_send(post, tag, payload.clone()).is_ok()
+        });
     }
 
     #[inline]

@@ -1,8 +1,48 @@
-//! Ports: a device for each network device that the user lists.
+//! Ports: a device for each network device that the user lists, and which devices reach each other.
 
+use ringroad_core::{Rank, Topology};
 use ucx_sys::Ucx;
 
 use super::device::{said, Allowed, Context, Device};
+
+/// How this rank's devices are joined to those of the others.
+#[derive(Debug, Default)]
+pub(super) struct Wiring {
+    /// For each device, where its cables lead. Empty behind switches.
+    neighbours: Vec<Vec<Rank>>,
+}
+
+impl Wiring {
+    /// On a ring or torus a cable leads from each port to the opposite port of the neighbour, if devices come in such
+    /// pairs. Elsewhere switches join the devices of one number.
+    pub fn new(topology: &Topology, rank: Rank, devices: usize) -> Wiring {
+        let ports = 2 * topology.dimensions().len();
+        if ports == 0 || devices % 2 == 1 {
+            return Wiring::default();
+        }
+        let mut neighbours = vec![Vec::new(); devices];
+        for port in 0..ports {
+            let cable = topology.port_link(rank, port).map(|link| topology.links()[link].target);
+            neighbours[port % devices].extend(cable);
+        }
+        Wiring { neighbours }
+    }
+
+    pub fn is_cabled(&self) -> bool {
+        !self.neighbours.is_empty()
+    }
+
+    /// The other ranks' device that one of `device` is joined to, and the other way round.
+    #[inline]
+    pub fn far_end(&self, device: usize) -> usize {
+        device ^ usize::from(self.is_cabled())
+    }
+
+    /// Whether `device` leads straight to `peer`. Other devices may reach it through other ranks, if those pass it on.
+    pub fn joins(&self, device: usize, peer: Rank) -> bool {
+        !self.is_cabled() || self.neighbours[device].contains(&peer)
+    }
+}
 
 /// Opens a device for each of `names`. A name may come twice.
 pub(super) fn open(
@@ -46,7 +86,31 @@ fn unknown(name: &str, devices: &[String], tls: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::unknown;
+    use ringroad_core::Topology;
+
+    use super::{unknown, Wiring};
+
+    #[test]
+    fn devices_are_joined_as_the_topology_says() {
+        let check = |spec: &str, rank, cabled: bool, expected: &[&[usize]]| {
+            let wiring = Wiring::new(&Topology::parse(spec).unwrap(), rank, expected.len());
+            for (device, peers) in expected.iter().enumerate() {
+                let case = format!("{spec}, rank {rank}, device {device}");
+                let joined: Vec<usize> = (0..4).filter(|peer| wiring.joins(device, *peer)).collect();
+                assert_eq!(joined, *peers, "{case}");
+                assert_eq!(wiring.far_end(device), if cabled { device ^ 1 } else { device }, "{case}");
+            }
+        };
+        let all: &[usize] = &[0, 1, 2, 3];
+        check("switch:4", 1, false, &[all, all]);
+        check("ring:4", 1, false, &[all]);
+        check("ring:4", 1, false, &[all, all, all]);
+        check("ring:4", 0, true, &[&[1], &[3]]);
+        check("ring:4", 0, true, &[&[1], &[3], &[], &[]]);
+        check("ring:2", 1, true, &[&[0], &[0]]);
+        check("torus:2x2", 1, true, &[&[3], &[3], &[0], &[0]]);
+        check("torus:2x2", 1, true, &[&[0, 3], &[0, 3]]);
+    }
 
     #[test]
     fn unknown_names_are_explained() {
