@@ -179,7 +179,9 @@ fn late(communicator: &Communicator) {
     println!("after {:?}: {error}", start.elapsed());
     assert!(start.elapsed() < SHORT + SLACK);
     let Error::Timeout(story) = &error else { panic!("{error:?}") };
-    assert!(story.contains("Not in this call:\n  rank 1 ("), "{story}");
+    // Over cables a rank hears of others by those it talks to, if at all.
+    let (_, absent) = story.split_once("Not in this call:").expect(story);
+    assert!(absent.contains("\n  rank 1 ("), "{story}");
     useless(communicator);
 }
 

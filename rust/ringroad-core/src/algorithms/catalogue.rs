@@ -48,7 +48,7 @@ const ANY: Requirement = Requirement { text: "any number of ranks", admits: |_| 
 const TORUS: Requirement =
     Requirement { text: "a torus of two dimensions or more", admits: |shape| shape.wide().len() > 1 };
 const CYCLES: Requirement = Requirement {
-    text: "a torus of two dimensions or more, other than 2 by an odd number",
+    text: "a torus of two dimensions or more (other than 2 x odd, 2 x 2 x odd, 2 x 2 x 2, and large ones of 2 by odd sizes)",
     admits: hamiltonian::exist,
 };
 const POWERS_OF_TWO: Requirement =
