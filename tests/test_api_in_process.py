@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import ringroad
-from helpers import COLLECTIVES, PAIRS, Case, cases, check_cases, digest, in_threads, run_case
+from helpers import COLLECTIVES, DTYPES, PAIRS, Case, cases, check_cases, digest, in_threads, run_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +16,36 @@ from hypothesis import strategies as st
 def test_matches_numpy(ranks, collective):
     many = list(cases(collective, ranks, sizes=[0, 1, 2, ranks, ranks + 1, 500]))
     in_threads(ranks, lambda comm: check_cases(comm, many), timeout=60)
+
+
+@pytest.mark.parametrize("topology", ["ring:27", "torus:3x3x3", "ring:64", "torus:4x4x4"])
+def test_every_family_on_many_ranks(topology):
+    """Every member of every family, all types in rotation; the consistent ones give every rank the same bits."""
+    ranks = ringroad.Topology(topology).ranks
+    performed = [
+        (algorithm, collective)
+        for algorithm in ringroad.algorithms(topology)
+        for collective in algorithm.collectives
+        if algorithm.supports(topology, collective)
+    ]
+    many = [
+        Case(
+            collective,
+            3 if collective == "alltoall" else 67,
+            DTYPES[number % len(DTYPES)],
+            "sum",
+            number * 7 % ranks,
+            ["new", "out", "in place"][number % 3],
+            algorithm.name,
+            number,
+        )
+        for number, (algorithm, collective) in enumerate(performed)
+    ]
+    options = {"topology": topology, "algorithm": "ring,binomial,pairwise", "timeout": 60}
+    digests = in_threads(ranks, lambda comm: check_cases(comm, many), **options)
+    for index, (algorithm, collective) in enumerate(performed):
+        if collective == "allreduce" and algorithm.consistent(topology):
+            assert len({row[index] for row in digests}) == 1, many[index]
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
