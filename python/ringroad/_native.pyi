@@ -192,13 +192,15 @@ class Candidate(Cost):
 class CostModel:
     """step_latency + hops * hop_latency + most loaded link's bytes / bandwidth, summed over the steps.
 
-    hop_latency and bandwidth override the topology's links; reduce_cost is seconds per byte reduced (default 0).
+    hop_latency and bandwidth override the topology's links; reduce_cost is seconds per byte reduced (default 0);
+    message_latency is what every message of a step but a rank's first costs (default 0).
     """
 
     def __new__(
         cls,
         *,
         step_latency: float | None = None,
+        message_latency: float | None = None,
         hop_latency: float | None = None,
         bandwidth: float | None = None,
         reduce_cost: float | None = None,
@@ -209,6 +211,8 @@ class CostModel:
     def hop_latency(self) -> float | None: ...
     @property
     def bandwidth(self) -> float | None: ...
+    @property
+    def message_latency(self) -> float: ...
     @property
     def reduce_cost(self) -> float: ...
     def cost(self, schedule: Schedule, topology: Topology, bytes: int) -> Cost: ...

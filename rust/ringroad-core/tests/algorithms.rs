@@ -130,6 +130,7 @@ fn check_rows(schedule: &Schedule, expanded: &Schedule, what: &str) {
         };
         assert_eq!(count(schedule), count(expanded), "{what}: step {step}");
         assert_eq!(schedule.reduced(step), expanded.reduced(step), "{what}: step {step}");
+        assert_eq!(schedule.messages(step), expanded.messages(step), "{what}: step {step}");
     }
 }
 

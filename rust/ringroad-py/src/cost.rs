@@ -46,17 +46,22 @@ pub struct PyCostModel(CostModel);
 #[pymethods]
 impl PyCostModel {
     #[new]
-    #[pyo3(signature = (*, step_latency=None, hop_latency=None, bandwidth=None, reduce_cost=None))]
+    #[pyo3(signature = (*, step_latency=None, message_latency=None, hop_latency=None, bandwidth=None, reduce_cost=None))]
     fn new(
         step_latency: Option<f64>,
+        message_latency: Option<f64>,
         hop_latency: Option<f64>,
         bandwidth: Option<f64>,
         reduce_cost: Option<f64>,
     ) -> PyResult<Self> {
         let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v < 0.0);
-        for (name, value) in
-            [("step_latency", step_latency), ("hop_latency", hop_latency), ("reduce_cost", reduce_cost)]
-        {
+        let seconds = [
+            ("step_latency", step_latency),
+            ("message_latency", message_latency),
+            ("hop_latency", hop_latency),
+            ("reduce_cost", reduce_cost),
+        ];
+        for (name, value) in seconds {
             if negative(&value) {
                 return Err(pyo3::exceptions::PyValueError::new_err(format!(
                     "{name} must be 0 or more seconds"
@@ -71,6 +76,7 @@ impl PyCostModel {
         let default = CostModel::default();
         Ok(PyCostModel(CostModel {
             step_latency: step_latency.unwrap_or(default.step_latency),
+            message_latency: message_latency.unwrap_or(default.message_latency),
             hop_latency,
             bandwidth,
             reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
@@ -90,6 +96,11 @@ impl PyCostModel {
     #[getter]
     fn bandwidth(&self) -> Option<f64> {
         self.0.bandwidth
+    }
+
+    #[getter]
+    fn message_latency(&self) -> f64 {
+        self.0.message_latency
     }
 
     #[getter]

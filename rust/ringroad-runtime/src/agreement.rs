@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 use crate::planner::Choices;
 
 /// What a rank does at start-up costs, and the network's links, are priors until they are measured: a step between two
-/// processes, and reducing from memory.
+/// processes, another message of the same step, and reducing from memory.
 const STEP_LATENCY: f64 = 1e-6;
+const MESSAGE_LATENCY: f64 = 0.5e-6;
 const REDUCE_COST: f64 = 5e-11;
 
 /// Rank 0 chooses, the others take it over; so does an error.
@@ -88,7 +89,12 @@ pub(crate) fn choose(size: usize, config: &Config, options: &Options) -> Result<
         }
         None => config.algorithms.clone(),
     };
-    let prior = CostModel { step_latency: STEP_LATENCY, reduce_cost: REDUCE_COST, ..CostModel::default() };
+    let prior = CostModel {
+        step_latency: STEP_LATENCY,
+        message_latency: MESSAGE_LATENCY,
+        reduce_cost: REDUCE_COST,
+        ..CostModel::default()
+    };
     let model = config.cost_model(prior);
     Choices::make(topology, model, config.segment, &preferences)
 }

@@ -233,6 +233,18 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "RINGROAD_MESSAGE_LATENCY",
+        default: "",
+        unit: "s",
+        allowed: "a number of seconds, 0 or more, such as 0.3e-6",
+        meaning: "cost model: what each further message of a step costs its sender; unset: the model's own",
+        secret: false,
+        read: |config, text| {
+            config.message_latency = Some(number(text, |n| n >= 0.0)?);
+            Ok(())
+        },
+    },
+    Setting {
         name: "RINGROAD_REDUCE_COST",
         default: "",
         unit: "seconds per byte",
@@ -332,6 +344,8 @@ pub struct Config {
     pub hop_latency: Option<f64>,
     /// `RINGROAD_BANDWIDTH`, in bytes per second.
     pub bandwidth: Option<f64>,
+    /// `RINGROAD_MESSAGE_LATENCY`, in seconds.
+    pub message_latency: Option<f64>,
     /// `RINGROAD_REDUCE_COST`, in seconds per byte.
     pub reduce_cost: Option<f64>,
     /// What the user should know: variables of ours that do not exist.
@@ -431,6 +445,7 @@ impl Config {
             step_latency: None,
             hop_latency: None,
             bandwidth: None,
+            message_latency: None,
             reduce_cost: None,
             warnings: Vec::new(),
             set: BTreeMap::new(),
@@ -462,6 +477,7 @@ impl Config {
             step_latency: self.step_latency.unwrap_or(prior.step_latency),
             hop_latency: self.hop_latency.or(prior.hop_latency),
             bandwidth: self.bandwidth.or(prior.bandwidth),
+            message_latency: self.message_latency.unwrap_or(prior.message_latency),
             reduce_cost: self.reduce_cost.unwrap_or(prior.reduce_cost),
         }
     }

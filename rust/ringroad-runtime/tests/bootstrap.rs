@@ -431,6 +431,7 @@ fn values_are_read() {
         ("RINGROAD_STEP_LATENCY", "1e-6"),
         ("RINGROAD_HOP_LATENCY", "0"),
         ("RINGROAD_BANDWIDTH", "12.5e9"),
+        ("RINGROAD_MESSAGE_LATENCY", "2e-7"),
         ("RINGROAD_REDUCE_COST", "1e-10"),
         ("UCX_TLS", "tcp"),
         ("PATH", "/bin"),
@@ -447,7 +448,7 @@ fn values_are_read() {
     assert_eq!((config.segment, config.debug), (64, Debug::Trace));
     let model = config.cost_model(Default::default());
     assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));
-    assert_eq!(model.reduce_cost, 1e-10);
+    assert_eq!((model.message_latency, model.reduce_cost), (2e-7, 1e-10));
     assert!(config.warnings.is_empty());
     // RINGROAD_PORTS goes without RINGROAD_NET_DEVICES only.
     let unset: Vec<_> =

@@ -1,5 +1,6 @@
 //! The link model: steps follow each other, and a step takes
-//! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced`.
+//! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced`, and
+//! `message_latency` for every message but the first that the busiest rank sends.
 //!
 //! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
 //! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every
@@ -20,6 +21,10 @@ pub const DEFAULT_STEP_LATENCY: Seconds = 0.5e-6;
 pub struct CostModel {
     /// Start-up time of every step (alpha), paid once however many messages it has.
     pub step_latency: Seconds,
+    /// What every further message of the same rank in the same step costs; 0 unless told otherwise, as if ports were
+    /// served by hardware of their own.
+    #[serde(default)]
+    pub message_latency: Seconds,
     /// Time per hop; `None` takes the latencies of the topology's links.
     pub hop_latency: Option<Seconds>,
     /// Bytes per second of every link; `None` takes the bandwidths of the topology's links.
@@ -31,7 +36,13 @@ pub struct CostModel {
 
 impl Default for CostModel {
     fn default() -> Self {
-        CostModel { step_latency: DEFAULT_STEP_LATENCY, hop_latency: None, bandwidth: None, reduce_cost: 0.0 }
+        CostModel {
+            step_latency: DEFAULT_STEP_LATENCY,
+            message_latency: 0.0,
+            hop_latency: None,
+            bandwidth: None,
+            reduce_cost: 0.0,
+        }
     }
 }
 
@@ -66,6 +77,8 @@ pub enum CostError {
 /// The cost of one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
+    /// How many messages the busiest rank sends.
+    pub messages: usize,
     /// The most hops that a message takes.
     pub hops: usize,
     /// The largest sum of link latencies on a message's way.
@@ -96,10 +109,13 @@ impl ScheduleCost {
     /// As [`ScheduleCost::of`], with routes that other schedules on the same topology have found already.
     pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         check(schedule, routes.topology())?;
-        let steps: Vec<Vec<Transfer>> = (0..schedule.steps.len()).map(|s| schedule.transfers(s)).collect();
+        let first_alike = schedule.first_alike();
+        let mut times = vec![0usize; first_alike.len()];
+        first_alike.iter().for_each(|first| times[*first] += 1);
+        let different = || (0..first_alike.len()).filter(|index| first_alike[*index] == *index);
         // Ask for all routes to one destination in a row, which is what finding them is fast at.
         let mut pairs: Vec<(Rank, Rank)> =
-            steps.iter().flatten().map(|t| (t.destination, t.source)).collect();
+            different().flat_map(|s| schedule.transfers(s)).map(|t| (t.destination, t.source)).collect();
         pairs.sort_unstable();
         pairs.dedup();
         for (destination, source) in pairs {
@@ -107,11 +123,13 @@ impl ScheduleCost {
         }
         let vector = schedule.chunks_per_vector() as f64;
         let mut totals = vec![0.0; routes.topology().links().len()];
-        let steps = steps.iter().enumerate().map(|(index, step)| {
-            let cost = step_cost(step, vector, routes, &mut totals)?;
-            Ok(StepCost { reduced: schedule.reduced(index) as f64 / vector, ..cost })
-        });
-        let steps = steps.collect::<Result<_, CostError>>()?;
+        let mut steps = vec![StepCost::default(); first_alike.len()];
+        for index in different() {
+            let cost = step_cost(&schedule.transfers(index), vector, routes, &mut totals, times[index])?;
+            let (messages, reduced) = (schedule.messages(index), schedule.reduced(index) as f64 / vector);
+            steps[index] = StepCost { messages, reduced, ..cost };
+        }
+        let steps = first_alike.into_iter().map(|first| steps[first]).collect();
         Ok(ScheduleCost { steps, busiest_link: totals.into_iter().fold(0.0, f64::max) / vector })
     }
 
@@ -139,11 +157,13 @@ fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {
     Ok(())
 }
 
+/// The cost of a step, which is added to the links' totals as often as it occurs.
 fn step_cost(
     step: &[Transfer],
     vector: f64,
     routes: &mut Routes<'_>,
     totals: &mut [f64],
+    times: usize,
 ) -> Result<StepCost, CostError> {
     let links = routes.topology().links();
     let mut chunks = vec![0.0; links.len()];
@@ -157,7 +177,7 @@ fn step_cost(
         }
     }
     for ((link, chunks), total) in links.iter().zip(chunks).zip(totals) {
-        *total += chunks;
+        *total += chunks * times as f64;
         let load = chunks / vector;
         cost.link_load = cost.link_load.max(load);
         cost.seconds_per_byte = cost.seconds_per_byte.max(load / link.bandwidth);
@@ -177,7 +197,8 @@ impl CostModel {
             Some(hop_latency) => step.hops as f64 * hop_latency,
             None => step.latency,
         };
-        cost.steps.iter().map(|step| self.step_latency + latency(step)).sum()
+        let further = |step: &StepCost| step.messages.saturating_sub(1) as f64 * self.message_latency;
+        cost.steps.iter().map(|step| self.step_latency + further(step) + latency(step)).sum()
     }
 
     /// The seconds that each byte of the vector adds.

@@ -44,16 +44,26 @@ fn assert_close(found: f64, expected: f64, what: &str) {
 fn a_ring_reduce_scatter_costs_what_the_textbook_says() {
     let cost = cost(&ring_reduce_scatter(4), "ring:4");
     let seconds_per_byte = 0.25 / DEFAULT_BANDWIDTH;
-    let step =
-        StepCost { hops: 1, latency: DEFAULT_LATENCY, link_load: 0.25, seconds_per_byte, reduced: 0.25 };
+    let step = StepCost {
+        messages: 1,
+        hops: 1,
+        latency: DEFAULT_LATENCY,
+        link_load: 0.25,
+        seconds_per_byte,
+        reduced: 0.25,
+    };
     assert_eq!(cost.steps, [step; 3]);
     assert_eq!((cost.hops(), cost.link_load()), (3, 0.75));
-    let model = CostModel { step_latency: 2e-6, hop_latency: None, bandwidth: None, reduce_cost: 0.0 };
+    let model = CostModel { step_latency: 2e-6, hop_latency: None, bandwidth: None, ..CostModel::default() };
     assert_close(model.fixed(&cost), 3.0 * 2.5e-6, "fixed");
     assert_close(model.per_byte(&cost), 0.75 / 12.5e9, "per byte");
     assert_close(model.seconds(&cost, 1_000_000), 7.5e-6 + 60e-6, "seconds");
-    let model =
-        CostModel { step_latency: 0.0, hop_latency: Some(1e-6), bandwidth: Some(1e9), reduce_cost: 0.0 };
+    let model = CostModel {
+        step_latency: 0.0,
+        hop_latency: Some(1e-6),
+        bandwidth: Some(1e9),
+        ..CostModel::default()
+    };
     assert_close(model.seconds(&cost, 1_000_000), 3e-6 + 750e-6, "overridden");
     let json = serde_json::to_string(&cost).unwrap();
     assert_eq!(serde_json::from_str::<ScheduleCost>(&json).unwrap(), cost);
@@ -132,7 +142,8 @@ fn schedules_may_use_part_of_a_topology_but_not_more() {
 
 /// A candidate that takes `latency + load · bytes` on links of one byte per second.
 fn candidate(name: &str, latency: Seconds, load: f64) -> Candidate {
-    let step = StepCost { hops: 1, latency, link_load: load, seconds_per_byte: load, reduced: 0.0 };
+    let step =
+        StepCost { messages: 1, hops: 1, latency, link_load: load, seconds_per_byte: load, reduced: 0.0 };
     Candidate {
         name: name.to_owned(),
         cost: ScheduleCost { steps: vec![step], busiest_link: load },
@@ -140,8 +151,13 @@ fn candidate(name: &str, latency: Seconds, load: f64) -> Candidate {
     }
 }
 
-const PLAIN: CostModel =
-    CostModel { step_latency: 0.0, hop_latency: None, bandwidth: None, reduce_cost: 0.0 };
+const PLAIN: CostModel = CostModel {
+    step_latency: 0.0,
+    message_latency: 0.0,
+    hop_latency: None,
+    bandwidth: None,
+    reduce_cost: 0.0,
+};
 
 #[test]
 fn tables_switch_where_lines_cross() {

@@ -28,7 +28,7 @@ use crate::collective::Collective;
 use crate::units::{Port, Rank, Slot};
 
 /// What happens to the value that was there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// It is replaced.

@@ -71,6 +71,37 @@ impl Schedule {
         }
     }
 
+    /// For every step the first one that costs the same, because its messages differ in contents only. Of a schedule that
+    /// is written out, every step counts as different.
+    pub fn first_alike(&self) -> Vec<usize> {
+        let Some(symmetry) = &self.symmetry else { return (0..self.steps.len()).collect() };
+        let chart = Chart::new(symmetry, self.chunks);
+        let mut known = HashMap::new();
+        let first = |(index, step): (usize, &Step)| {
+            let sends = step.sends.iter().map(|s| (chart.index(&s.chunks), joint(s), s.chunks.len()));
+            let reduced = step.locals.iter().filter(|l| l.action == Action::Reduce).map(|l| l.chunks.len());
+            let shape: (Vec<_>, usize) = (sends.collect(), reduced.sum());
+            *known.entry(shape).or_insert(index)
+        };
+        self.steps.iter().enumerate().map(first).collect()
+    }
+
+    /// The most messages that a rank sends in a step.
+    pub fn messages(&self, step: usize) -> usize {
+        let sends = &self.steps[step].sends;
+        if let Some(symmetry) = &self.symmetry {
+            // One rank's, of which those that are alike travel together.
+            let chart = Chart::new(symmetry, self.chunks);
+            let mut joints: Vec<Joint> = sends.iter().map(|send| joint(&chart.sent_by(0, send))).collect();
+            joints.sort_unstable();
+            joints.dedup();
+            return joints.len();
+        }
+        let mut sent = vec![0; self.ranks];
+        sends.iter().for_each(|send| sent[send.source] += 1);
+        sent.into_iter().max().unwrap_or(0)
+    }
+
     /// The most chunks that a rank reduces in a step, whether they arrive or are its own.
     pub fn reduced(&self, step: usize) -> usize {
         let Step { sends, locals } = &self.steps[step];
@@ -119,14 +150,17 @@ fn written_row(step: &Step, rank: Rank) -> Row {
 /// What two messages have in common that can be one.
 type Joint = (Rank, Rank, Port, Action, Slot, Slot);
 
+fn joint(send: &Send) -> Joint {
+    (send.source, send.destination, send.port, send.action, send.from, send.into)
+}
+
 /// Makes one message of all that a rank sends to another one by the same port for the same purpose, in the place of the
 /// first of them, which is told.
 pub(super) fn merged(sends: impl Iterator<Item = Send>) -> Vec<(usize, Send)> {
     let mut merged: Vec<(usize, Send, Vec<ChunkSet>)> = Vec::new();
     let mut places: HashMap<Joint, usize> = HashMap::new();
     for (number, send) in sends.enumerate() {
-        let joint = (send.source, send.destination, send.port, send.action, send.from, send.into);
-        let place = *places.entry(joint).or_insert(merged.len());
+        let place = *places.entry(joint(&send)).or_insert(merged.len());
         match merged.get_mut(place) {
             Some((_, _, more)) => more.push(send.chunks),
             None => merged.push((number, send, Vec::new())),
