@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use proptest::prelude::*;
 use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member, Shape, Unavailable};
 use ringroad_core::cost::ScheduleCost;
-use ringroad_core::schedule::VerifyError;
+use ringroad_core::schedule::{Motion, VerifyError};
 use ringroad_core::{Action, Collective, Schedule, Send, Step, Topology};
 
 const RANKS: std::ops::RangeInclusive<usize> = 1..=64;
@@ -461,6 +461,38 @@ fn unavailable_says_why_and_what_instead() {
         error("binomial", 6, Collective::Broadcast { root: 6 }),
         "broadcast needs a root below its 6 ranks, not 6"
     );
+}
+
+/// What is sent twice is wrong in both ways of writing, and what no machine can replay is refused.
+#[test]
+fn symmetric_schedules_that_are_refused() {
+    let ring = find("ring").unwrap().build(&on_ring(4), Collective::ReduceScatter).unwrap();
+    let mut doubled = ring.clone();
+    let send = doubled.steps[0].sends[0].clone();
+    doubled.steps[0].sends.push(send);
+    assert!(doubled.verify().is_err() && doubled.expand().verify().is_err());
+    let refused = |change: &dyn Fn(&mut Schedule)| {
+        let mut schedule = ring.clone();
+        change(&mut schedule);
+        let error = schedule.verify().unwrap_err();
+        assert!(matches!(error, VerifyError::Malformed(_)), "{error}");
+        assert!(Schedule::from_json(&schedule.to_json()).is_err());
+    };
+    refused(&|schedule| schedule.steps[0].sends[0].into = usize::MAX - 1);
+    refused(&|schedule| schedule.steps[0].sends[0].source = 1);
+    refused(&|schedule| schedule.symmetry.as_mut().unwrap().slices[0].chunks.swap(0, 1));
+    refused(&|schedule| schedule.symmetry.as_mut().unwrap().slices[0].axes[0].size = 2);
+    refused(&|schedule| schedule.collective = Collective::Gather { root: 0 });
+    // Motions that make other sends of the same row.
+    let mut reflected = ring.clone();
+    reflected.symmetry.as_mut().unwrap().slices[0].axes[0].motion = Motion::Reflect;
+    assert!(reflected.verify().is_err() && reflected.expand().verify().is_err());
+    let mut huge = Schedule::empty("huge", Collective::Allreduce, 1 << 14, 1);
+    let chunks = ringroad_core::ChunkSet::range(0, 1);
+    let send =
+        Send { source: 0, destination: 1, chunks, action: Action::Copy, port: 0, from: 0, into: 9_999 };
+    huge.push(vec![send]);
+    assert!(huge.verify().unwrap_err().to_string().contains("too many"), "it would take many GiB");
 }
 
 /// A way to spoil a schedule in which no message is superfluous.

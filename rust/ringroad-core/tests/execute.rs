@@ -18,7 +18,7 @@ use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member};
 use ringroad_core::executor::Executor;
 use ringroad_core::plan::{Command, LowerError, LowerOptions, MAX_MESSAGES};
 use ringroad_core::schedule::Local;
-use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send, Topology};
+use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send, Step, Topology};
 
 /// What memory holds that nobody has written.
 const POISON: u8 = 0xA5;
@@ -278,12 +278,16 @@ fn add_detours(schedule: &mut Schedule, random: &mut Random) {
         if schedule.verify().is_err() {
             schedule.steps[step].sends.pop();
         }
-        let (from, into) = random.pick(&[(0, 1), (1, 0), (0, 2), (2, 1), (1, 2), (2, 0)]);
-        let action = if reduces { Action::Reduce } else { Action::Copy };
-        let chunks = ChunkSet::range(chunk, chunk + 1);
-        schedule.steps[step].locals.push(Local { rank: source, chunks, action, from, into });
-        if schedule.verify().is_err() {
-            schedule.steps[step].locals.pop();
+        for _ in 0..4 {
+            let (from, up) = (random.below(5), 1 + random.below(4));
+            let step = random.below(schedule.steps.len());
+            let action = if reduces { Action::Reduce } else { Action::Copy };
+            let chunks = ChunkSet::range(chunk, chunk + 1);
+            let local = Local { rank: random.below(ranks), chunks, action, from, into: (from + up) % 5 };
+            schedule.steps[step].locals.push(local);
+            if schedule.verify().is_err() {
+                schedule.steps[step].locals.pop();
+            }
         }
     }
 }
@@ -305,6 +309,64 @@ fn any_schedule(random: &mut Random) -> Schedule {
         Collective::Allgather,
     ]);
     perform("any", collective, &slices[..1 + random.below(2)])
+}
+
+/// A message of chunk 0 between slots.
+fn between(source: (Rank, usize), destination: (Rank, usize), action: Action) -> Send {
+    let ((source, from), (destination, into)) = (source, destination);
+    Send { source, destination, chunks: ChunkSet::range(0, 1), action, port: 0, from, into }
+}
+
+/// Two ranks send each other chunk 0 between these slots, and then do the same on their own: `(into, action, from)`.
+fn both_ways(sent: Option<(usize, usize)>, own: &[(usize, Action, usize)]) -> Step {
+    let sends = sent
+        .into_iter()
+        .flat_map(|(from, into)| [0, 1].map(|rank| between((rank, from), (1 - rank, into), Action::Copy)));
+    let chunks = || ChunkSet::range(0, 1);
+    let locals = [0, 1].into_iter().flat_map(|rank| {
+        own.iter().map(move |&(into, action, from)| Local { rank, chunks: chunks(), action, from, into })
+    });
+    Step { sends: sends.collect(), locals: locals.collect() }
+}
+
+/// Slots that share their places, which are then written, sent, received into, and copied again.
+#[test]
+fn slots_that_share_places() {
+    use Action::{Copy, Reduce};
+    let cases: [&[Step]; 5] = [
+        &[
+            both_ways(Some((0, 1)), &[(3, Copy, 0), (0, Reduce, 1), (2, Copy, 1), (1, Copy, 0)]),
+            both_ways(Some((0, 0)), &[(3, Reduce, 2), (0, Copy, 3)]),
+        ],
+        &[both_ways(Some((0, 1)), &[(2, Copy, 1), (1, Copy, 0), (0, Reduce, 2)])],
+        &[both_ways(Some((0, 1)), &[(2, Copy, 1), (1, Copy, 0), (1, Reduce, 2), (0, Copy, 1)])],
+        // What is sent from a slot that shares the place into which is received.
+        &[both_ways(None, &[(1, Copy, 0)]), both_ways(Some((1, 0)), &[(0, Reduce, 1)])],
+        &[both_ways(Some((0, 1)), &[]), both_ways(None, &[(0, Reduce, 1)])],
+    ];
+    for steps in cases {
+        let mut schedule = Schedule::empty("slots", Collective::Allreduce, 2, 1);
+        schedule.steps = steps.to_vec();
+        schedule.verify().unwrap_or_else(|error| panic!("{error}:\n{schedule}"));
+        let halves = Schedule::split("halves", &[schedule.clone(), schedule.clone()]).unwrap();
+        for schedule in [schedule, halves] {
+            schedule.verify().unwrap();
+            (0..60)
+                .for_each(|seed| check_any(&schedule, true, &Call::any(Collective::Allreduce, 2, 40, seed)));
+        }
+    }
+}
+
+/// Empty chunks share no place, wherever they are.
+#[test]
+fn slots_of_nothing() {
+    let mut schedule =
+        find("pairwise").unwrap().build(&Topology::ring(2).unwrap(), Collective::Alltoall).unwrap();
+    schedule = schedule.expand();
+    let chunks = ChunkSet::range(1, 2);
+    schedule.push(vec![Send { chunks, ..between((1, 0), (0, 1), Action::Copy) }]);
+    schedule.verify().unwrap();
+    (0..40).for_each(|seed| check_any(&schedule, true, &Call::any(Collective::Alltoall, 2, 0, seed)));
 }
 
 /// Spoils a message of a schedule in which none is superfluous.

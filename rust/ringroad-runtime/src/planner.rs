@@ -65,7 +65,12 @@ impl Choices {
         preferences: &Algorithms,
     ) -> Result<Choices> {
         let tables = Collective::ALL.into_iter().map(|collective| {
-            let wanted = costs(&topology, collective, allowed(&topology, collective, preferences)?)?;
+            let wanted = allowed(&topology, collective, preferences)?;
+            if let [only] = wanted[..] {
+                let table = SwitchTable::always(&only.name());
+                return Ok(Choice { collective, consistent: table.clone(), any: table });
+            }
+            let wanted = costs(&topology, collective, wanted)?;
             let table = |some: &[Candidate]| SwitchTable::build(&model, some).map_err(Error::from);
             let any = table(&wanted)?;
             let consistent: Vec<Candidate> = wanted.iter().filter(|c| c.consistent).cloned().collect();

@@ -50,8 +50,9 @@ use crate::collective::Collective;
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 
-/// The most ranks that a schedule is made for.
-pub const MAX_RANKS: usize = 1 << 14;
+/// The most ranks that a schedule is made for: on a ring a rank sends its neighbour two messages for each other one, and
+/// no more can be told apart (see [`crate::plan::MAX_MESSAGES`]).
+pub const MAX_RANKS: usize = 1 << 13;
 
 /// A named way to perform one or several collectives.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
-//! Pairwise all-to-all: in step s every rank sends to the rank s + 1 places up, and receives from as far down.
+//! Pairwise all-to-all: in every step all ranks send equally far, and farther in every step.
 //!
-//! Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005.
+//! Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005. On a
+//! torus ranks that are equally far are so in every dimension.
 //!
 //! ```text
 //! n = 7   rank 0    step 0: to 1, from 6    step 1: to 2, from 5    ...    step 5: to 6, from 1
@@ -9,28 +10,38 @@
 //! Cost: n - 1 steps, (n-1)/n of the vector.
 
 use super::Request;
-use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use crate::schedule::{Action, Axis, ChunkSet, Motion, Schedule, Send, Slice, Step, Symmetry};
+use crate::units::Rank;
 
-/// The all-to-all for any number of ranks.
+/// The all-to-all for any number of ranks. There is a slice for the blocks that go equally far.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, .. } = *request;
     let ranks = shape.ranks();
+    let axis = |size: &usize| Axis { size: *size, blocks: *size, motion: Motion::Shift };
+    let axes: Vec<Axis> = shape.sizes().iter().map(axis).collect();
+    let coordinates: Vec<Vec<usize>> = (0..ranks).map(|rank| shape.coordinates(rank)).collect();
+    let moved = |rank: Rank, by: Rank| -> Rank {
+        let places = coordinates[rank].iter().zip(&coordinates[by]).zip(shape.sizes());
+        places.fold(0, |rank, ((x, y), size)| rank * size + (x + y) % size)
+    };
+    let slice = |distance| {
+        let chunks = (0..ranks).map(|source| source * ranks + moved(source, distance)).collect();
+        Slice { axes: axes.clone(), chunks, cycle: None }
+    };
+    let step = |destination| Step {
+        sends: vec![Send {
+            source: 0,
+            destination,
+            chunks: ChunkSet::range(destination, destination + 1),
+            action: Action::Copy,
+            port: shape.port_towards(0, destination),
+            from: 0,
+            into: 0,
+        }],
+        locals: Vec::new(),
+    };
     let mut schedule = Schedule::empty(name, collective, ranks, ranks * ranks);
-    for distance in 1..ranks {
-        let send = |source: usize| {
-            let destination = (source + distance) % ranks;
-            let chunk = source * ranks + destination;
-            Send {
-                source,
-                destination,
-                chunks: ChunkSet::range(chunk, chunk + 1),
-                action: Action::Copy,
-                port: shape.port_towards(source, destination),
-                from: 0,
-                into: 0,
-            }
-        };
-        schedule.push((0..ranks).map(send).collect());
-    }
+    schedule.symmetry = Some(Symmetry { slices: (0..ranks).map(slice).collect() });
+    schedule.steps = (1..ranks).map(step).collect();
     schedule
 }

@@ -116,6 +116,11 @@ impl SwitchTable {
         }
     }
 
+    /// The same algorithm for every number of bytes.
+    pub fn always(algorithm: &str) -> SwitchTable {
+        SwitchTable { ranges: vec![SwitchRange { from_bytes: 0, algorithm: algorithm.to_owned() }] }
+    }
+
     /// The fastest of `candidates` for every number of bytes; among equals the earlier one.
     pub fn build(model: &CostModel, candidates: &[Candidate]) -> Result<SwitchTable, TableError> {
         let lines: Vec<Line> = candidates.iter().map(|c| Line::of(model, &c.cost)).collect();

@@ -152,6 +152,8 @@ struct Lowering<'a> {
     hazards: Hazards,
     sent: HashMap<Rank, u32>,
     received: HashMap<Rank, u32>,
+    window_bytes: usize,
+    /// Empty until it is needed.
     window: Range<usize>,
     window_next: usize,
     exchange: [Span; 2],
@@ -189,6 +191,7 @@ impl<'a> Lowering<'a> {
             hazards: Hazards::default(),
             sent: HashMap::new(),
             received: HashMap::new(),
+            window_bytes: 0,
             window: 0..0,
             window_next: 0,
             exchange: [Span::new(Buffer::Scratch, 0, 0); 2],
@@ -258,28 +261,15 @@ impl<'a> Lowering<'a> {
                 self.homes[place] = Some(home);
             }
         }
-        let (window, exchange) = self.staging(rows);
-        let window = self.allocate(window);
-        self.window = window.offset..window.end();
-        self.window_next = window.offset;
-        self.exchange = [self.allocate(exchange), self.allocate(exchange)];
+        self.window_bytes = self.window_bytes(rows);
     }
 
-    /// How many bytes the window needs, and each of the two areas for steps that exchange (see `lower_step`).
-    fn staging(&self, rows: &[Row]) -> (usize, usize) {
-        let (mut window, mut exchange) = (0, 0);
-        for row in rows {
-            let exchanges = exchanges(row);
-            let arriving = row.receives.iter();
-            let bytes: usize =
-                arriving.filter(|s| exchanges || s.action == Action::Reduce).map(|s| self.staged(s)).sum();
-            if exchanges {
-                exchange = exchange.max(bytes);
-            } else {
-                window += bytes;
-            }
-        }
-        (window.min(self.options.window.max(self.options.segment)), exchange)
+    /// How many bytes the window needs.
+    fn window_bytes(&self, rows: &[Row]) -> usize {
+        let reduced = |s: &&Send| s.action == Action::Reduce;
+        let arriving = rows.iter().flat_map(|row| row.receives.iter().filter(reduced));
+        let bytes: usize = arriving.map(|send| self.staged(send)).sum();
+        bytes.min(self.options.window.max(self.options.segment))
     }
 
     /// The most bytes that receiving `send` takes in scratch memory: every message begins at a cache line.
@@ -310,12 +300,12 @@ impl<'a> Lowering<'a> {
     }
 
     fn lower_row(&mut self, row: &Row) -> Result<(), LowerError> {
-        // All sends first: they read what was there when the step began.
-        row.sends.iter().try_for_each(|send| self.lower_send(send))?;
         // Where a chunk both leaves and arrives in a step, its receive must not wait for its send (the peer may be in
         // the same position, and both would wait for ever): such a step gets room for all that arrives, which the
         // step before it did not use, instead of sharing the window.
-        let exchanges = exchanges(row);
+        let exchanges = self.exchanges(row);
+        // All sends first: they read what was there when the step began.
+        row.sends.iter().try_for_each(|send| self.lower_send(send))?;
         let mut windows =
             if exchanges { self.exchange_rooms(&row.receives) } else { self.windows(&row.receives) };
         windows.reverse();
@@ -326,9 +316,27 @@ impl<'a> Lowering<'a> {
         row.locals.iter().try_for_each(|local| self.lower_local(local))
     }
 
+    /// Whether something arrives where something that leaves is: into its own slot, or one that shares its place.
+    fn exchanges(&self, row: &Row) -> bool {
+        let same = |out: &Send, s: &Send, chunk| {
+            let (from, into) = (self.locations[self.at(out.from, chunk)], self.homes[self.at(s.into, chunk)]);
+            from == into && from.is_some_and(|span| span.bytes > 0)
+        };
+        row.sends.iter().any(|out| {
+            let meeting = row.receives.iter().filter(|s| s.chunks.overlaps(&out.chunks));
+            meeting.into_iter().any(|s| {
+                out.chunks.iter().filter(|chunk| s.chunks.contains(*chunk)).any(|chunk| same(out, s, chunk))
+            })
+        })
+    }
+
     /// A part of one of the two areas for each message.
     fn exchange_rooms(&mut self, arriving: &[Send]) -> Vec<Range<usize>> {
         self.exchange.swap(0, 1);
+        let bytes = arriving.iter().map(|send| self.staged(send)).sum();
+        if self.exchange[0].bytes < bytes {
+            self.exchange[0] = self.allocate(bytes);
+        }
         let mut end = self.exchange[0].offset;
         let room = |send: &Send| {
             let start = end;
@@ -344,6 +352,10 @@ impl<'a> Lowering<'a> {
         let size = |s: &Send| if s.action == Action::Reduce { self.staged(s) } else { 0 };
         let sizes: Vec<usize> = arriving.iter().map(size).collect();
         let total: usize = sizes.iter().sum();
+        if total > 0 && self.window.is_empty() {
+            let window = self.allocate(self.window_bytes);
+            (self.window, self.window_next) = (window.offset..window.end(), window.offset);
+        }
         let reduced = sizes.iter().filter(|s| **s > 0).count();
         let share = self.window.len() / reduced.max(1) / ALIGN * ALIGN;
         let fits = total <= self.window.len();
@@ -442,6 +454,8 @@ impl<'a> Lowering<'a> {
     /// Combines two slots. A copy is only taken note of.
     fn lower_local(&mut self, local: &Local) -> Result<(), LowerError> {
         let (from, into) = (local.from, local.into);
+        // Nobody else is left where this slot has its home, whether it is written or only goes elsewhere.
+        self.leave(into, &local.chunks);
         if local.action == Action::Copy {
             for chunk in local.chunks.iter() {
                 let (source, target) = (self.at(from, chunk), self.at(into, chunk));
@@ -449,7 +463,6 @@ impl<'a> Lowering<'a> {
             }
             return Ok(());
         }
-        self.leave(into, &local.chunks);
         let homes = self.stream(&local.chunks, |s, c| s.homes[s.at(into, c)])?;
         let left = self.stream(&local.chunks, |s, c| s.locations[s.at(into, c)])?;
         let right = self.stream(&local.chunks, |s, c| s.locations[s.at(from, c)])?;
@@ -484,7 +497,7 @@ impl<'a> Lowering<'a> {
         for other in (0..self.slots).filter(|other| *other != slot) {
             for chunk in chunks.iter() {
                 let (shared, place) = (self.homes[self.at(slot, chunk)], self.at(other, chunk));
-                if shared.is_some() && self.locations[place] == shared {
+                if shared.is_some_and(|span| span.bytes > 0) && self.locations[place] == shared {
                     // A slot that shares a place was copied into once, so it has a home.
                     let home = self.homes[place].expect("whatever is written has a home");
                     moves.push((home, self.locations[place].expect("it is shared")));
@@ -602,12 +615,6 @@ impl<'a> Lowering<'a> {
         self.operations.push(Operation { command, step: self.step as u32 });
         self.waits.push(waits);
     }
-}
-
-/// Whether the rank receives a chunk, into the slot that it also sends from.
-fn exchanges(row: &Row) -> bool {
-    let same = |out: &Send, s: &Send| s.into == out.from && s.chunks.overlaps(&out.chunks);
-    row.sends.iter().any(|out| row.receives.iter().any(|s| same(out, s)))
 }
 
 fn count(counts: &mut HashMap<Rank, u32>, peer: Rank) -> Result<u32, LowerError> {

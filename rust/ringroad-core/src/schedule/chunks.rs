@@ -41,12 +41,25 @@ impl ChunkSet {
 
     /// Whether `chunk` is one of them.
     pub fn contains(&self, chunk: ChunkId) -> bool {
-        self.runs.iter().any(|&(s, e)| (s..e).contains(&chunk))
+        let after = self.runs.partition_point(|&(start, _)| start <= chunk);
+        after > 0 && chunk < self.runs[after - 1].1
     }
 
     /// Whether a chunk is in both.
     pub fn overlaps(&self, other: &ChunkSet) -> bool {
-        self.runs.iter().any(|&(s, e)| other.runs.iter().any(|&(t, f)| s < f && t < e))
+        let (mut left, mut right) = (self.runs.iter().peekable(), other.runs.iter().peekable());
+        while let (Some(&&(s, e)), Some(&&(t, f))) = (left.peek(), right.peek()) {
+            if s < f && t < e {
+                return true;
+            }
+            // The one that ends first meets nothing more.
+            if e <= f {
+                left.next();
+            } else {
+                right.next();
+            }
+        }
+        false
     }
 
     /// The highest chunk.

@@ -12,8 +12,10 @@ use crate::units::{Rank, Slot};
 /// nor slots.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The most slots that a rank may have for a chunk.
+/// The most slots that a rank may have for a chunk, slots of all chunks, and slots of all ranks times ranks.
 const MOST_SLOTS: usize = 1 << 14;
+const MOST_PLACES: usize = 1 << 25;
+const MOST_SETS: usize = 1 << 33;
 
 /// The text is no schedule.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +99,14 @@ impl Schedule {
                     .map_err(|what| format!("step {index} has rank {rank} combine {what}"))?;
             }
         }
+        // Whoever replays or lowers it has a set of ranks, or a place, for each of these.
+        let slots = self.slots();
+        let sets = ranks.checked_mul(*ranks).and_then(|pairs| pairs.checked_mul(slots));
+        if sets.is_none_or(|sets| sets > MOST_SETS) || chunks.saturating_mul(slots) > MOST_PLACES {
+            return Err(format!(
+                "{ranks} ranks with {chunks} chunks and {slots} slots are too many to look into"
+            ));
+        }
         self.symmetry.as_ref().map_or(Ok(()), |symmetry| self.check_symmetry(symmetry))
     }
 
@@ -113,7 +123,7 @@ impl Schedule {
     /// one slice, and blocks belong to ranks as the collective wants it.
     fn check_symmetry(&self, symmetry: &Symmetry) -> Result<(), String> {
         let Schedule { ranks, chunks, collective, .. } = *self;
-        if !matches!(collective, Collective::Allreduce | Collective::ReduceScatter | Collective::Allgather) {
+        if collective.root().is_some() {
             return Err(format!("a schedule of {collective} cannot be symmetric"));
         }
         symmetry.check(ranks, chunks)?;
@@ -121,11 +131,14 @@ impl Schedule {
         let mut slices = vec![0; chunks];
         for (index, slice) in symmetry.slices.iter().enumerate() {
             slice.chunks.iter().for_each(|chunk| slices[*chunk] = index);
-            let mut owners = slice.chunks.iter().map(|chunk| chunk / per_block);
             let whole = slice.chunks.len() == ranks;
-            if collective.has_blocks()
-                && !(whole && (0..ranks).all(|position| owners.next() == Some(slice.rank(position))))
-            {
+            let blocks: Vec<usize> = slice.chunks.iter().map(|chunk| chunk / per_block).collect();
+            let everybody_has_its_own = match collective {
+                // The block that the first position sends to another moves with both of them.
+                Collective::Alltoall => whole && slice.pairs_move(&blocks),
+                _ => !collective.has_blocks() || whole && (0..ranks).all(|p| blocks[p] == slice.rank(p)),
+            };
+            if !everybody_has_its_own {
                 return Err(format!("slice {index} does not give every rank its own block"));
             }
         }

@@ -160,10 +160,18 @@ pub(super) fn merged(sends: impl Iterator<Item = Send>) -> Vec<(usize, Send)> {
     let mut merged: Vec<(usize, Send, Vec<ChunkSet>)> = Vec::new();
     let mut places: HashMap<Joint, usize> = HashMap::new();
     for (number, send) in sends.enumerate() {
-        let place = *places.entry(joint(&send)).or_insert(merged.len());
-        match merged.get_mut(place) {
-            Some((_, _, more)) => more.push(send.chunks),
-            None => merged.push((number, send, Vec::new())),
+        let place = places.entry(joint(&send)).or_insert(merged.len());
+        match merged.get_mut(*place) {
+            // What is sent twice stays two messages, and wrong.
+            Some((_, first, more))
+                if std::iter::once(&first.chunks).chain(&*more).all(|set| !set.overlaps(&send.chunks)) =>
+            {
+                more.push(send.chunks);
+            }
+            _ => {
+                *place = merged.len();
+                merged.push((number, send, Vec::new()));
+            }
         }
     }
     let join = |(number, send, more): (usize, Send, Vec<ChunkSet>)| {

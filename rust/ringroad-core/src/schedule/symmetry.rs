@@ -183,6 +183,18 @@ impl Slice {
         positions
     }
 
+    /// Whether these blocks of an all-to-all, one for each position, are what the motions make of the first one: a block
+    /// is numbered by who sends and who receives it.
+    pub(super) fn pairs_move(&self, blocks: &[usize]) -> bool {
+        if self.cycle.is_some() {
+            return false;
+        }
+        let ranks = blocks.len();
+        let (source, target) = (blocks[0] / ranks, blocks[0] % ranks);
+        let block = |r| self.moved(r, source) * ranks + self.moved(r, target);
+        (0..ranks).all(|r| blocks[self.moved_block(r, 0)] == block(r))
+    }
+
     /// The port by which the motion to `r` makes a message leave that leaves position 0 for `x` by `port`.
     fn port(&self, r: usize, x: usize, port: Port) -> Port {
         if let Some(Cycle { ports, .. }) = &self.cycle {

@@ -177,7 +177,7 @@ impl Schedule {
             if joint.symmetry.is_none() {
                 step.sends = merged(step.sends.into_iter()).into_iter().map(|(_, send)| send).collect();
             }
-            if !step.sends.is_empty() {
+            if !(step.sends.is_empty() && step.locals.is_empty()) {
                 joint.steps.push(step);
             }
         }
