@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::processes::{self, now};
 use common::Case;
-use ringroad_core::{algorithms, Collective, Topology};
+use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
