@@ -15,7 +15,7 @@ pub const FORMAT_VERSION: u32 = 2;
 /// The most slots that a rank may have for a chunk, slots of all chunks, and slots of all ranks times ranks.
 const MOST_SLOTS: usize = 1 << 14;
 const MOST_PLACES: usize = 1 << 25;
-const MOST_SETS: usize = 1 << 33;
+const MOST_SETS: usize = 1 << 31;
 
 /// The text is no schedule.
 #[derive(Debug, thiserror::Error)]
