@@ -25,7 +25,7 @@ fn ceil_log(base: usize, ranks: usize) -> usize {
 /// Steps, and what a rank sends and reduces, in blocks.
 fn counts(schedule: &Schedule) -> (usize, usize, usize) {
     let blocks = |vectors: f64| (vectors * schedule.ranks as f64).round() as usize;
-    let reduced: usize = (0..schedule.steps.len()).map(|step| schedule.reduced(step)).sum();
+    let reduced: usize = (0..schedule.steps.len()).map(|step| schedule.view().reduced(step)).sum();
     let reduced = reduced as f64 / schedule.chunks_per_vector() as f64;
     (schedule.steps.len(), blocks(schedule.max_sent()), blocks(reduced))
 }

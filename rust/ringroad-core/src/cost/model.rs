@@ -109,13 +109,14 @@ impl ScheduleCost {
     /// As [`ScheduleCost::of`], with routes that other schedules on the same topology have found already.
     pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         check(schedule, routes.topology())?;
-        let first_alike = schedule.first_alike();
+        let view = schedule.view();
+        let first_alike = view.first_alike();
         let mut times = vec![0usize; first_alike.len()];
         first_alike.iter().for_each(|first| times[*first] += 1);
         let different = || (0..first_alike.len()).filter(|index| first_alike[*index] == *index);
         // Ask for all routes to one destination in a row, which is what finding them is fast at.
         let mut pairs: Vec<(Rank, Rank)> =
-            different().flat_map(|s| schedule.transfers(s)).map(|t| (t.destination, t.source)).collect();
+            different().flat_map(|s| view.transfers(s)).map(|t| (t.destination, t.source)).collect();
         pairs.sort_unstable();
         pairs.dedup();
         for (destination, source) in pairs {
@@ -125,8 +126,8 @@ impl ScheduleCost {
         let mut totals = vec![0.0; routes.topology().links().len()];
         let mut steps = vec![StepCost::default(); first_alike.len()];
         for index in different() {
-            let cost = step_cost(&schedule.transfers(index), vector, routes, &mut totals, times[index])?;
-            let (messages, reduced) = (schedule.messages(index), schedule.reduced(index) as f64 / vector);
+            let cost = step_cost(&view.transfers(index), vector, routes, &mut totals, times[index])?;
+            let (messages, reduced) = (view.messages(index), view.reduced(index) as f64 / vector);
             steps[index] = StepCost { messages, reduced, ..cost };
         }
         let steps = first_alike.into_iter().map(|first| steps[first]).collect();

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use chunks::ChunkSet;
 pub use format::{FormatError, FORMAT_VERSION};
-pub use rows::{Row, Transfer};
+pub use rows::{Row, Transfer, View};
 pub use symmetry::{Axis, Cycle, Motion, Slice, Symmetry};
 pub use transform::TransformError;
 pub use verify::VerifyError;
@@ -102,7 +102,7 @@ pub struct Schedule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symmetry: Option<Symmetry>,
     /// The steps, in order. With a symmetry they hold the rows of every slice's first position only: whoever wants a
-    /// rank's or everybody's asks for [`Schedule::rows`], [`Schedule::transfers`] or [`Schedule::expand`].
+    /// rank's or everybody's asks for [`Schedule::rows`], [`Schedule::view`] or [`Schedule::expand`].
     pub steps: Vec<Step>,
 }
 
@@ -129,9 +129,10 @@ impl Schedule {
 
     /// By how many ports a rank sends at once, at most.
     pub fn ports(&self) -> usize {
+        let view = self.view();
         let in_step = |step: usize| {
             let mut used: Vec<(Rank, Port)> =
-                self.transfers(step).into_iter().map(|t| (t.source, t.port)).collect();
+                view.transfers(step).into_iter().map(|t| (t.source, t.port)).collect();
             used.sort_unstable();
             used.dedup();
             used.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(0)
@@ -147,8 +148,9 @@ impl Schedule {
     /// The most that any rank sends, as a fraction of the vector.
     pub fn max_sent(&self) -> f64 {
         let mut sent = vec![0usize; self.ranks];
+        let view = self.view();
         for step in 0..self.steps.len() {
-            self.transfers(step).into_iter().for_each(|t| sent[t.source] += t.chunks);
+            view.transfers(step).into_iter().for_each(|t| sent[t.source] += t.chunks);
         }
         sent.into_iter().max().unwrap_or(0) as f64 / self.chunks_per_vector() as f64
     }

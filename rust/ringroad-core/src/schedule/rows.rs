@@ -32,13 +32,25 @@ pub struct Transfer {
     pub chunks: usize,
 }
 
+/// A schedule as all ranks see it, whether it is written out or not: for whoever asks for more than one thing.
+pub struct View<'a> {
+    schedule: &'a Schedule,
+    chart: Option<Chart<'a>>,
+}
+
 impl Schedule {
+    /// What all ranks do. Where the schedule is symmetric, this is the moment in which the symmetry is looked into.
+    pub fn view(&self) -> View<'_> {
+        let chart = self.symmetry.as_ref().map(|symmetry| Chart::new(symmetry, self.chunks));
+        View { schedule: self, chart }
+    }
+
     /// What `rank` does, step by step. Takes no longer for more ranks where the schedule is symmetric.
     pub fn rows(&self, rank: Rank) -> Vec<Row> {
-        let Some(symmetry) = &self.symmetry else {
+        let view = self.view();
+        let Some(chart) = &view.chart else {
             return self.steps.iter().map(|step| written_row(step, rank)).collect();
         };
-        let chart = Chart::new(symmetry, self.chunks);
         let row = |step: &Step| Row {
             sends: unnumbered(merged(step.sends.iter().map(|send| chart.sent_by(rank, send)))),
             receives: unnumbered(merged(step.sends.iter().map(|send| chart.received_by(rank, send)))),
@@ -47,80 +59,9 @@ impl Schedule {
         self.steps.iter().map(row).collect()
     }
 
-    /// The messages of all ranks in a step, without their contents. Of a symmetric schedule, slices that share a message
-    /// are told apart.
-    pub fn transfers(&self, step: usize) -> Vec<Transfer> {
-        let transfer = |send: &Send, (source, destination), port| Transfer {
-            source,
-            destination,
-            port,
-            action: send.action,
-            chunks: send.chunks.len(),
-        };
-        let sends = self.steps[step].sends.iter();
-        match &self.symmetry {
-            None => sends.map(|send| transfer(send, (send.source, send.destination), send.port)).collect(),
-            Some(symmetry) => {
-                let chart = Chart::new(symmetry, self.chunks);
-                let all = |send| {
-                    let chart = &chart;
-                    chart.everywhere(send).map(move |(pair, port)| transfer(send, pair, port))
-                };
-                sends.flat_map(all).collect()
-            }
-        }
-    }
-
-    /// For every step the first one that costs the same, because its messages differ in contents only. Of a schedule that
-    /// is written out, every step counts as different.
-    pub fn first_alike(&self) -> Vec<usize> {
-        let Some(symmetry) = &self.symmetry else { return (0..self.steps.len()).collect() };
-        let chart = Chart::new(symmetry, self.chunks);
-        let mut known = HashMap::new();
-        let first = |(index, step): (usize, &Step)| {
-            let sends = step.sends.iter().map(|s| (chart.index(&s.chunks), joint(s), s.chunks.len()));
-            let reduced = step.locals.iter().filter(|l| l.action == Action::Reduce).map(|l| l.chunks.len());
-            let shape: (Vec<_>, usize) = (sends.collect(), reduced.sum());
-            *known.entry(shape).or_insert(index)
-        };
-        self.steps.iter().enumerate().map(first).collect()
-    }
-
-    /// The most messages that a rank sends in a step.
-    pub fn messages(&self, step: usize) -> usize {
-        let sends = &self.steps[step].sends;
-        if let Some(symmetry) = &self.symmetry {
-            // One rank's, of which those that are alike travel together.
-            let chart = Chart::new(symmetry, self.chunks);
-            let mut joints: Vec<Joint> = sends.iter().map(|send| joint(&chart.sent_by(0, send))).collect();
-            joints.sort_unstable();
-            joints.dedup();
-            return joints.len();
-        }
-        let mut sent = vec![0; self.ranks];
-        sends.iter().for_each(|send| sent[send.source] += 1);
-        sent.into_iter().max().unwrap_or(0)
-    }
-
-    /// The most chunks that a rank reduces in a step, whether they arrive or are its own.
-    pub fn reduced(&self, step: usize) -> usize {
-        let Step { sends, locals } = &self.steps[step];
-        let arriving = sends.iter().map(|s| (s.destination, s.action, &s.chunks));
-        let own = locals.iter().map(|l| (l.rank, l.action, &l.chunks));
-        let reductions = arriving.chain(own).filter(|(_, action, _)| *action == Action::Reduce);
-        if self.symmetry.is_some() {
-            // Every rank receives one of each.
-            return reductions.map(|(_, _, chunks)| chunks.len()).sum();
-        }
-        let mut reduced = vec![0; self.ranks];
-        reductions.for_each(|(rank, _, chunks)| reduced[rank] += chunks.len());
-        reduced.into_iter().max().unwrap_or(0)
-    }
-
     /// The same schedule with all ranks' rows written out.
     pub fn expand(&self) -> Schedule {
-        let Some(symmetry) = &self.symmetry else { return self.clone() };
-        let chart = Chart::new(symmetry, self.chunks);
+        let Some(chart) = self.view().chart else { return self.clone() };
         let expanded = |step: &Step| {
             let row = |rank| merged(step.sends.iter().map(|send| chart.sent_by(rank, send)));
             let mut sends: Vec<(usize, Send)> = (0..self.ranks).flat_map(row).collect();
@@ -132,6 +73,73 @@ impl Schedule {
         };
         let steps = self.steps.iter().map(expanded).collect();
         Schedule { steps, ..Schedule::empty(&self.name, self.collective, self.ranks, self.chunks) }
+    }
+}
+
+impl View<'_> {
+    /// The messages of all ranks in a step, without their contents. Of a symmetric schedule, slices that share a message
+    /// are told apart.
+    pub fn transfers(&self, step: usize) -> Vec<Transfer> {
+        let transfer = |send: &Send, (source, destination), port| Transfer {
+            source,
+            destination,
+            port,
+            action: send.action,
+            chunks: send.chunks.len(),
+        };
+        let sends = self.schedule.steps[step].sends.iter();
+        match &self.chart {
+            None => sends.map(|send| transfer(send, (send.source, send.destination), send.port)).collect(),
+            Some(chart) => {
+                let all = |send| chart.everywhere(send).map(move |(pair, port)| transfer(send, pair, port));
+                sends.flat_map(all).collect()
+            }
+        }
+    }
+
+    /// For every step the first one that costs the same, because its messages differ in contents only. Of a schedule that
+    /// is written out, every step counts as different.
+    pub fn first_alike(&self) -> Vec<usize> {
+        let steps = &self.schedule.steps;
+        let Some(chart) = &self.chart else { return (0..steps.len()).collect() };
+        let mut known = HashMap::new();
+        let first = |(index, step): (usize, &Step)| {
+            let sends = step.sends.iter().map(|s| (chart.index(&s.chunks), joint(s), s.chunks.len()));
+            let reduced = step.locals.iter().filter(|l| l.action == Action::Reduce).map(|l| l.chunks.len());
+            let shape: (Vec<_>, usize) = (sends.collect(), reduced.sum());
+            *known.entry(shape).or_insert(index)
+        };
+        steps.iter().enumerate().map(first).collect()
+    }
+
+    /// The most messages that a rank sends in a step.
+    pub fn messages(&self, step: usize) -> usize {
+        let sends = &self.schedule.steps[step].sends;
+        if let Some(chart) = &self.chart {
+            // One rank's, of which those that are alike travel together.
+            let mut joints: Vec<Joint> = sends.iter().map(|send| joint(&chart.sent_by(0, send))).collect();
+            joints.sort_unstable();
+            joints.dedup();
+            return joints.len();
+        }
+        let mut sent = vec![0; self.schedule.ranks];
+        sends.iter().for_each(|send| sent[send.source] += 1);
+        sent.into_iter().max().unwrap_or(0)
+    }
+
+    /// The most chunks that a rank reduces in a step, whether they arrive or are its own.
+    pub fn reduced(&self, step: usize) -> usize {
+        let Step { sends, locals } = &self.schedule.steps[step];
+        let arriving = sends.iter().map(|s| (s.destination, s.action, &s.chunks));
+        let own = locals.iter().map(|l| (l.rank, l.action, &l.chunks));
+        let reductions = arriving.chain(own).filter(|(_, action, _)| *action == Action::Reduce);
+        if self.chart.is_some() {
+            // Every rank receives one of each.
+            return reductions.map(|(_, _, chunks)| chunks.len()).sum();
+        }
+        let mut reduced = vec![0; self.schedule.ranks];
+        reductions.for_each(|(rank, _, chunks)| reduced[rank] += chunks.len());
+        reduced.into_iter().max().unwrap_or(0)
     }
 }
 
