@@ -32,11 +32,10 @@ impl Engine {
     /// Looks for messages of calls that have ended here: whoever sent them made another call.
     pub(super) fn look_for_leftovers(&mut self) {
         let Some(tag) = self.transport.oldest_unexpected() else { return };
-        let latest = self.history.iter().map(|(n, _)| *n).max().unwrap_or(0);
         // Of the numbers that the tag can stand for, the one that is not far ahead.
-        let behind =
-            (latest + u64::from(Tag::SEQUENCES) - u64::from(tag.sequence)) % u64::from(Tag::SEQUENCES);
-        let Some(number) = latest.checked_sub(behind).filter(|n| *n > 0) else { return };
+        let sequences = u64::from(Tag::SEQUENCES);
+        let behind = (self.started + sequences - u64::from(tag.sequence)) % sequences;
+        let Some(number) = self.started.checked_sub(behind).filter(|n| *n > 0) else { return };
         let ended = !self.tasks.iter().flatten().any(|t| t.number == number);
         if ended && generation(tag) == generation_of(number) {
             self.mismatch(number, String::new());

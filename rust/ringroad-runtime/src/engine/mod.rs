@@ -110,6 +110,8 @@ pub(crate) struct Engine {
     owing: bool,
     /// The latest collective calls, by number.
     history: Vec<(u64, Call)>,
+    /// The number of the last collective call that has been started.
+    started: u64,
     ended: Vec<Arc<Completion>>,
 }
 
@@ -134,6 +136,7 @@ impl Engine {
             notices: VecDeque::new(),
             owing: false,
             history: Vec::new(),
+            started: 0,
             ended: Vec::new(),
         }
     }
@@ -230,6 +233,7 @@ impl Engine {
                 self.tasks.len() - 1
             }
         };
+        self.started = self.started.max(task.number);
         self.tasks[slot] = Some(task);
         self.active += 1;
         self.advance(slot);
@@ -397,8 +401,10 @@ impl Engine {
             }
         }
         if task.executor.is_done() {
-            // As in `submit`: what arrived is good only if its sender has not given up meanwhile.
+            // As in `submit`: what arrived is good only if its sender has not given up meanwhile, nor made another call
+            // before this one.
             self.hear();
+            self.look_for_leftovers();
             self.finish(slot, None);
         }
         if let Some((peer, error)) = trouble {
