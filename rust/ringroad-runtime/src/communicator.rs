@@ -93,7 +93,7 @@ impl Request {
     }
 
     fn counts(&self) -> Counts<'_> {
-        self.counts.as_deref().map_or(Counts::Equal(self.elements), Counts::PerRank)
+        Counts::of(self.elements, self.counts.as_deref())
     }
 
     /// A barrier: one byte that everybody waits for.

@@ -142,7 +142,7 @@ pub(crate) struct Key {
 
 impl Key {
     pub fn counts(&self) -> Counts<'_> {
-        self.counts.as_deref().map_or(Counts::Equal(self.elements), Counts::PerRank)
+        Counts::of(self.elements, self.counts.as_deref())
     }
 }
 

@@ -15,7 +15,7 @@
 
 use super::{ceil_log, Request};
 use crate::collective::Collective;
-use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use crate::schedule::{Action, ChunkSet, Schedule};
 
 /// Broadcast, reduce, scatter and gather, for any number of ranks and any root.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
@@ -35,15 +35,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
             let (source, destination) = (absolute(giver), absolute(giver + distance));
             let subtree = giver + distance..(giver + 2 * distance).min(ranks);
             let blocks: ChunkSet = subtree.map(absolute).collect();
-            Send {
-                source,
-                destination,
-                chunks: if forwards.has_blocks() { blocks } else { ChunkSet::range(0, 1) },
-                action: Action::Copy,
-                port: shape.port_towards(source, destination),
-                from: 0,
-                into: 0,
-            }
+            let chunks = if forwards.has_blocks() { blocks } else { ChunkSet::range(0, 1) };
+            shape.send(source, destination, chunks, Action::Copy)
         };
         schedule.push((0..ranks - distance).step_by(2 * distance).map(pass_on).collect());
     }

@@ -27,7 +27,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let up: Vec<Table> = shape.sizes().iter().map(|size| upwards(*size)).collect();
     let down: Vec<Table> = up.iter().map(Table::mirrored).collect();
     let levels: Vec<usize> = up.iter().map(Table::levels).collect();
-    let longest = levels.iter().copied().max();
+    let longest = levels.iter().copied().max().unwrap_or(0);
     let both_ways = |first| {
         let times = one_by_one(&levels, &shape.order(first), longest);
         let trees = |tables: &[Table]| InTrees::product(shape, tables.to_vec(), times.clone());

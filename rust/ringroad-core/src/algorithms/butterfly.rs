@@ -58,15 +58,8 @@ fn exchange(size: usize, radix: usize, stride: usize) -> Step {
         let apart = digit == 2;
         for other in (0..radix).filter(|other| *other != digit) {
             let source = rank + other * stride - digit * stride;
-            step.sends.push(Send {
-                source,
-                destination: rank,
-                chunks: ChunkSet::range(0, 1),
-                action: if apart { Action::Copy } else { Action::Reduce },
-                port: ring.port_towards(source, rank),
-                from: 0,
-                into: if apart { other + 1 } else { 0 },
-            });
+            let (action, into) = if apart { (Action::Copy, other + 1) } else { (Action::Reduce, 0) };
+            step.sends.push(Send { into, ..ring.send(source, rank, ChunkSet::range(0, 1), action) });
         }
         if apart {
             step.locals.extend([add(rank, 2, 1), add(rank, 1, 0)]);

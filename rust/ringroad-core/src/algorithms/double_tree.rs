@@ -21,7 +21,7 @@ use std::ops::Range;
 use super::{Request, Shape};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
-use crate::units::{ChunkId, Rank};
+use crate::units::Rank;
 
 /// From a rank to one that is this many edges away from the top.
 struct Edge {
@@ -60,26 +60,15 @@ fn flow(shape: &Shape, collective: Collective, edges: &[Edge], pieces: usize) ->
     let mut flow: Vec<Vec<Send>> = (0..steps).map(|_| Vec::new()).collect();
     for &Edge { parent, child, depth } in edges {
         for piece in 0..pieces {
+            let chunks = ChunkSet::range(piece, piece + 1);
             if up > 0 {
-                flow[up - depth + piece].push(send(shape, child, parent, piece, Action::Reduce));
+                let send = shape.send(child, parent, chunks.clone(), Action::Reduce);
+                flow[up - depth + piece].push(send);
             }
-            flow[up + depth - 1 + piece].push(send(shape, parent, child, piece, Action::Copy));
+            flow[up + depth - 1 + piece].push(shape.send(parent, child, chunks, Action::Copy));
         }
     }
     flow
-}
-
-fn send(shape: &Shape, source: Rank, destination: Rank, piece: ChunkId, action: Action) -> Send {
-    let chunks = ChunkSet::range(piece, piece + 1);
-    Send {
-        source,
-        destination,
-        chunks,
-        action,
-        port: shape.port_towards(source, destination),
-        from: 0,
-        into: 0,
-    }
 }
 
 /// One of the two trees of all ranks, or of all but the root, which is put on top.

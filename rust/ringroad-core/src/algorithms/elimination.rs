@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use super::Shape;
 use crate::collective::Collective;
-use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use crate::schedule::{Action, ChunkSet, Schedule};
 use crate::units::{ChunkId, Rank};
 
 /// Ranks that reduce a part of the vector among themselves. The first may be a step late.
@@ -47,14 +47,8 @@ pub(super) fn allreduce(name: &str, shape: &Shape) -> Schedule {
     let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, 1 << rounds);
     for step in 0..rounds + usize::from(late) {
         let now = messages.iter().filter(|message| message.0 == step);
-        let send = |(_, source, destination, chunks): &Message| Send {
-            source: *source,
-            destination: *destination,
-            chunks: ChunkSet::range(chunks.start, chunks.end),
-            action: Action::Reduce,
-            port: shape.port_towards(*source, *destination),
-            from: 0,
-            into: 0,
+        let send = |(_, source, destination, chunks): &Message| {
+            shape.send(*source, *destination, ChunkSet::range(chunks.start, chunks.end), Action::Reduce)
         };
         schedule.push(now.map(send).collect());
     }

@@ -30,7 +30,7 @@ pub(super) fn fold(name: &str, shape: &Shape, core: impl Fn(usize) -> Schedule) 
     let inner = inner.expand();
     let lenders = ranks - inner.ranks;
     let outer = |rank: Rank| outer(rank, lenders);
-    let send = |source, destination, chunks, action| send(shape, source, destination, chunks, action);
+    let send = |source, destination, chunks, action| shape.send(source, destination, chunks, action);
     let whole = || ChunkSet::range(0, inner.chunks);
     let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, inner.chunks);
     schedule.push((0..lenders).map(|i| send(2 * i + 1, 2 * i, whole(), Action::Reduce)).collect());
@@ -59,15 +59,14 @@ pub(super) fn fold_blocks(shape: &Shape, core: &Schedule) -> Schedule {
     // A lender keeps its own part of its own block, to which the rest is added in the end.
     let lend = |i: usize| {
         let others: ChunkSet = (0..ranks).filter(|block| *block != 2 * i + 1).collect();
-        send(shape, 2 * i + 1, 2 * i, others, Action::Reduce)
+        shape.send(2 * i + 1, 2 * i, others, Action::Reduce)
     };
     schedule.push((0..lenders).map(lend).collect());
     for step in &core.expand().steps {
-        let moved =
-            |s: &Send| send(shape, outer(s.source), outer(s.destination), blocks(&s.chunks), s.action);
+        let moved = |s: &Send| shape.send(outer(s.source), outer(s.destination), blocks(&s.chunks), s.action);
         schedule.push(step.sends.iter().map(moved).collect());
     }
-    let own = |i: usize| send(shape, 2 * i, 2 * i + 1, ChunkSet::range(2 * i + 1, 2 * i + 2), Action::Reduce);
+    let own = |i: usize| shape.send(2 * i, 2 * i + 1, ChunkSet::range(2 * i + 1, 2 * i + 2), Action::Reduce);
     schedule.push((0..lenders).map(own).collect());
     schedule
 }
@@ -78,17 +77,5 @@ fn outer(rank: Rank, lenders: usize) -> Rank {
         2 * rank
     } else {
         rank + lenders
-    }
-}
-
-fn send(shape: &Shape, source: Rank, destination: Rank, chunks: ChunkSet, action: Action) -> Send {
-    Send {
-        source,
-        destination,
-        chunks,
-        action,
-        port: shape.port_towards(source, destination),
-        from: 0,
-        into: 0,
     }
 }

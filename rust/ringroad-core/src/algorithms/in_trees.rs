@@ -243,12 +243,15 @@ impl InTrees {
 /// allreduce. In an allreduce it does not matter which rank reduces which chunk: they are numbered anew if that leaves
 /// fewer runs to send.
 fn slice(name: &str, collective: Collective, scatter: &InTrees, gather: &InTrees) -> Schedule {
-    let allgather = || gather.reduce_scatter(name).reverse().expect("a reduce-scatter can be reversed");
+    let reversed = |scatter: &Schedule| scatter.reverse().expect("a reduce-scatter can be reversed");
     match collective {
         Collective::ReduceScatter => scatter.reduce_scatter(name),
-        Collective::Allgather => allgather(),
+        Collective::Allgather => reversed(&gather.reduce_scatter(name)),
         Collective::Allreduce => {
-            let natural = scatter.reduce_scatter(name).compose(&allgather());
+            let first = scatter.reduce_scatter(name);
+            let second =
+                if gather == scatter { reversed(&first) } else { reversed(&gather.reduce_scatter(name)) };
+            let natural = first.compose(&second);
             let natural = natural.expect("reduce-scatter and allgather make an allreduce");
             if runs(&natural) == natural.steps.iter().map(|step| step.sends.len()).sum::<usize>() {
                 return natural;

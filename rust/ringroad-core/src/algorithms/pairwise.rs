@@ -10,7 +10,7 @@
 //! Cost: n - 1 steps, (n-1)/n of the vector.
 
 use super::Request;
-use crate::schedule::{Action, Axis, ChunkSet, Motion, Schedule, Send, Slice, Step, Symmetry};
+use crate::schedule::{Action, Axis, ChunkSet, Motion, Schedule, Slice, Step, Symmetry};
 use crate::units::Rank;
 
 /// The all-to-all for any number of ranks. There is a slice for the blocks that go equally far.
@@ -29,15 +29,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
         Slice { axes: axes.clone(), chunks, cycle: None }
     };
     let step = |destination| Step {
-        sends: vec![Send {
-            source: 0,
-            destination,
-            chunks: ChunkSet::range(destination, destination + 1),
-            action: Action::Copy,
-            port: shape.port_towards(0, destination),
-            from: 0,
-            into: 0,
-        }],
+        sends: vec![shape.send(0, destination, ChunkSet::range(destination, destination + 1), Action::Copy)],
         locals: Vec::new(),
     };
     let mut schedule = Schedule::empty(name, collective, ranks, ranks * ranks);

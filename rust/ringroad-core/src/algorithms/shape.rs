@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::topology::Topology;
+use crate::schedule::{Action, ChunkSet, Send};
+use crate::topology::{coordinates, Topology};
 use crate::units::{Port, Rank};
 
 /// The sizes of a torus. Ranks count like the elements of a C array, as in [`Topology`].
@@ -53,13 +54,7 @@ impl Shape {
 
     /// The place of a rank.
     pub fn coordinates(&self, rank: Rank) -> Vec<usize> {
-        let mut rest = rank;
-        let mut coordinates = vec![0; self.0.len()];
-        for (coordinate, size) in coordinates.iter_mut().zip(&self.0).rev() {
-            *coordinate = rest % size;
-            rest /= size;
-        }
-        coordinates
+        coordinates(&self.0, rank)
     }
 
     /// How far apart neighbours of a dimension are numbered.
@@ -72,6 +67,12 @@ impl Shape {
         let stride = self.stride(dimension);
         let old = rank / stride % self.0[dimension];
         rank + coordinate * stride - old * stride
+    }
+
+    /// A message of the vector that leaves by the shorter way.
+    pub fn send(&self, source: Rank, destination: Rank, chunks: ChunkSet, action: Action) -> Send {
+        let port = self.port_towards(source, destination);
+        Send { source, destination, chunks, action, port, from: 0, into: 0 }
     }
 
     /// The port of the dimension in which two ranks differ by which the shorter way begins; the upper one if both are
@@ -110,14 +111,13 @@ pub fn in_turns(levels: &[usize], order: &[usize]) -> Vec<Vec<usize>> {
     times
 }
 
-/// The times of dimensions' levels if one dimension follows the other in this order, each as soon as the one before is
-/// done, or if there is a phase, at the end of that many steps. (At the end, so that all are done at the same time, and
-/// side by side also backwards.)
-pub fn one_by_one(levels: &[usize], order: &[usize], phase: Option<usize>) -> Vec<Vec<usize>> {
+/// The times of dimensions' levels if one dimension follows the other in this order, each at the end of a phase of so many
+/// steps. (At the end, so that all are done at the same time, and side by side also backwards.)
+pub fn one_by_one(levels: &[usize], order: &[usize], phase: usize) -> Vec<Vec<usize>> {
     let mut times: Vec<Vec<usize>> = vec![Vec::new(); levels.len()];
     let mut end = 0;
     for &dimension in order {
-        end += phase.unwrap_or(levels[dimension]);
+        end += phase;
         times[dimension] = (end - levels[dimension]..end).collect();
     }
     times

@@ -21,7 +21,12 @@ impl From<usize> for Counts<'_> {
     }
 }
 
-impl Counts<'_> {
+impl<'a> Counts<'a> {
+    /// Those of each rank, where they are told, else as many each.
+    pub fn of(elements: usize, per_rank: Option<&'a [usize]>) -> Counts<'a> {
+        per_rank.map_or(Counts::Equal(elements), Counts::PerRank)
+    }
+
     /// Elements in the whole vector of a rank, or `None` where they overflow.
     pub fn total(self, collective: Collective, ranks: usize) -> Option<usize> {
         match self {

@@ -323,8 +323,8 @@ impl<'a> Lowering<'a> {
             from == into && from.is_some_and(|span| span.bytes > 0)
         };
         row.sends.iter().any(|out| {
-            let meeting = row.receives.iter().filter(|s| s.chunks.overlaps(&out.chunks));
-            meeting.into_iter().any(|s| {
+            let mut meeting = row.receives.iter().filter(|s| s.chunks.overlaps(&out.chunks));
+            meeting.any(|s| {
                 out.chunks.iter().filter(|chunk| s.chunks.contains(*chunk)).any(|chunk| same(out, s, chunk))
             })
         })

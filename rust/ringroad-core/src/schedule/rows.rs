@@ -104,7 +104,7 @@ impl View<'_> {
         let Some(chart) = &self.chart else { return (0..steps.len()).collect() };
         let mut known = HashMap::new();
         let first = |(index, step): (usize, &Step)| {
-            let sends = step.sends.iter().map(|s| (chart.index(&s.chunks), joint(s), s.chunks.len()));
+            let sends = step.sends.iter().map(|s| (chart.slice_of(&s.chunks), joint(s), s.chunks.len()));
             let reduced = step.locals.iter().filter(|l| l.action == Action::Reduce).map(|l| l.chunks.len());
             let shape: (Vec<_>, usize) = (sends.collect(), reduced.sum());
             *known.entry(shape).or_insert(index)
@@ -143,7 +143,7 @@ impl View<'_> {
     }
 }
 
-fn unnumbered(sends: Vec<(usize, Send)>) -> Vec<Send> {
+pub(super) fn unnumbered(sends: Vec<(usize, Send)>) -> Vec<Send> {
     sends.into_iter().map(|(_, send)| send).collect()
 }
 

@@ -258,7 +258,8 @@ impl<'a> Chart<'a> {
         Chart { slices: &symmetry.slices, blocks, positions: symmetry.slices.iter().map(turned).collect() }
     }
 
-    fn slice_of(&self, chunks: &ChunkSet) -> usize {
+    /// The index of the slice that `chunks` are of.
+    pub fn slice_of(&self, chunks: &ChunkSet) -> usize {
         chunks.max().map_or(0, |chunk| self.blocks[chunk].0 as usize)
     }
 
@@ -333,11 +334,6 @@ impl<'a> Chart<'a> {
         let ranks: usize = slice.axes.iter().map(|a| a.size).product();
         let pair = move |r| (slice.rank(r), slice.rank(slice.moved(r, goal)));
         (0..ranks).map(move |r| (pair(r), slice.port(r, goal, send.port)))
-    }
-
-    /// The index of the slice that `chunks` are of.
-    pub fn index(&self, chunks: &ChunkSet) -> usize {
-        self.slice_of(chunks)
     }
 
     /// All `(source, destination)` between which block 0 of its slice travels because of `send`.

@@ -1,6 +1,6 @@
 //! Schedules made from schedules: reverse in time, one after the other, side by side on slices.
 
-use super::rows::merged;
+use super::rows::{merged, unnumbered};
 use super::symmetry::Chart;
 use super::{Action, ChunkSet, Local, Schedule, Send, Slice, Step, Symmetry};
 use crate::collective::Collective;
@@ -175,7 +175,7 @@ impl Schedule {
                 step.locals.extend(slice.locals.into_iter().map(local));
             }
             if joint.symmetry.is_none() {
-                step.sends = merged(step.sends.into_iter()).into_iter().map(|(_, send)| send).collect();
+                step.sends = unnumbered(merged(step.sends.into_iter()));
             }
             if !(step.sends.is_empty() && step.locals.is_empty()) {
                 joint.steps.push(step);

@@ -205,11 +205,11 @@ impl Schedule {
         for (index, step) in self.steps.iter().enumerate() {
             for send in &step.sends {
                 let all = chart.carriers(send).into_iter().map(|pair| send_move(index, send, pair));
-                columns[chart.index(&send.chunks)].extend(all);
+                columns[chart.slice_of(&send.chunks)].extend(all);
             }
             for local in &step.locals {
                 let all = chart.holders(local).into_iter().map(|rank| local_move(index, local, rank));
-                columns[chart.index(&local.chunks)].extend(all);
+                columns[chart.slice_of(&local.chunks)].extend(all);
             }
         }
         columns

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use parse::TopologyError;
 pub use routing::{Route, Routes, Unreachable};
+pub(crate) use torus::coordinates;
 
 use crate::units::{LinkId, NodeId, Port, Rank, Seconds};
 

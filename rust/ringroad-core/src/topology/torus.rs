@@ -39,7 +39,7 @@ pub(super) fn port_link(sizes: &[usize], rank: Rank, port: Port) -> Option<LinkI
     wired.then(|| rank * ports(sizes) + ports(&sizes[..dimension]) + port % 2)
 }
 
-pub(super) fn coordinates(sizes: &[usize], rank: Rank) -> Vec<usize> {
+pub(crate) fn coordinates(sizes: &[usize], rank: Rank) -> Vec<usize> {
     let mut rest = rank;
     let mut coordinates = vec![0; sizes.len()];
     for (coordinate, size) in coordinates.iter_mut().zip(sizes).rev() {
