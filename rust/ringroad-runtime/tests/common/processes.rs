@@ -49,7 +49,8 @@ fn output(child: Child) -> (bool, String) {
     let finished = output.status.success() && text.contains("child finished");
     let boring = ["child finished", "running 1 test", "test child", "test result"];
     let kept = text.lines().filter(|line| !line.is_empty() && !boring.iter().any(|b| line.starts_with(b)));
-    (finished, kept.map(|line| format!("{line}\n")).collect())
+    let kept: String = kept.map(|line| format!("{line}\n")).collect();
+    (finished, if finished { kept } else { format!("{kept}({})\n", output.status) })
 }
 
 pub fn skip(what: &str, reason: &str) {

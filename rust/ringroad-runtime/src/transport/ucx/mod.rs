@@ -315,10 +315,12 @@ impl Transport for UcxTransport {
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
         let tag = Tag { source: self.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
         let payload = Region::of(payload);
-        // Best effort, by the first device that takes it, of those that lead to the peer before those that may: whoever
-        // cannot be reached is told nothing.
+        // Best effort, by the first device that takes it: whoever cannot be reached is told nothing. Devices that lead
+        // elsewhere do not connect for it: UCX crashes if a peer goes away while it answers such a connection, as
+        // peers do when there is something to tell.
         let connected = |device: &usize| matches!(self.devices[*device].endpoints.get(peer), Some(Some(_)));
         let (known, others): (Vec<_>, Vec<_>) = (0..self.devices.len()).partition(connected);
+        let others = others.into_iter().filter(|device| self.wiring.joins(*device, peer)).collect::<Vec<_>>();
         let _ = known.into_iter().chain(others).any(|device| {
             let post = Post { purpose: Purpose::NoticeOut, peer, device, request: 0 };
             self.start_send(post, tag, payload.clone()).is_ok()
