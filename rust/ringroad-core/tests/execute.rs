@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use ringroad_core::algorithms::in_trees::{perform, Give, InTrees, Table};
 use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member};
 use ringroad_core::executor::Executor;
-use ringroad_core::plan::{Command, LowerError, LowerOptions, MAX_MESSAGES};
+use ringroad_core::plan::{Command, LowerError, LowerOptions, Near, MAX_MESSAGES};
 use ringroad_core::schedule::Local;
 use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send, Step, Topology};
 
@@ -39,10 +39,17 @@ impl Call {
         let segment = random.pick(&[16, 64, 200, 16 << 10]);
         let pack = random.pick(&[0, 32, 32 << 10]);
         let average = collective.reduces() && random.coin();
+        let hosts = hosts(ranks, &mut random);
+        let near_segment = random.pick(&[16, 64, 200, 16 << 10]);
         let (in_place, premultiply) = (random.below(3), random.below(3));
         let mut own = |mode: usize| mode == 1 || mode == 2 && random.coin();
         let mut options: Vec<LowerOptions> = (0..ranks)
-            .map(|_| LowerOptions {
+            .map(|rank| LowerOptions {
+                near: Near {
+                    ranks: hosts.iter().map(|host| *host == hosts[rank] && hosts[rank] > 0).collect(),
+                    segment: near_segment,
+                    ..Near::default()
+                },
                 in_place: own(in_place),
                 premultiply: collective.reduces() && own(premultiply),
                 average,
@@ -52,10 +59,19 @@ impl Call {
             })
             .collect();
         options.iter_mut().for_each(|o| o.window = random.pick(&[0, 64, 300, 4096]));
+        for near in options.iter_mut().map(|o| &mut o.near) {
+            (near.input, near.output, near.lend) = (random.coin(), random.coin(), random.pick(&[0, 100]));
+        }
         let all = [Protocol::Eager, Protocol::Rendezvous, Protocol::EagerUpTo(32)];
         let protocols = if ranks <= 8 { all.to_vec() } else { vec![random.pick(&all[..2])] };
         Call { elements, options, protocols, seed }
     }
+}
+
+/// Where each rank is: everybody apart (0), together, or by chance.
+fn hosts(ranks: usize, random: &mut Random) -> Vec<usize> {
+    let hosts = random.pick(&[0, 0, 1, 1, 2, 3]);
+    (0..ranks).map(|_| if hosts < 2 { hosts } else { random.below(hosts + 1) }).collect()
 }
 
 /// Lowers for all ranks, runs the plans in an order that the seed says, and compares with both slow twins.
@@ -115,7 +131,7 @@ fn machines<T: Element>(schedule: &Schedule, inputs: &[Vec<T>], call: &Call, ele
         .map(|rank| Arc::new(Plan::lower(schedule, rank, *elements, element, &options[rank]).unwrap()))
         .collect();
     // As documented, but for one element where the limit is no multiple of it; and for very long vectors.
-    let longest = options[0].segment.max(elements * ranks * element / 2048 * schedule.slots()) + element - 1;
+    let longest = options[0].segment.max(options[0].near.segment).max(elements * ranks * element / 2048 * schedule.slots()) + element - 1;
     for (rank, plan) in plans.iter().enumerate() {
         let (input, output) = (inputs[rank].len(), output_len(collective, ranks, rank, *elements));
         let shared = options[rank].in_place && has_both(collective, rank);
@@ -123,8 +139,13 @@ fn machines<T: Element>(schedule: &Schedule, inputs: &[Vec<T>], call: &Call, ele
         check_plan(plan, sizes.map(|size| size * element), longest);
     }
     check_messages(&plans.iter().map(|p| &**p).collect::<Vec<_>>());
-    let machine = |plan| Machine { executor: Executor::new(plan), buffers: Default::default(), factor: 1 };
-    plans.into_iter().map(machine).collect()
+    let machine = |(rank, plan): (Rank, Arc<Plan>)| Machine {
+        executor: Executor::new(plan),
+        buffers: Default::default(),
+        factor: 1,
+        near: (0..ranks).map(|r| options[rank].near.ranks.get(r).copied().unwrap_or(false)).collect(),
+    };
+    plans.into_iter().enumerate().map(machine).collect()
 }
 
 /// Memory as it is before a call.
@@ -495,6 +516,7 @@ fn single_messages_and_deadlocks() {
         executor: Executor::new(Arc::new(plan)),
         buffers: [input.to_vec(), vec![POISON; output], Vec::new()],
         factor: 1,
+        near: vec![false; 2],
     };
     for protocol in [Protocol::Eager, Protocol::Rendezvous] {
         let mut pair = [machine(Plan::send(1, 0, 3), b"abc", 0), machine(Plan::receive(0, 0, 3), b"", 3)];

@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::hazards::Hazards;
-use super::{Buffer, Command, Counts, Layout, Operation, Plan, Span};
+use super::{Buffer, Command, Counts, Layout, Operation, Plan, Sources, Span};
 use crate::collective::{Collective, Holding};
 use crate::schedule::{Action, ChunkSet, Local, Row, Schedule, Send};
 use crate::units::{ChunkId, Rank, Slot};
@@ -20,11 +21,33 @@ pub const MAX_MESSAGES: u32 = 1 << 14;
 /// Scratch ranges start at multiples of this many bytes: a cache line.
 const ALIGN: usize = 64;
 
+/// The ranks whose memory this rank can read, as they can read its own: its scratch memory, and where said more.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Near {
+    /// For each rank, whether it is one. None are where this is empty.
+    pub ranks: Arc<[bool]>,
+    /// The most bytes in one message between such ranks, as [`LowerOptions::segment`].
+    pub segment: usize,
+    /// They can also read [`Buffer::Input`].
+    pub input: bool,
+    /// They can also read [`Buffer::Output`].
+    pub output: bool,
+    /// Shorter messages are copied to scratch memory first, even where they can be read where they are: then the call
+    /// need not wait until that has been done.
+    pub lend: usize,
+}
+
+impl Near {
+    fn has(&self, rank: Rank) -> bool {
+        self.ranks.get(rank).copied().unwrap_or(false)
+    }
+}
+
 /// How to lower.
 ///
-/// Message sizes depend on `segment` and `pack`, so all ranks of a call must use the same; the other fields are each
-/// rank's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Message sizes depend on `segment`, `pack` and `near`'s segment, so all ranks of a call must use the same; two ranks
+/// must agree whether they are near each other. The other fields are each rank's own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LowerOptions {
     /// Input and output share memory: the smaller one is at its natural place within the larger, which the plan calls
     /// [`Buffer::Output`]; [`Buffer::Input`] is not used. Without effect on a rank that has only one of them.
@@ -39,6 +62,8 @@ pub struct LowerOptions {
     pub pack: usize,
     /// Bytes of scratch memory that receives to be reduced cycle through.
     pub window: usize,
+    /// Whose memory can be read.
+    pub near: Near,
 }
 
 impl Default for LowerOptions {
@@ -50,6 +75,7 @@ impl Default for LowerOptions {
             segment: 512 << 10,
             pack: 32 << 10,
             window: 4 << 20,
+            near: Near::default(),
         }
     }
 }
@@ -147,9 +173,17 @@ struct Lowering<'a> {
     locations: Vec<Option<Span>>,
     /// Where each chunk goes when it is written, slot after slot.
     homes: Vec<Option<Span>>,
+    /// After which step nothing is written there any more, slot after slot; 0 where nothing ever is.
+    last_written: Vec<usize>,
     operations: Vec<Operation>,
     waits: Vec<Vec<u32>>,
+    sources: Vec<Span>,
     hazards: Hazards,
+    /// What has been packed for sending in this step, and where it is.
+    packed: HashMap<Vec<Span>, Span>,
+    arrivals: u32,
+    /// Arrived messages that chunks are located in to the end.
+    kept: Vec<u32>,
     sent: HashMap<Rank, u32>,
     received: HashMap<Rank, u32>,
     window_bytes: usize,
@@ -170,13 +204,14 @@ impl<'a> Lowering<'a> {
         options: &LowerOptions,
     ) -> Self {
         let layout = Layout::new(schedule, counts);
-        let mut options = *options;
+        let mut options = options.clone();
         let collective = schedule.collective;
         options.in_place &=
             collective.input(rank) != Holding::Nothing && collective.output(rank) != Holding::Nothing;
         // Few enough segments to number, whatever the vector's length, and if all slots go to one rank.
         let most = layout.total() * element / 2048 * schedule.slots();
         options.segment = options.segment.max(most).max(element.max(1));
+        options.near.segment = options.near.segment.max(most).max(element.max(1));
         Lowering {
             schedule,
             layout,
@@ -186,9 +221,14 @@ impl<'a> Lowering<'a> {
             slots: schedule.slots(),
             locations: Vec::new(),
             homes: Vec::new(),
+            last_written: Vec::new(),
             operations: Vec::new(),
             waits: Vec::new(),
+            sources: Vec::new(),
             hazards: Hazards::default(),
+            packed: HashMap::new(),
+            arrivals: 0,
+            kept: Vec::new(),
             sent: HashMap::new(),
             received: HashMap::new(),
             window_bytes: 0,
@@ -209,7 +249,7 @@ impl<'a> Lowering<'a> {
             self.lower_row(row)?;
         }
         self.finish()?;
-        Ok(Plan::new(self.operations, self.waits, self.scratch))
+        Ok(Plan::new(self.operations, self.waits, self.sources, self.scratch))
     }
 
     fn bytes_of(&self, chunk: ChunkId) -> usize {
@@ -247,12 +287,20 @@ impl<'a> Lowering<'a> {
         self.homes.resize(self.slots * chunks, None);
         let mut written = vec![false; self.slots * chunks];
         written[..chunks].fill(self.options.premultiply);
-        for row in rows {
+        let mut last = vec![0; self.slots * chunks];
+        for (step, row) in rows.iter().enumerate() {
             let received = row.receives.iter().map(|send| (send.into, &send.chunks));
             for (slot, set) in received.chain(row.locals.iter().map(|local| (local.into, &local.chunks))) {
-                set.iter().for_each(|chunk| written[self.at(slot, chunk)] = true);
+                for place in set.iter().map(|chunk| self.at(slot, chunk)) {
+                    (written[place], last[place]) = (true, step + 1);
+                }
             }
         }
+        if self.options.average {
+            // What has been summed is divided in its place.
+            last[..chunks].fill(usize::MAX);
+        }
+        self.last_written = last;
         for place in (0..written.len()).filter(|place| written[*place]) {
             if self.homes[place].is_none() {
                 // Side by side, so that neighbouring chunks stay contiguous.
@@ -266,7 +314,7 @@ impl<'a> Lowering<'a> {
 
     /// How many bytes the window needs.
     fn window_bytes(&self, rows: &[Row]) -> usize {
-        let reduced = |s: &&Send| s.action == Action::Reduce;
+        let reduced = |s: &&Send| s.action == Action::Reduce && !self.options.near.has(s.source);
         let arriving = rows.iter().flat_map(|row| row.receives.iter().filter(reduced));
         let bytes: usize = arriving.map(|send| self.staged(send)).sum();
         bytes.min(self.options.window.max(self.options.segment))
@@ -274,7 +322,10 @@ impl<'a> Lowering<'a> {
 
     /// The most bytes that receiving `send` takes in scratch memory: every message begins at a cache line.
     fn staged(&self, send: &Send) -> usize {
-        self.messages(&send.chunks).iter().map(|m| m.len().next_multiple_of(ALIGN)).sum()
+        if self.options.near.has(send.source) {
+            return 0;
+        }
+        self.messages(&send.chunks, false).iter().map(|m| m.len().next_multiple_of(ALIGN)).sum()
     }
 
     /// What happens to the input before the first step.
@@ -305,15 +356,29 @@ impl<'a> Lowering<'a> {
         // step before it did not use, instead of sharing the window.
         let exchanges = self.exchanges(row);
         // All sends first: they read what was there when the step began.
-        row.sends.iter().try_for_each(|send| self.lower_send(send))?;
+        self.packed.clear();
+        row.sends.iter().try_for_each(|send| self.lower_send(send, exchanges))?;
         let mut windows =
             if exchanges { self.exchange_rooms(&row.receives) } else { self.windows(&row.receives) };
         windows.reverse();
-        for send in &row.receives {
-            let window = windows.pop().expect("there is a window for every message");
-            self.lower_receive(send, window, exchanges)?;
+        let mut rest = &row.receives[..];
+        while let Some(send) = rest.first() {
+            let near = self.options.near.has(send.source);
+            let (group, others) = rest.split_at(if near { self.together(rest) } else { 1 });
+            let window = windows.split_off(windows.len() - group.len()).pop();
+            let window = window.expect("there is a window for every message");
+            if near {
+                self.lower_arrivals(group)?;
+            } else {
+                self.lower_receive(send, window, exchanges)?;
+            }
+            rest = others;
         }
-        row.locals.iter().try_for_each(|local| self.lower_local(local))
+        let alike = |a: &Local, b: &Local| {
+            (a.action, b.action) == (Action::Reduce, Action::Reduce)
+                && (a.into, &a.chunks) == (b.into, &b.chunks)
+        };
+        row.locals.chunk_by(alike).try_for_each(|locals| self.lower_locals(locals))
     }
 
     /// Whether something arrives where something that leaves is: into its own slot, or one that shares its place.
@@ -377,26 +442,145 @@ impl<'a> Lowering<'a> {
         windows
     }
 
-    fn lower_send(&mut self, send: &Send) -> Result<(), LowerError> {
+    fn lower_send(&mut self, send: &Send, exchanges: bool) -> Result<(), LowerError> {
+        let near = self.options.near.has(send.destination);
         let stream = self.stream(&send.chunks, |s, c| s.locations[s.at(send.from, c)])?;
-        for range in self.messages(&send.chunks) {
+        for range in self.messages(&send.chunks, near) {
             let pieces = cut(&stream, &range);
-            let source = match pieces[..] {
-                [] => Span::new(Buffer::Scratch, 0, 0),
-                [(_, only)] => only,
-                _ => {
-                    let packed = self.allocate(range.len());
-                    for (at, piece) in pieces {
-                        self.emit(Command::Copy { target: packed.part(at, piece.bytes), source: piece });
-                    }
-                    packed
-                }
+            let (source, stays) = match pieces[..] {
+                [] => (Span::new(Buffer::Scratch, 0, 0), false),
+                [(_, only)] if !near && !matches!(only.buffer, Buffer::Arrived(_)) => (only, false),
+                [(_, only)] if near && self.can_lend(only, send, exchanges) => (only, false),
+                _ => (self.pack(pieces), true),
             };
             let (peer, port) = (send.destination, send.port);
             let message = count(&mut self.sent, peer)?;
-            self.emit(Command::Send { peer, port, message, source });
+            self.emit(Command::Send { peer, port, message, source, stays });
         }
         Ok(())
+    }
+
+    /// Whether a near rank may read `span`, which is part of `send`, where it is. The receiver of a copy may read it up
+    /// to the end of its plan, so that nobody may write there any more. What is reduced is read within the step; but if
+    /// what leaves is replaced in it, each of two ranks would wait until the other has read.
+    fn can_lend(&self, span: Span, send: &Send, exchanges: bool) -> bool {
+        let readable = match span.buffer {
+            Buffer::Input => self.options.near.input,
+            Buffer::Output => self.options.near.output,
+            Buffer::Scratch => true,
+            Buffer::Arrived(_) => false,
+        };
+        let written = |slot, chunk| {
+            let place = self.at(slot, chunk);
+            self.homes[place] == self.locations[self.at(send.from, chunk)] && self.last_written[place] > self.step
+        };
+        let stays = || send.chunks.iter().all(|chunk| !(0..self.slots).any(|slot| written(slot, chunk)));
+        let soon = send.action == Action::Reduce && !exchanges;
+        readable && span.bytes >= self.options.near.lend && (soon || stays())
+    }
+
+    /// Copies the pieces to where they are side by side and stay as they are; once for all that are sent the same.
+    fn pack(&mut self, pieces: Vec<(usize, Span)>) -> Span {
+        let key: Vec<Span> = pieces.iter().map(|(_, span)| *span).collect();
+        if let Some(packed) = self.packed.get(&key) {
+            return *packed;
+        }
+        let packed = self.allocate(key.iter().map(|span| span.bytes).sum());
+        for (at, source) in pieces {
+            self.emit(Command::Copy { target: packed.part(at, source.bytes), source });
+        }
+        self.packed.insert(key, packed);
+        packed
+    }
+
+    /// How many of these, from the first on, are reduced in one go: different near ranks send them for one place.
+    fn together(&self, arriving: &[Send]) -> usize {
+        let joins = |at: &usize| {
+            let (first, send) = (&arriving[0], &arriving[*at]);
+            self.options.near.has(send.source)
+                && (first.action, send.action) == (Action::Reduce, Action::Reduce)
+                && (first.into, &first.chunks) == (send.into, &send.chunks)
+                && arriving[..*at].iter().all(|other| other.source != send.source)
+        };
+        1 + (1..arriving.len()).take_while(joins).count()
+    }
+
+    /// What a near rank sends for one place is read where it lies; several such are reduced in one go.
+    fn lower_arrivals(&mut self, group: &[Send]) -> Result<(), LowerError> {
+        let Send { ref chunks, action, into: slot, .. } = group[0];
+        self.leave(slot, chunks);
+        let homes = self.stream(chunks, |s, c| s.homes[s.at(slot, c)])?;
+        let held = match action {
+            Action::Copy => Vec::new(),
+            Action::Reduce => self.stream(chunks, |s, c| s.locations[s.at(slot, c)])?,
+        };
+        let messages = self.messages(chunks, true);
+        let scattered = |homes: &[(usize, Span)]| homes.iter().all(|(_, home)| home.buffer == Buffer::Scratch);
+        if action == Action::Copy && messages.len() == 1 && !messages[0].is_empty() && scattered(&homes) {
+            return self.leave_arrived(&group[0]);
+        }
+        for range in messages {
+            let pieces = cut(&homes, &range);
+            if range.is_empty() || action == Action::Copy && pieces.len() == 1 {
+                let target = pieces.first().map_or(Span::new(Buffer::Scratch, 0, 0), |(_, span)| *span);
+                for send in group {
+                    let message = count(&mut self.received, send.source)?;
+                    self.emit(Command::Receive { peer: send.source, port: send.port, message, target });
+                }
+                continue;
+            }
+            let arrived =
+                group.iter().map(|send| self.expect(send, range.len())).collect::<Result<Vec<_>, _>>()?;
+            if action == Action::Copy {
+                for (at, home) in pieces {
+                    self.emit(Command::Copy { target: home, source: arrived[0].part(at, home.bytes) });
+                }
+            } else {
+                for (at, home, left) in zip(&pieces, &cut(&held, &range)) {
+                    let right = arrived.iter().map(|message| message.part(at, home.bytes));
+                    self.reduce(home, std::iter::once(left).chain(right));
+                }
+            }
+            arrived.into_iter().for_each(|message| self.release(message.buffer));
+        }
+        self.settle(slot, chunks);
+        Ok(())
+    }
+
+    /// Takes note of where a message lies, which nobody needs elsewhere.
+    fn leave_arrived(&mut self, send: &Send) -> Result<(), LowerError> {
+        let bytes = send.chunks.iter().map(|chunk| self.bytes_of(chunk)).sum();
+        let arrived = self.expect(send, bytes)?;
+        let Buffer::Arrived(arrival) = arrived.buffer else { unreachable!("it has just arrived") };
+        self.kept.push(arrival);
+        let mut at = 0;
+        for chunk in send.chunks.iter() {
+            let (place, bytes) = (self.at(send.into, chunk), self.bytes_of(chunk));
+            self.locations[place] = Some(arrived.part(at, bytes));
+            at += bytes;
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, send: &Send, bytes: usize) -> Result<Span, LowerError> {
+        let (peer, port) = (send.source, send.port);
+        let message = count(&mut self.received, peer)?;
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        self.emit(Command::Expect { peer, port, message, arrival, bytes });
+        Ok(Span::new(Buffer::Arrived(arrival), 0, bytes))
+    }
+
+    fn release(&mut self, buffer: Buffer) {
+        let Buffer::Arrived(arrival) = buffer else { unreachable!("only what has arrived is released") };
+        self.emit(Command::Release { arrival });
+    }
+
+    fn reduce(&mut self, target: Span, sources: impl Iterator<Item = Span>) {
+        let start = self.sources.len();
+        self.sources.extend(sources);
+        let sources = Sources { start: start as u32, count: (self.sources.len() - start) as u32 };
+        self.emit(Command::Reduce { target, sources });
     }
 
     fn lower_receive(
@@ -413,7 +597,7 @@ impl<'a> Lowering<'a> {
             Action::Reduce => self.stream(&send.chunks, |s, c| s.locations[s.at(slot, c)])?,
         };
         let mut next = window.start;
-        for range in self.messages(&send.chunks) {
+        for range in self.messages(&send.chunks, false) {
             let pieces = cut(&homes, &range);
             let direct = send.action == Action::Copy && pieces.len() <= 1 && !exchanges;
             let target = if direct {
@@ -442,7 +626,7 @@ impl<'a> Lowering<'a> {
                 }
                 Action::Reduce => {
                     for (at, home, left) in zip(&pieces, &cut(&held, &range)) {
-                        self.emit(Command::Reduce { target: home, left, right: target.part(at, home.bytes) });
+                        self.reduce(home, [left, target.part(at, home.bytes)].into_iter());
                     }
                 }
             }
@@ -451,33 +635,30 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Combines two slots. A copy is only taken note of.
-    fn lower_local(&mut self, local: &Local) -> Result<(), LowerError> {
-        let (from, into) = (local.from, local.into);
+    /// Combines slots: one with another, or with several in one go. A copy is only taken note of.
+    fn lower_locals(&mut self, locals: &[Local]) -> Result<(), LowerError> {
+        let Local { ref chunks, action, into, .. } = locals[0];
         // Nobody else is left where this slot has its home, whether it is written or only goes elsewhere.
-        self.leave(into, &local.chunks);
-        if local.action == Action::Copy {
-            for chunk in local.chunks.iter() {
-                let (source, target) = (self.at(from, chunk), self.at(into, chunk));
+        self.leave(into, chunks);
+        if action == Action::Copy {
+            for chunk in chunks.iter() {
+                let (source, target) = (self.at(locals[0].from, chunk), self.at(into, chunk));
                 self.locations[target] = self.locations[source];
             }
             return Ok(());
         }
-        let homes = self.stream(&local.chunks, |s, c| s.homes[s.at(into, c)])?;
-        let left = self.stream(&local.chunks, |s, c| s.locations[s.at(into, c)])?;
-        let right = self.stream(&local.chunks, |s, c| s.locations[s.at(from, c)])?;
-        for (at, home, left) in zip(&homes, &left) {
-            for (position, left, right) in zip(&[(at, left)], &right) {
-                let target = home.part(position - at, left.bytes);
-                // In segments, as messages are: what is sent on need not wait for the whole.
-                for part in self.segments(target.bytes) {
-                    let cut = |span: Span| span.part(part.start, part.len());
-                    let (target, left, right) = (cut(target), cut(left), cut(right));
-                    self.emit(Command::Reduce { target, left, right });
-                }
+        let homes = self.stream(chunks, |s, c| s.homes[s.at(into, c)])?;
+        let slots = std::iter::once(into).chain(locals.iter().map(|local| local.from));
+        let sources = slots.map(|slot| self.stream(chunks, |s, c| s.locations[s.at(slot, c)]));
+        let sources = sources.collect::<Result<Vec<_>, _>>()?;
+        for (target, sources) in zip_all(&homes, &sources) {
+            // In segments, as messages are: what is sent on need not wait for the whole.
+            for part in self.segments(target.bytes) {
+                let cut = |span: &Span| span.part(part.start, part.len());
+                self.reduce(cut(&target), sources.iter().map(cut).collect::<Vec<_>>().into_iter());
             }
         }
-        self.settle(into, &local.chunks);
+        self.settle(into, chunks);
         Ok(())
     }
 
@@ -540,6 +721,9 @@ impl<'a> Lowering<'a> {
                 self.emit(Command::Average { target: home });
             }
         }
+        for arrival in std::mem::take(&mut self.kept) {
+            self.emit(Command::Release { arrival });
+        }
         Ok(())
     }
 
@@ -569,7 +753,8 @@ impl<'a> Lowering<'a> {
     /// How the bytes of `chunks`, one after the other, are cut into messages: the same on both sides. Chunks that are
     /// empty, as some are of a vector with fewer elements than chunks, need none; a vector without any element is sent,
     /// so that ranks wait for each other.
-    fn messages(&self, chunks: &ChunkSet) -> Vec<Range<usize>> {
+    fn messages(&self, chunks: &ChunkSet, near: bool) -> Vec<Range<usize>> {
+        let segment = if near { self.options.near.segment } else { self.options.segment };
         let runs: Vec<usize> =
             chunks.runs().iter().map(|&(s, e)| (s..e).map(|c| self.bytes_of(c)).sum()).collect();
         let total: usize = runs.iter().sum();
@@ -583,7 +768,7 @@ impl<'a> Lowering<'a> {
             end += run;
             if end - start > self.options.pack || end == total {
                 let elements = (end - start) / self.element.max(1);
-                let cuts = (end - start).div_ceil(self.options.segment).max(1);
+                let cuts = (end - start).div_ceil(segment).max(1);
                 let at = |i: usize| start + elements * i / cuts * self.element;
                 messages.extend((0..cuts).map(|i| at(i)..at(i + 1)));
                 start = end;
@@ -599,16 +784,22 @@ impl<'a> Lowering<'a> {
     fn emit(&mut self, command: Command) {
         let number = self.operations.len() as u32;
         let mut waits = Vec::new();
-        let (reads, write): ([Option<Span>; 2], Option<Span>) = match command {
-            Command::Send { source, .. } => ([Some(source), None], None),
-            Command::Receive { target, .. } => ([None, None], Some(target)),
-            Command::Reduce { target, left, right } => ([Some(left), Some(right)], Some(target)),
+        let (source, write) = match command {
+            Command::Send { source, .. } => (Some(source), None),
+            Command::Receive { target, .. } | Command::Average { target } => (None, Some(target)),
+            Command::Expect { arrival, bytes, .. } => (None, Some(Span::new(Buffer::Arrived(arrival), 0, bytes))),
+            // Whatever the length: it comes after all that reads there.
+            Command::Release { arrival } => (None, Some(Span::new(Buffer::Arrived(arrival), 0, usize::MAX))),
+            Command::Reduce { target, .. } => (None, Some(target)),
             Command::Copy { target, source } | Command::Premultiply { target, source } => {
-                ([Some(source), None], Some(target))
+                (Some(source), Some(target))
             }
-            Command::Average { target } => ([None, None], Some(target)),
         };
-        reads.into_iter().flatten().for_each(|span| self.hazards.read(span, number, &mut waits));
+        source.into_iter().for_each(|span| self.hazards.read(span, number, &mut waits));
+        if let Command::Reduce { sources: Sources { start, count }, .. } = command {
+            let sources = &self.sources[start as usize..(start + count) as usize];
+            sources.iter().for_each(|span| self.hazards.read(*span, number, &mut waits));
+        }
         write.into_iter().for_each(|span| self.hazards.write(span, number, &mut waits));
         waits.sort_unstable();
         waits.dedup();
@@ -648,6 +839,21 @@ fn zip(left: &[(usize, Span)], right: &[(usize, Span)]) -> Vec<(usize, Span, Spa
         }
     }
     pairs
+}
+
+/// As [`zip`], with any number of divisions of the bytes of `targets`: `(target, parts of all)`.
+fn zip_all(targets: &[(usize, Span)], divisions: &[Vec<(usize, Span)>]) -> Vec<(Span, Vec<Span>)> {
+    let mut borders: Vec<usize> =
+        divisions.iter().flatten().chain(targets).flat_map(|(at, span)| [*at, at + span.bytes]).collect();
+    borders.sort_unstable();
+    borders.dedup();
+    let part = |stream: &[(usize, Span)], range: &Range<usize>| cut(stream, range).first().map(|(_, span)| *span);
+    let ranges = borders.windows(2).map(|pair| pair[0]..pair[1]);
+    let parts = |range| {
+        let sources = divisions.iter().map(|stream| part(stream, &range)).collect::<Option<Vec<_>>>()?;
+        Some((part(targets, &range)?, sources))
+    };
+    ranges.filter_map(parts).collect()
 }
 
 /// Joins moves that continue each other on both sides.

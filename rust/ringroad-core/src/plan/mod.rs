@@ -12,14 +12,11 @@ mod layout;
 mod lower;
 
 pub use layout::{Counts, Layout};
-pub use lower::{LowerError, LowerOptions, MAX_MESSAGES};
+pub use lower::{LowerError, LowerOptions, Near, MAX_MESSAGES};
 
 use crate::units::{Port, Rank};
 
 /// The memory that an operation works on.
-///
-/// A transport that can read a peer's memory directly would add a buffer of that peer here; nothing else in the plan
-/// assumes that an operand is local.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Buffer {
     /// What the caller passed in.
@@ -28,6 +25,9 @@ pub enum Buffer {
     Output,
     /// Memory of the communicator, `Plan::scratch` bytes.
     Scratch,
+    /// A message where its sender left it: memory of a peer that this rank can read but not write, from
+    /// [`Command::Expect`] to [`Command::Release`] of this number.
+    Arrived(u32),
 }
 
 /// A byte range of a buffer.
@@ -58,6 +58,13 @@ impl Span {
     }
 }
 
+/// The operands of a reduction: which of a plan's list (see [`Plan::sources`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sources {
+    start: u32,
+    count: u32,
+}
+
 /// What to do. All operands of an operation have the same length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
@@ -71,6 +78,9 @@ pub enum Command {
         message: u32,
         /// What to send.
         source: Span,
+        /// Nothing writes the source any more within the call: who keeps the memory may let the send end before its
+        /// receiver has read it.
+        stays: bool,
     },
     /// Receive from `peer` into `target`.
     Receive {
@@ -83,14 +93,31 @@ pub enum Command {
         /// Where to.
         target: Span,
     },
-    /// `target = left op right`; `target` is equal to `left` or does not overlap it.
+    /// Wait for a message of `bytes` bytes from `peer`, whose memory this rank can read; from then on
+    /// [`Buffer::Arrived`] of this `arrival` stands for it.
+    Expect {
+        /// The sender.
+        peer: Rank,
+        /// The sender's outlet.
+        port: Port,
+        /// Counts the messages from `peer` to this rank within the call.
+        message: u32,
+        /// Counts the messages that are read where they are.
+        arrival: u32,
+        /// The message's length.
+        bytes: usize,
+    },
+    /// Tell the sender that its memory has been read.
+    Release {
+        /// Which message.
+        arrival: u32,
+    },
+    /// `target` = the sources, combined from left to right. The target is one of them or overlaps none.
     Reduce {
         /// Where the result goes.
         target: Span,
-        /// What this rank had.
-        left: Span,
-        /// What arrived.
-        right: Span,
+        /// What is combined.
+        sources: Sources,
     },
     /// `target = source`.
     Copy {
@@ -113,6 +140,16 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Whom it talks to.
+    pub fn peer(&self) -> Option<Rank> {
+        match *self {
+            Command::Send { peer, .. } | Command::Receive { peer, .. } | Command::Expect { peer, .. } => Some(peer),
+            _ => None,
+        }
+    }
+}
+
 /// A command and the schedule's step it belongs to (for errors and traces).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
@@ -131,12 +168,15 @@ pub struct Plan {
     /// The operations that wait for operation `i` are `dependents[starts[i]..starts[i + 1]]`.
     starts: Vec<u32>,
     dependents: Vec<u32>,
+    /// The operands of all reductions.
+    sources: Vec<Span>,
     scratch: usize,
+    arrivals: usize,
     peers: Vec<Rank>,
 }
 
 impl Plan {
-    fn new(operations: Vec<Operation>, waits: Vec<Vec<u32>>, scratch: usize) -> Plan {
+    fn new(operations: Vec<Operation>, waits: Vec<Vec<u32>>, sources: Vec<Span>, scratch: usize) -> Plan {
         let mut lists: Vec<Vec<u32>> = vec![Vec::new(); operations.len()];
         for (operation, before) in waits.iter().enumerate() {
             before.iter().for_each(|b| lists[*b as usize].push(operation as u32));
@@ -148,30 +188,25 @@ impl Plan {
             starts.push(dependents.len() as u32);
         }
         let pending = waits.iter().map(|w| w.len() as u32).collect();
-        let mut peers: Vec<Rank> = operations
-            .iter()
-            .filter_map(|o| match o.command {
-                Command::Send { peer, .. } | Command::Receive { peer, .. } => Some(peer),
-                _ => None,
-            })
-            .collect();
+        let mut peers: Vec<Rank> = operations.iter().filter_map(|o| o.command.peer()).collect();
         peers.sort_unstable();
         peers.dedup();
-        Plan { operations, pending, starts, dependents, scratch, peers }
+        let arrivals = operations.iter().filter(|o| matches!(o.command, Command::Expect { .. })).count();
+        Plan { operations, pending, starts, dependents, sources, scratch, arrivals, peers }
     }
 
     /// A plan of a single send of `bytes` input bytes to `peer` by `port`.
     pub fn send(peer: Rank, port: Port, bytes: usize) -> Plan {
         let source = Span::new(Buffer::Input, 0, bytes);
-        let command = Command::Send { peer, port, message: 0, source };
-        Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], 0)
+        let command = Command::Send { peer, port, message: 0, source, stays: false };
+        Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], vec![], 0)
     }
 
     /// A plan of a single receive of `bytes` output bytes that `peer` sends by its `port`.
     pub fn receive(peer: Rank, port: Port, bytes: usize) -> Plan {
         let target = Span::new(Buffer::Output, 0, bytes);
         let command = Command::Receive { peer, port, message: 0, target };
-        Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], 0)
+        Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], vec![], 0)
     }
 
     /// The operations; one may only wait for those before it.
@@ -193,6 +228,16 @@ impl Plan {
     /// Bytes of scratch memory that the plan needs.
     pub fn scratch(&self) -> usize {
         self.scratch
+    }
+
+    /// The operands of a reduction of this plan, from left to right.
+    pub fn sources(&self, sources: Sources) -> &[Span] {
+        &self.sources[sources.start as usize..(sources.start + sources.count) as usize]
+    }
+
+    /// How many messages are read where their senders left them.
+    pub fn arrivals(&self) -> usize {
+        self.arrivals
     }
 
     /// The ranks that this one talks to, ascending.

@@ -22,6 +22,8 @@ pub struct Machine {
     pub buffers: [Vec<u8>; 3],
     /// What this rank's data is multiplied by.
     pub factor: u8,
+    /// Which ranks read this one's memory.
+    pub near: Vec<bool>,
 }
 
 /// Where a buffer is in [`Machine::buffers`].
@@ -30,37 +32,13 @@ pub fn index(buffer: Buffer) -> usize {
         Buffer::Input => 0,
         Buffer::Output => 1,
         Buffer::Scratch => 2,
+        Buffer::Arrived(_) => unreachable!("it is another rank's memory"),
     }
 }
 
 impl Machine {
     pub fn bytes(&mut self, span: Span) -> &mut [u8] {
         &mut self.buffers[index(span.buffer)][span.offset..span.offset + span.bytes]
-    }
-
-    fn read<T: Element>(&mut self, span: Span) -> Vec<T> {
-        from_bytes(self.bytes(span))
-    }
-
-    /// Does what is no message.
-    fn compute<T: Element>(&mut self, command: Command, ranks: usize) {
-        let factor = self.factor;
-        let (target, mut values): (Span, Vec<T>) = match command {
-            Command::Copy { target, source } => (target, self.read(source)),
-            Command::Premultiply { target, source } => (target, self.read(source)),
-            Command::Reduce { target, left, .. } => (target, self.read(left)),
-            Command::Average { target } => (target, self.read(target)),
-            Command::Send { .. } | Command::Receive { .. } => unreachable!("messages are not computed"),
-        };
-        match command {
-            Command::Premultiply { .. } => values.iter_mut().for_each(|x| *x = x.scale(factor)),
-            Command::Average { .. } => values.iter_mut().for_each(|x| *x = x.divide(ranks)),
-            Command::Reduce { right, .. } => {
-                values.iter_mut().zip(self.read(right)).for_each(|(x, arrived)| *x = x.add(arrived));
-            }
-            _ => {}
-        }
-        self.bytes(target).copy_from_slice(&to_bytes(&values));
     }
 }
 
@@ -86,7 +64,14 @@ enum Action {
 
 enum Sent {
     Eager(Vec<u8>),
-    Rendezvous(u32, Span),
+    /// The operation's number, unless it has completed because its source stays as it is.
+    Where(Option<u32>, Span),
+}
+
+enum Posted {
+    Receive(u32, Span),
+    /// The operation's number and the arrival's.
+    Expect(u32, u32),
 }
 
 struct Driver<'a> {
@@ -95,7 +80,9 @@ struct Driver<'a> {
     /// What could happen next, in no order.
     possible: Vec<Action>,
     sent: HashMap<Key, Sent>,
-    posted: HashMap<Key, (u32, Span)>,
+    posted: HashMap<Key, Posted>,
+    /// What has arrived and where it lies, by receiver and arrival: the sender, its operation's number, and the place.
+    arrived: HashMap<(Rank, u32), (Rank, Option<u32>, Span)>,
 }
 
 /// Runs all executors to their end; the error says who waits for what when nothing can happen any more.
@@ -105,15 +92,21 @@ pub fn drive<T: Element>(
     random: &mut Random,
 ) -> Result<(), String> {
     let ranks = machines.len();
-    let mut driver =
-        Driver { machines, protocol, possible: Vec::new(), sent: HashMap::new(), posted: HashMap::new() };
+    let mut driver = Driver {
+        machines,
+        protocol,
+        possible: Vec::new(),
+        sent: HashMap::new(),
+        posted: HashMap::new(),
+        arrived: HashMap::new(),
+    };
     (0..ranks).for_each(|rank| driver.collect(rank));
     while !driver.possible.is_empty() {
         let action = driver.possible.swap_remove(random.below(driver.possible.len()));
         match action {
             Action::Start(rank, number, command) => driver.start(rank, number, command),
             Action::Finish(rank, number, command) => {
-                driver.machines[rank].compute::<T>(command, ranks);
+                driver.perform::<T>(rank, command, ranks);
                 driver.complete(rank, number);
             }
             Action::Deliver(key) => driver.deliver(key),
@@ -137,32 +130,41 @@ impl Driver<'_> {
 
     fn start(&mut self, rank: Rank, number: u32, command: Command) {
         match command {
-            Command::Send { peer, message, source, .. } => {
+            Command::Send { peer, message, source, stays, .. } => {
                 let key = (rank, peer, message);
-                let eager = match self.protocol {
-                    Protocol::Eager => true,
-                    Protocol::Rendezvous => false,
-                    Protocol::EagerUpTo(bytes) => source.bytes <= bytes,
+                let near = self.machines[rank].near[peer];
+                let eager = !near
+                    && match self.protocol {
+                        Protocol::Eager => true,
+                        Protocol::Rendezvous => false,
+                        Protocol::EagerUpTo(bytes) => source.bytes <= bytes,
+                    };
+                let sent = match (eager, near && stays) {
+                    (true, _) => Sent::Eager(self.machines[rank].bytes(source).to_vec()),
+                    (_, true) => Sent::Where(None, source),
+                    _ => Sent::Where(Some(number), source),
                 };
-                let sent = if eager {
-                    Sent::Eager(self.machines[rank].bytes(source).to_vec())
-                } else {
-                    Sent::Rendezvous(number, source)
-                };
+                let complete = !matches!(sent, Sent::Where(Some(_), _));
                 assert!(self.sent.insert(key, sent).is_none(), "{key:?} is sent twice");
-                if eager {
+                if complete {
                     self.complete(rank, number);
                 }
                 self.match_up(key);
             }
             Command::Receive { peer, message, target, .. } => {
-                let key = (peer, rank, message);
                 self.machines[rank].bytes(target).fill(SPOILT);
-                assert!(self.posted.insert(key, (number, target)).is_none(), "{key:?} is received twice");
-                self.match_up(key);
+                self.post((peer, rank, message), Posted::Receive(number, target));
+            }
+            Command::Expect { peer, message, arrival, .. } => {
+                self.post((peer, rank, message), Posted::Expect(number, arrival));
             }
             _ => self.possible.push(Action::Finish(rank, number, command)),
         }
+    }
+
+    fn post(&mut self, key: Key, posted: Posted) {
+        assert!(self.posted.insert(key, posted).is_none(), "{key:?} is received twice");
+        self.match_up(key);
     }
 
     fn match_up(&mut self, key: Key) {
@@ -173,17 +175,59 @@ impl Driver<'_> {
 
     fn deliver(&mut self, key: Key) {
         let (source, destination, _) = key;
-        let (receive, target) = self.posted.remove(&key).expect("both sides are there");
-        let (bytes, send) = match self.sent.remove(&key).expect("both sides are there") {
-            Sent::Eager(bytes) => (bytes, None),
-            Sent::Rendezvous(number, span) => (self.machines[source].bytes(span).to_vec(), Some(number)),
-        };
-        assert_eq!(bytes.len(), target.bytes, "both sides of {key:?} agree on its size");
-        self.machines[destination].bytes(target).copy_from_slice(&bytes);
-        self.complete(destination, receive);
-        if let Some(number) = send {
-            self.complete(source, number);
+        let sent = self.sent.remove(&key).expect("both sides are there");
+        match self.posted.remove(&key).expect("both sides are there") {
+            Posted::Receive(number, target) => {
+                let (bytes, send) = match sent {
+                    Sent::Eager(bytes) => (bytes, None),
+                    Sent::Where(number, span) => (self.machines[source].bytes(span).to_vec(), number),
+                };
+                assert_eq!(bytes.len(), target.bytes, "both sides of {key:?} agree on its size");
+                self.machines[destination].bytes(target).copy_from_slice(&bytes);
+                self.complete(destination, number);
+                send.into_iter().for_each(|number| self.complete(source, number));
+            }
+            Posted::Expect(number, arrival) => {
+                let Sent::Where(send, span) = sent else { panic!("{key:?} is not where it can be read") };
+                self.arrived.insert((destination, arrival), (source, send, span));
+                self.complete(destination, number);
+            }
         }
+    }
+
+    /// The bytes of a span of `rank`, which may be a peer's memory as it is now.
+    fn read<T: Element>(&mut self, rank: Rank, span: Span) -> Vec<T> {
+        let Buffer::Arrived(arrival) = span.buffer else { return from_bytes(self.machines[rank].bytes(span)) };
+        let (source, _, place) = self.arrived[&(rank, arrival)];
+        from_bytes(self.machines[source].bytes(place.part(span.offset, span.bytes)))
+    }
+
+    /// Does what is no message.
+    fn perform<T: Element>(&mut self, rank: Rank, command: Command, ranks: usize) {
+        let factor = self.machines[rank].factor;
+        let (target, values): (Span, Vec<T>) = match command {
+            Command::Copy { target, source } => (target, self.read(rank, source)),
+            Command::Premultiply { target, source } => {
+                (target, self.read(rank, source).into_iter().map(|x: T| x.scale(factor)).collect())
+            }
+            Command::Reduce { target, sources } => {
+                let plan = self.machines[rank].executor.plan().clone();
+                let sources = plan.sources(sources).iter().map(|span| self.read::<T>(rank, *span));
+                let add = |a: Vec<T>, b: Vec<T>| a.into_iter().zip(b).map(|(x, y)| x.add(y)).collect();
+                (target, sources.reduce(add).expect("there is something to reduce"))
+            }
+            Command::Average { target } => {
+                (target, self.read(rank, target).into_iter().map(|x: T| x.divide(ranks)).collect())
+            }
+            Command::Release { arrival } => {
+                let (source, send, _) = self.arrived.remove(&(rank, arrival)).expect("it has arrived");
+                return send.into_iter().for_each(|number| self.complete(source, number));
+            }
+            Command::Send { .. } | Command::Receive { .. } | Command::Expect { .. } => {
+                unreachable!("messages are not computed")
+            }
+        };
+        self.machines[rank].bytes(target).copy_from_slice(&to_bytes(&values));
     }
 
     fn outcome(self) -> Result<(), String> {

@@ -8,11 +8,15 @@ use ringroad_core::{Plan, Rank};
 /// Beyond this many operations the quadratic checks are left out.
 const SMALL: usize = 400;
 
-fn accesses(command: &Command) -> (Vec<Span>, Option<Span>) {
+fn accesses(plan: &Plan, command: &Command) -> (Vec<Span>, Option<Span>) {
     match *command {
         Command::Send { source, .. } => (vec![source], None),
         Command::Receive { target, .. } => (vec![], Some(target)),
-        Command::Reduce { target, left, right } => (vec![left, right], Some(target)),
+        Command::Expect { arrival, bytes, .. } => {
+            (vec![], Some(Span::new(Buffer::Arrived(arrival), 0, bytes)))
+        }
+        Command::Release { arrival } => (vec![], Some(Span::new(Buffer::Arrived(arrival), 0, EVERYTHING))),
+        Command::Reduce { target, sources } => (plan.sources(sources).to_vec(), Some(target)),
         Command::Copy { target, source } | Command::Premultiply { target, source } => {
             (vec![source], Some(target))
         }
@@ -20,9 +24,15 @@ fn accesses(command: &Command) -> (Vec<Span>, Option<Span>) {
     }
 }
 
+/// Releasing a message comes after everything that reads it, however long it is.
+const EVERYTHING: usize = usize::MAX;
+
 fn overlap(a: Span, b: Span) -> bool {
     let nonempty = a.bytes > 0 && b.bytes > 0;
-    nonempty && a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes
+    nonempty
+        && a.buffer == b.buffer
+        && a.offset < b.offset.saturating_add(b.bytes)
+        && b.offset < a.offset.saturating_add(a.bytes)
 }
 
 /// What one rank's plan must be like. `sizes` are the bytes of input and output.
@@ -31,6 +41,8 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize) {
     let mut peers = BTreeSet::new();
     let mut next: HashMap<(Rank, bool), u32> = HashMap::new();
     let mut last_step = 0;
+    let mut arrived: Vec<usize> = Vec::new();
+    let mut released = BTreeSet::new();
     for (number, operation) in (0u32..).zip(plan.operations()) {
         assert!(last_step <= operation.step, "steps come in order");
         last_step = operation.step;
@@ -40,13 +52,28 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize) {
             "{number} is only waited for by later ones"
         );
 
-        let (reads, write) = accesses(&operation.command);
+        let (reads, write) = accesses(plan, &operation.command);
+        match operation.command {
+            Command::Expect { arrival, bytes, .. } => {
+                assert!(bytes > 0 && arrival as usize == arrived.len(), "{operation:?}");
+                arrived.push(bytes);
+            }
+            Command::Release { arrival } => {
+                assert!((arrival as usize) < arrived.len() && released.insert(arrival), "{operation:?}");
+                continue;
+            }
+            _ => {}
+        }
         let spans: Vec<Span> = reads.iter().copied().chain(write).collect();
         for span in &spans {
             let size = match span.buffer {
                 Buffer::Input => sizes[0],
                 Buffer::Output => sizes[1],
                 Buffer::Scratch => plan.scratch(),
+                Buffer::Arrived(arrival) => {
+                    assert!(!released.contains(&arrival), "{operation:?}");
+                    arrived[arrival as usize]
+                }
             };
             assert!(
                 span.offset + span.bytes <= size,
@@ -59,11 +86,15 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize) {
             assert_ne!(target.buffer, Buffer::Input, "{operation:?} writes the input");
             assert!(reads.iter().all(|read| *read == target || !overlap(*read, target)), "{operation:?}");
         }
-        if let Command::Reduce { left, right, .. } = operation.command {
-            assert!(!overlap(left, right), "{operation:?}");
+        if let Command::Reduce { .. } = operation.command {
+            let apart = |(i, a): (usize, &Span)| reads[..i].iter().all(|b| !overlap(*a, *b));
+            assert!(reads.len() > 1 && reads.iter().enumerate().all(apart), "{operation:?}");
+        } else if let (Some(target), false) = (write, matches!(operation.command, Command::Expect { .. })) {
+            assert!(!matches!(target.buffer, Buffer::Arrived(_)), "{operation:?} writes a peer's memory");
         }
-        if let Command::Send { peer, message, .. } | Command::Receive { peer, message, .. } =
-            operation.command
+        if let Command::Send { peer, message, .. }
+        | Command::Receive { peer, message, .. }
+        | Command::Expect { peer, message, .. } = operation.command
         {
             peers.insert(peer);
             assert!(spans[0].bytes <= longest_message, "{operation:?} has more than {longest_message} bytes");
@@ -72,10 +103,29 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize) {
             *expected += 1;
         }
     }
+    assert_eq!(released.len(), arrived.len(), "what has arrived is released");
+    assert_eq!(plan.arrivals(), arrived.len());
     assert!(plan.peers().iter().eq(&peers), "{:?} {peers:?}", plan.peers());
     assert!(plan.pending().iter().map(|p| *p as usize).eq(waits.iter().map(Vec::len)));
+    check_what_stays(plan);
     if plan.operations().len() <= SMALL {
         check_dependencies(plan, &waits);
+    }
+}
+
+/// What is said to stay as it is lies in scratch memory, and nothing writes it later.
+fn check_what_stays(plan: &Plan) {
+    let mut staying: Vec<Span> = Vec::new();
+    for operation in plan.operations() {
+        if let Some(write) = accesses(plan, &operation.command).1 {
+            assert!(staying.iter().all(|span| !overlap(*span, write)), "{operation:?} writes what stays");
+        }
+        if let Command::Send { source, stays: true, .. } = operation.command {
+            assert_eq!(source.buffer, Buffer::Scratch, "{operation:?}");
+            if staying.last() != Some(&source) {
+                staying.push(source);
+            }
+        }
     }
 }
 
@@ -83,7 +133,7 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize) {
 /// waits for anything else. (A superfluous dependency may be a deadlock.)
 fn check_dependencies(plan: &Plan, waits: &[Vec<u32>]) {
     let operations = plan.operations();
-    let touched: Vec<_> = operations.iter().map(|o| accesses(&o.command)).collect();
+    let touched: Vec<_> = operations.iter().map(|o| accesses(plan, &o.command)).collect();
     let mut before: Vec<Vec<bool>> = Vec::new();
     for (later, waits) in waits.iter().enumerate() {
         let mut reached = vec![false; later];
@@ -118,11 +168,14 @@ pub fn check_messages(plans: &[&Plan]) {
     for (rank, plan) in plans.iter().enumerate() {
         for operation in plan.operations() {
             match operation.command {
-                Command::Send { peer, port, message, source } => {
+                Command::Send { peer, port, message, source, .. } => {
                     sent.insert((rank, peer, message), (source.bytes, port, operation.step));
                 }
                 Command::Receive { peer, port, message, target } => {
                     received.insert((peer, rank, message), (target.bytes, port, operation.step));
+                }
+                Command::Expect { peer, port, message, bytes, .. } => {
+                    received.insert((peer, rank, message), (bytes, port, operation.step));
                 }
                 _ => {}
             }
