@@ -7,7 +7,6 @@ A zygote imports torch once; for each request it forks ranks, which have torchru
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -61,20 +60,21 @@ def serve() -> None:
 
 
 def fork(module: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    reader, writer = os.pipe()
+    store = os.fork()
+    if store == 0:
+        host_store(module.dist.TCPStore, writer)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        port = pipe.readline()
     environ = {
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": port,
         "WORLD_SIZE": str(request["ranks"]),
         # As under torchrun, the store outlives the ranks' process groups.
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "TORCHELASTIC_RESTART_COUNT": "0",
     }
-    store = os.fork()
-    if store == 0:
-        host_store(module.dist.TCPStore, port)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         processes = {}
@@ -97,9 +97,11 @@ def fork(module: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
         ]
 
 
-def host_store(store_type: Any, port: int) -> None:
-    """Never returns."""
-    store = store_type("127.0.0.1", port, is_master=True, wait_for_workers=False)
+def host_store(store_type: Any, pipe: int) -> None:
+    """Says which port it has; never returns. A port that was found free may be taken before it is used."""
+    store = store_type("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    os.write(pipe, str(store.port).encode())
+    os.close(pipe)
     while store:
         time.sleep(1000)
 
