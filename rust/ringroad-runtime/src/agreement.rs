@@ -14,9 +14,21 @@ use crate::planner::Choices;
 
 /// What a rank does at start-up costs, and the network's links, are priors until they are measured: a step between two
 /// processes, another message of the same step, and reducing from memory.
-const STEP_LATENCY: f64 = 1e-6;
-const MESSAGE_LATENCY: f64 = 0.5e-6;
-const REDUCE_COST: f64 = 5e-11;
+const NETWORK: CostModel = CostModel {
+    step_latency: 1e-6,
+    hop_latency: None,
+    message_latency: 0.5e-6,
+    bandwidth: None,
+    reduce_cost: 5e-11,
+};
+/// The same for memory that all ranks read.
+const SHARED: CostModel = CostModel {
+    step_latency: 0.7e-6,
+    hop_latency: Some(0.0),
+    message_latency: 0.1e-6,
+    bandwidth: Some(10e9),
+    reduce_cost: 5e-11,
+};
 
 /// Rank 0 chooses, the others take it over; so does an error.
 pub(crate) fn agree(
@@ -25,10 +37,11 @@ pub(crate) fn agree(
     size: usize,
     config: &Config,
     options: &Options,
+    shared: bool,
     deadline: Instant,
 ) -> Result<Choices> {
     type Shared = std::result::Result<Choices, Refusal>;
-    let mine = (rank == 0).then(|| choose(size, config, options));
+    let mine = (rank == 0).then(|| choose(size, config, options, shared));
     let text = mine.as_ref().map(|choices| {
         let shared: Shared = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
@@ -71,7 +84,9 @@ impl From<Refusal> for Error {
 }
 
 /// Chooses, for `size` ranks.
-pub(crate) fn choose(size: usize, config: &Config, options: &Options) -> Result<Choices> {
+///
+/// `shared`: all ranks read each other's memory.
+pub(crate) fn choose(size: usize, config: &Config, options: &Options, shared: bool) -> Result<Choices> {
     let topology = match (&options.topology, &config.topology) {
         (Some(topology), _) => topology.clone(),
         (None, Some(topology)) => topology.clone(),
@@ -89,12 +104,7 @@ pub(crate) fn choose(size: usize, config: &Config, options: &Options) -> Result<
         }
         None => config.algorithms.clone(),
     };
-    let prior = CostModel {
-        step_latency: STEP_LATENCY,
-        message_latency: MESSAGE_LATENCY,
-        reduce_cost: REDUCE_COST,
-        ..CostModel::default()
-    };
+    let prior = if shared { SHARED } else { NETWORK };
     let model = config.cost_model(prior);
     Choices::make(topology, model, config.segment, &preferences)
 }

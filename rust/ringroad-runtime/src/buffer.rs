@@ -12,10 +12,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use ringroad_core::plan::{Command, Span};
+use ringroad_core::plan::{Command, Plan, Span};
 
 use crate::dtype::{DType, ReduceOp};
 use crate::kernels;
+use crate::transport::Arrived;
 
 /// Regions of at least this many bytes ask for huge pages: page faults dominate large transfers otherwise.
 const HUGE_PAGE: usize = 2 << 20;
@@ -118,6 +119,11 @@ impl Region {
         self.bytes == 0
     }
 
+    /// Whether nobody else has a share in its owner.
+    pub(crate) fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self._owner) == 1
+    }
+
     /// The first byte.
     pub fn as_ptr(&self) -> *mut u8 {
         self.start
@@ -166,7 +172,7 @@ impl fmt::Debug for Region {
 }
 
 /// The buffers of one call, by the plan's names.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Buffers {
     /// What the caller passed in.
     pub input: Region,
@@ -174,6 +180,8 @@ pub struct Buffers {
     pub output: Region,
     /// Memory of the communicator.
     pub scratch: Region,
+    /// Messages that are read where their senders left them, from when they have come until they are released.
+    pub arrived: Vec<Option<Arrived>>,
 }
 
 impl Buffers {
@@ -182,6 +190,9 @@ impl Buffers {
             ringroad_core::plan::Buffer::Input => &self.input,
             ringroad_core::plan::Buffer::Output => &self.output,
             ringroad_core::plan::Buffer::Scratch => &self.scratch,
+            ringroad_core::plan::Buffer::Arrived(arrival) => {
+                &self.arrived[arrival as usize].as_ref().expect("it has come and was not released").region
+            }
         }
     }
 
@@ -202,14 +213,28 @@ impl Buffers {
     /// Sound only because the crate keeps two promises: the owner of the buffers lends them to one call at a time (see
     /// [`Region::foreign`] and [`Memory`]), and the engine performs the commands of a plan in an order that its
     /// executor allows, so that no request in flight touches the same bytes.
-    pub(crate) fn perform(&self, command: Command, op: ReduceOp, dtype: DType, factor: f64, ranks: u32) {
+    pub(crate) fn perform(
+        &self,
+        plan: &Plan,
+        command: Command,
+        op: ReduceOp,
+        dtype: DType,
+        factor: f64,
+        ranks: u32,
+    ) {
         let elements = |span: Span| span.bytes / dtype.size();
         match command {
-            Command::Reduce { target, left, right } => {
-                assert!(target.bytes == left.bytes && left.bytes == right.bytes);
-                let (to, a, b) = (self.pointer(target), self.pointer(left), self.pointer(right));
-                // SAFETY: all ranges are within their regions and equally long; nobody else touches them (see above).
-                unsafe { kernels::reduce(op, dtype, to, a, b, elements(target)) }
+            Command::Reduce { target, sources } => {
+                let sources = plan.sources(sources);
+                assert!(sources.iter().all(|source| source.bytes == target.bytes));
+                let to = self.pointer(target);
+                let mut left = self.pointer(sources[0]);
+                for source in &sources[1..] {
+                    // SAFETY: all ranges are within their regions and equally long; nobody else touches them (see
+                    // above).
+                    unsafe { kernels::reduce(op, dtype, to, left, self.pointer(*source), elements(target)) };
+                    left = to;
+                }
             }
             Command::Copy { target, source } => {
                 assert_eq!(target.bytes, source.bytes);
@@ -241,7 +266,10 @@ impl Buffers {
                     )
                 }
             }
-            Command::Send { .. } | Command::Receive { .. } => unreachable!("messages are the transport's"),
+            Command::Send { .. }
+            | Command::Receive { .. }
+            | Command::Expect { .. }
+            | Command::Release { .. } => unreachable!("messages are the transport's"),
         }
     }
 }

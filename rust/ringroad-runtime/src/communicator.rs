@@ -1,5 +1,7 @@
 //! A group of ranks that call collectives together.
 
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};
 
@@ -10,16 +12,18 @@ use ringroad_core::{algorithms, Bytes, Collective, Plan, Rank, Topology};
 use ucx_sys::LoadOptions;
 
 use crate::agreement::{agree, choose};
-use crate::bootstrap::{exchange, Card, Meeting, Store};
+use crate::bootstrap::{exchange, Card, Meeting, PrefixStore, Store};
 use crate::buffer::Memory;
 use crate::call::{Call, Operation};
 use crate::config::{Config, Debug, Secret};
 use crate::dtype::{DType, ReduceOp};
 use crate::engine::{Engine, Job};
 use crate::error::{Error, Result};
+use crate::neighbourhood::{Neighbourhood, Offered};
 use crate::planner::{Choices, Key, Planner};
 use crate::progress::Driver;
 use crate::transport::in_process::InProcess;
+use crate::transport::shared::{Pool, SharedMemory};
 use crate::transport::ucx::{UcxSettings, UcxTransport};
 use crate::transport::{Kind, Tag, Transport};
 use crate::work::Completion;
@@ -112,6 +116,8 @@ pub struct Communicator {
     timeout: Duration,
     debug: Debug,
     state: Mutex<State>,
+    /// Memory that near ranks can read.
+    pool: Option<Arc<Pool>>,
     driver: Arc<Driver>,
 }
 
@@ -153,7 +159,7 @@ impl Communicator {
         store: Arc<dyn Store>,
         rank: Rank,
         size: usize,
-        wheel: Option<std::path::PathBuf>,
+        wheel: Option<PathBuf>,
         config: &Config,
         options: &Options,
     ) -> Result<Communicator> {
@@ -161,36 +167,42 @@ impl Communicator {
         let timeout = options.timeout.unwrap_or(config.timeout);
         let deadline = Instant::now() + timeout;
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
-        prepare_environment(config);
-        let ucx = ucx_sys::load(&LoadOptions {
-            explicit: config.ucx_library.clone(),
-            wheel,
-            environment: true,
-            tls: None,
-        })?;
-        let settings = UcxSettings {
-            net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
-            ports: config.ports.clone().unwrap_or_default(),
-            ..UcxSettings::default()
-        };
-        let mut transport = UcxTransport::new(ucx, rank, size, settings)?;
+        let secret = config.secret.as_ref().map(Secret::reveal);
         let name = if options.name.is_empty() { "world" } else { &options.name };
+        let offered = Offered::new(rank, size, config);
         let meeting = Meeting::join(store, name, rank, deadline)?;
         let store = meeting.store();
-        let card = Card::new(rank, size, "ucx", &ucx.version_string, transport.addresses());
-        let cards =
-            exchange(&store, rank, size, &card, config.secret.as_ref().map(Secret::reveal), deadline)?;
-        let choices = agree(&store, rank, size, config, options, deadline)?;
-        let addresses = cards.iter().map(|c| c.addresses.clone()).collect();
-        transport.set_addresses(addresses, &choices.topology);
+        let mut card = Card::new(rank, size, "", "", Vec::new());
+        offered.announce(&mut card, config);
+        let mut cards = exchange(&store, rank, size, &card, secret, deadline)?;
+        let around = Neighbourhood::explore(&store, offered, &cards, rank, deadline)?;
+        let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose();
+        let bell = bell.map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?;
+        let mut network = None;
+        if !around.is_complete {
+            let transport = open_network(rank, size, wheel, config, bell.into_iter().collect())?;
+            let card = Card::new(rank, size, "ucx", transport.version(), transport.addresses());
+            cards = exchange(&PrefixStore::new("network", store.clone()), rank, size, &card, secret, deadline)?;
+            network = Some(transport);
+        }
+        let choices = agree(&store, rank, size, config, options, around.is_complete, deadline)?;
+        if let Some(network) = &mut network {
+            network.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
+        }
+        let transport: Box<dyn Transport> = match (around.home, network) {
+            (None, Some(network)) => Box::new(network),
+            (Some((home, neighbours)), network) => Box::new(SharedMemory::new(home, neighbours, network)?),
+            // A rank on its own sends nothing.
+            (None, None) => Box::new(InProcess::group(1).remove(0)),
+        };
         let communicator =
-            Communicator::assemble(name, cards, rank, Box::new(transport), choices, timeout, config.debug);
+            Communicator::assemble(name, cards, rank, transport, choices, timeout, config.debug);
         // Everybody has come, so the next communicator of this name meets elsewhere.
         drop(meeting);
         // Connects what small collectives use, and finds out now who cannot be reached.
         communicator.barrier(Some(deadline.saturating_duration_since(Instant::now())))?;
         if config.debug >= Debug::Info {
-            communicator.introduce(ucx);
+            communicator.introduce(&around.obstacles);
         }
         Ok(communicator)
     }
@@ -211,7 +223,7 @@ impl Communicator {
     ) -> Result<Vec<Communicator>> {
         let size = transports.len();
         check_group(0, size)?;
-        let choices = choose(size, config, options)?;
+        let choices = choose(size, config, options, false)?;
         let name = if options.name.is_empty() { "world" } else { &options.name };
         let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
         let timeout = options.timeout.unwrap_or(config.timeout);
@@ -238,6 +250,7 @@ impl Communicator {
         timeout: Duration,
         debug: Debug,
     ) -> Communicator {
+        let (near, pool) = (transport.near(), transport.pool());
         let neighbours = cards.iter().filter(|c| c.host == cards[rank].host).count();
         let crowded = neighbours > cards[rank].cores;
         let cards = Arc::new(cards);
@@ -248,15 +261,19 @@ impl Communicator {
             cards,
             timeout,
             debug,
-            state: Mutex::new(State { planner: Planner::new(rank, choices), calls: 0 }),
+            state: Mutex::new(State { planner: Planner::new(rank, near, choices), calls: 0 }),
+            pool,
             driver: Driver::new(engine, crowded),
         }
     }
 
     /// Says on standard error what was found and chosen.
-    fn introduce(&self, ucx: &ucx_sys::Ucx) {
+    fn introduce(&self, obstacles: &[String]) {
         let Communicator { name, rank, .. } = self;
-        eprintln!("ringroad: {name}: rank {rank} of {}: {ucx:?}, {}", self.size(), self.transport());
+        eprintln!("ringroad: {name}: rank {rank} of {}: {}", self.size(), self.transport());
+        for obstacle in obstacles {
+            eprintln!("ringroad: {name}: rank {rank} shares no memory with others of its host: {obstacle}");
+        }
         if *rank > 0 {
             return;
         }
@@ -331,8 +348,14 @@ impl Communicator {
             Operation::Receive { peer, .. } => {
                 direct(Plan::receive(peer, port(peer, self.rank), request.output.region().len()))
             }
-            Operation::Barrier => state.planner.plan(&key(&request, Collective::Allreduce)?)?,
-            Operation::Collective(collective) => state.planner.plan(&key(&request, collective)?)?,
+            Operation::Barrier => state.planner.plan(&key(&request, Collective::Allreduce, (false, false))?)?,
+            Operation::Collective(collective) => {
+                let readable = |memory: &Memory| {
+                    self.pool.as_ref().is_some_and(|pool| pool.offset_of(&memory.region()).is_some())
+                };
+                let readable = (readable(&request.input), readable(&request.output));
+                state.planner.plan(&key(&request, collective, readable)?)?
+            }
         };
         let call = Call {
             operation: request.operation,
@@ -481,11 +504,34 @@ impl Communicator {
     }
 }
 
+/// Opens UCX, and this rank's devices.
+fn open_network(
+    rank: Rank,
+    size: usize,
+    wheel: Option<PathBuf>,
+    config: &Config,
+    bell: Vec<OwnedFd>,
+) -> Result<UcxTransport> {
+    prepare_environment(config);
+    let ucx = ucx_sys::load(&LoadOptions {
+        explicit: config.ucx_library.clone(),
+        wheel,
+        environment: true,
+        tls: None,
+    })?;
+    let settings = UcxSettings {
+        net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
+        ports: config.ports.clone().unwrap_or_default(),
+        ..UcxSettings::default()
+    };
+    Ok(UcxTransport::new(ucx, rank, size, settings, bell)?)
+}
+
 fn direct(plan: Plan) -> crate::planner::Planned {
     crate::planner::Planned { algorithm: "direct".into(), plan: Arc::new(plan) }
 }
 
-fn key(request: &Request, collective: Collective) -> Result<Key> {
+fn key(request: &Request, collective: Collective, readable: (bool, bool)) -> Result<Key> {
     let reduces = collective.reduces();
     let algorithm = match &request.algorithm {
         Some(name) => Some(algorithms::find(name)?),
@@ -498,6 +544,7 @@ fn key(request: &Request, collective: Collective) -> Result<Key> {
         element_bytes: request.dtype.size(),
         any_order: !reduces || request.op.order_independent(request.dtype),
         in_place: request.in_place,
+        readable,
         premultiply: reduces && matches!(request.op, ReduceOp::PremulSum(_)),
         average: reduces && request.op == ReduceOp::Avg,
         algorithm,

@@ -88,12 +88,27 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "RINGROAD_TRANSPORT",
-        default: "ucx",
+        default: "auto",
         unit: "",
-        allowed: "ucx",
-        meaning: "what carries the bytes between processes",
+        allowed: "auto or ucx",
+        meaning: "what carries the bytes between processes: shared memory within a host and UCX between hosts, or UCX always",
         secret: false,
-        read: |config, text| one_of(text, &[("ucx", TransportKind::Ucx)]).map(|kind| config.transport = kind),
+        read: |config, text| {
+            let kinds = [("auto", TransportKind::Auto), ("ucx", TransportKind::Ucx)];
+            one_of(text, &kinds).map(|kind| config.transport = kind)
+        },
+    },
+    Setting {
+        name: "RINGROAD_HOST",
+        default: "",
+        unit: "",
+        allowed: "any text",
+        meaning: "names this host: ranks share memory where they have the same name; unset: the machine's own",
+        secret: false,
+        read: |config, text| {
+            config.host = Some(text.to_owned());
+            Ok(())
+        },
     },
     Setting {
         name: "RINGROAD_NET_DEVICES",
@@ -261,7 +276,9 @@ pub const SETTINGS: &[Setting] = &[
 /// What carries the bytes between processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportKind {
-    /// UCX.
+    /// Shared memory within a host, UCX between hosts.
+    Auto,
+    /// UCX always.
     Ucx,
 }
 
@@ -324,6 +341,8 @@ pub struct Config {
     pub ucx_library: Option<PathBuf>,
     /// `RINGROAD_TRANSPORT`.
     pub transport: TransportKind,
+    /// `RINGROAD_HOST`.
+    pub host: Option<String>,
     /// `RINGROAD_NET_DEVICES`.
     pub net_devices: Option<Vec<String>>,
     /// `RINGROAD_PORTS`.
@@ -434,7 +453,8 @@ impl Config {
             topology: None,
             timeout: Duration::ZERO,
             ucx_library: None,
-            transport: TransportKind::Ucx,
+            transport: TransportKind::Auto,
+            host: None,
             net_devices: None,
             ports: None,
             port_range: None,

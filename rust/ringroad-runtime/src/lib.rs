@@ -15,9 +15,11 @@ mod engine;
 pub mod error;
 pub mod kernels;
 mod liveness;
+mod neighbourhood;
 mod notice;
 pub mod planner;
 mod progress;
+mod sync;
 pub mod transport;
 mod work;
 

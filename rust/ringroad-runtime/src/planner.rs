@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::{Candidate, CostModel, ScheduleCost, SwitchRange, SwitchTable};
-use ringroad_core::plan::{Counts, LowerOptions};
+use ringroad_core::plan::{Counts, LowerOptions, Near};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule, Topology};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,12 @@ use crate::error::{Error, Result};
 
 /// Plans kept for calls to come. A training loop repeats a few hundred.
 const PLANS: usize = 2048;
+
+/// The most bytes in one message between ranks that share memory: what is reduced, and what is copied for others to
+/// read, stays in a core's own cache.
+const NEAR_SEGMENT: usize = 128 << 10;
+/// From so many bytes on waiting until others have read takes less time than a copy for them.
+const LEND: usize = 32 << 10;
 
 /// What rank 0 decided for everybody.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,6 +140,8 @@ pub(crate) struct Key {
     pub element_bytes: usize,
     pub any_order: bool,
     pub in_place: bool,
+    /// Whether near ranks can read the input and the output.
+    pub readable: (bool, bool),
     pub premultiply: bool,
     pub average: bool,
     /// Chosen by the caller, instead of by the tables.
@@ -155,14 +163,16 @@ pub(crate) struct Planned {
 
 pub(crate) struct Planner {
     rank: Rank,
+    /// For each rank whether it is near, or nothing where none is.
+    near: Arc<[bool]>,
     pub choices: Choices,
     schedules: HashMap<(Member, Collective), Arc<Schedule>>,
     plans: HashMap<Key, Planned>,
 }
 
 impl Planner {
-    pub fn new(rank: Rank, choices: Choices) -> Planner {
-        Planner { rank, choices, schedules: HashMap::new(), plans: HashMap::new() }
+    pub fn new(rank: Rank, near: Arc<[bool]>, choices: Choices) -> Planner {
+        Planner { rank, near, choices, schedules: HashMap::new(), plans: HashMap::new() }
     }
 
     /// The plan for a call, made now or kept from an earlier one.
@@ -185,6 +195,13 @@ impl Planner {
             premultiply: key.premultiply,
             average: key.average,
             segment: self.choices.segment,
+            near: Near {
+                ranks: self.near.clone(),
+                segment: NEAR_SEGMENT,
+                input: key.readable.0,
+                output: key.readable.1,
+                lend: LEND,
+            },
             ..LowerOptions::default()
         };
         let plan = Plan::lower(&schedule, self.rank, key.counts(), key.element_bytes, &options)?;

@@ -539,7 +539,7 @@ impl Peer {
             ports.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let count = ports.len().max(1);
         let settings = UcxSettings { tls: Some(tls.to_owned()), ports, ..Default::default() };
-        let mut transport = UcxTransport::new(ucx, rank, 2, settings).unwrap();
+        let mut transport = UcxTransport::new(ucx, rank, 2, settings, Vec::new()).unwrap();
         let addresses = transport.addresses();
         assert_eq!(addresses.len(), count);
         publish(directory, &format!("addresses{rank}"), &serde_json::to_vec(&addresses).unwrap());

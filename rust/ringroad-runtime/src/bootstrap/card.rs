@@ -8,6 +8,8 @@ use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use crate::transport::shared::Offer;
+
 /// The version of the card itself.
 const FORMAT: u32 = 2;
 /// Seals cards where the job has no secret: then the seal guards against accidents only.
@@ -47,6 +49,8 @@ pub struct Card {
     pub addresses: Vec<Vec<u8>>,
     /// How many cores it may use.
     pub cores: usize,
+    /// Its memory, for ranks of the same host.
+    pub memory: Option<Offer>,
 }
 
 impl Card {
@@ -71,6 +75,7 @@ impl Card {
             transport_version: transport_version.to_owned(),
             addresses,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            memory: None,
         }
     }
 
@@ -120,7 +125,7 @@ fn mac(secret: Option<&str>, bytes: &[u8]) -> Hmac<Sha256> {
 }
 
 /// A number that no other process has, from the seed that the standard library draws for hash tables.
-pub(super) fn token() -> u64 {
+pub(crate) fn token() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());
     hasher.finish()

@@ -123,6 +123,19 @@ pub fn share(
     }
 }
 
+/// Publishes `value` under `kind` and returns what all ranks do, in order.
+pub(crate) fn collect(
+    store: &dyn Store,
+    rank: Rank,
+    size: usize,
+    kind: &str,
+    value: &[u8],
+    deadline: Instant,
+) -> Result<Vec<Vec<u8>>, StoreError> {
+    store.set(&format!("{kind}/{rank}"), value)?;
+    (0..size).map(|rank| store.wait(&format!("{kind}/{rank}"), deadline)).collect()
+}
+
 fn card_key(rank: Rank) -> String {
     format!("card/{rank}")
 }

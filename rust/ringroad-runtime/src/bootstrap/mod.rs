@@ -12,7 +12,9 @@ mod memory;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use card::token;
 pub use card::Card;
+pub(crate) use exchange::collect;
 pub use exchange::{exchange, share, BootstrapError};
 pub use file::FileStore;
 pub use meeting::Meeting;

@@ -214,11 +214,23 @@ impl Engine {
             }
         }
         let completion = Completion::new(job.call.clone());
-        let scratch = self.take_scratch(job.plan.scratch());
+        let scratch = match self.take_scratch(job.plan.scratch()) {
+            Ok(scratch) => scratch,
+            Err(reason) => {
+                let story = format!("rank {} has no memory for {}: {reason}", self.who(self.rank), job.call);
+                self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+                return Err(self.failure.clone().expect("it has just failed"));
+            }
+        };
         let task = Task {
             call: job.call,
+            buffers: Buffers {
+                input: job.input,
+                output: job.output,
+                scratch,
+                arrived: (0..job.plan.arrivals()).map(|_| None).collect(),
+            },
             executor: Executor::new(job.plan),
-            buffers: Buffers { input: job.input, output: job.output, scratch },
             factor: job.factor,
             timeout: job.timeout,
             deadline: Instant::now() + job.timeout,
@@ -240,13 +252,23 @@ impl Engine {
         Ok(completion)
     }
 
-    fn take_scratch(&mut self, bytes: usize) -> Region {
+    /// Scratch memory, or why there is none. What is kept for it may still be read by near ranks.
+    fn take_scratch(&mut self, bytes: usize) -> Result<Region, String> {
         if bytes == 0 {
-            return Region::nothing();
+            return Ok(Region::nothing());
         }
-        match self.spare.iter().position(|region| region.len() >= bytes) {
-            Some(index) => self.spare.swap_remove(index),
-            None => Region::scratch(bytes),
+        let fits = |region: &Region| region.len() >= bytes && region.is_unshared();
+        let mut found = self.spare.iter().position(fits);
+        if found.is_none() {
+            self.transport.tidy();
+            found = self.spare.iter().position(fits);
+        }
+        match found {
+            Some(index) => Ok(self.spare.remove(index)),
+            None => match self.transport.pool() {
+                Some(pool) => pool.allocate(bytes),
+                None => Ok(Region::scratch(bytes)),
+            },
         }
     }
 
@@ -362,6 +384,10 @@ impl Engine {
         let (slot, number) = ((request >> 32) as usize, request as u32);
         // After a failure requests may end whose call is gone.
         if let Some(task) = self.tasks.get_mut(slot).and_then(Option::as_mut) {
+            let operation = task.executor.plan().operations()[number as usize];
+            if let Command::Expect { arrival, .. } = operation.command {
+                task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
+            }
             task.executor.complete(number);
             self.advance(slot);
         }
@@ -374,22 +400,37 @@ impl Engine {
         while let Some((number, step)) = task.executor.start() {
             let request = (slot as u64) << 32 | u64::from(number);
             let posted = match step.command {
-                Command::Send { peer, port, message, source } => {
+                Command::Send { peer, port, message, source, stays } => {
                     let tag = Tag { source: self.rank, message: task.tag.message | message, ..task.tag };
-                    (peer, self.transport.send(peer, port, tag, task.buffers.region(source), request))
+                    let source = task.buffers.region(source);
+                    let posted = if stays {
+                        self.transport.lend(peer, port, tag, source, request)
+                    } else {
+                        self.transport.send(peer, port, tag, source, request)
+                    };
+                    (peer, posted)
                 }
                 Command::Receive { peer, port, message, target } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
                     (peer, self.transport.receive(port, tag, task.buffers.region(target), request))
                 }
+                Command::Expect { peer, message, arrival, bytes, .. } => {
+                    let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
+                    let posted = self.transport.expect(tag, bytes, request);
+                    if let Ok(Posted::Complete) = posted {
+                        task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
+                    }
+                    (peer, posted)
+                }
+                Command::Release { arrival } => {
+                    let arrived = task.buffers.arrived[arrival as usize].take();
+                    self.transport.release(arrived.expect("it is released once, after it has come"));
+                    task.executor.complete(number);
+                    continue;
+                }
                 local => {
-                    task.buffers.perform(
-                        local,
-                        task.call.op,
-                        task.call.dtype,
-                        task.factor,
-                        self.cards.len() as u32,
-                    );
+                    let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
+                    task.buffers.perform(plan, local, task.call.op, task.call.dtype, task.factor, ranks);
                     task.executor.complete(number);
                     continue;
                 }
@@ -435,7 +476,7 @@ impl Engine {
         let slot = (request >> 32) as usize;
         let Some(task) = self.tasks.get(slot).and_then(Option::as_ref) else { return };
         let step = task.executor.plan().operations()[request as u32 as usize];
-        let (Command::Send { peer, .. } | Command::Receive { peer, .. }) = step.command else { return };
+        let Some(peer) = step.command.peer() else { return };
         match failure {
             Failure::Broken(reason) => self.suspect(peer, reason),
             Failure::Check { .. } | Failure::Length { .. } => {
@@ -456,9 +497,6 @@ fn owes(plan: &Plan) -> bool {
 impl Task {
     /// Whether something is still due from or to `peer`.
     fn needs(&self, peer: Rank) -> bool {
-        self.executor.unfinished().any(|(_, step)| match step.command {
-            Command::Send { peer: p, .. } | Command::Receive { peer: p, .. } => p == peer,
-            _ => false,
-        })
+        self.executor.unfinished().any(|(_, step)| step.command.peer() == Some(peer))
     }
 }

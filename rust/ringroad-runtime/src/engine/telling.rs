@@ -38,7 +38,7 @@ impl Engine {
                 break;
             }
             match step.command {
-                Command::Receive { peer, .. } => from.push(peer),
+                Command::Receive { peer, .. } | Command::Expect { peer, .. } => from.push(peer),
                 Command::Send { peer, .. } => to.push(peer),
                 _ => {}
             }

@@ -228,7 +228,7 @@ impl<T: Transport> FaultInjector<T> {
     }
 
     /// Posts what has waited long enough.
-    fn release(&mut self) {
+    fn post_delayed(&mut self) {
         let mut waiting: Vec<(u64, Request)> = Vec::new();
         for (polls, request) in std::mem::take(&mut self.delayed) {
             let polls = polls.saturating_sub(1);
@@ -300,7 +300,7 @@ impl<T: Transport> Transport for FaultInjector<T> {
     }
 
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        self.release();
+        self.post_delayed();
         let any = !self.events.is_empty();
         events.append(&mut self.events);
         self.inner.progress(events) || any
@@ -338,7 +338,7 @@ impl<T: Transport> Transport for FaultInjector<T> {
         for (polls, _) in &mut self.delayed {
             *polls = 0;
         }
-        self.release();
+        self.post_delayed();
         self.inner.close(deadline);
     }
 }

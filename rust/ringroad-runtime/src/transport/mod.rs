@@ -3,8 +3,12 @@
 //! A transport moves messages; it knows nothing of collectives. It never blocks: whoever drives it calls
 //! [`Transport::progress`] and, when there is nothing left to do, [`Transport::arm`] and [`Wait::block`].
 
+#[allow(unsafe_code)]
+mod events;
 pub mod fault;
 pub mod in_process;
+#[allow(unsafe_code)]
+pub mod shared;
 pub mod tracing;
 #[allow(unsafe_code)]
 pub mod ucx;
@@ -158,13 +162,25 @@ pub enum Posted {
     Pending,
 }
 
+/// A message that can be read where its sender left it.
+#[derive(Debug)]
+pub struct Arrived {
+    /// Its bytes, in the sender's memory: nobody may write them.
+    pub region: Region,
+    /// Whose.
+    pub(crate) peer: Rank,
+    /// Counts the sender's messages to this rank; `None` where the sender need not hear of the release.
+    pub(crate) number: Option<u64>,
+}
+
 /// Moves messages between the ranks of one communicator.
 ///
 /// Requests hold their [`Region`] until they end, so that memory in flight stays alive whatever the caller does. A
 /// send may be matched only by a receive of the same length.
 ///
-/// A transport that can read a peer's memory directly will say so by a method of its own here, and plans for it will
-/// name the peer's buffer as an operand; messages stay as they are.
+/// Ranks may be *near*: each can read memory of the other. Between them a message is its place, which the receiver
+/// may read there ([`Transport::expect`]) instead of having it copied. A transport without near ranks needs none of
+/// these methods.
 pub trait Transport: Send {
     /// For people: what carries the bytes, for example `ucx 1.22.0 (posix, cma)`.
     fn describe(&self) -> String;
@@ -182,6 +198,19 @@ pub trait Transport: Send {
         request: RequestId,
     ) -> Result<Posted, TransportError>;
 
+    /// As [`Transport::send`], of a source that stays as it is for as long as somebody holds the region: the send may end
+    /// before a near peer has read it.
+    fn lend(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.send(peer, port, tag, source, request)
+    }
+
     /// Starts to receive a message of exactly `target.len()` bytes from `tag.source`.
     fn receive(
         &mut self,
@@ -190,6 +219,33 @@ pub trait Transport: Send {
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError>;
+
+    /// For each rank whether it is near, or nothing where none is.
+    fn near(&self) -> Arc<[bool]> {
+        Arc::default()
+    }
+
+    /// Lets go of regions that near ranks have read.
+    fn tidy(&mut self) {}
+
+    /// The memory that near ranks can read; `None` where none is near.
+    fn pool(&self) -> Option<Arc<shared::Pool>> {
+        None
+    }
+
+    /// Waits for a message of `bytes` bytes from `tag.source`, a near rank, without moving it.
+    fn expect(&mut self, tag: Tag, _bytes: usize, _request: RequestId) -> Result<Posted, TransportError> {
+        let reason = format!("rank {}'s memory cannot be read", tag.source);
+        Err(TransportError { transport: "transport", reason })
+    }
+
+    /// The message of a request of [`Transport::expect`] that has completed. It can be had once.
+    fn arrived(&mut self, _request: RequestId) -> Option<Arrived> {
+        None
+    }
+
+    /// Tells the sender that its memory has been read.
+    fn release(&mut self, _arrived: Arrived) {}
 
     /// Sends a short notice that the receiver gets as [`Event::Notice`] whatever it is doing, as best as it can:
     /// nobody hears whether it arrived.
@@ -220,6 +276,11 @@ pub trait Transport: Send {
 
     /// Says good-bye: lets what was sent arrive, until `deadline` at the latest, and closes the connections.
     fn close(&mut self, deadline: Instant);
+}
+
+/// Whether sequence number `a` comes before `b`; numbers repeat.
+fn is_earlier(a: u32, b: u32) -> bool {
+    (a + Tag::SEQUENCES - b) % Tag::SEQUENCES > Tag::SEQUENCES / 2
 }
 
 /// Blocks a thread until a transport has something to do.

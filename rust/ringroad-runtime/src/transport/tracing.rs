@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 use ringroad_core::trace::{Trace, TraceEvent, TraceKind};
 use ringroad_core::{Bytes, Port, Rank, Seconds};
 
-use super::{Event, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::shared::Pool;
+use super::{Arrived, Event, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 
 /// A transport whose messages are written down.
@@ -144,6 +145,45 @@ impl<T: Transport> Transport for Tracer<T> {
         self.begin(TraceKind::Receive, tag.source, tag, target.len(), request);
         let posted = self.inner.receive(port, tag, target, request);
         self.posted(request, posted)
+    }
+
+    fn lend(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.begin(TraceKind::Send, peer, tag, source.len(), request);
+        let posted = self.inner.lend(peer, port, tag, source, request);
+        self.posted(request, posted)
+    }
+
+    fn tidy(&mut self) {
+        self.inner.tidy();
+    }
+
+    fn near(&self) -> Arc<[bool]> {
+        self.inner.near()
+    }
+
+    fn pool(&self) -> Option<Arc<Pool>> {
+        self.inner.pool()
+    }
+
+    fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
+        self.begin(TraceKind::Receive, tag.source, tag, bytes, request);
+        let posted = self.inner.expect(tag, bytes, request);
+        self.posted(request, posted)
+    }
+
+    fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
+        self.inner.arrived(request)
+    }
+
+    fn release(&mut self, arrived: Arrived) {
+        self.inner.release(arrived);
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {

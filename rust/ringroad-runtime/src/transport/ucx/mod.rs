@@ -14,9 +14,9 @@ mod notices;
 mod ports;
 mod requests;
 mod shutdown;
-mod wait;
 
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,7 +28,7 @@ use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
 use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
-use self::wait::UcxWait;
+use super::events::EventWait;
 use super::{Event, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 
@@ -64,7 +64,7 @@ pub struct UcxTransport {
     queue: Rc<Queue>,
     /// Why the ranks whose failure has been reported have failed.
     failed: Vec<Option<ucs_status_t>>,
-    waiter: Arc<UcxWait>,
+    waiter: Arc<EventWait>,
     /// Whether anything has happened since the workers were armed.
     moved: bool,
     /// What `drain` takes the queue's entries into; kept for its memory.
@@ -76,12 +76,13 @@ pub struct UcxTransport {
 unsafe impl Send for UcxTransport {}
 
 impl UcxTransport {
-    /// Opens the devices of rank `rank` of `size`; connects to nobody yet.
+    /// Opens the devices of rank `rank` of `size`; connects to nobody yet. Blocking ends for `others`, too.
     pub fn new(
         ucx: &'static Ucx,
         rank: Rank,
         size: usize,
         settings: UcxSettings,
+        others: Vec<OwnedFd>,
     ) -> Result<Self, TransportError> {
         let tls = settings.tls.as_deref();
         let devices = if settings.ports.is_empty() {
@@ -92,8 +93,10 @@ impl UcxTransport {
         };
         let devices = devices.map_err(error)?;
         let own_addresses = devices.iter().map(Device::address).collect::<Result<_, _>>().map_err(error)?;
-        let events = devices.iter().map(Device::events).collect::<Result<_, _>>().map_err(error)?;
-        let waiter = Arc::new(UcxWait::new(events).map_err(error)?);
+        let mut events: Vec<OwnedFd> =
+            devices.iter().map(Device::events).collect::<Result<_, _>>().map_err(error)?;
+        events.extend(others);
+        let waiter = Arc::new(EventWait::new(events).map_err(error)?);
         let queue = Rc::new(Queue::default());
         Ok(UcxTransport {
             ucx,
@@ -113,6 +116,11 @@ impl UcxTransport {
         })
     }
 
+    /// The version of UCX.
+    pub fn version(&self) -> &'static str {
+        &self.ucx.version_string
+    }
+
     /// What the other ranks need in order to connect to this one: an address for each device.
     pub fn addresses(&self) -> Vec<Vec<u8>> {
         self.own_addresses.clone()
@@ -126,6 +134,11 @@ impl UcxTransport {
         assert!(addresses.iter().all(|all| all.len() == devices), "an address for each of {devices} devices");
         self.addresses = addresses;
         self.wiring = Wiring::new(topology, self.rank, devices);
+    }
+
+    /// Says that one of the other descriptors had reason to call.
+    pub(crate) fn note_progress(&mut self) {
+        self.moved = true;
     }
 
     /// The index of the device that serves `port`, of whichever rank.
@@ -355,7 +368,7 @@ impl Transport for UcxTransport {
         let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
         let oldest = self.devices.iter().filter_map(|device| device.probe(tag, Tag::KIND)).map(Tag::unpack);
         // Devices do not tell when a message came; the oldest is that of the earliest call.
-        oldest.reduce(|a, b| if is_earlier(b.sequence, a.sequence) { b } else { a })
+        oldest.reduce(|a, b| if super::is_earlier(b.sequence, a.sequence) { b } else { a })
     }
 
     fn arm(&mut self) -> bool {
@@ -388,11 +401,6 @@ impl Drop for UcxTransport {
 
 fn error(reason: impl Into<String>) -> TransportError {
     TransportError { transport: "ucx", reason: reason.into() }
-}
-
-/// Whether sequence number `a` comes before `b`; numbers repeat.
-fn is_earlier(a: u32, b: u32) -> bool {
-    (a + Tag::SEQUENCES - b) % Tag::SEQUENCES > Tag::SEQUENCES / 2
 }
 
 /// A status pointer that is not a request, as a result.

@@ -1,4 +1,4 @@
-//! Blocking until a worker or another thread has something to say.
+//! Blocking until a UCX worker, another process or another thread has something to say.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,35 +9,35 @@ use std::time::Duration;
 
 use crate::transport::Wait;
 
-/// So many times a worker may call without having anything to do.
+/// So many times a descriptor may call without having anything to do.
 const FALSE_ALARMS: u32 = 16;
 /// How long nobody listens to it after that.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Waits for workers' event descriptors. It owns duplicates, so it may outlive the transport; it is then only woken.
+/// Waits for event descriptors. It owns duplicates, so it may outlive the transport; it is then only woken.
 ///
-/// Over tcp a worker calls without end as long as it has something to send to a peer that has not accepted its
+/// Over tcp a UCX worker calls without end as long as it has something to send to a peer that has not accepted its
 /// connection, because the socket could be written. Only the peer can end that, who may be busy with something else.
-/// So a worker that calls in vain is heard only now and then.
-pub(super) struct UcxWait {
-    workers: Vec<Worker>,
+/// So what calls in vain is heard only now and then.
+pub(crate) struct EventWait {
+    callers: Vec<Caller>,
     wakeup: File,
 }
 
-struct Worker {
+struct Caller {
     events: OwnedFd,
     /// How many times it has called since something happened or a wait was undisturbed.
     calls: AtomicU32,
 }
 
-impl Worker {
+impl Caller {
     fn is_noisy(&self) -> bool {
         self.calls.load(Ordering::Relaxed) >= FALSE_ALARMS
     }
 }
 
-impl UcxWait {
-    pub fn new(workers: Vec<OwnedFd>) -> Result<UcxWait, String> {
+impl EventWait {
+    pub fn new(events: Vec<OwnedFd>) -> Result<EventWait, String> {
         // SAFETY: creates a descriptor and touches nothing else.
         let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if descriptor < 0 {
@@ -45,22 +45,22 @@ impl UcxWait {
         }
         // SAFETY: new, so nobody else owns it.
         let wakeup = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
-        let workers = workers.into_iter().map(|events| Worker { events, calls: AtomicU32::new(0) });
-        Ok(UcxWait { workers: workers.collect(), wakeup })
+        let callers = events.into_iter().map(|events| Caller { events, calls: AtomicU32::new(0) });
+        Ok(EventWait { callers: callers.collect(), wakeup })
     }
 
-    /// Says that something has happened: the workers had reason to call.
+    /// Says that something has happened: they had reason to call.
     pub fn note_progress(&self) {
-        self.workers.iter().for_each(|worker| worker.calls.store(0, Ordering::Relaxed));
+        self.callers.iter().for_each(|caller| caller.calls.store(0, Ordering::Relaxed));
     }
 
-    /// Waits for a wake-up and for those workers that are `noisy` or not.
+    /// Waits for a wake-up and for those callers that are `noisy` or not.
     fn listen(&self, noisy: bool, timeout: Duration) {
-        let heard: Vec<&Worker> = self.workers.iter().filter(|worker| worker.is_noisy() == noisy).collect();
+        let heard: Vec<&Caller> = self.callers.iter().filter(|caller| caller.is_noisy() == noisy).collect();
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let wakeup = std::iter::once(wanted(self.wakeup.as_raw_fd()));
         let mut polled: Vec<_> =
-            wakeup.chain(heard.iter().map(|worker| wanted(worker.events.as_raw_fd()))).collect();
+            wakeup.chain(heard.iter().map(|caller| wanted(caller.events.as_raw_fd()))).collect();
         let timeout = libc::timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
@@ -72,17 +72,17 @@ impl UcxWait {
             // Empty when another thread that blocks here was faster.
             let _ = (&self.wakeup).read(&mut [0; 8]);
         }
-        for (worker, polled) in heard.iter().zip(&polled[1..]) {
-            let calls = worker.calls.load(Ordering::Relaxed);
+        for (caller, polled) in heard.iter().zip(&polled[1..]) {
+            let calls = caller.calls.load(Ordering::Relaxed);
             let called = ready > 0 && polled.revents != 0;
-            worker.calls.store(if called { calls.saturating_add(1) } else { 0 }, Ordering::Relaxed);
+            caller.calls.store(if called { calls.saturating_add(1) } else { 0 }, Ordering::Relaxed);
         }
     }
 }
 
-impl Wait for UcxWait {
+impl Wait for EventWait {
     fn block(&self, timeout: Duration) {
-        if self.workers.iter().any(Worker::is_noisy) {
+        if self.callers.iter().any(Caller::is_noisy) {
             self.listen(false, timeout.min(NAP));
             self.listen(true, Duration::ZERO);
         } else {

@@ -1,0 +1,93 @@
+//! Who is near whom: the ranks that can read each other's memory, which others of them know too.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use ringroad_core::Rank;
+
+use crate::bootstrap::{collect, Card, Store};
+use crate::config::{Config, TransportKind};
+use crate::error::{Error, Result};
+use crate::transport::shared::{Home, Neighbour};
+
+/// What a rank offers its neighbours before it knows them.
+pub(crate) enum Offered {
+    /// Its memory.
+    Memory(Home),
+    /// Nothing, for this reason.
+    Nothing(String),
+}
+
+impl Offered {
+    /// Makes memory to share, unless that is not wanted.
+    pub fn new(rank: Rank, size: usize, config: &Config) -> Offered {
+        if config.transport == TransportKind::Ucx {
+            return Offered::Nothing("RINGROAD_TRANSPORT=ucx".to_owned());
+        }
+        Home::new(rank, size).map_or_else(Offered::Nothing, Offered::Memory)
+    }
+
+    /// Adds the offer to this rank's card.
+    pub fn announce(&self, card: &mut Card, config: &Config) {
+        if let Offered::Memory(home) = self {
+            card.memory = Some(home.offer(config.host.clone().unwrap_or_else(|| card.host.clone())));
+        }
+    }
+}
+
+/// The ranks around this one.
+pub(crate) struct Neighbourhood {
+    /// This rank's memory, where anybody is near.
+    pub home: Option<(Home, Vec<Neighbour>)>,
+    /// Whether all ranks are near each other.
+    pub is_complete: bool,
+    /// Why ranks of this host are not near.
+    pub obstacles: Vec<String>,
+}
+
+impl Neighbourhood {
+    /// Opens the memory of those who are on this host, and hears whether they could open this one's.
+    pub fn explore(store: &dyn Store, offered: Offered, cards: &[Card], rank: Rank, deadline: Instant) -> Result<Self> {
+        let mut obstacles = Vec::new();
+        let (home, opened) = match offered {
+            Offered::Nothing(reason) => {
+                obstacles.push(reason);
+                (None, Vec::new())
+            }
+            Offered::Memory(home) => {
+                let mut opened = Vec::new();
+                for other in cards.iter().filter(|other| may_be_near(&cards[rank], other)) {
+                    match other.memory.as_ref().map(|offer| home.open(other.rank, offer)) {
+                        Some(Ok(neighbour)) => opened.push(neighbour),
+                        Some(Err(reason)) => obstacles.push(format!("rank {}: {reason}", other.rank)),
+                        None => {}
+                    }
+                }
+                (Some(home), opened)
+            }
+        };
+        let candidates = |a: &Card| cards.iter().any(|b| may_be_near(a, b));
+        if !cards.iter().any(candidates) {
+            return Ok(Neighbourhood { home: None, is_complete: cards.len() == 1, obstacles });
+        }
+        let mine: Vec<Rank> = opened.iter().map(Neighbour::rank).collect();
+        let text = serde_json::to_vec(&mine).expect("numbers can be written");
+        let all = collect(store, rank, cards.len(), "near", &text, deadline)?;
+        let all = all.iter().map(|text| serde_json::from_slice(text));
+        let all: Vec<BTreeSet<Rank>> = all
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|error| Error::Store(format!("a rank's list of its neighbours cannot be read: {error}")))?;
+        let size = cards.len();
+        let is_complete = all.iter().all(|near| near.len() == size - 1);
+        let neighbours: Vec<Neighbour> = opened.into_iter().filter(|n| all[n.rank()].contains(&rank)).collect();
+        let home = home.filter(|_| !neighbours.is_empty()).map(|home| (home, neighbours));
+        Ok(Neighbourhood { home, is_complete, obstacles })
+    }
+}
+
+/// Whether they offer memory on one host. Process numbers must mean the same to both: memory is found by them, and so is
+/// the end of a process.
+fn may_be_near(a: &Card, b: &Card) -> bool {
+    let host = |card: &Card| card.memory.as_ref().map(|offer| offer.host.clone());
+    a.rank != b.rank && host(a).is_some() && host(a) == host(b) && !a.pid_space.is_empty() && a.pid_space == b.pid_space
+}

@@ -1,0 +1,799 @@
+//! Shared memory: the ranks of one host read each other's memory; everybody else is reached by another transport.
+//!
+//! Every rank has a segment that its neighbours map to read. In it lie a [`lane`] to each of them, and what it sends
+//! them: messages are places in the segment. Their receivers reduce or copy straight out of it, and say when they are
+//! done with it by a counter in their own segment. So nobody ever writes another process's memory.
+//!
+//! A message from elsewhere in the sender's memory is copied into the segment first; plans for near ranks do that
+//! themselves, where it is needed, and keep their scratch memory in the segment.
+
+mod lane;
+mod pool;
+mod segment;
+
+pub use pool::Pool;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::{Port, Rank};
+use serde::{Deserialize, Serialize};
+
+use self::lane::{Bell, Counters, Form, Lane, Parcel, INLINE, SLOTS};
+use self::segment::Segment;
+use super::events::EventWait;
+use super::ucx::UcxTransport;
+use super::{Arrived, Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use crate::buffer::Region;
+
+/// So many bytes may wait to be read by others when a call ends; of more, the call waits for the end.
+const KEPT: usize = 256 << 20;
+/// How often looking for messages comes with a look for releases that nobody waits for.
+const HOUSEKEEPING: u32 = 256;
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// How to reach a rank's memory from another process of the same host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Offer {
+    /// Names the host.
+    pub host: String,
+    /// The process, and its descriptors of the segment and of the pipe that wakes it.
+    pub pid: u32,
+    /// The file of the segment.
+    pub segment: i32,
+    /// The pipe that wakes it.
+    pub bell: i32,
+    /// What is at the beginning of the segment: drawn at random.
+    pub instance: u64,
+}
+
+/// This rank's memory, before the others are known.
+pub struct Home {
+    rank: Rank,
+    size: usize,
+    segment: Arc<Segment>,
+    instance: u64,
+    /// Both ends of the pipe that others wake this rank by.
+    bell: [File; 2],
+}
+
+/// The memory of a near rank, and what goes to and fro.
+struct Peer {
+    rank: Rank,
+    segment: Arc<Segment>,
+    bell: File,
+    out: Outgoing,
+    incoming: Incoming,
+}
+
+#[derive(Default)]
+struct Outgoing {
+    /// The number of the next parcel to be put into the lane.
+    next: u64,
+    /// All parcels before this one have left their slots, at least.
+    taken: u64,
+    /// Parcels that wait for a slot.
+    queue: VecDeque<Parcel>,
+    /// What the peer may be reading, by parcel number.
+    lent: VecDeque<Lent>,
+}
+
+struct Lent {
+    number: u64,
+    region: Region,
+    /// The send that ends with it.
+    request: Option<RequestId>,
+}
+
+#[derive(Default)]
+struct Incoming {
+    /// The number of the next parcel to be taken.
+    next: u64,
+    /// All before this one have been released.
+    released: u64,
+    /// Later ones that have.
+    early: BTreeSet<u64>,
+}
+
+/// A parcel that has been taken out of its lane.
+struct Message {
+    tag: Tag,
+    /// Counts what nobody had asked for when it came.
+    order: u64,
+    bytes: usize,
+    arrived: Arrived,
+}
+
+/// What is waited for.
+struct Wanted {
+    tag: Tag,
+    bytes: usize,
+    request: RequestId,
+    /// Where to copy it; `None` where it is read in its place.
+    target: Option<Region>,
+}
+
+type Tags<T> = HashMap<u64, T, BuildHasherDefault<TagHasher>>;
+
+/// Tags and request numbers differ in few bits; a multiplication spreads them.
+#[derive(Default)]
+struct TagHasher(u64);
+
+impl Hasher for TagHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("keys are 64-bit numbers")
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        let product = u128::from(key ^ key >> 20) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = (product ^ (product >> 64)) as u64;
+    }
+}
+
+/// The transport among ranks of which some share a host.
+pub struct SharedMemory {
+    home: Home,
+    pool: Arc<Pool>,
+    /// By rank; `None` for those that are not near.
+    peers: Vec<Option<Box<Peer>>>,
+    near: Arc<[bool]>,
+    ranks: Vec<Rank>,
+    network: Option<UcxTransport>,
+    waiter: Arc<dyn Wait>,
+    /// What has come and nobody has asked for yet, and the other way round.
+    unclaimed: Tags<VecDeque<Message>>,
+    unclaimed_number: u64,
+    wanted: Tags<VecDeque<Wanted>>,
+    arrived: Tags<Arrived>,
+    events: Vec<Event>,
+    /// Bytes that others may be reading after the call.
+    kept: usize,
+    /// Sends that end when others have read.
+    waiting: usize,
+    rounds: u32,
+    asleep: bool,
+    ended: bool,
+}
+
+/// Where things are in a segment.
+const BELL: usize = 64;
+const COUNTERS: usize = 4096;
+
+fn lanes(size: usize) -> usize {
+    (COUNTERS + size * size_of::<Counters>()).next_multiple_of(4096)
+}
+
+impl Home {
+    /// New memory for rank `rank` of `size`, or why there is none.
+    pub fn new(rank: Rank, size: usize) -> Result<Home, String> {
+        let segment = Segment::create(lanes(size) + size * size_of::<Lane>())?;
+        let instance = crate::bootstrap::token();
+        // SAFETY: the segment's first bytes, which nobody has seen yet.
+        unsafe { segment.at(0).cast::<u64>().write(instance) };
+        let mut pipe = [0; 2];
+        // SAFETY: creates two descriptors and writes them to the array.
+        if unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+            return Err(format!("pipe: {}", std::io::Error::last_os_error()));
+        }
+        // SAFETY: new, so nobody else owns them.
+        let bell = pipe.map(|descriptor| unsafe { File::from_raw_fd(descriptor) });
+        Ok(Home { rank, size, segment: Arc::new(segment), instance, bell })
+    }
+
+    /// For the other ranks.
+    pub fn offer(&self, host: String) -> Offer {
+        Offer {
+            host,
+            pid: std::process::id(),
+            segment: self.segment.descriptor(),
+            bell: self.bell[1].as_raw_fd(),
+            instance: self.instance,
+        }
+    }
+
+    /// The memory of rank `rank`, or why it cannot be read.
+    pub fn open(&self, rank: Rank, offer: &Offer) -> Result<Neighbour, String> {
+        let segment = Segment::open(offer.pid, offer.segment)?;
+        if segment.len() != self.segment.len() {
+            return Err(format!("rank {rank} has a segment of another size"));
+        }
+        // SAFETY: the segment's first bytes, which its owner wrote before it made the offer.
+        if unsafe { segment.at(0).cast::<u64>().read() } != offer.instance {
+            return Err(format!("the memory found is not that of rank {rank}"));
+        }
+        let path = format!("/proc/{}/fd/{}", offer.pid, offer.bell);
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
+        let bell = options.open(&path).map_err(|error| format!("{path}: {error}"))?;
+        Ok(Neighbour { rank, segment: Arc::new(segment), bell })
+    }
+
+    /// For [`UcxTransport::new`]: what ends blocking.
+    pub fn bell(&self) -> Result<OwnedFd, String> {
+        self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| format!("dup: {error}"))
+    }
+
+    fn own_bell(&self) -> &Bell {
+        // SAFETY: within the segment; zero at first, which is a bell of somebody awake, and shared from then on.
+        unsafe { &*self.segment.at(BELL).cast() }
+    }
+
+    fn lane_to(&self, peer: Rank) -> &Lane {
+        // SAFETY: as above; zeros are empty slots.
+        unsafe { &*self.segment.at(lanes(self.size) + peer * size_of::<Lane>()).cast() }
+    }
+
+    fn counters_for(&self, peer: Rank) -> &Counters {
+        // SAFETY: as above.
+        unsafe { &*self.segment.at(COUNTERS + peer * size_of::<Counters>()).cast() }
+    }
+}
+
+/// The memory of another rank, before it is known whether that one can read ours.
+pub struct Neighbour {
+    rank: Rank,
+    segment: Arc<Segment>,
+    bell: File,
+}
+
+impl Neighbour {
+    /// Whose memory it is.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+}
+
+impl Peer {
+    /// The lane from this peer to `rank`, of `size`.
+    #[inline]
+    fn lane(&self, rank: Rank, size: usize) -> &Lane {
+        // SAFETY: within the peer's segment, which is laid out as ours and only written as lanes are.
+        unsafe { &*self.segment.at(lanes(size) + rank * size_of::<Lane>()).cast() }
+    }
+
+    /// What the peer has taken from `rank`.
+    #[inline]
+    fn counters(&self, rank: Rank) -> &Counters {
+        // SAFETY: as above.
+        unsafe { &*self.segment.at(COUNTERS + rank * size_of::<Counters>()).cast() }
+    }
+
+    /// Wakes it, if it is about to block or does, and waits for what has been put or `released`.
+    #[inline]
+    fn ring(&self, released: bool) {
+        // SAFETY: as above.
+        let bell: &Bell = unsafe { &*self.segment.at(BELL).cast() };
+        if bell.is_asleep(released) {
+            // If the pipe is full it will be woken anyway.
+            let _ = (&self.bell).write(&[1]);
+        }
+    }
+}
+
+impl SharedMemory {
+    /// `neighbours` are the ranks that this one can read and that can read it; all others need the `network`.
+    pub fn new(
+        home: Home,
+        neighbours: Vec<Neighbour>,
+        network: Option<UcxTransport>,
+    ) -> Result<SharedMemory, TransportError> {
+        let waiter: Arc<dyn Wait> = match &network {
+            Some(network) => network.waiter(),
+            None => Arc::new(EventWait::new(vec![home.bell().map_err(error)?]).map_err(error)?),
+        };
+        let mut peers: Vec<Option<Box<Peer>>> = (0..home.size).map(|_| None).collect();
+        for Neighbour { rank, segment, bell } in neighbours {
+            let (out, incoming) = Default::default();
+            peers[rank] = Some(Box::new(Peer { rank, segment, bell, out, incoming }));
+        }
+        Ok(SharedMemory {
+            pool: Pool::new(home.segment.clone()),
+            near: peers.iter().map(Option::is_some).collect(),
+            ranks: (0..home.size).filter(|rank| peers[*rank].is_some()).collect(),
+            home,
+            peers,
+            network,
+            waiter,
+            unclaimed: Tags::default(),
+            unclaimed_number: 0,
+            wanted: Tags::default(),
+            arrived: Tags::default(),
+            events: Vec::new(),
+            kept: 0,
+            waiting: 0,
+            rounds: 0,
+            asleep: false,
+            ended: false,
+        })
+    }
+
+    fn network(&mut self, peer: Rank) -> Result<&mut UcxTransport, TransportError> {
+        self.network.as_mut().ok_or_else(|| error(format!("there is no way to rank {peer}")))
+    }
+
+    fn check_open(&self) -> Result<(), TransportError> {
+        if self.ended {
+            return Err(error("the transport has been closed"));
+        }
+        Ok(())
+    }
+
+    fn post(
+        &mut self,
+        peer: Rank,
+        tag: Tag,
+        source: Region,
+        stays: bool,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.check_open()?;
+        let (parcel, region) = self.pack(tag, &source)?;
+        let waits = region.as_ref().is_some_and(|region| {
+            let copied = region.as_ptr() != source.as_ptr();
+            !(stays || copied) || self.kept + region.len() > KEPT
+        });
+        self.put(peer, parcel, region, waits.then_some(request));
+        Ok(if waits { Posted::Pending } else { Posted::Complete })
+    }
+
+    /// Puts a parcel on its way; `region` is what the peer will read, `request` the send that ends with that.
+    fn put(&mut self, peer: Rank, parcel: Parcel, region: Option<Region>, request: Option<RequestId>) {
+        let lane = self.home.lane_to(peer);
+        let peer = self.peers[peer].as_mut().expect("the rank is near");
+        let number = peer.out.next + peer.out.queue.len() as u64;
+        if let Some(region) = region {
+            match request {
+                None => self.kept += region.len(),
+                Some(_) => self.waiting += 1,
+            }
+            peer.out.lent.push_back(Lent { number, region, request });
+        }
+        if peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
+            lane.put(peer.out.next, &parcel);
+            peer.out.next += 1;
+            peer.ring(false);
+        } else {
+            peer.out.queue.push_back(parcel);
+        }
+    }
+
+    /// A parcel of these bytes: they are inside, or in memory of the segment, which is returned.
+    fn pack(&self, tag: Tag, source: &Region) -> Result<(Parcel, Option<Region>), TransportError> {
+        if source.len() <= INLINE {
+            let mut parcel = Parcel::new(tag.pack(), Form::Inline, source.len());
+            let target = parcel.inline.as_mut_ptr().cast::<u8>();
+            // SAFETY: it fits; the poster leaves the source alone until the send has ended.
+            unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) };
+            return Ok((parcel, None));
+        }
+        let mut parcel = Parcel::new(tag.pack(), Form::Segment, source.len());
+        if let Some(offset) = self.pool.offset_of(source) {
+            parcel.place = offset as u64;
+            return Ok((parcel, Some(source.clone())));
+        }
+        let copy = self.pool.allocate(source.len()).map_err(error)?;
+        // SAFETY: the copy is new and as long; the poster leaves the source alone until the send has ended.
+        unsafe { copy.copy_from(source) };
+        parcel.place = self.pool.offset_of(&copy).expect("it is from the pool") as u64;
+        Ok((parcel, Some(copy)))
+    }
+
+    /// Takes out of all lanes what is there.
+    #[inline]
+    fn take_all(&mut self) -> bool {
+        let mut any = false;
+        for index in 0..self.ranks.len() {
+            any |= self.take_from(self.ranks[index]);
+        }
+        any
+    }
+
+    #[inline]
+    fn take_from(&mut self, rank: Rank) -> bool {
+        let mut count = 0;
+        loop {
+            let peer = self.peers[rank].as_mut().expect("the rank is near");
+            let number = peer.incoming.next;
+            let Some(parcel) = peer.lane(self.home.rank, self.home.size).get(number) else { break };
+            count += 1;
+            peer.incoming.next += 1;
+            let message = peer.open(number, &parcel);
+            self.home.counters_for(rank).take(number + 1);
+            if message.arrived.number.is_none() {
+                self.note_release(rank, number);
+            }
+            self.sort(message);
+        }
+        if count >= SLOTS {
+            // The lane was full, and the sender may have gone to sleep over that.
+            self.peers[rank].as_ref().expect("the rank is near").ring(true);
+        }
+        count > 0
+    }
+
+    /// Gives a message to who wants it.
+    fn sort(&mut self, mut message: Message) {
+        if message.tag.kind == Kind::Control {
+            // SAFETY: the sender leaves it alone until it is released.
+            let payload = unsafe { message.arrived.region.to_vec() };
+            self.events.push(Event::Notice { from: message.arrived.peer, payload });
+            return self.release(message.arrived);
+        }
+        let key = message.tag.pack() & Tag::MATCH;
+        match pop(&mut self.wanted, key) {
+            Some(wanted) => {
+                let request = wanted.request;
+                let result = self.deliver(message, wanted);
+                self.events.push(Event::Completed { request, result });
+            }
+            None => {
+                self.unclaimed_number += 1;
+                message.order = self.unclaimed_number;
+                self.unclaimed.entry(key).or_default().push_back(message);
+            }
+        }
+    }
+
+    fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<(), Failure> {
+        let wrong = if message.tag.check != wanted.tag.check {
+            Some(Failure::Check { found: message.tag })
+        } else if message.bytes != wanted.bytes {
+            Some(Failure::Length { found: Some(message.bytes), expected: wanted.bytes })
+        } else {
+            None
+        };
+        if let Some(failure) = wrong {
+            self.release(message.arrived);
+            return Err(failure);
+        }
+        match wanted.target {
+            None => {
+                self.arrived.insert(wanted.request, message.arrived);
+            }
+            Some(target) => {
+                // SAFETY: the sender leaves its memory alone until it is released, and whoever waits leaves the
+                // target alone.
+                unsafe { target.copy_from(&message.arrived.region) };
+                self.release(message.arrived);
+            }
+        }
+        Ok(())
+    }
+
+    /// Posts what is wanted: it may be there already.
+    fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
+        self.check_open()?;
+        let key = wanted.tag.pack() & Tag::MATCH;
+        if !self.unclaimed.contains_key(&key) {
+            self.take_from(wanted.tag.source);
+        }
+        let Some(message) = pop(&mut self.unclaimed, key) else {
+            self.wanted.entry(key).or_default().push_back(wanted);
+            return Ok(Posted::Pending);
+        };
+        let request = wanted.request;
+        match self.deliver(message, wanted) {
+            Ok(()) => Ok(Posted::Complete),
+            result => {
+                self.events.push(Event::Completed { request, result });
+                Ok(Posted::Pending)
+            }
+        }
+    }
+
+    fn note_release(&mut self, rank: Rank, number: u64) {
+        let incoming = &mut self.peers[rank].as_mut().expect("the rank is near").incoming;
+        if number != incoming.released {
+            incoming.early.insert(number);
+            return;
+        }
+        incoming.released += 1;
+        while incoming.early.remove(&incoming.released) {
+            incoming.released += 1;
+        }
+        self.home.counters_for(rank).release(incoming.released);
+    }
+
+    /// Puts what waited for a slot.
+    fn flush(&mut self) -> bool {
+        let mut any = false;
+        for rank in &self.ranks {
+            let peer = self.peers[*rank].as_mut().expect("the rank is near");
+            let mut put = false;
+            while !peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
+                let parcel = peer.out.queue.pop_front().expect("it is not empty");
+                self.home.lane_to(*rank).put(peer.out.next, &parcel);
+                peer.out.next += 1;
+                put = true;
+            }
+            if put {
+                peer.ring(false);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Takes back what the others have read.
+    fn reclaim(&mut self) -> bool {
+        let before = self.events.len();
+        for rank in &self.ranks {
+            let peer = self.peers[*rank].as_mut().expect("the rank is near");
+            if peer.out.lent.is_empty() {
+                continue;
+            }
+            let released = peer.counters(self.home.rank).released();
+            while let Some(lent) = peer.out.lent.pop_front_if(|lent| lent.number < released) {
+                match lent.request {
+                    None => self.kept -= lent.region.len(),
+                    Some(request) => {
+                        self.waiting -= 1;
+                        self.events.push(Event::Completed { request, result: Ok(()) });
+                    }
+                }
+            }
+        }
+        self.events.len() > before
+    }
+
+    fn get_up(&mut self) {
+        self.asleep = false;
+        self.home.own_bell().get_up();
+        // Whoever woke this rank has written to the pipe; there may be nothing.
+        let _ = (&self.home.bell[0]).read(&mut [0; 64]);
+    }
+
+    #[inline]
+    fn look(&mut self) -> bool {
+        let mut any = self.take_all();
+        if self.peers_wait_for_slots() {
+            any |= self.flush();
+        }
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.waiting > 0 || self.rounds.is_multiple_of(HOUSEKEEPING) {
+            any |= self.reclaim();
+        }
+        any
+    }
+
+    fn peers_wait_for_slots(&self) -> bool {
+        self.ranks.iter().any(|rank| self.peers[*rank].as_ref().is_some_and(|peer| !peer.out.queue.is_empty()))
+    }
+}
+
+impl Peer {
+    /// Whether there is a free slot in the lane to this peer from `rank`.
+    #[inline]
+    fn has_room(&mut self, rank: Rank) -> bool {
+        if self.out.next - self.out.taken < SLOTS as u64 {
+            return true;
+        }
+        self.out.taken = self.counters(rank).taken();
+        self.out.next - self.out.taken < SLOTS as u64
+    }
+
+    fn open(&self, number: u64, parcel: &Parcel) -> Message {
+        let bytes = parcel.bytes();
+        let (region, number) = match parcel.form() {
+            Form::Inline => {
+                let inline: &[u8] = bytemuck::cast_slice(&parcel.inline);
+                (Region::of(&inline[..bytes.min(INLINE)]), None)
+            }
+            _ => {
+                let offset = parcel.place as usize;
+                assert!(offset + bytes <= self.segment.len(), "a message lies within its sender's segment");
+                // SAFETY: within the mapping, which the region keeps; nobody here writes it.
+                (unsafe { Region::foreign(self.segment.at(offset), bytes, self.segment.clone()) }, Some(number))
+            }
+        };
+        let arrived = Arrived { region, peer: self.rank, number };
+        Message { tag: Tag::unpack(parcel.tag), order: 0, bytes, arrived }
+    }
+}
+
+/// The first of the queue under `key`; queues do not stay around empty.
+fn pop<T>(queues: &mut Tags<VecDeque<T>>, key: u64) -> Option<T> {
+    let queue = queues.get_mut(&key)?;
+    let first = queue.pop_front();
+    if queue.is_empty() {
+        queues.remove(&key);
+    }
+    first
+}
+
+fn error(reason: impl Into<String>) -> TransportError {
+    TransportError { transport: "shared memory", reason: reason.into() }
+}
+
+impl Transport for SharedMemory {
+    fn describe(&self) -> String {
+        let near = match self.ranks.len() + 1 {
+            all if all == self.home.size => "shared memory".to_owned(),
+            some => format!("shared memory (with {} of {} ranks)", some - 1, self.home.size - 1),
+        };
+        match &self.network {
+            None => near,
+            Some(network) => format!("{near}, {}", network.describe()),
+        }
+    }
+
+    fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
+        self.check_open()?;
+        if peer < self.home.size && self.near[peer] {
+            return Ok(());
+        }
+        self.network(peer)?.connect(peer)
+    }
+
+    fn send(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        if !self.near[peer] {
+            return self.network(peer)?.send(peer, port, tag, source, request);
+        }
+        self.post(peer, tag, source, false, request)
+    }
+
+    fn lend(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        if !self.near[peer] {
+            return self.network(peer)?.send(peer, port, tag, source, request);
+        }
+        self.post(peer, tag, source, true, request)
+    }
+
+    fn receive(
+        &mut self,
+        port: Port,
+        tag: Tag,
+        target: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        if !self.near[tag.source] {
+            return self.network(tag.source)?.receive(port, tag, target, request);
+        }
+        self.want(Wanted { tag, bytes: target.len(), request, target: Some(target) })
+    }
+
+    fn near(&self) -> Arc<[bool]> {
+        self.near.clone()
+    }
+
+    fn tidy(&mut self) {
+        self.reclaim();
+    }
+
+    fn pool(&self) -> Option<Arc<Pool>> {
+        Some(self.pool.clone())
+    }
+
+    fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
+        self.want(Wanted { tag, bytes, request, target: None })
+    }
+
+    fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
+        self.arrived.remove(&request)
+    }
+
+    fn release(&mut self, arrived: Arrived) {
+        let Some(number) = arrived.number else { return };
+        self.note_release(arrived.peer, number);
+        self.peers[arrived.peer].as_ref().expect("the rank is near").ring(true);
+    }
+
+    fn notify(&mut self, peer: Rank, payload: &[u8]) {
+        if !self.near[peer] {
+            if let Some(network) = &mut self.network {
+                network.notify(peer, payload);
+            }
+            return;
+        }
+        let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
+        // Best effort: where there is no memory left, the peer is told nothing.
+        if let Ok((parcel, region)) = self.pack(tag, &Region::of(payload)) {
+            self.put(peer, parcel, region, None);
+        }
+    }
+
+    #[inline]
+    fn progress(&mut self, events: &mut Vec<Event>) -> bool {
+        if self.asleep {
+            self.get_up();
+        }
+        let mut any = self.look();
+        if any {
+            if let Some(network) = &mut self.network {
+                network.note_progress();
+            }
+        }
+        any |= !self.events.is_empty();
+        events.append(&mut self.events);
+        if let Some(network) = &mut self.network {
+            any |= network.progress(events);
+        }
+        any
+    }
+
+    fn inspect(&mut self, events: &mut Vec<Event>) {
+        self.look();
+        events.append(&mut self.events);
+        if let Some(network) = &mut self.network {
+            network.inspect(events);
+        }
+    }
+
+    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
+        if !self.near[source] {
+            return self.network.as_mut()?.unexpected(source, sequence);
+        }
+        let call = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
+        let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
+        Some(self.unclaimed[key].front()?.tag)
+    }
+
+    fn oldest_unexpected(&mut self) -> Option<Tag> {
+        let firsts = self.unclaimed.values().filter_map(|messages| messages.front());
+        let near =
+            firsts.filter(|m| m.tag.kind == Kind::Collective).min_by_key(|m| m.order).map(|m| m.tag);
+        let far = self.network.as_mut().and_then(Transport::oldest_unexpected);
+        match (near, far) {
+            (Some(near), Some(far)) if super::is_earlier(far.sequence, near.sequence) => Some(far),
+            (near, far) => near.or(far),
+        }
+    }
+
+    fn arm(&mut self) -> bool {
+        self.asleep = true;
+        self.home.own_bell().lie_down(self.waiting > 0 || self.peers_wait_for_slots());
+        if self.look() || !self.events.is_empty() {
+            return false;
+        }
+        self.network.as_mut().is_none_or(|network| network.arm())
+    }
+
+    fn waiter(&self) -> Arc<dyn Wait> {
+        self.waiter.clone()
+    }
+
+    /// Others may go on reading what they were sent: it is their mapping. What this rank reads ends here.
+    fn abort(&mut self, deadline: Instant) {
+        self.ended = true;
+        self.wanted.clear();
+        if let Some(network) = &mut self.network {
+            network.abort(deadline);
+        }
+    }
+
+    fn close(&mut self, deadline: Instant) {
+        while self.peers_wait_for_slots() && Instant::now() < deadline {
+            self.look();
+            std::thread::sleep(PAUSE);
+        }
+        self.ended = true;
+        if let Some(network) = &mut self.network {
+            network.close(deadline);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Memory that other processes can map: a file without a name, found through the process that made it.
+//!
+//! It is as large as it could ever need to be, but sparse: only what is used takes memory, and nobody has to map
+//! anything anew when it grows. Peers map it to read only.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::ptr::null_mut;
+
+use parking_lot::Mutex;
+
+/// The most address space that a segment takes.
+const LARGEST: usize = 64 << 30;
+/// It grows by at least so much at a time.
+const GROWTH: usize = 1 << 20;
+const PAGE: usize = 4096;
+
+/// A mapping of one rank's memory.
+pub(crate) struct Segment {
+    start: *mut u8,
+    bytes: usize,
+    /// Where the part begins that the pool hands out.
+    data: usize,
+    /// The owner's file, and how many bytes of it have memory.
+    file: Option<(File, Mutex<usize>)>,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread; who accesses which bytes is decided elsewhere.
+unsafe impl Send for Segment {}
+// SAFETY: as above; a shared reference only tells where it is.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// New memory of this process, of which the first `control` bytes are zero and not the pool's.
+    pub fn create(control: usize) -> Result<Segment, String> {
+        // SAFETY: the name is a text that ends with zero.
+        let descriptor = unsafe { libc::memfd_create(c"ringroad".as_ptr(), libc::MFD_CLOEXEC) };
+        if descriptor < 0 {
+            return Err(failed("memfd_create"));
+        }
+        // SAFETY: new, so nobody else owns it.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        let bytes = (2 * memory()).clamp(1 << 30, LARGEST);
+        file.set_len(bytes as u64).map_err(|error| format!("ftruncate: {error}"))?;
+        let start = map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE)?;
+        // SAFETY: advice on a mapping that was just made; failure is harmless.
+        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
+        let data = control.next_multiple_of(PAGE);
+        let segment = Segment { start, bytes, data, file: Some((file, Mutex::new(0))) };
+        segment.back(data)?;
+        Ok(segment)
+    }
+
+    /// The memory of another process, to read.
+    pub fn open(pid: u32, descriptor: i32) -> Result<Segment, String> {
+        let path = format!("/proc/{pid}/fd/{descriptor}");
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC).open(&path);
+        let file = file.map_err(|error| format!("{path}: {error}"))?;
+        let bytes = file.metadata().map_err(|error| format!("{path}: {error}"))?.len() as usize;
+        let start = map(&file, bytes, libc::PROT_READ)?;
+        // SAFETY: as in `create`.
+        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
+        Ok(Segment { start, bytes, data: 0, file: None })
+    }
+
+    /// What others need to [`Segment::open`] it.
+    pub fn descriptor(&self) -> i32 {
+        self.file.as_ref().map_or(-1, |(file, _)| file.as_raw_fd())
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where the control part ends.
+    pub fn data(&self) -> usize {
+        self.data
+    }
+
+    #[inline]
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        self.start.wrapping_add(offset)
+    }
+
+    /// Makes sure that everything before `end` has memory: to run out of it later would kill the process.
+    pub fn back(&self, end: usize) -> Result<(), String> {
+        let Some((file, backed)) = &self.file else { return Ok(()) };
+        let mut backed = backed.lock();
+        if end <= *backed {
+            return Ok(());
+        }
+        let grown = end.max(*backed + GROWTH).next_multiple_of(PAGE).min(self.bytes);
+        // SAFETY: an open file of this process.
+        let code =
+            unsafe { libc::posix_fallocate(file.as_raw_fd(), *backed as i64, (grown - *backed) as i64) };
+        if code != 0 {
+            return Err(format!("no memory to share: {}", std::io::Error::from_raw_os_error(code)));
+        }
+        *backed = grown;
+        Ok(())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: mapped in one piece, and nobody refers to it any more.
+        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+fn map(file: &File, bytes: usize, protection: i32) -> Result<*mut u8, String> {
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let start = unsafe { libc::mmap(null_mut(), bytes, protection, flags, file.as_raw_fd(), 0) };
+    if start == libc::MAP_FAILED {
+        return Err(failed(&format!("mmap of {} GiB", bytes >> 30)));
+    }
+    // SAFETY: advice: a core dump need not hold it.
+    unsafe { libc::madvise(start, bytes, libc::MADV_DONTDUMP) };
+    Ok(start.cast())
+}
+
+/// Bytes of memory of this machine.
+fn memory() -> usize {
+    // SAFETY: asks the system, touches nothing.
+    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    usize::try_from(pages).unwrap_or(0) * usize::try_from(page).unwrap_or(0)
+}
+
+fn failed(what: &str) -> String {
+    format!("{what}: {}", std::io::Error::last_os_error())
+}
