@@ -131,7 +131,12 @@ fn machines<T: Element>(schedule: &Schedule, inputs: &[Vec<T>], call: &Call, ele
         .map(|rank| Arc::new(Plan::lower(schedule, rank, *elements, element, &options[rank]).unwrap()))
         .collect();
     // As documented, but for one element where the limit is no multiple of it; and for very long vectors.
-    let longest = options[0].segment.max(options[0].near.segment).max(elements * ranks * element / 2048 * schedule.slots()) + element - 1;
+    let longest = options[0]
+        .segment
+        .max(options[0].near.segment)
+        .max(elements * ranks * element / 2048 * schedule.slots())
+        + element
+        - 1;
     for (rank, plan) in plans.iter().enumerate() {
         let (input, output) = (inputs[rank].len(), output_len(collective, ranks, rank, *elements));
         let shared = options[rank].in_place && has_both(collective, rank);

@@ -182,7 +182,8 @@ impl Communicator {
         if !around.is_complete {
             let transport = open_network(rank, size, wheel, config, bell.into_iter().collect())?;
             let card = Card::new(rank, size, "ucx", transport.version(), transport.addresses());
-            cards = exchange(&PrefixStore::new("network", store.clone()), rank, size, &card, secret, deadline)?;
+            cards =
+                exchange(&PrefixStore::new("network", store.clone()), rank, size, &card, secret, deadline)?;
             network = Some(transport);
         }
         let choices = agree(&store, rank, size, config, options, around.is_complete, deadline)?;
@@ -348,7 +349,9 @@ impl Communicator {
             Operation::Receive { peer, .. } => {
                 direct(Plan::receive(peer, port(peer, self.rank), request.output.region().len()))
             }
-            Operation::Barrier => state.planner.plan(&key(&request, Collective::Allreduce, (false, false))?)?,
+            Operation::Barrier => {
+                state.planner.plan(&key(&request, Collective::Allreduce, (false, false))?)?
+            }
             Operation::Collective(collective) => {
                 let readable = |memory: &Memory| {
                     self.pool.as_ref().is_some_and(|pool| pool.offset_of(&memory.region()).is_some())

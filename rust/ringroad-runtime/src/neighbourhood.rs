@@ -47,7 +47,13 @@ pub(crate) struct Neighbourhood {
 
 impl Neighbourhood {
     /// Opens the memory of those who are on this host, and hears whether they could open this one's.
-    pub fn explore(store: &dyn Store, offered: Offered, cards: &[Card], rank: Rank, deadline: Instant) -> Result<Self> {
+    pub fn explore(
+        store: &dyn Store,
+        offered: Offered,
+        cards: &[Card],
+        rank: Rank,
+        deadline: Instant,
+    ) -> Result<Self> {
         let mut obstacles = Vec::new();
         let (home, opened) = match offered {
             Offered::Nothing(reason) => {
@@ -74,12 +80,13 @@ impl Neighbourhood {
         let text = serde_json::to_vec(&mine).expect("numbers can be written");
         let all = collect(store, rank, cards.len(), "near", &text, deadline)?;
         let all = all.iter().map(|text| serde_json::from_slice(text));
-        let all: Vec<BTreeSet<Rank>> = all
-            .collect::<std::result::Result<_, _>>()
-            .map_err(|error| Error::Store(format!("a rank's list of its neighbours cannot be read: {error}")))?;
+        let all: Vec<BTreeSet<Rank>> = all.collect::<std::result::Result<_, _>>().map_err(|error| {
+            Error::Store(format!("a rank's list of its neighbours cannot be read: {error}"))
+        })?;
         let size = cards.len();
         let is_complete = all.iter().all(|near| near.len() == size - 1);
-        let neighbours: Vec<Neighbour> = opened.into_iter().filter(|n| all[n.rank()].contains(&rank)).collect();
+        let neighbours: Vec<Neighbour> =
+            opened.into_iter().filter(|n| all[n.rank()].contains(&rank)).collect();
         let home = home.filter(|_| !neighbours.is_empty()).map(|home| (home, neighbours));
         Ok(Neighbourhood { home, is_complete, obstacles })
     }
@@ -89,5 +96,9 @@ impl Neighbourhood {
 /// the end of a process.
 fn may_be_near(a: &Card, b: &Card) -> bool {
     let host = |card: &Card| card.memory.as_ref().map(|offer| offer.host.clone());
-    a.rank != b.rank && host(a).is_some() && host(a) == host(b) && !a.pid_space.is_empty() && a.pid_space == b.pid_space
+    a.rank != b.rank
+        && host(a).is_some()
+        && host(a) == host(b)
+        && !a.pid_space.is_empty()
+        && a.pid_space == b.pid_space
 }

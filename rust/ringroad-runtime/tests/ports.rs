@@ -312,7 +312,8 @@ fn run_group(scenario: &Scenario, ucx: &str, library: &str, tls: &str, ranks: us
         let mut child = processes::child();
         let ports = scenario.ports.get(rank).or(scenario.ports.last()).unwrap();
         let topology = scenario.topology.replace('N', &ranks.to_string());
-        child.env("UCX_TLS", tls).env("RINGROAD_PORTS", ports).env("RINGROAD_TOPOLOGY", topology);
+        child.env("RINGROAD_TRANSPORT", "ucx").env("UCX_TLS", tls);
+        child.env("RINGROAD_PORTS", ports).env("RINGROAD_TOPOLOGY", topology);
         if library != "system" {
             child.env("RINGROAD_UCX_LIBRARY", library);
         }

@@ -472,7 +472,8 @@ impl<'a> Lowering<'a> {
         };
         let written = |slot, chunk| {
             let place = self.at(slot, chunk);
-            self.homes[place] == self.locations[self.at(send.from, chunk)] && self.last_written[place] > self.step
+            self.homes[place] == self.locations[self.at(send.from, chunk)]
+                && self.last_written[place] > self.step
         };
         let stays = || send.chunks.iter().all(|chunk| !(0..self.slots).any(|slot| written(slot, chunk)));
         let soon = send.action == Action::Reduce && !exchanges;
@@ -515,7 +516,8 @@ impl<'a> Lowering<'a> {
             Action::Reduce => self.stream(chunks, |s, c| s.locations[s.at(slot, c)])?,
         };
         let messages = self.messages(chunks, true);
-        let scattered = |homes: &[(usize, Span)]| homes.iter().all(|(_, home)| home.buffer == Buffer::Scratch);
+        let scattered =
+            |homes: &[(usize, Span)]| homes.iter().all(|(_, home)| home.buffer == Buffer::Scratch);
         if action == Action::Copy && messages.len() == 1 && !messages[0].is_empty() && scattered(&homes) {
             return self.leave_arrived(&group[0]);
         }
@@ -787,7 +789,9 @@ impl<'a> Lowering<'a> {
         let (source, write) = match command {
             Command::Send { source, .. } => (Some(source), None),
             Command::Receive { target, .. } | Command::Average { target } => (None, Some(target)),
-            Command::Expect { arrival, bytes, .. } => (None, Some(Span::new(Buffer::Arrived(arrival), 0, bytes))),
+            Command::Expect { arrival, bytes, .. } => {
+                (None, Some(Span::new(Buffer::Arrived(arrival), 0, bytes)))
+            }
             // Whatever the length: it comes after all that reads there.
             Command::Release { arrival } => (None, Some(Span::new(Buffer::Arrived(arrival), 0, usize::MAX))),
             Command::Reduce { target, .. } => (None, Some(target)),
@@ -847,7 +851,8 @@ fn zip_all(targets: &[(usize, Span)], divisions: &[Vec<(usize, Span)>]) -> Vec<(
         divisions.iter().flatten().chain(targets).flat_map(|(at, span)| [*at, at + span.bytes]).collect();
     borders.sort_unstable();
     borders.dedup();
-    let part = |stream: &[(usize, Span)], range: &Range<usize>| cut(stream, range).first().map(|(_, span)| *span);
+    let part =
+        |stream: &[(usize, Span)], range: &Range<usize>| cut(stream, range).first().map(|(_, span)| *span);
     let ranges = borders.windows(2).map(|pair| pair[0]..pair[1]);
     let parts = |range| {
         let sources = divisions.iter().map(|stream| part(stream, &range)).collect::<Option<Vec<_>>>()?;

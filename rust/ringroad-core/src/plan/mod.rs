@@ -144,7 +144,9 @@ impl Command {
     /// Whom it talks to.
     pub fn peer(&self) -> Option<Rank> {
         match *self {
-            Command::Send { peer, .. } | Command::Receive { peer, .. } | Command::Expect { peer, .. } => Some(peer),
+            Command::Send { peer, .. } | Command::Receive { peer, .. } | Command::Expect { peer, .. } => {
+                Some(peer)
+            }
             _ => None,
         }
     }

@@ -197,7 +197,9 @@ impl Driver<'_> {
 
     /// The bytes of a span of `rank`, which may be a peer's memory as it is now.
     fn read<T: Element>(&mut self, rank: Rank, span: Span) -> Vec<T> {
-        let Buffer::Arrived(arrival) = span.buffer else { return from_bytes(self.machines[rank].bytes(span)) };
+        let Buffer::Arrived(arrival) = span.buffer else {
+            return from_bytes(self.machines[rank].bytes(span));
+        };
         let (source, _, place) = self.arrived[&(rank, arrival)];
         from_bytes(self.machines[source].bytes(place.part(span.offset, span.bytes)))
     }

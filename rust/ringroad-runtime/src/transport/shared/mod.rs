@@ -219,6 +219,12 @@ impl Home {
         Ok(Neighbour { rank, segment: Arc::new(segment), bell })
     }
 
+    /// The memory of another rank of this process.
+    pub fn beside(&self) -> Result<Neighbour, String> {
+        let bell = self.bell[1].try_clone().map_err(|error| format!("dup: {error}"))?;
+        Ok(Neighbour { rank: self.rank, segment: self.segment.clone(), bell })
+    }
+
     /// For [`UcxTransport::new`]: what ends blocking.
     pub fn bell(&self) -> Result<OwnedFd, String> {
         self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| format!("dup: {error}"))
@@ -282,6 +288,16 @@ impl Peer {
 }
 
 impl SharedMemory {
+    /// A group of `size` ranks within this process; each belongs to one thread.
+    pub fn group(size: usize) -> Result<Vec<SharedMemory>, TransportError> {
+        let homes =
+            (0..size).map(|rank| Home::new(rank, size)).collect::<Result<Vec<_>, _>>().map_err(error)?;
+        let beside = |rank| homes.iter().filter(move |home| home.rank != rank).map(Home::beside).collect();
+        let neighbours: Vec<Vec<Neighbour>> =
+            (0..size).map(beside).collect::<Result<_, _>>().map_err(error)?;
+        homes.into_iter().zip(neighbours).map(|(home, near)| SharedMemory::new(home, near, None)).collect()
+    }
+
     /// `neighbours` are the ranks that this one can read and that can read it; all others need the `network`.
     pub fn new(
         home: Home,
@@ -568,7 +584,9 @@ impl SharedMemory {
     }
 
     fn peers_wait_for_slots(&self) -> bool {
-        self.ranks.iter().any(|rank| self.peers[*rank].as_ref().is_some_and(|peer| !peer.out.queue.is_empty()))
+        self.ranks
+            .iter()
+            .any(|rank| self.peers[*rank].as_ref().is_some_and(|peer| !peer.out.queue.is_empty()))
     }
 }
 
@@ -594,7 +612,10 @@ impl Peer {
                 let offset = parcel.place as usize;
                 assert!(offset + bytes <= self.segment.len(), "a message lies within its sender's segment");
                 // SAFETY: within the mapping, which the region keeps; nobody here writes it.
-                (unsafe { Region::foreign(self.segment.at(offset), bytes, self.segment.clone()) }, Some(number))
+                (
+                    unsafe { Region::foreign(self.segment.at(offset), bytes, self.segment.clone()) },
+                    Some(number),
+                )
             }
         };
         let arrived = Arrived { region, peer: self.rank, number };
@@ -755,8 +776,7 @@ impl Transport for SharedMemory {
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let firsts = self.unclaimed.values().filter_map(|messages| messages.front());
-        let near =
-            firsts.filter(|m| m.tag.kind == Kind::Collective).min_by_key(|m| m.order).map(|m| m.tag);
+        let near = firsts.filter(|m| m.tag.kind == Kind::Collective).min_by_key(|m| m.order).map(|m| m.tag);
         let far = self.network.as_mut().and_then(Transport::oldest_unexpected);
         match (near, far) {
             (Some(near), Some(far)) if super::is_earlier(far.sequence, near.sequence) => Some(far),
