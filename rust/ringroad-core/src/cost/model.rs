@@ -1,6 +1,7 @@
 //! The link model: steps follow each other, and a step takes
 //! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced`, and
-//! `message_latency` for every message but the first that the busiest rank sends.
+//! `message_latency` for every message but the first that the busiest rank sends. Links with an extra latency or another
+//! capacity than 1 are slower or faster than that, which tells steps within a host from steps between hosts.
 //!
 //! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
 //! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every
@@ -25,9 +26,9 @@ pub struct CostModel {
     /// served by hardware of their own.
     #[serde(default)]
     pub message_latency: Seconds,
-    /// Time per hop; `None` takes the latencies of the topology's links.
+    /// Time per hop, besides links' extra latency; `None` takes the latencies of the topology's links.
     pub hop_latency: Option<Seconds>,
-    /// Bytes per second of every link; `None` takes the bandwidths of the topology's links.
+    /// Bytes per second of every link of capacity 1; `None` takes the bandwidths of the topology's links.
     pub bandwidth: Option<f64>,
     /// Seconds that a rank takes to reduce one byte (gamma); 0 unless told otherwise.
     #[serde(default)]
@@ -83,7 +84,10 @@ pub struct StepCost {
     pub hops: usize,
     /// The largest sum of link latencies on a message's way.
     pub latency: Seconds,
-    /// What the most loaded link carries, in vectors.
+    /// The largest sum of extra latencies on a message's way.
+    #[serde(default)]
+    pub extra_latency: Seconds,
+    /// What the most loaded link carries, in vectors; of what a link of greater capacity carries, as much less counts.
     pub link_load: f64,
     /// The largest time that a link needs for its load, per byte of the vector.
     pub seconds_per_byte: f64,
@@ -96,7 +100,7 @@ pub struct StepCost {
 pub struct ScheduleCost {
     /// The cost of each step.
     pub steps: Vec<StepCost>,
-    /// What the busiest link carries in all steps together, in vectors.
+    /// What the busiest link carries in all steps together, in vectors, as in [`StepCost::link_load`].
     pub busiest_link: f64,
 }
 
@@ -173,11 +177,13 @@ fn step_cost(
         let route = routes.route(transfer.source, transfer.destination)?;
         cost.hops = cost.hops.max(route.hops);
         cost.latency = cost.latency.max(route.latency);
+        cost.extra_latency = cost.extra_latency.max(route.extra_latency);
         for &(link, share) in &route.shares {
             chunks[link] += share * transfer.chunks as f64;
         }
     }
     for ((link, chunks), total) in links.iter().zip(chunks).zip(totals) {
+        let chunks = chunks / link.capacity;
         *total += chunks * times as f64;
         let load = chunks / vector;
         cost.link_load = cost.link_load.max(load);
@@ -195,7 +201,7 @@ impl CostModel {
     /// The part that does not depend on the bytes.
     pub fn fixed(&self, cost: &ScheduleCost) -> Seconds {
         let latency = |step: &StepCost| match self.hop_latency {
-            Some(hop_latency) => step.hops as f64 * hop_latency,
+            Some(hop_latency) => step.hops as f64 * hop_latency + step.extra_latency,
             None => step.latency,
         };
         let further = |step: &StepCost| step.messages.saturating_sub(1) as f64 * self.message_latency;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
-use crate::topology::{Topology, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
+use crate::topology::{Topology, DEFAULT_BANDWIDTH, DEFAULT_LATENCY, MEMORY_LATENCY};
 use crate::units::{Bytes, Rank, Seconds};
 
 fn send(source: Rank, destination: Rank, chunks: ChunkSet) -> Send {
@@ -48,6 +48,7 @@ fn a_ring_reduce_scatter_costs_what_the_textbook_says() {
         messages: 1,
         hops: 1,
         latency: DEFAULT_LATENCY,
+        extra_latency: 0.0,
         link_load: 0.25,
         seconds_per_byte,
         reduced: 0.25,
@@ -96,6 +97,25 @@ fn loads_and_hops_follow_the_routes() {
     check("switch:4", 2, &[(1, 0, 1), (2, 0, 1), (3, 0, 1)], 2, 1.5);
 }
 
+/// On hosts memory links carry more and cables take longer, whether links' properties are stated for all or not.
+#[test]
+fn steps_within_a_host_are_cheaper_than_steps_between_hosts() {
+    let hosts = Topology::parse("hosts:2x2").unwrap().with_hosts(Some(4.0), Some(2e-6)).unwrap();
+    let check = |sends: &[(Rank, Rank, usize)], hops: usize, load: f64, extra: Seconds| {
+        let cost = ScheduleCost::of(&one_step(4, 1, sends), &hosts).unwrap();
+        assert_eq!((cost.hops(), cost.link_load(), cost.steps[0].extra_latency), (hops, load, extra));
+        assert_close(cost.steps[0].latency, hops as f64 * MEMORY_LATENCY + extra, "latency");
+        assert_close(cost.steps[0].seconds_per_byte, load / DEFAULT_BANDWIDTH, "seconds per byte");
+        let stated = CostModel { hop_latency: Some(1e-6), bandwidth: Some(1e9), ..CostModel::default() };
+        assert_close(stated.fixed(&cost), stated.step_latency + hops as f64 * 1e-6 + extra, "stated latency");
+        assert_close(stated.per_byte(&cost), load / 1e9, "stated bandwidth");
+    };
+    check(&[(0, 1, 1), (1, 0, 1), (2, 3, 1), (3, 2, 1)], 2, 0.25, 0.0);
+    // Both ranks of a host share its cable.
+    check(&[(0, 2, 1), (1, 3, 1)], 4, 2.0, 4e-6);
+    check(&[(0, 2, 1), (2, 0, 1)], 4, 1.0, 4e-6);
+}
+
 #[test]
 fn a_slow_link_counts_even_when_it_is_not_the_most_loaded() {
     let ring = Topology::ring(4).unwrap();
@@ -142,8 +162,15 @@ fn schedules_may_use_part_of_a_topology_but_not_more() {
 
 /// A candidate that takes `latency + load · bytes` on links of one byte per second.
 fn candidate(name: &str, latency: Seconds, load: f64) -> Candidate {
-    let step =
-        StepCost { messages: 1, hops: 1, latency, link_load: load, seconds_per_byte: load, reduced: 0.0 };
+    let messages = 1;
+    let step = StepCost {
+        messages,
+        hops: 1,
+        latency,
+        link_load: load,
+        seconds_per_byte: load,
+        ..StepCost::default()
+    };
     Candidate {
         name: name.to_owned(),
         cost: ScheduleCost { steps: vec![step], busiest_link: load },

@@ -1,9 +1,10 @@
-//! Who is wired to whom: a directed multigraph of ranks and switches.
+//! Who is wired to whom: a directed multigraph of ranks, hosts' memories and switches.
 //!
-//! Ranks are the nodes `0..ranks`, switches follow. On tori ranks are numbered like the elements of a C array of the
+//! Ranks are the nodes `0..ranks`, memories and switches follow. On tori ranks are numbered like the elements of a C array of the
 //! same shape: the last dimension varies fastest, as in NumPy and in torch's `DeviceMesh`. The order of the links says
 //! which port they leave by (see [`Topology::port_link`]).
 
+mod hosts;
 mod parse;
 mod routing;
 mod switch;
@@ -13,6 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use hosts::{MEMORY_CAPACITY, MEMORY_LATENCY};
 pub use parse::TopologyError;
 pub use routing::{Route, Routes, Unreachable};
 pub(crate) use torus::coordinates;
@@ -33,15 +35,45 @@ pub struct Link {
     pub source: NodeId,
     /// Where it ends.
     pub target: NodeId,
-    /// Bytes per second.
+    /// Bytes per second, of a link of capacity 1.
     pub bandwidth: f64,
-    /// From the first byte in to the first byte out.
+    /// From the first byte in to the first byte out, of a link without extra latency.
     pub latency: Seconds,
+    /// How many times that bandwidth this link has. Whoever states one bandwidth for all links, as
+    /// [`Topology::with_links`] and the cost model may, leaves this alone: memory remains faster than the network.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub capacity: f64,
+    /// How much longer than that latency this link takes. Whoever states one latency for all links leaves this alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub extra_latency: Seconds,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn is_one(number: &f64) -> bool {
+    *number == 1.0
+}
+
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 impl Link {
     fn between(source: NodeId, target: NodeId) -> Link {
-        Link { source, target, bandwidth: DEFAULT_BANDWIDTH, latency: DEFAULT_LATENCY }
+        let (bandwidth, latency) = (DEFAULT_BANDWIDTH, DEFAULT_LATENCY);
+        Link { source, target, bandwidth, latency, capacity: 1.0, extra_latency: 0.0 }
+    }
+
+    /// Bytes per second, all in all.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bandwidth * self.capacity
+    }
+
+    /// From the first byte in to the first byte out, all in all.
+    pub fn seconds(&self) -> Seconds {
+        self.latency + self.extra_latency
     }
 }
 
@@ -50,6 +82,7 @@ enum Family {
     Ring,
     Torus,
     Switch,
+    Hosts,
 }
 
 /// A network. Its [`fmt::Display`] is its spec, which [`Topology::parse`] reads; links are not part of the spec but of
@@ -60,6 +93,7 @@ pub struct Topology {
     family: Family,
     ranks: usize,
     nodes: usize,
+    per_host: usize,
     dimensions: Vec<usize>,
     links: Vec<Link>,
 }
@@ -91,6 +125,7 @@ impl Topology {
             family: Family::Torus,
             ranks,
             nodes: ranks,
+            per_host: 1,
             dimensions,
             links: torus::links(sizes, ranks),
         })
@@ -100,15 +135,24 @@ impl Topology {
     pub fn switch(n: usize) -> Result<Topology, TopologyError> {
         let ranks = check_size(&[n], || format!("switch:{n}"))?;
         let links = switch::links(ranks);
-        Ok(Topology { family: Family::Switch, ranks, nodes: ranks + 1, dimensions: Vec::new(), links })
+        let family = Family::Switch;
+        Ok(Topology { family, ranks, nodes: ranks + 1, per_host: 1, dimensions: Vec::new(), links })
     }
 
-    /// Reads `ring:8`, `torus:4x4x2` or `switch:16`.
+    /// So many hosts of `per_host` ranks each, which share their host's memory and its cable to a switch.
+    pub fn hosts(hosts: usize, per_host: usize) -> Result<Topology, TopologyError> {
+        let ranks = check_size(&[hosts, per_host], || format!("hosts:{hosts}x{per_host}"))?;
+        let (nodes, links) = (ranks + hosts + 1, hosts::links(hosts, per_host));
+        Ok(Topology { family: Family::Hosts, ranks, nodes, per_host, dimensions: Vec::new(), links })
+    }
+
+    /// Reads `ring:8`, `torus:4x4x2`, `switch:16` or `hosts:2x4`.
     pub fn parse(spec: &str) -> Result<Topology, TopologyError> {
         parse::topology(spec)
     }
 
-    /// The same wiring with this bandwidth (bytes per second) and latency on every link; `None` leaves them alone.
+    /// The same wiring with this bandwidth (bytes per second) and latency on every link; `None` leaves them alone. Where
+    /// links differ in capacity or have extra latency, they still do.
     pub fn with_links(
         mut self,
         bandwidth: Option<f64>,
@@ -122,12 +166,30 @@ impl Topology {
         Ok(self)
     }
 
+    /// The same wiring with memory of `capacity` times the network's bandwidth, and with so much extra latency on every
+    /// cable between hosts; `None` leaves them alone. Without effect where every rank has its own cable.
+    pub fn with_hosts(
+        mut self,
+        capacity: Option<f64>,
+        extra_latency: Option<Seconds>,
+    ) -> Result<Topology, TopologyError> {
+        check_relative(capacity.unwrap_or(1.0), extra_latency.unwrap_or(0.0))?;
+        if self.family == Family::Hosts {
+            let (memory, cables) = self.links.split_at_mut(2 * self.ranks);
+            memory.iter_mut().for_each(|link| link.capacity = capacity.unwrap_or(link.capacity));
+            cables
+                .iter_mut()
+                .for_each(|link| link.extra_latency = extra_latency.unwrap_or(link.extra_latency));
+        }
+        Ok(self)
+    }
+
     /// How many ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// How many ranks and switches.
+    /// How many ranks, memories and switches.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
@@ -137,7 +199,12 @@ impl Topology {
         &self.links
     }
 
-    /// The sizes of the torus; a ring has one, a switch none.
+    /// How many ranks share a host's memory, rank `r` that of host `r / per_host`; 1 where each is on its own.
+    pub fn per_host(&self) -> usize {
+        self.per_host
+    }
+
+    /// The sizes of the torus; a ring has one, a switch and hosts none.
     pub fn dimensions(&self) -> &[usize] {
         &self.dimensions
     }
@@ -148,18 +215,19 @@ impl Topology {
             Family::Ring => format!("ring:{}", self.ranks),
             Family::Torus => format!("torus:{}", parse::join(&self.dimensions)),
             Family::Switch => format!("switch:{}", self.ranks),
+            Family::Hosts => format!("hosts:{}x{}", self.ranks / self.per_host, self.per_host),
         }
     }
 
     /// The link by which `port` leaves `rank`, where there is one. On tori port `2d` leads to the neighbour above in
-    /// dimension `d` and `2d + 1` to the one below; behind a switch every port is the uplink.
+    /// dimension `d` and `2d + 1` to the one below; behind a switch and on hosts every port is the uplink.
     pub fn port_link(&self, rank: Rank, port: Port) -> Option<LinkId> {
         if rank >= self.ranks {
             return None;
         }
         match self.family {
             Family::Ring | Family::Torus => torus::port_link(&self.dimensions, rank, port),
-            Family::Switch => Some(switch::uplink(rank)),
+            Family::Switch | Family::Hosts => Some(switch::uplink(rank)),
         }
     }
 
@@ -169,7 +237,7 @@ impl Topology {
         (0..2 * self.dimensions.len()).find(|port| ends(*port) == Some(destination))
     }
 
-    /// The place of `rank` on the torus, one coordinate per dimension; empty behind a switch.
+    /// The place of `rank` on the torus, one coordinate per dimension; empty where there is none.
     pub fn coordinates(&self, rank: Rank) -> Vec<usize> {
         torus::coordinates(&self.dimensions, rank)
     }
@@ -203,7 +271,10 @@ impl TryFrom<Stored> for Topology {
         if ends(&topology.links) != ends(&stored.links) {
             return Err(TopologyError::Wiring(stored.spec));
         }
-        stored.links.iter().try_for_each(|l| check_link(l.bandwidth, l.latency))?;
+        for link in &stored.links {
+            check_link(link.bandwidth, link.latency)?;
+            check_relative(link.capacity, link.extra_latency)?;
+        }
         topology.links = stored.links;
         Ok(topology)
     }
@@ -229,6 +300,13 @@ fn check_link(bandwidth: f64, latency: Seconds) -> Result<(), TopologyError> {
         return Err(TopologyError::Latency(latency));
     }
     Ok(())
+}
+
+fn check_relative(capacity: f64, extra_latency: Seconds) -> Result<(), TopologyError> {
+    if !(capacity > 0.0 && capacity.is_finite()) {
+        return Err(TopologyError::Capacity(capacity));
+    }
+    check_link(DEFAULT_BANDWIDTH, extra_latency)
 }
 
 #[cfg(test)]

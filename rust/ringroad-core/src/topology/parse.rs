@@ -7,13 +7,14 @@ use super::{Topology, MAX_RANKS};
 use crate::units::Seconds;
 
 /// The families with an example each.
-const FAMILIES: [(&str, &str); 3] = [("ring", "ring:8"), ("torus", "torus:4x4x2"), ("switch", "switch:16")];
+const FAMILIES: [(&str, &str); 4] =
+    [("ring", "ring:8"), ("torus", "torus:4x4x2"), ("switch", "switch:16"), ("hosts", "hosts:2x4")];
 
 /// There is no such topology.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TopologyError {
     /// The word before the colon.
-    #[error("unknown topology {spec:?}; write ring:8, torus:4x4x2 or switch:16{}", suggestion.map(|s| format!(" (did you mean {s}?)")).unwrap_or_default())]
+    #[error("unknown topology {spec:?}; write ring:8, torus:4x4x2, switch:16 or hosts:2x4{}", suggestion.map(|s| format!(" (did you mean {s}?)")).unwrap_or_default())]
     UnknownFamily {
         /// What was written.
         spec: String,
@@ -39,6 +40,9 @@ pub enum TopologyError {
         "a link cannot carry {0} bytes per second; give a positive number, for example 12.5e9 for 100 Gb/s"
     )]
     Bandwidth(f64),
+    /// Zero, negative or not finite.
+    #[error("a link cannot have {0} times the bandwidth; give a positive number, for example 2")]
+    Capacity(f64),
     /// Negative or not finite.
     #[error("a link cannot take {0} seconds; give zero or a positive number, for example 0.5e-6")]
     Latency(Seconds),
@@ -69,6 +73,7 @@ pub(super) fn topology(spec: &str) -> Result<Topology, TopologyError> {
         ("torus", sizes) => Topology::torus(sizes),
         ("ring", &[n]) => Topology::ring(n),
         ("switch", &[n]) => Topology::switch(n),
+        ("hosts", &[hosts, per_host]) => Topology::hosts(hosts, per_host),
         _ => Err(malformed()),
     }
 }

@@ -16,6 +16,8 @@ pub struct Route {
     pub hops: usize,
     /// Sum of the latencies of these links; where paths differ, that of the slowest.
     pub latency: Seconds,
+    /// The part of it that is these links' extra latency.
+    pub extra_latency: Seconds,
     /// The fraction of the bytes that each link carries, nearest to the source first. Links with no share are absent.
     pub shares: Vec<(LinkId, f64)>,
 }
@@ -85,6 +87,7 @@ impl Adjacency {
 struct Found {
     hops: usize,
     latency: Seconds,
+    extra_latency: Seconds,
     /// How many shortest paths lead from here to the destination.
     paths: f64,
 }
@@ -105,7 +108,7 @@ impl Search {
             self.found[node] = None;
         }
         self.destination = Some(destination);
-        self.found[destination] = Some(Found { hops: 0, latency: 0.0, paths: 1.0 });
+        self.found[destination] = Some(Found { hops: 0, latency: 0.0, extra_latency: 0.0, paths: 1.0 });
         self.queue.push(destination);
         self.done = 0;
     }
@@ -119,15 +122,17 @@ impl Search {
             }
             for &id in incoming.of(head) {
                 let link = topology.links()[id];
-                let (hops, latency) = (here.hops + 1, here.latency + link.latency);
+                let (hops, latency) = (here.hops + 1, here.latency + link.seconds());
+                let extra_latency = here.extra_latency + link.extra_latency;
                 match &mut self.found[link.source] {
                     Some(found) if found.hops == hops => {
                         found.latency = found.latency.max(latency);
+                        found.extra_latency = found.extra_latency.max(extra_latency);
                         found.paths += here.paths;
                     }
                     Some(_) => {}
                     empty => {
-                        *empty = Some(Found { hops, latency, paths: here.paths });
+                        *empty = Some(Found { hops, latency, extra_latency, paths: here.paths });
                         self.queue.push(link.source);
                     }
                 }
@@ -179,8 +184,9 @@ impl<'a> Routes<'a> {
         if self.search.destination != Some(destination) {
             self.search.restart(destination);
         }
-        let Found { hops, latency, .. } = self.search.reach(source, self.topology, &self.incoming)?;
-        Some(Route { hops, latency, shares: self.shares(source) })
+        let Found { hops, latency, extra_latency, .. } =
+            self.search.reach(source, self.topology, &self.incoming)?;
+        Some(Route { hops, latency, extra_latency, shares: self.shares(source) })
     }
 
     /// Lets one unit of bytes flow from `source` down to the destination of the search.

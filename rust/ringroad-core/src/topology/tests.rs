@@ -28,6 +28,9 @@ fn specs_are_read_and_written() {
     check("torus:1x3x1", 3, 3, &[1, 3, 1], 6);
     check("switch:1", 1, 2, &[], 2);
     check("switch:16", 16, 17, &[], 32);
+    check("hosts:2x4", 8, 11, &[], 20);
+    check("hosts:1x3", 3, 5, &[], 8);
+    check("hosts:3x1", 3, 7, &[], 12);
     check("torus:1024x1024", 1 << 20, 1 << 20, &[1024, 1024], 4 << 20);
     assert_eq!(" Ring:8 ".parse::<Topology>().unwrap(), topology("ring:8"));
     assert_ne!(topology("torus:8"), topology("ring:8"));
@@ -38,7 +41,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
     let check = |spec: &str, message: &str| {
         assert_eq!(Topology::parse(spec).unwrap_err().to_string(), message, "{spec}");
     };
-    let unknown = "write ring:8, torus:4x4x2 or switch:16";
+    let unknown = "write ring:8, torus:4x4x2, switch:16 or hosts:2x4";
     check("rings:8", &format!("unknown topology \"rings:8\"; {unknown} (did you mean ring?)"));
     check("tours:4x4", &format!("unknown topology \"tours:4x4\"; {unknown} (did you mean torus?)"));
     check("dragonfly:9", &format!("unknown topology \"dragonfly:9\"; {unknown}"));
@@ -50,6 +53,9 @@ fn what_is_wrong_is_said_with_what_is_right() {
     check("torus:4x", "malformed topology \"torus:4x\"; write for example torus:4x4x2");
     check("switch:many", "malformed topology \"switch:many\"; write for example switch:16");
     check("torus:4x0", "topology \"torus:4x0\" has no ranks; write sizes of 1 or more");
+    check("hosts:8", "malformed topology \"hosts:8\"; write for example hosts:2x4");
+    check("host:2x4", &format!("unknown topology \"host:2x4\"; {unknown} (did you mean hosts?)"));
+    check("hosts:2x0", "topology \"hosts:2x0\" has no ranks; write sizes of 1 or more");
     let most = "is too large; write sizes whose product is at most 1048576";
     check("ring:1048577", &format!("topology \"ring:1048577\" {most}"));
     check("switch:1048577", &format!("topology \"switch:1048577\" {most}"));
@@ -81,6 +87,34 @@ fn links_take_sensible_properties_only() {
     }
 }
 
+/// A host's ranks share its memory and its cable; a statement about all links keeps the difference.
+#[test]
+fn hosts_have_fast_memory_and_slow_cables() {
+    let check = |topology: &Topology, from: Rank, to: Rank, hops: usize, bandwidth: f64, latency: Seconds| {
+        let route = Routes::new(topology).route(from, to).unwrap();
+        let ways = route.shares.iter().map(|(link, _)| topology.links()[*link].bytes_per_second());
+        assert_eq!((route.hops, ways.fold(f64::MAX, f64::min)), (hops, bandwidth), "{topology} {from}→{to}");
+        assert!((route.latency - latency).abs() < 1e-15, "{topology} {from}→{to}: {}", route.latency);
+    };
+    let hosts = topology("hosts:2x3");
+    assert_eq!((hosts.per_host(), topology("switch:6").per_host(), topology("ring:6").per_host()), (3, 1, 1));
+    check(&hosts, 0, 2, 2, MEMORY_CAPACITY * DEFAULT_BANDWIDTH, 2.0 * MEMORY_LATENCY);
+    check(&hosts, 2, 3, 4, DEFAULT_BANDWIDTH, 2.0 * MEMORY_LATENCY + 2.0 * DEFAULT_LATENCY);
+    let hosts = hosts.with_links(Some(1e9), Some(0.0)).unwrap().with_hosts(Some(8.0), Some(3e-6)).unwrap();
+    check(&hosts, 3, 4, 2, 8e9, 0.0);
+    check(&hosts, 4, 1, 4, 1e9, 6e-6);
+    let json = serde_json::to_string(&hosts).unwrap();
+    assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), hosts);
+    assert!(serde_json::from_str::<Topology>(&json.replacen("8.0", "0.0", 1)).is_err());
+    assert!(matches!(hosts.clone().with_hosts(Some(-1.0), None), Err(TopologyError::Capacity(_))));
+    assert!(matches!(hosts.with_hosts(None, Some(-1.0)), Err(TopologyError::Latency(_))));
+    // Elsewhere there is nothing that differs, and nothing of it in what is stored.
+    let switch = topology("switch:4");
+    assert_eq!(switch.clone().with_hosts(Some(8.0), Some(3e-6)).unwrap(), switch);
+    let json = serde_json::to_string(&switch).unwrap();
+    assert!(!json.contains("capacity") && !json.contains("extra"), "{json}");
+}
+
 #[test]
 fn ports_lead_to_neighbours() {
     let check = |spec: &str, rank: Rank, neighbours: &[Option<NodeId>]| {
@@ -105,6 +139,7 @@ fn ports_lead_to_neighbours() {
     check("torus:3x4x5", 59, &[Some(19), Some(39), Some(44), Some(54), Some(55), Some(58)]);
     check("switch:4", 2, &[Some(4), Some(4), Some(4)]);
     check("switch:4", 4, &[None]);
+    check("hosts:2x3", 4, &[Some(7), Some(7), Some(7)]);
 }
 
 #[test]
