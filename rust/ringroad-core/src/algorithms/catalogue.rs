@@ -1,8 +1,9 @@
 //! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
 
 use super::{
-    binomial, bruck, bucket, butterfly, distances, double_tree, gather_sum, generalized, halving_doubling,
-    hamiltonian, hybrid, nested, pairwise, recursive_doubling, ring, scatter_allgather, swing, trivance,
+    binomial, bruck, bucket, butterfly, direct, distances, double_tree, gather_sum, generalized,
+    halving_doubling, hamiltonian, hybrid, nested, pairwise, recursive_doubling, ring, scatter_allgather,
+    swing, trivance,
 };
 use super::{ceil_log, Algorithm, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
@@ -37,6 +38,7 @@ const MPICH_MIRRORED: &str = "Thakur, Rabenseifner, Gropp: Optimization of colle
 const SACK_GROPP: &str =
     "Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012; mirrored as in Swing, NSDI 2024 (arXiv 2401.09356)";
 const ALIGNED: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997; aligned groups are ours";
+const DIRECT: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997";
 const GATHER_SUM: &str = "ours, along the allgather of Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254)";
 const BUCKET: &str =
     "Jain, Sabharwal: Optimal bucket algorithms for large MPI collectives on torus interconnects, ICS 2010";
@@ -67,6 +69,9 @@ const SMALL: Requirement = Requirement {
     text: "at most 256 ranks in each dimension and 1024 in all",
     admits: |shape| shape.ranks() <= 1024 && shape.sizes().iter().all(|size| *size <= 256),
 };
+/// Everybody has a message for everybody.
+const FEW: Requirement =
+    Requirement { text: "at most 256 ranks", admits: |shape| shape.ranks() <= direct::MAX_RANKS };
 const POWERS_OF_TWO_OR_THRICE: Requirement = Requirement {
     text: "2^k or 3 * 2^k ranks in each dimension",
     admits: |shape| shape.sizes().iter().all(|size| matches!(size >> size.trailing_zeros(), 1 | 3)),
@@ -424,6 +429,39 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         consistent: always,
         offers: &[offer(ALLTOALL, ANY, pairwise::schedule, |r| all_but_own(around(r.shape), r.shape))],
     },
+    Algorithm {
+        name: "direct",
+        summary: "every rank gives every other one its block, all at once",
+        source: DIRECT,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &[
+            offer(ALLREDUCE, FEW, direct::schedule, |r| twice(all_but_own(at_once(r.shape), r.shape))),
+            offer(REDUCE_SCATTER, FEW, direct::schedule, |r| all_but_own(at_once(r.shape), r.shape)),
+            offer(ALLGATHER, FEW, direct::schedule, |r| all_but_own(at_once(r.shape), r.shape)),
+            offer(BROADCAST, FEW, direct::schedule, |r| vectors(at_once(r.shape), around(r.shape))),
+            offer(REDUCE, FEW, direct::schedule, |r| CostLine {
+                steps: 2 * at_once(r.shape),
+                sent: at_once(r.shape) as f64,
+            }),
+            offer(GATHER, FEW, direct::schedule, |r| CostLine {
+                steps: at_once(r.shape),
+                sent: at_once(r.shape) as f64 / r.shape.ranks() as f64,
+            }),
+            offer(SCATTER, FEW, direct::schedule, |r| all_but_own(at_once(r.shape), r.shape)),
+            offer(ALLTOALL, FEW, direct::schedule, |r| all_but_own(at_once(r.shape), r.shape)),
+        ],
+    },
+    Algorithm {
+        name: "direct-latency",
+        summary: "every rank sends its whole vector to every other one, and all add them up in the same order",
+        source: DIRECT,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &[offer(ALLREDUCE, FEW, direct::latency, |r| vectors(at_once(r.shape), around(r.shape)))],
+    },
 ];
 
 fn always(_: &Request<'_>) -> bool {
@@ -433,6 +471,11 @@ fn always(_: &Request<'_>) -> bool {
 /// From neighbour to neighbour, all around.
 fn around(shape: &Shape) -> usize {
     shape.ranks() - 1
+}
+
+/// One step, unless there is nobody else.
+fn at_once(shape: &Shape) -> usize {
+    usize::from(shape.ranks() > 1)
 }
 
 /// From neighbour to neighbour, half way around every dimension.

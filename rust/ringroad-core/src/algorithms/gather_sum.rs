@@ -16,7 +16,7 @@ use super::dimension_wise::{allreduce, rotated};
 use super::distances::trivance;
 use super::in_trees::Give;
 use super::nested::table;
-use super::Request;
+use super::{Request, Shape};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Local, Schedule, Send};
 use crate::units::{Rank, Slot};
@@ -29,23 +29,13 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 
 fn line(name: &str, size: usize) -> Schedule {
     let table = table(size, &trivance(size));
-    let mut schedule = Schedule::empty(name, Collective::Allreduce, size, 1);
-    for level in (0..table.levels()).rev() {
-        let mut sends = Vec::new();
-        for taker in 0..size {
-            for vector in 0..size {
-                let give = table.give(taker, vector);
-                if give.level == level {
-                    sends.push(taken(give, taker, vector));
-                }
-            }
-        }
-        schedule.push(sends);
-    }
-    if let Some(last) = schedule.steps.last_mut() {
-        last.locals = (0..size).flat_map(|rank| sum(rank, size)).collect();
-    }
-    schedule
+    let step = |level| {
+        let pairs = (0..size).flat_map(|taker| (0..size).map(move |vector| (taker, vector)));
+        let given = pairs.map(|(taker, vector)| (table.give(taker, vector), taker, vector));
+        let now = given.filter(|(give, ..)| give.level == level);
+        now.map(|(give, taker, vector)| taken(give, taker, vector)).collect()
+    };
+    summed(name, size, (0..table.levels()).rev().map(step))
 }
 
 /// The table backwards: whoever would have been given the vector passes it on.
@@ -61,22 +51,41 @@ fn taken(give: Give, taker: Rank, vector: Rank) -> Send {
     }
 }
 
-/// Where a rank keeps a vector. Its own is in slot 0, which is why that of rank 0 is in the slot that its own would
-/// have.
+/// The allreduce in which all vectors travel at once, each straight to everybody.
+pub(super) fn at_once(name: &str, shape: &Shape) -> Schedule {
+    let ranks = shape.ranks();
+    let pairs = (1..ranks).flat_map(|turn| (0..ranks).map(move |source| (source, (source + turn) % ranks)));
+    let send = |(source, destination)| Send {
+        into: slot(destination, source),
+        ..shape.send(source, destination, ChunkSet::range(0, 1), Action::Copy)
+    };
+    summed(name, ranks, [pairs.map(send).collect()])
+}
+
+/// These steps, by which everybody gets all vectors, and the sum at the end of the last.
+fn summed(name: &str, ranks: usize, steps: impl IntoIterator<Item = Vec<Send>>) -> Schedule {
+    let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, 1);
+    steps.into_iter().for_each(|sends| schedule.push(sends));
+    if let Some(last) = schedule.steps.last_mut() {
+        last.locals = (0..ranks).flat_map(|rank| sum(rank, ranks)).collect();
+    }
+    schedule
+}
+
+/// Where a rank keeps a vector: its own in slot 0, where the sum is to be, and the others in order after that.
 fn slot(rank: Rank, vector: Rank) -> Slot {
-    match vector {
-        own if own == rank => 0,
-        0 => rank,
-        other => other,
+    if vector == rank {
+        0
+    } else {
+        vector + 1
     }
 }
 
-/// Adds everything up from rank 0 on: the sum of those before it goes into the rank's own vector, then those after it.
+/// Adds everything up from rank 0's vector on, all of it into slot 0. A rank other than 0 moves its own vector out of
+/// the way first, to the place that it has among the others.
 fn sum(rank: Rank, size: usize) -> impl Iterator<Item = Local> {
-    let add =
-        move |from, into| Local { rank, chunks: ChunkSet::range(0, 1), action: Action::Reduce, from, into };
-    let before = (1..rank).map(move |vector| add(slot(rank, vector), slot(rank, 0)));
-    let own = (rank > 0).then(|| add(slot(rank, 0), 0));
-    let after = (rank + 1..size).map(move |vector| add(slot(rank, vector), 0));
-    before.chain(own).chain(after)
+    let local = move |action, from, into| Local { rank, chunks: ChunkSet::range(0, 1), action, from, into };
+    let begin = [local(Action::Copy, 0, rank + 1), local(Action::Copy, 1, 0)];
+    let begin = begin.into_iter().take(if rank > 0 { 2 } else { 0 });
+    begin.chain((1..size).map(move |vector| local(Action::Reduce, vector + 1, 0)))
 }

@@ -17,6 +17,7 @@ mod bucket;
 mod butterfly;
 mod catalogue;
 mod dimension_wise;
+mod direct;
 mod distances;
 mod double_tree;
 mod elimination;

@@ -10,15 +10,13 @@
 //! Cost: n - 1 steps, (n-1)/n of the vector.
 
 use super::Request;
-use crate::schedule::{Action, Axis, ChunkSet, Motion, Schedule, Slice, Step, Symmetry};
+use crate::schedule::{Action, ChunkSet, Schedule, Slice, Step, Symmetry};
 use crate::units::Rank;
 
 /// The all-to-all for any number of ranks. There is a slice for the blocks that go equally far.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, .. } = *request;
     let ranks = shape.ranks();
-    let axis = |size: &usize| Axis { size: *size, blocks: *size, motion: Motion::Shift };
-    let axes: Vec<Axis> = shape.sizes().iter().map(axis).collect();
     let coordinates: Vec<Vec<usize>> = (0..ranks).map(|rank| shape.coordinates(rank)).collect();
     let moved = |rank: Rank, by: Rank| -> Rank {
         let places = coordinates[rank].iter().zip(&coordinates[by]).zip(shape.sizes());
@@ -26,7 +24,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     };
     let slice = |distance| {
         let chunks = (0..ranks).map(|source| source * ranks + moved(source, distance)).collect();
-        Slice { axes: axes.clone(), chunks, cycle: None }
+        Slice { axes: shape.shifts(), chunks, cycle: None }
     };
     let step = |destination| Step {
         sends: vec![shape.send(0, destination, ChunkSet::range(destination, destination + 1), Action::Copy)],

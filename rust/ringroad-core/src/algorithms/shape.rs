@@ -2,46 +2,55 @@
 
 use std::fmt;
 
-use crate::schedule::{Action, ChunkSet, Send};
+use crate::schedule::{Action, Axis, ChunkSet, Motion, Send};
 use crate::topology::{coordinates, Topology};
 use crate::units::{Port, Rank};
 
 /// The sizes of a torus. Ranks count like the elements of a C array, as in [`Topology`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Shape(Vec<usize>);
+pub struct Shape {
+    sizes: Vec<usize>,
+    per_host: usize,
+}
 
 impl Shape {
-    /// What algorithms see of a topology: a torus is what it is, and ranks behind a switch make a ring.
+    /// What algorithms see of a topology: a torus is what it is, and ranks behind a switch or on hosts make a ring.
     pub fn of(topology: &Topology) -> Shape {
-        match topology.dimensions() {
-            [] => Shape::ring(topology.ranks()),
-            sizes => Shape(sizes.to_vec()),
-        }
+        let sizes = match topology.dimensions() {
+            [] => vec![topology.ranks()],
+            sizes => sizes.to_vec(),
+        };
+        Shape { sizes, per_host: topology.per_host() }
     }
 
     /// A torus of these sizes.
     pub fn new(sizes: Vec<usize>) -> Shape {
-        Shape(sizes)
+        Shape { sizes, per_host: 1 }
     }
 
     /// A ring.
     pub fn ring(ranks: usize) -> Shape {
-        Shape(vec![ranks])
+        Shape::new(vec![ranks])
     }
 
     /// The size of every dimension, those of one rank included.
     pub fn sizes(&self) -> &[usize] {
-        &self.0
+        &self.sizes
+    }
+
+    /// How many ranks share a host; 1 where each is on its own.
+    pub fn per_host(&self) -> usize {
+        self.per_host
     }
 
     /// How many ranks.
     pub fn ranks(&self) -> usize {
-        self.0.iter().product()
+        self.sizes.iter().product()
     }
 
     /// The dimensions that have links.
     pub fn wide(&self) -> Vec<usize> {
-        (0..self.0.len()).filter(|d| self.0[*d] > 1).collect()
+        (0..self.sizes.len()).filter(|d| self.sizes[*d] > 1).collect()
     }
 
     /// The dimensions that have links, from the `first` of them on and around: the order in which slice `first` visits
@@ -54,19 +63,25 @@ impl Shape {
 
     /// The place of a rank.
     pub fn coordinates(&self, rank: Rank) -> Vec<usize> {
-        coordinates(&self.0, rank)
+        coordinates(&self.sizes, rank)
     }
 
     /// How far apart neighbours of a dimension are numbered.
     pub fn stride(&self, dimension: usize) -> usize {
-        self.0[dimension + 1..].iter().product()
+        self.sizes[dimension + 1..].iter().product()
     }
 
     /// The rank that `rank` becomes with another coordinate in a dimension.
     pub fn with(&self, rank: Rank, dimension: usize, coordinate: usize) -> Rank {
         let stride = self.stride(dimension);
-        let old = rank / stride % self.0[dimension];
+        let old = rank / stride % self.sizes[dimension];
         rank + coordinate * stride - old * stride
+    }
+
+    /// The grid of all ranks, with a block for each, on which everybody does the same, shifted.
+    pub fn shifts(&self) -> Vec<Axis> {
+        let axis = |size: &usize| Axis { size: *size, blocks: *size, motion: Motion::Shift };
+        self.sizes.iter().map(axis).collect()
     }
 
     /// A message of the vector that leaves by the shorter way.
@@ -80,7 +95,7 @@ impl Shape {
     pub fn port_towards(&self, source: Rank, destination: Rank) -> Port {
         let (from, to) = (self.coordinates(source), self.coordinates(destination));
         let dimension = (0..from.len()).find(|d| from[*d] != to[*d]).unwrap_or(0);
-        let size = self.0[dimension];
+        let size = self.sizes[dimension];
         let up = (to[dimension] + size - from[dimension]) % size;
         2 * dimension + usize::from(2 * up > size)
     }
@@ -88,8 +103,9 @@ impl Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sizes: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        let sizes: Vec<String> = self.sizes.iter().map(usize::to_string).collect();
         match &sizes[..] {
+            [ranks] if self.per_host > 1 => write!(f, "{ranks} ranks on hosts of {}", self.per_host),
             [ranks] => write!(f, "{ranks} ranks"),
             sizes => write!(f, "a torus of {} ranks", sizes.join("x")),
         }

@@ -41,6 +41,8 @@ macro_rules! every_algorithm {
             double_binary_tree "double-binary-tree"
             scatter_allgather "scatter-allgather"
             pairwise "pairwise"
+            direct "direct"
+            direct_latency "direct-latency"
         }
     };
 }

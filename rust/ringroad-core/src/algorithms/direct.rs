@@ -1,0 +1,79 @@
+//! Direct: every rank talks to every other one, all at once.
+//!
+//! Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing
+//! systems, IEEE TPDS 8(11), 1997: with a port for everybody there is one round. Fit for ranks that read each other's
+//! memory, and behind a switch for messages of middling length. All begin with the rank after them, so that not all turn
+//! to the same one first.
+//!
+//! ```text
+//! n = 4   reduce-scatter    0 gives block 1 to 1, 2 to 2, 3 to 3; 1 gives block 2 to 2, 3 to 3, 0 to 0; ...
+//!         allgather         0 gives block 0 to 1, 2, 3; 1 gives block 1 to 2, 3, 0; ...
+//!         on vectors        the same with whole vectors, and everybody adds up 0 + 1 + 2 + 3
+//! ```
+//!
+//! A block is reduced by its own rank alone, to whose part all others are added in the same step. A reduce is a
+//! reduce-scatter and a gather; an all-to-all is the pairwise one with all its steps at once. Short vectors are sent as
+//! they are, which saves a step (see `gather_sum` for the same bits everywhere).
+//!
+//! Cost: one step, (n-1)/n of the vector; allreduce twice that, or one step, n-1 vectors; broadcast one step, n-1
+//! vectors; reduce two steps, one vector; gather one step, a block; scatter and all-to-all one step, (n-1)/n.
+
+use super::{gather_sum, pairwise, Request};
+use crate::collective::Collective;
+use crate::schedule::{Action, ChunkSet, Schedule, Send, Slice, Symmetry};
+use crate::units::Rank;
+
+/// Beyond this the messages of one step, and the routes of all pairs, are too many.
+pub(super) const MAX_RANKS: usize = 256;
+
+/// Every collective, for any number of ranks and any root.
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, collective, .. } = *request;
+    let part = |collective| schedule(&Request { collective, ..*request });
+    let composed =
+        |first: Schedule, second: &Schedule| first.compose(second).expect("both have a block for every rank");
+    let block = |rank: Rank| ChunkSet::range(rank, rank + 1);
+    let copy = |source, destination, chunks| shape.send(source, destination, chunks, Action::Copy);
+    let with_others = |root: Rank, chunks: usize, send: &dyn Fn(Rank) -> Send| {
+        let mut schedule = Schedule::empty(name, collective, shape.ranks(), chunks);
+        schedule.push((1..shape.ranks()).map(|turn| send((root + turn) % shape.ranks())).collect());
+        schedule
+    };
+    match collective {
+        Collective::Allreduce => composed(part(Collective::ReduceScatter), &part(Collective::Allgather)),
+        Collective::ReduceScatter => phase(request, Action::Reduce, block),
+        Collective::Allgather => phase(request, Action::Copy, |_| block(0)),
+        Collective::Broadcast { root } => with_others(root, 1, &|rank| copy(root, rank, block(0))),
+        Collective::Reduce { root } => {
+            composed(part(Collective::ReduceScatter), &part(Collective::Gather { root }))
+        }
+        Collective::Gather { root } => {
+            with_others(root, shape.ranks(), &|rank| copy(rank, root, block(rank)))
+        }
+        Collective::Scatter { root } => {
+            with_others(root, shape.ranks(), &|rank| copy(root, rank, block(rank)))
+        }
+        Collective::Alltoall => {
+            let mut schedule = pairwise::schedule(request);
+            let sends = schedule.steps.drain(..).flat_map(|step| step.sends).collect();
+            schedule.push(sends);
+            schedule
+        }
+    }
+}
+
+/// One step in which rank 0 sends every other one a block, and all others what their shifts make of that.
+fn phase(request: &Request<'_>, action: Action, block: impl Fn(Rank) -> ChunkSet) -> Schedule {
+    let Request { name, shape, collective, .. } = *request;
+    let ranks = shape.ranks();
+    let mut schedule = Schedule::empty(name, collective, ranks, ranks);
+    let slice = Slice { axes: shape.shifts(), chunks: (0..ranks).collect(), cycle: None };
+    schedule.symmetry = Some(Symmetry { slices: vec![slice] });
+    schedule.push((1..ranks).map(|rank| shape.send(0, rank, block(rank), action)).collect());
+    schedule
+}
+
+/// The allreduce of whole vectors.
+pub(super) fn latency(request: &Request<'_>) -> Schedule {
+    gather_sum::at_once(request.name, request.shape)
+}
