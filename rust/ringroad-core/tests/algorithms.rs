@@ -37,6 +37,15 @@ const TORI: [&[usize]; 20] = [
     &[8, 8],
 ];
 
+/// Hosts and ranks of each, up to these and some more.
+const HOSTS: (usize, usize) = (5, 5);
+const MORE_HOSTS: [(usize, usize); 5] = [(8, 2), (16, 3), (7, 6), (12, 4), (3, 16)];
+
+fn on_hosts() -> Vec<Topology> {
+    let pairs = (1..=HOSTS.0).flat_map(|hosts| (1..=HOSTS.1).map(move |per_host| (hosts, per_host)));
+    pairs.chain(MORE_HOSTS).map(|(hosts, per_host)| Topology::hosts(hosts, per_host).unwrap()).collect()
+}
+
 fn on_ring(ranks: usize) -> Topology {
     Topology::ring(ranks).unwrap()
 }
@@ -163,7 +172,10 @@ fn check_ports(member: Member, topology: &Topology, schedule: &Schedule, what: &
                 topology.port_link(send.source, send.port).is_some(),
                 "{what}: step {index} has {send:?}"
             );
-            check_direction(&shape, send, what);
+            // On hosts there is one way only.
+            if shape.per_host() == 1 {
+                check_direction(&shape, send, what);
+            }
         }
     }
 }
@@ -242,6 +254,7 @@ fn check_all(name: &str) {
     let ranks = if full() { 1..=130 } else { RANKS };
     ranks.for_each(|ranks| check_on(algorithm, &on_ring(ranks)));
     TORI.iter().for_each(|sizes| check_on(algorithm, &torus(sizes)));
+    on_hosts().iter().for_each(|hosts| check_on(algorithm, hosts));
 }
 
 include!("common/every_algorithm.rs");
@@ -249,7 +262,7 @@ every_algorithm!(check_all);
 
 #[test]
 fn there_is_an_algorithm_for_everything() {
-    for topology in RANKS.map(on_ring).chain(TORI.map(torus)) {
+    for topology in RANKS.map(on_ring).chain(TORI.map(torus)).chain(on_hosts()) {
         for collective in Collective::ALL {
             assert!(!available(&topology, collective).is_empty(), "{collective} on {topology}");
         }
@@ -330,12 +343,12 @@ fn link_loads() {
 
 #[test]
 fn declared_ports_are_used() {
-    let topologies = [on_ring(8), on_ring(9), torus(&[4, 4]), torus(&[3, 3])];
+    let hosts = Topology::hosts(3, 4).unwrap();
+    let topologies = [on_ring(8), on_ring(9), torus(&[4, 4]), torus(&[3, 3]), hosts];
     for algorithm in catalogue() {
         for collective in algorithm.collectives() {
             let busy = |topology: &Topology| -> Option<bool> {
-                let member = algorithm.members(topology)[0];
-                let ports = member.build(topology, collective).ok()?.ports();
+                let ports = find(algorithm.name).unwrap().build(topology, collective).ok()?.ports();
                 // In a direct gather everybody sends to the root and to nobody else.
                 let gathers = collective == Collective::Gather { root: 0 } && ports == 1;
                 Some(gathers || ports == algorithm.ports.count(&Shape::of(topology)))
@@ -407,7 +420,9 @@ fn schedules_as_text() {
         let admits = |topology: &Topology| {
             algorithm.offers.iter().all(|offer| offer.requirement.admits(&Shape::of(topology)))
         };
-        let first = [on_ring(7), on_ring(8), on_ring(9), torus(&[2, 3])].into_iter().find(admits);
+        let first = [on_ring(7), on_ring(8), on_ring(9), torus(&[2, 3]), Topology::hosts(2, 3).unwrap()]
+            .into_iter()
+            .find(admits);
         let second = match algorithm.name {
             "swing" | "halving-doubling" => Some(on_ring(8)),
             "butterfly" => Some(on_ring(9)),
@@ -415,9 +430,11 @@ fn schedules_as_text() {
         };
         for topology in first.into_iter().chain(second) {
             let root = |collective: Collective| collective.with_root(topology.ranks() / 2);
-            let member = algorithm.members(&topology)[0];
-            let schedules =
-                algorithm.collectives().map(|c| member.build(&topology, root(c)).unwrap().to_string());
+            let members = algorithm.members(&topology);
+            let schedules = algorithm.collectives().map(|collective| {
+                let built = |member: &Member| member.build(&topology, root(collective)).ok();
+                members.iter().find_map(built).unwrap().to_string()
+            });
             let text = schedules.collect::<Vec<_>>().join("\n");
             insta::assert_snapshot!(format!("{}_{}", algorithm.name, topology.ranks()), text);
         }
@@ -427,6 +444,12 @@ fn schedules_as_text() {
 #[test]
 fn names() {
     assert_eq!(find("Swing_Latency").unwrap().name(), "swing-latency");
+    assert_eq!(find("Hierarchical:Halving_Doubling").unwrap().name(), "hierarchical:halving-doubling");
+    assert_eq!(
+        find("hierarchical-latency:ring").unwrap_err().to_string(),
+        "unknown algorithm \"hierarchical-latency:ring\"; write hierarchical-latency:network, where network is what \
+         ranks of one number do between the hosts: recursive-doubling, direct-latency or gather-sum"
+    );
     let unknown = find("trivanse").unwrap_err().to_string();
     let names: Vec<&str> = catalogue().iter().map(|a| a.name).collect();
     let (last, others) = names.split_last().unwrap();
@@ -455,6 +478,18 @@ fn unavailable_says_why_and_what_instead() {
     assert_eq!(
         error("generalized:1", 7, Collective::Allgather),
         "generalized has no r = 1 for allgather on 7 ranks, only 0"
+    );
+    let hosts = Topology::hosts(2, 3).unwrap();
+    let refused = find("hierarchical:ring").unwrap().build(&hosts, Collective::Broadcast { root: 0 });
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "hierarchical has no network = ring for broadcast (root 0) on 6 ranks on hosts of 3, only direct, binomial, \
+         double-binary-tree and scatter-allgather"
+    );
+    let alone = error("hierarchical", 6, Collective::Allgather);
+    assert!(
+        alone.starts_with("hierarchical needs several hosts of 2 to 256 ranks each, as in hosts:2x4, not 6"),
+        "{alone}"
     );
     assert_eq!(
         error("ring", 6, Collective::Broadcast { root: 5 }),
@@ -588,8 +623,12 @@ const MUTATIONS: [Mutation; 4] = [Mutation::Drop, Mutation::Double, Mutation::Re
 #[test]
 fn verifier_notices_every_mutation_of_small_schedules() {
     for (algorithm, collective) in tight_offers() {
-        for schedule in
-            (2..=5).filter_map(|ranks| find(algorithm).unwrap().build(&on_ring(ranks), collective).ok())
+        let hosts =
+            [(2, 2), (3, 2), (2, 3)].map(|(hosts, per_host)| Topology::hosts(hosts, per_host).unwrap());
+        for schedule in (2..=5)
+            .map(on_ring)
+            .chain(hosts)
+            .filter_map(|topology| find(algorithm).unwrap().build(&topology, collective).ok())
         {
             let sends: usize = schedule.expand().steps.iter().map(|step| step.sends.len()).sum();
             for mutation in MUTATIONS {

@@ -204,12 +204,14 @@ fn lengths(collective: Collective, ranks: usize, random: &mut Random) -> Vec<usi
     vec![long, ranks - 1, ranks, ranks + 1, 2 * ranks + 3, random.below(300), 0, 1, 2]
 }
 
-/// Networks to run on: every size of ring up to 64, and tori.
+/// Networks to run on: every size of ring up to 64, tori and hosts.
 fn topologies() -> Vec<Topology> {
     let rings = (1..=64).map(|ranks| Topology::ring(ranks).unwrap());
     let tori: [&[usize]; 9] =
         [&[2, 2], &[2, 4], &[3, 3], &[1, 5], &[3, 2, 2], &[4, 4], &[5, 4], &[3, 9], &[4, 4, 4]];
-    rings.chain(tori.map(|sizes| Topology::torus(sizes).unwrap())).collect()
+    let hosts = [(2, 2), (2, 3), (3, 2), (4, 4), (3, 5), (5, 3)];
+    let hosts = hosts.map(|(hosts, per_host)| Topology::hosts(hosts, per_host).unwrap());
+    rings.chain(tori.map(|sizes| Topology::torus(sizes).unwrap())).chain(hosts).collect()
 }
 
 /// One member of a family for each seed.

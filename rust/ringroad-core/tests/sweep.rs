@@ -1,6 +1,6 @@
 //! Every member of every family on many more networks: proven by the verifier, and as cheap as it says.
 //!
-//! The usual run takes all rings up to 130 ranks and tori of many shapes; `RINGROAD_TEST_FULL=1` more and larger ones.
+//! The usual run takes all rings up to 130 ranks, tori of many shapes and hosts; `RINGROAD_TEST_FULL=1` more and larger ones.
 
 use ringroad_core::algorithms::{catalogue, Algorithm, Member};
 use ringroad_core::{Collective, Topology};
@@ -73,6 +73,15 @@ fn sweep_all(topologies: &[Topology]) {
 fn rings() {
     let largest = if full() { 257 } else { 130 };
     sweep_all(&(2..=largest).map(|ranks| Topology::ring(ranks).unwrap()).collect::<Vec<_>>());
+}
+
+#[test]
+fn hosts() {
+    let most = if full() { 12 } else { 6 };
+    let pairs = (1..=most).flat_map(|hosts| (1..=most).map(move |per_host| (hosts, per_host)));
+    let larger = [(16, 8), (9, 16), (64, 2), (2, 64), (50, 5)];
+    let all = pairs.chain(larger).map(|(hosts, per_host)| Topology::hosts(hosts, per_host).unwrap());
+    sweep_all(&all.collect::<Vec<_>>());
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::{
     binomial, bruck, bucket, butterfly, direct, distances, double_tree, gather_sum, generalized,
-    halving_doubling, hamiltonian, hybrid, nested, pairwise, recursive_doubling, ring, scatter_allgather,
-    swing, trivance,
+    halving_doubling, hamiltonian, hierarchical, hybrid, nested, pairwise, recursive_doubling, ring,
+    scatter_allgather, swing, trivance,
 };
 use super::{ceil_log, Algorithm, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
@@ -46,6 +46,9 @@ const TWO_TREES: &str = "Sanders, Speck, Traff: Two-tree algorithms for full ban
 const INTERCOM: &str =
     "Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994; for reduce Rabenseifner, ICCS 2004";
 
+const HIERARCHICAL: &str =
+    "Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994, hybrids";
+
 const ANY: Requirement = Requirement { text: "any number of ranks", admits: |_| true };
 const TORUS: Requirement =
     Requirement { text: "a torus of two dimensions or more", admits: |shape| shape.wide().len() > 1 };
@@ -72,6 +75,14 @@ const SMALL: Requirement = Requirement {
 /// Everybody has a message for everybody.
 const FEW: Requirement =
     Requirement { text: "at most 256 ranks", admits: |shape| shape.ranks() <= direct::MAX_RANKS };
+const HOSTS: Requirement = Requirement {
+    text: "several hosts of 2 to 256 ranks each, as in hosts:2x4",
+    admits: |shape| on_hosts(shape) && shape.per_host() <= direct::MAX_RANKS,
+};
+const SMALL_HOSTS: Requirement = Requirement {
+    text: "several hosts of 2 to 64 ranks each, as in hosts:2x4, and at most 1024 ranks in all",
+    admits: |shape| on_hosts(shape) && shape.per_host() <= 64 && shape.ranks() <= 1024,
+};
 const POWERS_OF_TWO_OR_THRICE: Requirement = Requirement {
     text: "2^k or 3 * 2^k ranks in each dimension",
     admits: |shape| shape.sizes().iter().all(|size| matches!(size >> size.trailing_zeros(), 1 | 3)),
@@ -82,6 +93,10 @@ const MULTIPLES_OF_THREE: Requirement = Requirement {
     admits: |shape| shape.sizes().iter().any(|size| size.is_multiple_of(3)),
 };
 
+fn on_hosts(shape: &Shape) -> bool {
+    shape.per_host() > 1 && shape.ranks() > shape.per_host()
+}
+
 fn powers_of_two(shape: &Shape) -> bool {
     shape.sizes().iter().all(|size| size.is_power_of_two())
 }
@@ -91,7 +106,37 @@ const SAVED: Parameter = Parameter {
     meaning: "how many of the 2 ceil(log2 n) steps are saved",
     values: |shape| (0..=generalized::levels(shape)).collect(),
     admits: |shape, r| r <= generalized::levels(shape),
+    names: &[],
 };
+
+const NETWORK: Parameter = Parameter {
+    name: "network",
+    meaning: "what ranks of one number do between the hosts",
+    values: |shape| worked_through(hierarchical::NETWORKS, shape),
+    admits: |shape, value| worked_through(hierarchical::NETWORKS, shape).contains(&value),
+    names: hierarchical::NETWORKS,
+};
+const WHOLE_NETWORK: Parameter = Parameter {
+    values: |shape| worked_through(hierarchical::WHOLE, shape),
+    admits: |shape, value| worked_through(hierarchical::WHOLE, shape).contains(&value),
+    names: hierarchical::WHOLE,
+    ..NETWORK
+};
+
+/// The numbers of those that work between the hosts of a shape.
+fn worked_through(names: &[&str], shape: &Shape) -> Vec<usize> {
+    (0..names.len()).filter(|value| hierarchical::works(names[*value], shape)).collect()
+}
+
+/// An offer of the hierarchical family, made with every network that performs the collective.
+macro_rules! across {
+    ($collective:ident) => {
+        only(
+            |value| hierarchical::network(hierarchical::NETWORKS[value]).offer($collective).is_some(),
+            offer($collective, HOSTS, hierarchical::schedule, hierarchical::cost),
+        )
+    };
+}
 
 type Construct = fn(&Request<'_>) -> Schedule;
 type Cost = fn(&Request<'_>) -> CostLine;
@@ -100,9 +145,9 @@ const fn offer(collective: Collective, requirement: Requirement, construct: Cons
     Offer { collective, requirement, only: None, construct, cost }
 }
 
-/// An offer that is only made with this value of the family's parameter.
-const fn only(value: usize, offer: Offer) -> Offer {
-    Offer { only: Some(value), ..offer }
+/// An offer that is only made with these values of the family's parameter.
+const fn only(values: fn(usize) -> bool, offer: Offer) -> Offer {
+    Offer { only: Some(values), ..offer }
 }
 
 /// Reduce-scatter, allgather and, twice as long, allreduce: every block but one's own is sent once a phase.
@@ -257,6 +302,7 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
             meaning: "how many steps of reduce-scatter each dimension begins with",
             values: |shape| (1..=hybrid::most_steps(shape).max(1)).collect(),
             admits: |shape, steps| (1..=hybrid::most_steps(shape)).contains(&steps),
+            names: &[],
         }),
         consistent: |r| {
             let blocks = hybrid::blocks(r.shape, r.parameter);
@@ -282,6 +328,7 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
             meaning: "how many steps more than the fewest each dimension takes",
             values: nested::extras,
             admits: |shape, extra| distances::members(shape.sizes()).iter().any(|member| extra <= member.0),
+            names: &[],
         }),
         consistent: always,
         offers: &phases(
@@ -312,8 +359,8 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         consistent: |r| r.parameter == 0 || powers_of_two(r.shape),
         offers: &[
             offer(ALLREDUCE, ANY, generalized::cyclic, generalized::cost),
-            only(0, offer(REDUCE_SCATTER, ANY, generalized::cyclic, |r| all_but_own(logs(2, r.shape), r.shape))),
-            only(0, offer(ALLGATHER, ANY, generalized::cyclic, |r| all_but_own(logs(2, r.shape), r.shape))),
+            only(|r| r == 0, offer(REDUCE_SCATTER, ANY, generalized::cyclic, |r| all_but_own(logs(2, r.shape), r.shape))),
+            only(|r| r == 0, offer(ALLGATHER, ANY, generalized::cyclic, |r| all_but_own(logs(2, r.shape), r.shape))),
         ],
     },
     Algorithm {
@@ -396,6 +443,7 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
                 (0..6).map(|exponent| 1 << exponent).filter(|k| *k == 1 || k * shape.ranks() <= 1 << 15).collect()
             },
             admits: |shape, k| k > 0 && k.saturating_mul(shape.ranks()) <= 1 << 18,
+            names: &[],
         }),
         consistent: always,
         offers: &[
@@ -461,6 +509,30 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         parameter: None,
         consistent: always,
         offers: &[offer(ALLREDUCE, FEW, direct::latency, |r| vectors(at_once(r.shape), around(r.shape)))],
+    },
+    Algorithm {
+        name: "hierarchical",
+        summary: "directly within hosts, and between them on a slice of the vector for each rank of a host",
+        source: HIERARCHICAL,
+        ports: Ports::Two,
+        parameter: Some(NETWORK),
+        consistent: always,
+        offers: &[
+            across!(ALLREDUCE),
+            across!(REDUCE_SCATTER),
+            across!(ALLGATHER),
+            across!(BROADCAST),
+            across!(REDUCE),
+        ],
+    },
+    Algorithm {
+        name: "hierarchical-latency",
+        summary: "whole vectors to all ranks of the host, which add them up in the same order, and then between hosts",
+        source: HIERARCHICAL,
+        ports: Ports::Two,
+        parameter: Some(WHOLE_NETWORK),
+        consistent: always,
+        offers: &[offer(ALLREDUCE, SMALL_HOSTS, hierarchical::latency, hierarchical::latency_cost)],
     },
 ];
 

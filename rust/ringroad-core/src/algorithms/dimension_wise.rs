@@ -11,7 +11,7 @@
 use super::shape::Shape;
 use crate::collective::Collective;
 use crate::schedule::{Axis, ChunkSet, Local, Motion, Schedule, Send, Slice, Step, Symmetry};
-use crate::units::Rank;
+use crate::units::{ChunkId, Rank};
 
 /// Which dimensions a slice visits, in this order, and whether as a mirror image.
 #[derive(Debug, Clone)]
@@ -42,10 +42,20 @@ pub(super) fn rotated_both_ways(shape: &Shape) -> Vec<Course> {
 pub(super) struct Line {
     /// Until every rank has some blocks complete.
     pub inward: Schedule,
-    /// Those that position 0 then has; all of them, unless the line is symmetric.
-    pub complete: ChunkSet,
+    /// Those that each position then has. Where all lines are symmetric, position 0 is the only one that is asked.
+    pub complete: Vec<ChunkSet>,
     /// From then on.
     pub outward: Schedule,
+}
+
+impl Line {
+    /// A line that is done when its way inward, or outward, is: of all chunks in all positions.
+    pub fn one_way(schedule: Schedule, inward: bool) -> Line {
+        let complete = vec![ChunkSet::range(0, schedule.chunks); schedule.ranks];
+        let nothing = Schedule { steps: Vec::new(), ..schedule.clone() };
+        let (inward, outward) = if inward { (schedule, nothing) } else { (nothing, schedule) };
+        Line { inward, complete, outward }
+    }
 }
 
 /// The allreduce on `shape` of which `line(size, mirrored)` is the allreduce on a ring, with one slice per course. All
@@ -57,9 +67,7 @@ pub(super) fn allreduce(
     line: impl Fn(usize, bool) -> Schedule,
 ) -> Schedule {
     nested(name, Collective::Allreduce, shape, courses, |course, dimension| {
-        let inward = line(shape.sizes()[dimension], course.mirrored);
-        let outward = Schedule { steps: Vec::new(), ..inward.clone() };
-        Line { complete: ChunkSet::range(0, inward.chunks), inward, outward }
+        Line::one_way(line(shape.sizes()[dimension], course.mirrored), true)
     })
 }
 
@@ -80,6 +88,37 @@ pub(super) fn nested(
     Schedule::split(name, &slices).expect("all slices have as many chunks")
 }
 
+/// The chunks of a torus: one for every combination of its lines' chunks. Where the vector has a block for every rank, so
+/// have lines for every position, and pieces of blocks combine to pieces of blocks.
+struct Numbering {
+    /// For every dimension how many chunks its line has, and how many of them make up a block.
+    lines: Vec<(usize, usize)>,
+}
+
+impl Numbering {
+    fn new(collective: Collective, lines: &[Line]) -> Numbering {
+        let pieces = |line: &Schedule| if collective.has_blocks() { line.chunks / line.ranks } else { 1 };
+        Numbering { lines: lines.iter().map(|line| (line.inward.chunks, pieces(&line.inward))).collect() }
+    }
+
+    fn chunks(&self) -> usize {
+        self.lines.iter().map(|(chunks, _)| chunks).product()
+    }
+
+    /// All combinations of these chunks of every line, in the order of a C array.
+    fn product(&self, chunks: &[Vec<ChunkId>]) -> Vec<ChunkId> {
+        let mut combined = vec![(0, 0)];
+        for ((all, pieces), own) in self.lines.iter().zip(chunks) {
+            let with = |(block, piece): (usize, usize)| {
+                own.iter().map(move |c| (block * (all / pieces) + c / pieces, piece * pieces + c % pieces))
+            };
+            combined = combined.into_iter().flat_map(with).collect();
+        }
+        let pieces: usize = self.lines.iter().map(|(_, pieces)| pieces).product();
+        combined.into_iter().map(|(block, piece)| block * pieces + piece).collect()
+    }
+}
+
 /// `lines[d]` in every line of dimension `d`, dimension after dimension, and back. A chunk for every combination of
 /// their chunks.
 fn on_all_lines(
@@ -90,9 +129,11 @@ fn on_all_lines(
     lines: &[Line],
 ) -> Schedule {
     let symmetric = lines.iter().all(|line| line.inward.symmetry.is_some() || line.inward.ranks == 1);
-    let blocks = Shape::new(lines.iter().map(|line| line.inward.chunks).collect());
-    let mut schedule = Schedule::empty(name, collective, shape.ranks(), blocks.ranks());
-    schedule.symmetry = symmetric.then(|| symmetry(lines, &blocks));
+    let numbering = Numbering::new(collective, lines);
+    let mut schedule = Schedule::empty(name, collective, shape.ranks(), numbering.chunks());
+    schedule.symmetry = symmetric.then(|| symmetry(lines, &numbering));
+    let slices = schedule.symmetry.iter().flat_map(|symmetry| &symmetry.slices).map(|slice| &slice.chunks);
+    let slices: Vec<ChunkSet> = slices.map(|chunks| chunks.iter().copied().collect()).collect();
     let inward = order.iter().enumerate().map(|(i, d)| (i, *d, &lines[*d].inward));
     let outward = order.iter().enumerate().rev().map(|(i, d)| (i, *d, &lines[*d].outward));
     let inward = inward.filter(|_| collective != Collective::Allgather);
@@ -106,27 +147,42 @@ fn on_all_lines(
             (0..shape.ranks()).filter(|rank| shape.coordinates(*rank)[dimension] == 0).collect()
         };
         let stride = shape.stride(dimension);
-        let chunks = |set: &ChunkSet| -> ChunkSet {
-            let complete = |at: &[usize]| order[..before].iter().all(|d| lines[*d].complete.contains(at[*d]));
-            let within = |at: Vec<usize>| set.contains(at[dimension]) && complete(&at);
-            (0..blocks.ranks()).filter(|chunk| within(blocks.coordinates(*chunk))).collect()
+        // The chunks of the line that starts here, of each slice.
+        let chunks = |start: Rank, set: &ChunkSet| -> Vec<ChunkSet> {
+            let place = shape.coordinates(start);
+            let of_dimension = |d: usize| -> Vec<ChunkId> {
+                if d == dimension {
+                    set.iter().collect()
+                } else if order[..before].contains(&d) {
+                    lines[d].complete[place[d]].iter().collect()
+                } else {
+                    (0..lines[d].inward.chunks).collect()
+                }
+            };
+            let all = numbering.product(&(0..lines.len()).map(of_dimension).collect::<Vec<_>>());
+            if slices.len() <= 1 {
+                return vec![all.into_iter().collect()];
+            }
+            let within = |slice: &ChunkSet| all.iter().copied().filter(|c| slice.contains(*c)).collect();
+            slices.iter().map(within).filter(|chunks: &ChunkSet| !chunks.is_empty()).collect()
         };
         for step in &line.steps {
             let mut wide = Step::default();
             for start in &starts {
                 let at = |position: usize| start + position * stride;
-                wide.sends.extend(step.sends.iter().map(|send| Send {
-                    source: at(send.source),
-                    destination: at(send.destination),
-                    chunks: chunks(&send.chunks),
-                    port: 2 * dimension + send.port,
-                    ..*send
-                }));
-                wide.locals.extend(step.locals.iter().map(|local| Local {
-                    rank: at(local.rank),
-                    chunks: chunks(&local.chunks),
-                    ..*local
-                }));
+                for send in &step.sends {
+                    wide.sends.extend(chunks(*start, &send.chunks).into_iter().map(|chunks| Send {
+                        source: at(send.source),
+                        destination: at(send.destination),
+                        chunks,
+                        port: 2 * dimension + send.port,
+                        ..*send
+                    }));
+                }
+                for local in &step.locals {
+                    let all = chunks(*start, &local.chunks).into_iter();
+                    wide.locals.extend(all.map(|chunks| Local { rank: at(local.rank), chunks, ..*local }));
+                }
             }
             schedule.steps.push(wide);
         }
@@ -134,14 +190,26 @@ fn on_all_lines(
     schedule
 }
 
-fn symmetry(lines: &[Line], blocks: &Shape) -> Symmetry {
-    let axis = |line: &Line| match &line.inward.symmetry {
-        Some(Symmetry { slices }) => slices[0].axes[0],
-        None => Axis { size: line.inward.ranks, blocks: line.inward.chunks, motion: Motion::Shift },
-    };
-    let slice =
-        Slice { axes: lines.iter().map(axis).collect(), chunks: (0..blocks.ranks()).collect(), cycle: None };
-    Symmetry { slices: vec![slice] }
+/// A slice for every combination of the lines' slices.
+fn symmetry(lines: &[Line], numbering: &Numbering) -> Symmetry {
+    let mut grids: Vec<(Vec<Axis>, Vec<Vec<ChunkId>>)> = vec![Default::default()];
+    for Line { inward, .. } in lines {
+        let all = (0..inward.chunks).collect();
+        let alone = Axis { size: inward.ranks, blocks: inward.chunks, motion: Motion::Shift };
+        let own: Vec<(Axis, Vec<ChunkId>)> = match &inward.symmetry {
+            Some(Symmetry { slices }) => slices.iter().map(|s| (s.axes[0], s.chunks.clone())).collect(),
+            None => vec![(alone, all)],
+        };
+        let with = |(axes, chunks): (Vec<Axis>, Vec<Vec<ChunkId>>)| {
+            let longer = |(axis, more): &(Axis, Vec<ChunkId>)| {
+                ([&axes[..], &[*axis]].concat(), [&chunks[..], &[more.clone()]].concat())
+            };
+            own.iter().map(longer).collect::<Vec<_>>()
+        };
+        grids = grids.into_iter().flat_map(with).collect();
+    }
+    let slice = |(axes, chunks): (_, Vec<_>)| Slice { axes, chunks: numbering.product(&chunks), cycle: None };
+    Symmetry { slices: grids.into_iter().map(slice).collect() }
 }
 
 /// A symmetric allreduce of whole vectors on a ring, without any step yet.

@@ -65,7 +65,7 @@ pub enum Unavailable {
         /// What its parameter is called.
         parameter: &'static str,
         /// What was asked for.
-        value: usize,
+        value: String,
         /// The collective.
         collective: Collective,
         /// The ring or torus.
@@ -100,7 +100,8 @@ impl Unavailable {
     ) -> Unavailable {
         let (parameter, collective) = (family.name, offer.collective);
         let offered = (family.values)(shape).into_iter().filter(|value| offer.has(Some(*value)));
-        let values = offered.map(|value| value.to_string()).collect();
+        let values = offered.map(|value| family.text(value)).collect();
+        let value = family.text(value);
         Unavailable::Parameter { algorithm, parameter, value, collective, shape: shape.to_string(), values }
     }
 }
@@ -157,8 +158,10 @@ impl UnknownAlgorithm {
     ) -> UnknownAlgorithm {
         let expected = match family {
             None => format!("{} has no parameter", algorithm.name),
-            Some(Parameter { name, meaning, .. }) => {
-                format!("write {}:{name}, where {name} is {meaning}", algorithm.name)
+            Some(Parameter { name, meaning, names, .. }) => {
+                let one_of = if names.is_empty() { "" } else { ": " };
+                let names = join(names, "or");
+                format!("write {}:{name}, where {name} is {meaning}{one_of}{names}", algorithm.name)
             }
         };
         UnknownAlgorithm::Parameter { name: name.to_owned(), expected }

@@ -185,7 +185,7 @@ impl Group {
         mirror.steps.truncate(back);
         Line {
             inward: self.fold(&counts, ports, results),
-            complete: self.chunks(0..1, results),
+            complete: vec![self.chunks(0..1, results)],
             outward: mirror.reverse().expect("a single result needs no slots"),
         }
     }

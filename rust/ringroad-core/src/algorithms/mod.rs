@@ -6,10 +6,10 @@
 //!
 //! Some algorithms are families with a parameter; a [`Member`] is an algorithm with its parameter settled, and what is
 //! built, compared and chosen. Its name is that of the algorithm, with the parameter behind a colon: `swing`,
-//! `generalized:2`.
+//! `generalized:2`, or `hierarchical:swing` where the parameter has names.
 //!
-//! On a torus ports are those of [`Topology::port_link`]; behind a switch ranks count as a ring, of which port 0 leads
-//! to rank + 1 and port 1 to rank - 1. A message leaves by the shorter way.
+//! On a torus ports are those of [`Topology::port_link`]; behind a switch and on hosts ranks count as a ring, of which
+//! port 0 leads to rank + 1 and port 1 to rank - 1. A message leaves by the shorter way.
 
 mod binomial;
 mod bruck;
@@ -27,6 +27,7 @@ mod gather_sum;
 mod generalized;
 mod halving_doubling;
 mod hamiltonian;
+mod hierarchical;
 mod hybrid;
 pub mod in_trees;
 mod nested;
@@ -116,6 +117,24 @@ pub struct Parameter {
     pub values: fn(&Shape) -> Vec<usize>,
     /// Whether a value makes sense on a shape.
     pub admits: fn(&Shape, usize) -> bool,
+    /// What the values 0, 1, ... are called; empty where they are numbers.
+    pub names: &'static [&'static str],
+}
+
+impl Parameter {
+    /// What users write for a value.
+    fn text(&self, value: usize) -> String {
+        self.names.get(value).map_or_else(|| value.to_string(), |name| (*name).to_owned())
+    }
+
+    /// The value that users write so.
+    fn value(&self, text: &str) -> Option<usize> {
+        if self.names.is_empty() {
+            text.parse().ok()
+        } else {
+            self.names.iter().position(|name| *name == text)
+        }
+    }
 }
 
 /// One collective that an algorithm performs.
@@ -125,8 +144,8 @@ pub struct Offer {
     pub collective: Collective,
     /// On which shapes.
     pub requirement: Requirement,
-    /// The only value of the family's parameter with which it is offered, if it is not offered with all.
-    pub only: Option<usize>,
+    /// The values of the family's parameter with which it is offered, if it is not offered with all.
+    pub only: Option<fn(usize) -> bool>,
     construct: fn(&Request<'_>) -> Schedule,
     cost: fn(&Request<'_>) -> CostLine,
 }
@@ -134,7 +153,7 @@ pub struct Offer {
 impl Offer {
     /// Whether it is made for this value of the family's parameter, or for some if that is left open.
     pub fn has(&self, parameter: Option<usize>) -> bool {
-        self.only.is_none_or(|only| parameter.is_none_or(|value| value == only))
+        self.only.is_none_or(|only| parameter.is_none_or(only))
     }
 }
 
@@ -205,7 +224,8 @@ pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
     let parameter = match (value, &algorithm.parameter) {
         (None, _) => None,
         (Some(value), Some(parameter)) => {
-            Some(value.parse().map_err(|_| UnknownAlgorithm::parameter(name, algorithm, Some(parameter)))?)
+            let unknown = || UnknownAlgorithm::parameter(name, algorithm, Some(parameter));
+            Some(parameter.value(value).ok_or_else(unknown)?)
         }
         (Some(_), None) => return Err(UnknownAlgorithm::parameter(name, algorithm, None)),
     };
@@ -261,9 +281,9 @@ impl Member {
 
     /// What users write, such as `swing` or `generalized:2`.
     pub fn name(&self) -> String {
-        match self.parameter {
-            None => self.algorithm.name.to_owned(),
-            Some(value) => format!("{}:{value}", self.algorithm.name),
+        match (self.parameter, &self.algorithm.parameter) {
+            (Some(value), Some(family)) => format!("{}:{}", self.algorithm.name, family.text(value)),
+            _ => self.algorithm.name.to_owned(),
         }
     }
 
@@ -295,8 +315,11 @@ impl Member {
         }
     }
 
-    fn settled(&self, shape: &Shape) -> usize {
-        let first = |family: &Parameter| (family.values)(shape).first().copied().unwrap_or(0);
+    /// The parameter, or where it is left open the first with which the collective is offered.
+    fn settled(&self, shape: &Shape, collective: Collective) -> usize {
+        let offered =
+            |value: &usize| self.algorithm.offer(collective).is_some_and(|offer| offer.has(Some(*value)));
+        let first = |family: &Parameter| (family.values)(shape).into_iter().find(offered).unwrap_or(0);
         self.parameter.unwrap_or_else(|| self.algorithm.parameter.as_ref().map_or(0, first))
     }
 
@@ -309,7 +332,7 @@ impl Member {
     pub fn build(&self, topology: &Topology, collective: Collective) -> Result<Schedule, Unavailable> {
         let shape = Shape::of(topology);
         let offer = self.check(&shape, collective)?;
-        let (name, parameter) = (&self.name(), self.settled(&shape));
+        let (name, parameter) = (&self.name(), self.settled(&shape, collective));
         Ok((offer.construct)(&Request { name, shape: &shape, collective, parameter }))
     }
 
@@ -317,7 +340,7 @@ impl Member {
     pub fn cost_line(&self, topology: &Topology, collective: Collective) -> Result<CostLine, Unavailable> {
         let shape = Shape::of(topology);
         let offer = self.check(&shape, collective)?;
-        let (name, parameter) = (self.algorithm.name, self.settled(&shape));
+        let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
         Ok((offer.cost)(&Request { name, shape: &shape, collective, parameter }))
     }
 
@@ -327,7 +350,7 @@ impl Member {
     /// the same numbers in another order on every rank, and floating-point addition is commutative but not associative.
     pub fn consistent(&self, topology: &Topology, collective: Collective) -> bool {
         let shape = Shape::of(topology);
-        let (name, parameter) = (self.algorithm.name, self.settled(&shape));
+        let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
         (self.algorithm.consistent)(&Request { name, shape: &shape, collective, parameter })
     }
 }

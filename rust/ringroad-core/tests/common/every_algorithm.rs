@@ -43,6 +43,8 @@ macro_rules! every_algorithm {
             pairwise "pairwise"
             direct "direct"
             direct_latency "direct-latency"
+            hierarchical "hierarchical"
+            hierarchical_latency "hierarchical-latency"
         }
     };
 }

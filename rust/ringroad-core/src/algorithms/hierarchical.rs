@@ -1,0 +1,232 @@
+//! Hierarchical: directly within hosts, by any other algorithm between them.
+//!
+//! Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994, have hybrids of collectives
+//! over the rows and columns of a grid; here hosts are its rows. Ranks of one number are a group, which works on a slice
+//! of the vector by itself: so every rank has a part in what goes over the network, and a host's cable carries each
+//! byte no more often than if the host were one rank.
+//!
+//! ```text
+//! hosts:2x3    allreduce    0 1 2 | 3 4 5    reduce-scatter within each host, directly
+//!                           0-3  1-4  2-5    allreduce of a third of the vector by each pair, as the member says
+//!                           0 1 2 | 3 4 5    allgather within each host, directly
+//! ```
+//!
+//! A reduce-scatter is the way there, an allgather the way back. In a broadcast the root deals the vector out within its
+//! host, every group broadcasts its slice, and hosts gather them; a reduce is that backwards.
+//!
+//! With short vectors the slices are not worth their steps: a host's ranks send each other whole vectors and add them up
+//! in the same order, and every group exchanges what is then the same in all of a host.
+//!
+//! Cost, for R ranks on a host: two steps and 2(R-1)/R of the vector, and an R-th of what the network's algorithm sends;
+//! a phase half of the former; a reduce (R-1)/R at first. With whole vectors one step and R-1 vectors, and what the
+//! network's algorithm sends.
+
+use super::dimension_wise::{nested, Course, Line};
+use super::{catalogue, direct, gather_sum, Algorithm, CostLine, Request, Shape};
+use crate::collective::Collective;
+use crate::schedule::{ChunkSet, Schedule, Send, Step};
+use crate::units::{ChunkId, Rank};
+
+/// What groups may do across the network.
+pub(super) const NETWORKS: &[&str] = &[
+    "ring",
+    "halving-doubling",
+    "recursive-doubling",
+    "swing",
+    "trivance",
+    "bruck",
+    "direct",
+    "direct-latency",
+    "binomial",
+    "double-binary-tree",
+    "scatter-allgather",
+];
+
+/// What they may do with whole vectors.
+pub(super) const WHOLE: &[&str] = &["recursive-doubling", "direct-latency", "gather-sum"];
+
+/// The dimensions of the grid.
+const ACROSS: usize = 0;
+const WITHIN: usize = 1;
+
+/// The algorithm that one of [`NETWORKS`] or [`WHOLE`] names.
+pub(super) fn network(name: &str) -> &'static Algorithm {
+    catalogue().iter().find(|algorithm| algorithm.name == name).expect("it is in the catalogue")
+}
+
+/// Whether it works between the hosts of `shape`, for all that it offers.
+pub(super) fn works(name: &str, shape: &Shape) -> bool {
+    network(name).offers.iter().all(|offer| offer.requirement.admits(&hosts(shape)))
+}
+
+/// The hosts, each as one rank.
+fn hosts(shape: &Shape) -> Shape {
+    Shape::ring(shape.ranks() / shape.per_host())
+}
+
+/// A host's ranks, or as many as a collective of theirs has.
+fn host(shape: &Shape) -> Shape {
+    Shape::ring(shape.per_host())
+}
+
+/// As the network's algorithm does it with the parameter that the hosts settle.
+fn between<T>(
+    request: &Request<'_>,
+    network_name: &str,
+    collective: Collective,
+    ask: impl Fn(&Request<'_>) -> T,
+) -> T {
+    let shape = &hosts(request.shape);
+    let values = network(network_name).parameter.as_ref().map(|family| (family.values)(shape));
+    let parameter = values.and_then(|values| values.first().copied()).unwrap_or(0);
+    ask(&Request { name: request.name, shape, collective, parameter })
+}
+
+fn across(request: &Request<'_>, network_name: &str, collective: Collective) -> Schedule {
+    let offer = network(network_name).offer(collective).expect("only networks that perform it are offered");
+    between(request, network_name, collective, |request| (offer.construct)(request))
+}
+
+fn across_cost(request: &Request<'_>, network_name: &str) -> CostLine {
+    let offer =
+        network(network_name).offer(request.collective).expect("only networks that perform it are offered");
+    between(request, network_name, request.collective, |request| (offer.cost)(request))
+}
+
+/// Allreduce, reduce-scatter, allgather, broadcast and reduce, on hosts of several ranks.
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    match request.collective {
+        Collective::Broadcast { root } | Collective::Reduce { root } => rooted(request, root),
+        _ => everywhere(request),
+    }
+}
+
+/// The collectives without a root, as those of a torus of hosts and their ranks.
+fn everywhere(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, collective, parameter } = *request;
+    let within = |collective| direct::schedule(&Request { shape: &host(shape), collective, ..*request });
+    let line = |dimension| match dimension {
+        ACROSS => {
+            let network = across(request, NETWORKS[parameter], collective);
+            Line::one_way(network, collective != Collective::Allgather)
+        }
+        _ => Line {
+            inward: within(Collective::ReduceScatter),
+            complete: (0..shape.per_host()).map(|rank| ChunkSet::range(rank, rank + 1)).collect(),
+            outward: within(Collective::Allgather),
+        },
+    };
+    let schedule = on_grid(request, line);
+    if collective != Collective::Allreduce {
+        return schedule;
+    }
+    // What a rank has of the vector gets adjacent numbers.
+    let (slices, chunks) = (shape.per_host(), schedule.chunks);
+    let number = |chunk: ChunkId| chunk % slices * (chunks / slices) + chunk / slices;
+    Schedule { name: name.to_owned(), ..schedule.renumbered(&(0..chunks).map(number).collect::<Vec<_>>()) }
+}
+
+/// The allreduce of whole vectors.
+pub(super) fn latency(request: &Request<'_>) -> Schedule {
+    let Request { name, shape, collective, parameter } = *request;
+    on_grid(request, |dimension| match dimension {
+        ACROSS => Line::one_way(across(request, WHOLE[parameter], collective), true),
+        _ => Line::one_way(gather_sum::at_once(name, &host(shape)), true),
+    })
+}
+
+/// First within hosts, then between them, and back.
+fn on_grid(request: &Request<'_>, line: impl Fn(usize) -> Line) -> Schedule {
+    let Request { name, shape, collective, .. } = *request;
+    let grid = Shape::new(vec![hosts(shape).ranks(), shape.per_host()]);
+    let course = Course { order: vec![WITHIN, ACROSS], mirrored: false };
+    nested(name, collective, &grid, &[course], |_, dimension| line(dimension))
+}
+
+/// Broadcast and reduce, in which the root's host does more than others.
+fn rooted(request: &Request<'_>, root: Rank) -> Schedule {
+    let Request { name, shape, collective, parameter } = *request;
+    let (ranks, per_host) = (shape.ranks(), shape.per_host());
+    let (home, place) = (root / per_host, root % per_host);
+    let network = across(request, NETWORKS[parameter], collective.with_root(home));
+    let slice =
+        |set: &ChunkSet| set.iter().flat_map(|s| s * network.chunks..(s + 1) * network.chunks).collect();
+    // The steps of one host, and those of all groups.
+    let on_host = |collective, host: usize| {
+        let part =
+            direct::schedule(&Request { name, shape: &self::host(shape), collective, parameter: 0 }).expand();
+        lifted(&part, WITHIN, |rank| host * per_host + rank, slice)
+    };
+    let group = |number: usize| {
+        let own = move |set: &ChunkSet| set.iter().map(|chunk| number * network.chunks + chunk).collect();
+        lifted(&network.expand(), ACROSS, |host| host * per_host + number, own)
+    };
+    let deal = on_host(Collective::Scatter { root: place }, home);
+    let mut gather = side_by_side((0..ranks / per_host).map(|host| on_host(Collective::Allgather, host)));
+    // The root has everything.
+    gather.iter_mut().for_each(|step| step.sends.retain(|send| send.destination != root));
+    let groups = side_by_side((0..per_host).map(group));
+    let of = |steps, collective| Schedule {
+        steps,
+        ..Schedule::empty(name, collective, ranks, per_host * network.chunks)
+    };
+    if let Collective::Broadcast { .. } = collective {
+        return of(deal.into_iter().chain(groups).chain(gather).collect(), collective);
+    }
+    let backwards = |steps| {
+        let part = of(steps, Collective::Broadcast { root });
+        part.reverse().expect("broadcasts can be reversed").steps
+    };
+    of(backwards(gather).into_iter().chain(groups).chain(backwards(deal)).collect(), collective)
+}
+
+/// The steps of a schedule along a dimension of the grid, its ranks and chunks called otherwise.
+fn lifted(
+    schedule: &Schedule,
+    dimension: usize,
+    rank: impl Fn(Rank) -> Rank,
+    chunks: impl Fn(&ChunkSet) -> ChunkSet,
+) -> Vec<Step> {
+    let send = |send: &Send| Send {
+        source: rank(send.source),
+        destination: rank(send.destination),
+        chunks: chunks(&send.chunks),
+        port: 2 * dimension + send.port,
+        ..*send
+    };
+    let step = |step: &Step| Step { sends: step.sends.iter().map(send).collect(), locals: Vec::new() };
+    schedule.steps.iter().map(step).collect()
+}
+
+/// The steps of parts that have as many.
+fn side_by_side(parts: impl Iterator<Item = Vec<Step>>) -> Vec<Step> {
+    let joint = |mut all: Vec<Step>, part: Vec<Step>| {
+        all.iter_mut().zip(part).for_each(|(step, more)| step.sends.extend(more.sends));
+        all
+    };
+    parts.reduce(joint).unwrap_or_default()
+}
+
+/// Two direct steps around an R-th of what the network's algorithm sends, or one before or after.
+pub(super) fn cost(request: &Request<'_>) -> CostLine {
+    let network = across_cost(request, NETWORKS[request.parameter]);
+    let (hosts, per_host) = (hosts(request.shape).ranks() as f64, request.shape.per_host() as f64);
+    let phase = (per_host - 1.0) / per_host;
+    let (steps, sent) = match request.collective {
+        Collective::Allreduce | Collective::Broadcast { .. } => (2, 2.0 * phase + network.sent / per_host),
+        Collective::Reduce { .. } => {
+            // Busiest is a rank beside the root, which still passes on what its group has, or any of another host.
+            let scatters = ["direct", "scatter-allgather"].contains(&NETWORKS[request.parameter]);
+            let beside = if scatters { (hosts - 1.0) / hosts } else { 0.0 };
+            (2, phase + network.sent.max(1.0 + beside) / per_host)
+        }
+        _ => (1, phase + network.sent / per_host),
+    };
+    CostLine { steps: steps + network.steps, sent }
+}
+
+/// A step of whole vectors, and what the network's algorithm sends.
+pub(super) fn latency_cost(request: &Request<'_>) -> CostLine {
+    let network = across_cost(request, WHOLE[request.parameter]);
+    CostLine { steps: 1 + network.steps, sent: (request.shape.per_host() - 1) as f64 + network.sent }
+}
