@@ -75,7 +75,7 @@ unsafe fn blocks<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(
 /// lanes and fewer) it will otherwise pair up blocks with gathers and scatters, ten times slower.
 #[inline(always)]
 fn keep_loop() {
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     // SAFETY: there is no instruction in it.
     unsafe {
         std::arch::asm!("", options(nomem, nostack, preserves_flags));
@@ -98,11 +98,11 @@ unsafe fn block<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(op: O, x: &[
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::super::element::{Element, F16c};
+    use super::super::element::{Avx2, Avx512, Element};
     use super::super::op::Op;
 
     macro_rules! version {
-        ($name:ident, $features:literal) => {
+        ($name:ident, $isa:ident, $features:literal) => {
             /// # Safety
             /// As [`super::run`]; the machine must have the features.
             #[target_feature(enable = $features)]
@@ -113,12 +113,12 @@ mod x86 {
                 b: *const u8,
                 elements: usize,
             ) {
-                // SAFETY: the caller's promise; the features include f16c.
-                unsafe { super::blocks::<F16c, E, O, N>(op, dst, a, b, elements) }
+                // SAFETY: the caller's promise; the features are what the type says.
+                unsafe { super::blocks::<$isa, E, O, N>(op, dst, a, b, elements) }
             }
         };
     }
 
-    version!(avx2, "avx2,f16c");
-    version!(avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c");
+    version!(avx2, Avx2, "avx2,f16c");
+    version!(avx512, Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c");
 }

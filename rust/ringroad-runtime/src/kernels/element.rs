@@ -1,33 +1,134 @@
 //! How the bytes of each type become lanes to compute in, and back.
 
 use bytemuck::{Pod, Zeroable};
+#[cfg(not(all(target_arch = "aarch64", not(miri))))]
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use num_complex::Complex;
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+use std::arch::aarch64::*;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
 
-/// What the machine is known to have, as a type, so that the choice costs nothing inside the loop.
+/// What the machine is known to have, as a type, so that the choice costs nothing inside the loop. Only the conversions
+/// between f16 and f32 need to be told: the compiler finds all else.
 pub(super) trait Isa {
-    /// The x86 conversions between f16 and f32.
-    #[cfg(target_arch = "x86_64")]
-    const F16C: bool;
+    /// # Safety
+    /// The machine must have what the type says.
+    unsafe fn widen_half<const N: usize>(block: &[f16; N]) -> [f32; N];
+
+    /// Rounds to nearest even.
+    ///
+    /// # Safety
+    /// The machine must have what the type says.
+    unsafe fn narrow_half<const N: usize>(lanes: &[f32; N]) -> [f16; N];
 }
 
 /// Nothing beyond the compilation target.
 pub(super) struct Portable;
 
-/// x86-64 with f16c.
-#[cfg(target_arch = "x86_64")]
-pub(super) struct F16c;
-
+#[cfg(not(all(target_arch = "aarch64", not(miri))))]
 impl Isa for Portable {
-    #[cfg(target_arch = "x86_64")]
-    const F16C: bool = false;
+    #[inline(always)]
+    unsafe fn widen_half<const N: usize>(block: &[f16; N]) -> [f32; N] {
+        let mut lanes = [0.0; N];
+        block.convert_to_f32_slice(&mut lanes);
+        lanes
+    }
+
+    #[inline(always)]
+    unsafe fn narrow_half<const N: usize>(lanes: &[f32; N]) -> [f16; N] {
+        let mut block = [f16::ZERO; N];
+        block.convert_from_f32_slice(lanes);
+        block
+    }
 }
 
-#[cfg(target_arch = "x86_64")]
-impl Isa for F16c {
-    const F16C: bool = true;
+/// An [`Isa`] whose conversions are these: `$width` values at a time, from and to addresses.
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", not(miri))))]
+macro_rules! converting {
+    ($isa:ident, $width:literal, $widen:expr, $narrow:expr) => {
+        impl Isa for $isa {
+            #[inline(always)]
+            unsafe fn widen_half<const N: usize>(block: &[f16; N]) -> [f32; N] {
+                let mut lanes = [0.0; N];
+                for (to, from) in lanes.chunks_exact_mut($width).zip(block.chunks_exact($width)) {
+                    // SAFETY: both chunks hold that many values, and the caller promised the instruction.
+                    unsafe { $widen(to.as_mut_ptr(), from.as_ptr()) }
+                }
+                lanes
+            }
+
+            #[inline(always)]
+            unsafe fn narrow_half<const N: usize>(lanes: &[f32; N]) -> [f16; N] {
+                let mut block = [f16::ZERO; N];
+                for (to, from) in block.chunks_exact_mut($width).zip(lanes.chunks_exact($width)) {
+                    // SAFETY: as above.
+                    unsafe { $narrow(to.as_mut_ptr(), from.as_ptr()) }
+                }
+                block
+            }
+        }
+    };
 }
+
+// fcvtl and fcvtn belong to the first version of the 64-bit architecture; half asks for fp16, which is arithmetic.
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+converting!(
+    Portable,
+    4,
+    |to: *mut f32, from: *const f16| {
+        let singles: float32x4_t;
+        std::arch::asm!(
+            "fcvtl {:v}.4s, {:v}.4h",
+            out(vreg) singles,
+            in(vreg) vld1_u16(from.cast()),
+            options(pure, nomem, nostack, preserves_flags)
+        );
+        vst1q_f32(to, singles)
+    },
+    |to: *mut f16, from: *const f32| {
+        let halves: uint16x4_t;
+        std::arch::asm!(
+            "fcvtn {:v}.4h, {:v}.4s",
+            out(vreg) halves,
+            in(vreg) vld1q_f32(from),
+            options(pure, nomem, nostack, preserves_flags)
+        );
+        vst1_u16(to.cast(), halves)
+    }
+);
+
+/// x86-64 with avx2 and f16c.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Avx2;
+
+#[cfg(target_arch = "x86_64")]
+converting!(
+    Avx2,
+    8,
+    |to: *mut f32, from: *const f16| _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(from.cast()))),
+    |to: *mut f16, from: *const f32| {
+        _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(from)))
+    }
+);
+
+/// x86-64 with avx512f, and all of [`Avx2`].
+#[cfg(target_arch = "x86_64")]
+pub(super) struct Avx512;
+
+#[cfg(target_arch = "x86_64")]
+converting!(
+    Avx512,
+    16,
+    |to: *mut f32, from: *const f16| _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))),
+    |to: *mut f16, from: *const f32| {
+        _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<NEAREST>(_mm512_loadu_ps(from)))
+    }
+);
+
+#[cfg(target_arch = "x86_64")]
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
 
 /// A type in memory, and the lane that its arithmetic is done in.
 pub(super) trait Element: Pod {
@@ -122,40 +223,13 @@ impl Element for f16 {
 
     #[inline(always)]
     unsafe fn widen<I: Isa, const N: usize>(block: &[Self; N]) -> [f32; N] {
-        let mut lanes = [0.0; N];
-        #[cfg(target_arch = "x86_64")]
-        if I::F16C {
-            use std::arch::x86_64::{_mm256_cvtph_ps, _mm256_storeu_ps, _mm_loadu_si128};
-            for (to, from) in lanes.chunks_exact_mut(8).zip(block.chunks_exact(8)) {
-                // SAFETY: both chunks hold eight values, and the caller promised the instruction.
-                unsafe {
-                    let halves = _mm_loadu_si128(from.as_ptr().cast());
-                    _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtph_ps(halves));
-                }
-            }
-            return lanes;
-        }
-        block.convert_to_f32_slice(&mut lanes);
-        lanes
+        // SAFETY: the caller's promise.
+        unsafe { I::widen_half(block) }
     }
 
     #[inline(always)]
     unsafe fn narrow<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N] {
-        let mut block = [f16::ZERO; N];
-        #[cfg(target_arch = "x86_64")]
-        if I::F16C {
-            use std::arch::x86_64::{_mm256_cvtps_ph, _mm256_loadu_ps, _mm_storeu_si128};
-            const NEAREST: i32 = std::arch::x86_64::_MM_FROUND_TO_NEAREST_INT;
-            for (to, from) in block.chunks_exact_mut(8).zip(lanes.chunks_exact(8)) {
-                // SAFETY: both chunks hold eight values, and the caller promised the instruction.
-                unsafe {
-                    let halves = _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(from.as_ptr()));
-                    _mm_storeu_si128(to.as_mut_ptr().cast(), halves);
-                }
-            }
-            return block;
-        }
-        block.convert_from_f32_slice(lanes);
-        block
+        // SAFETY: the caller's promise.
+        unsafe { I::narrow_half(lanes) }
     }
 }

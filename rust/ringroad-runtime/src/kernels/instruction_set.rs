@@ -46,6 +46,7 @@ impl InstructionSet {
     /// Lower-case name.
     pub fn name(self) -> &'static str {
         match self.0 {
+            Version::Portable if cfg!(target_arch = "aarch64") => "neon",
             Version::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Version::Avx2 => "avx2",
