@@ -7,6 +7,7 @@ mod agreement;
 pub mod bootstrap;
 #[allow(unsafe_code)]
 pub mod buffer;
+pub mod cache;
 pub mod call;
 pub mod communicator;
 pub mod config;
