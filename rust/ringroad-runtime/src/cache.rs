@@ -1,4 +1,4 @@
-//! Whether CPUs share a cache: it decides how to write what a peer will read.
+//! Whether CPUs share a cache: it decides how to write what a peer will read (see [`crate::kernels::Stores::for_copy`]).
 //!
 //! Measured, because what a virtual machine lists as its caches need not be those of the cores that it runs on, and
 //! these may change. Two threads hand a cache line to and fro; where that cannot be done, the system's list answers.

@@ -1,9 +1,12 @@
 //! The kernels against their scalar twin, and the promises that replicas rest on.
+//!
+//! `cargo +nightly miri test -p ringroad-runtime --test kernels` interprets them, with fewer and smaller operands: every
+//! access is then checked, and there are no instructions beyond the scalar ones.
 
 use half::{bf16, f16};
 use proptest::prelude::*;
 use ringroad_runtime::dtype::{DType, ReduceOp};
-use ringroad_runtime::kernels::{self, scalar, InstructionSet};
+use ringroad_runtime::kernels::{self, scalar, InstructionSet, Stores};
 
 /// Where `dst` is.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +15,10 @@ enum Alias {
     First,
     Second,
 }
+
+/// Longest operands where the length does not matter, and how often to try: an interpreter is slow.
+const MOST: usize = if cfg!(miri) { 140 } else { 300 };
+const CASES: u32 = if cfg!(miri) { 1 } else { 64 };
 
 const ALIASES: [Alias; 3] = [Alias::Disjoint, Alias::First, Alias::Second];
 
@@ -130,11 +137,11 @@ fn reduce_at(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn reduce_equals_the_scalar_twin_bit_for_bit(
-        elements in 0usize..300,
+        elements in 0..MOST,
         seed in any::<u64>(),
         offsets in [0usize..16, 0usize..16, 0usize..16],
         alias in prop::sample::select(&ALIASES[..]),
@@ -152,7 +159,7 @@ proptest! {
 
     #[test]
     fn scale_and_divide_equal_the_scalar_twin_bit_for_bit(
-        elements in 0usize..300,
+        elements in 0..MOST,
         seed in any::<u64>(),
         offsets in [0usize..16, 0usize..16, 0usize..16],
         in_place in any::<bool>(),
@@ -181,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn order_of_operands_changes_no_bit(elements in 0usize..300, seed in any::<u64>()) {
+    fn order_of_operands_changes_no_bit(elements in 0..MOST, seed in any::<u64>()) {
         for (op, dtype) in supported() {
             let (a, b, c) =
                 (data(dtype, elements, seed), data(dtype, elements, !seed), data(dtype, elements, seed / 3));
@@ -229,20 +236,133 @@ proptest! {
 /// Every 16-bit pattern through widening and narrowing.
 #[test]
 fn scaling_by_one_changes_no_half() {
-    let all: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_ne_bytes).collect();
+    let patterns = || (0..=u16::MAX).step_by(if cfg!(miri) { 97 } else { 1 });
+    let all: Vec<u8> = patterns().flat_map(u16::to_ne_bytes).collect();
     for set in InstructionSet::available() {
         for (dtype, is_nan) in [
             (DType::F16, (|bits| f16::from_bits(bits).is_nan()) as fn(u16) -> bool),
             (DType::BF16, |bits| bf16::from_bits(bits).is_nan()),
         ] {
             let scaled = run(&all, &all, Alias::Disjoint, [0; 3], |dst, src, _| {
-                // SAFETY: `run` gives 65,536 elements of two bytes.
-                unsafe { set.scale(dtype, dst, src, 1.0, 1 << 16) }
+                // SAFETY: `run` gives these elements of two bytes.
+                unsafe { set.scale(dtype, dst, src, 1.0, all.len() / 2) }
             });
-            for (bits, pair) in (0..=u16::MAX).zip(scaled.chunks_exact(2)) {
+            for (bits, pair) in patterns().zip(scaled.chunks_exact(2)) {
                 let got = u16::from_ne_bytes([pair[0], pair[1]]);
                 assert!(got == bits || is_nan(got) && is_nan(bits), "{set} {dtype} {bits:#x}");
             }
+        }
+    }
+}
+
+/// Bytes in a room of their own, at an offset from where a line begins and with space around them.
+struct Room {
+    bytes: Vec<u8>,
+    from: usize,
+    length: usize,
+}
+
+impl Room {
+    fn new(content: &[u8], offset: usize) -> Self {
+        let mut bytes = vec![0xa5; content.len() + offset + 128];
+        let from = 64 - bytes.as_ptr().addr() % 64 + offset;
+        bytes[from..from + content.len()].copy_from_slice(content);
+        Self { bytes, from, length: content.len() }
+    }
+
+    fn at(&mut self) -> *mut u8 {
+        self.bytes[self.from..].as_mut_ptr()
+    }
+
+    /// The content, once nothing around it was touched.
+    fn content(&self) -> &[u8] {
+        let (before, rest) = self.bytes.split_at(self.from);
+        let (content, after) = rest.split_at(self.length);
+        assert!(before.iter().chain(after).all(|byte| *byte == 0xa5), "wrote outside the target");
+        content
+    }
+}
+
+/// Combines `sources` by every instruction set and kind of stores, into a target of its own and into some of the sources.
+fn check_combine(op: ReduceOp, dtype: DType, sources: &[Vec<u8>]) {
+    let (elements, k) = (sources[0].len() / dtype.size(), sources.len());
+    let mut expected = sources[0].clone();
+    for source in &sources[1..] {
+        let left = expected.clone();
+        scalar::reduce(op, dtype, &mut expected, &left, source).unwrap();
+    }
+    let mut places = vec![None, Some(0), Some(k / 2), Some(k - 1)];
+    places.dedup();
+    for (case, place) in places.into_iter().enumerate() {
+        // Elements that lie evenly in lines, elements that do not, and lines.
+        let shift = [dtype.size(), 1, 0, 37][(case + k + elements) % 4];
+        for (set, stores) in InstructionSet::available()
+            .into_iter()
+            .flat_map(|set| [(set, Stores::Plain), (set, Stores::Streaming)])
+        {
+            let mut rooms: Vec<Room> = sources
+                .iter()
+                .enumerate()
+                .map(|(i, source)| Room::new(source, (i + 1) * shift % 64))
+                .collect();
+            let spare = vec![0x5a; sources[0].len()];
+            rooms.push(Room::new(&spare, shift));
+            let pointers: Vec<*mut u8> = rooms.iter_mut().map(Room::at).collect();
+            let target = place.unwrap_or(k);
+            let from: Vec<*const u8> = pointers[..k].iter().map(|pointer| pointer.cast_const()).collect();
+            // SAFETY: every room holds this many elements, and the target is one of them.
+            unsafe { set.combine(op, dtype, pointers[target], &from, elements, stores) };
+            for (i, room) in rooms.iter().enumerate() {
+                let want = if i == target { &expected } else { sources.get(i).unwrap_or(&spare) };
+                let context =
+                    || format!("{set} {op} {dtype} {k} x {elements} into {place:?} by {shift} {stores:?}");
+                assert!(room.content() == want, "{}: room {i}", context());
+            }
+        }
+    }
+}
+
+#[test]
+fn combine_equals_a_chain_of_the_scalar_twin_bit_for_bit() {
+    let counts = if cfg!(miri) { vec![1, 3] } else { (1..=9).chain([17]).collect() };
+    for (op, dtype) in supported() {
+        let block = 256 / dtype.size();
+        let piece = 8192 / dtype.size();
+        let lengths = if cfg!(miri) {
+            vec![0, 9]
+        } else {
+            vec![0, 1, block - 1, block + 1, piece, piece + 1, 2 * piece + 37]
+        };
+        for (k, elements) in counts.iter().flat_map(|k| lengths.iter().map(move |elements| (*k, *elements))) {
+            let sources: Vec<_> = (0..k).map(|i| data(dtype, elements, (k * elements + i) as u64)).collect();
+            check_combine(op, dtype, &sources);
+        }
+    }
+    // Several pieces.
+    let sources: Vec<_> = (0..3).map(|i| data(DType::I64, 1100, i)).collect();
+    check_combine(ReduceOp::Sum, DType::I64, &sources);
+}
+
+#[test]
+fn copy_copies_any_bytes_to_any_address() {
+    let lengths = (0..200).chain([4096, 4097, 10_000]).step_by(if cfg!(miri) { 13 } else { 1 });
+    for (bytes, (to, from)) in
+        lengths.flat_map(|bytes| [(0, 0), (0, 3), (1, 1), (63, 16)].map(|at| (bytes, at)))
+    {
+        let content = data(DType::U8, bytes, bytes as u64);
+        for (set, stores) in InstructionSet::available()
+            .into_iter()
+            .flat_map(|set| [(set, Stores::Plain), (set, Stores::Streaming)])
+        {
+            let (mut source, mut target) = (Room::new(&content, from), Room::new(&vec![0; bytes], to));
+            // SAFETY: both rooms hold this many bytes; a copy onto itself is allowed.
+            unsafe {
+                set.copy(target.at(), source.at(), bytes, stores);
+                let itself = source.at();
+                set.copy(itself, itself, bytes, stores);
+            }
+            assert!(target.content() == content, "{set} {bytes} {to} {from} {stores:?}");
+            assert!(source.content() == content, "{set} {bytes} {to} {from} {stores:?}");
         }
     }
 }

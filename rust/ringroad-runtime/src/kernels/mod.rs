@@ -9,6 +9,7 @@
 //!   result is NaN it is the one canonical quiet NaN (hardware would keep the first operand's payload).
 //! - Integers wrap. Minimum and maximum propagate NaN and put -0 below +0.
 //! - f16 and bf16 compute in f32 and round once, to nearest even.
+//! - [`combine`] gives for any number of operands bit for bit what a chain of `reduce` gives.
 //! - `Avg` and `PremulSum` combine as `Sum`; the caller divides at the end ([`divide`]) or multiplies first ([`scale`]).
 //!
 //! ```
@@ -27,6 +28,8 @@
 #![allow(unsafe_code)]
 
 mod block;
+mod combine;
+mod copy;
 mod element;
 mod instruction_set;
 mod op;
@@ -34,6 +37,8 @@ pub mod scalar;
 
 use crate::dtype::{DType, ReduceOp, Unsupported};
 use block::run;
+pub use combine::combine;
+pub use copy::{copy, Stores};
 use element::Bool;
 pub use instruction_set::InstructionSet;
 
