@@ -7,6 +7,7 @@ use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::{share, Store};
+use crate::cache::{CacheMode, CacheProbe};
 use crate::communicator::Options;
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
@@ -22,13 +23,7 @@ const NETWORK: CostModel = CostModel {
     reduce_cost: 5e-11,
 };
 /// The same for memory that all ranks read.
-const SHARED: CostModel = CostModel {
-    step_latency: 0.7e-6,
-    hop_latency: Some(0.0),
-    message_latency: 0.1e-6,
-    bandwidth: Some(10e9),
-    reduce_cost: 5e-11,
-};
+const SHARED: CostModel = CostModel { step_latency: 0.5e-6, message_latency: 0.15e-6, ..NETWORK };
 
 /// Rank 0 chooses, the others take it over; so does an error.
 pub(crate) fn agree(
@@ -37,11 +32,11 @@ pub(crate) fn agree(
     size: usize,
     config: &Config,
     options: &Options,
-    shared: bool,
+    per_host: usize,
     deadline: Instant,
 ) -> Result<Choices> {
     type Shared = std::result::Result<Choices, Refusal>;
-    let mine = (rank == 0).then(|| choose(size, config, options, shared));
+    let mine = (rank == 0).then(|| choose(size, config, options, per_host));
     let text = mine.as_ref().map(|choices| {
         let shared: Shared = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
@@ -85,11 +80,12 @@ impl From<Refusal> for Error {
 
 /// Chooses, for `size` ranks.
 ///
-/// `shared`: all ranks read each other's memory.
-pub(crate) fn choose(size: usize, config: &Config, options: &Options, shared: bool) -> Result<Choices> {
+/// `per_host`: so many ranks each, one after the other, read each other's memory.
+pub(crate) fn choose(size: usize, config: &Config, options: &Options, per_host: usize) -> Result<Choices> {
     let topology = match (&options.topology, &config.topology) {
         (Some(topology), _) => topology.clone(),
         (None, Some(topology)) => topology.clone(),
+        (None, None) if per_host > 1 => Topology::hosts(size / per_host, per_host)?,
         (None, None) => Topology::switch(size)?,
     };
     if topology.ranks() != size {
@@ -104,7 +100,8 @@ pub(crate) fn choose(size: usize, config: &Config, options: &Options, shared: bo
         }
         None => config.algorithms.clone(),
     };
-    let prior = if shared { SHARED } else { NETWORK };
+    let prior = if per_host == size { SHARED } else { NETWORK };
     let model = config.cost_model(prior);
-    Choices::make(topology, model, config.segment, &preferences)
+    let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
+    Choices::make(topology, model, config.segment, cache, &preferences)
 }

@@ -12,15 +12,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use ringroad_core::plan::{Command, Plan, Span};
+use ringroad_core::plan::{Buffer, Command, Plan, Span};
 
+use crate::cache::CacheMode;
 use crate::dtype::{DType, ReduceOp};
-use crate::kernels;
+use crate::kernels::{self, Stores};
 use crate::transport::Arrived;
 
 /// Regions of at least this many bytes ask for huge pages: page faults dominate large transfers otherwise.
 const HUGE_PAGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
+/// So many operands are reduced in one call.
+const AT_ONCE: usize = 64;
 
 /// A byte range and a share in its owner.
 #[derive(Clone)]
@@ -187,10 +190,10 @@ pub struct Buffers {
 impl Buffers {
     fn buffer(&self, span: Span) -> &Region {
         match span.buffer {
-            ringroad_core::plan::Buffer::Input => &self.input,
-            ringroad_core::plan::Buffer::Output => &self.output,
-            ringroad_core::plan::Buffer::Scratch => &self.scratch,
-            ringroad_core::plan::Buffer::Arrived(arrival) => {
+            Buffer::Input => &self.input,
+            Buffer::Output => &self.output,
+            Buffer::Scratch => &self.scratch,
+            Buffer::Arrived(arrival) => {
                 &self.arrived[arrival as usize].as_ref().expect("it has come and was not released").region
             }
         }
@@ -208,7 +211,7 @@ impl Buffers {
         unsafe { region.start.add(span.offset) }
     }
 
-    /// Performs a command that involves no other rank.
+    /// Performs a command that involves no other rank. `cache`: how far those are who read the scratch memory, if any.
     ///
     /// Sound only because the crate keeps two promises: the owner of the buffers lends them to one call at a time (see
     /// [`Region::foreign`] and [`Memory`]), and the engine performs the commands of a plan in an order that its
@@ -221,25 +224,38 @@ impl Buffers {
         dtype: DType,
         factor: f64,
         ranks: u32,
+        cache: Option<CacheMode>,
     ) {
         let elements = |span: Span| span.bytes / dtype.size();
         match command {
             Command::Reduce { target, sources } => {
-                let sources = plan.sources(sources);
-                assert!(sources.iter().all(|source| source.bytes == target.bytes));
-                let to = self.pointer(target);
-                let mut left = self.pointer(sources[0]);
-                for source in &sources[1..] {
-                    // SAFETY: all ranges are within their regions and equally long; nobody else touches them (see
-                    // above).
-                    unsafe { kernels::reduce(op, dtype, to, left, self.pointer(*source), elements(target)) };
-                    left = to;
+                let mut pointers = [std::ptr::null(); AT_ONCE];
+                let (to, elements) = (self.pointer(target), elements(target));
+                // The result so far comes first from the second time on.
+                let mut filled = 0;
+                for source in plan.sources(sources) {
+                    assert_eq!(source.bytes, target.bytes);
+                    if filled == AT_ONCE {
+                        // SAFETY: all ranges are within their regions and equally long; nobody else touches them (see
+                        // above).
+                        unsafe { kernels::combine(op, dtype, to, &pointers, elements, Stores::Plain) };
+                        (pointers[0], filled) = (to, 1);
+                    }
+                    pointers[filled] = self.pointer(*source);
+                    filled += 1;
                 }
+                // SAFETY: as above.
+                unsafe { kernels::combine(op, dtype, to, &pointers[..filled], elements, Stores::Plain) }
             }
             Command::Copy { target, source } => {
                 assert_eq!(target.bytes, source.bytes);
-                // SAFETY: as above; `copy` allows overlap.
-                unsafe { std::ptr::copy(self.pointer(source), self.pointer(target), source.bytes) }
+                // What others will read lies in scratch memory; all of that is written before the same bytes are again.
+                let stores = match (target.buffer, cache) {
+                    (Buffer::Scratch, Some(mode)) => Stores::for_copy(self.scratch.bytes, mode),
+                    _ => Stores::Plain,
+                };
+                // SAFETY: as above; a plan copies to other places or to the same.
+                unsafe { kernels::copy(self.pointer(target), self.pointer(source), source.bytes, stores) }
             }
             Command::Premultiply { target, source } => {
                 assert_eq!(target.bytes, source.bytes);

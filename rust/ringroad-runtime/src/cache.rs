@@ -10,9 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
+use serde::{Deserialize, Serialize};
 
 /// Whether what one CPU writes reaches another through a cache of both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheMode {
     /// They share a cache.
     Near,

@@ -186,7 +186,7 @@ impl Communicator {
                 exchange(&PrefixStore::new("network", store.clone()), rank, size, &card, secret, deadline)?;
             network = Some(transport);
         }
-        let choices = agree(&store, rank, size, config, options, around.is_complete, deadline)?;
+        let choices = agree(&store, rank, size, config, options, around.per_host, deadline)?;
         if let Some(network) = &mut network {
             network.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
         }
@@ -224,7 +224,7 @@ impl Communicator {
     ) -> Result<Vec<Communicator>> {
         let size = transports.len();
         check_group(0, size)?;
-        let choices = choose(size, config, options, false)?;
+        let choices = choose(size, config, options, 1)?;
         let name = if options.name.is_empty() { "world" } else { &options.name };
         let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
         let timeout = options.timeout.unwrap_or(config.timeout);
@@ -255,7 +255,7 @@ impl Communicator {
         let neighbours = cards.iter().filter(|c| c.host == cards[rank].host).count();
         let crowded = neighbours > cards[rank].cores;
         let cards = Arc::new(cards);
-        let engine = Engine::new(name.to_owned(), rank, cards.clone(), transport);
+        let engine = Engine::new(name.to_owned(), rank, cards.clone(), choices.cache, transport);
         Communicator {
             name: name.to_owned(),
             rank,

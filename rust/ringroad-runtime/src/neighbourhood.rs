@@ -41,6 +41,8 @@ pub(crate) struct Neighbourhood {
     pub home: Option<(Home, Vec<Neighbour>)>,
     /// Whether all ranks are near each other.
     pub is_complete: bool,
+    /// So many ranks each, one after the other, are near each other.
+    pub per_host: usize,
     /// Why ranks of this host are not near.
     pub obstacles: Vec<String>,
 }
@@ -74,7 +76,7 @@ impl Neighbourhood {
         };
         let candidates = |a: &Card| cards.iter().any(|b| may_be_near(a, b));
         if !cards.iter().any(candidates) {
-            return Ok(Neighbourhood { home: None, is_complete: cards.len() == 1, obstacles });
+            return Ok(Neighbourhood { home: None, is_complete: cards.len() == 1, per_host: 1, obstacles });
         }
         let mine: Vec<Rank> = opened.iter().map(Neighbour::rank).collect();
         let text = serde_json::to_vec(&mine).expect("numbers can be written");
@@ -83,12 +85,27 @@ impl Neighbourhood {
         let all: Vec<BTreeSet<Rank>> = all.collect::<std::result::Result<_, _>>().map_err(|error| {
             Error::Store(format!("a rank's list of its neighbours cannot be read: {error}"))
         })?;
-        let size = cards.len();
-        let is_complete = all.iter().all(|near| near.len() == size - 1);
+        let per_host = per_host(&all);
+        let is_complete = per_host == cards.len();
         let neighbours: Vec<Neighbour> =
             opened.into_iter().filter(|n| all[n.rank()].contains(&rank)).collect();
         let home = home.filter(|_| !neighbours.is_empty()).map(|home| (home, neighbours));
-        Ok(Neighbourhood { home, is_complete, obstacles })
+        Ok(Neighbourhood { home, is_complete, per_host, obstacles })
+    }
+}
+
+/// The number of ranks on each host if it is the same on all, and hosts' ranks come one after the other; else 1. `near`:
+/// whose memory each rank could open.
+fn per_host(near: &[BTreeSet<Rank>]) -> usize {
+    let count = near[0].len() + 1;
+    let fits = |(rank, others): (Rank, &BTreeSet<Rank>)| {
+        let first = rank / count * count;
+        others.iter().copied().eq((first..first + count).filter(|other| *other != rank))
+    };
+    if near.len().is_multiple_of(count) && near.iter().enumerate().all(fits) {
+        count
+    } else {
+        1
     }
 }
 

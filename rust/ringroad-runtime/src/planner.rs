@@ -14,6 +14,7 @@ use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule, Topology};
 use serde::{Deserialize, Serialize};
 
+use crate::cache::CacheMode;
 use crate::config::Algorithms;
 use crate::error::{Error, Result};
 
@@ -35,6 +36,8 @@ pub struct Choices {
     pub model: CostModel,
     /// The most bytes in one message.
     pub segment: usize,
+    /// Whether the ranks of a host share a cache, by and large.
+    pub cache: CacheMode,
     /// A table for each collective (with root 0).
     tables: Vec<Choice>,
 }
@@ -68,6 +71,7 @@ impl Choices {
         topology: Topology,
         model: CostModel,
         segment: usize,
+        cache: CacheMode,
         preferences: &Algorithms,
     ) -> Result<Choices> {
         let tables = Collective::ALL.into_iter().map(|collective| {
@@ -84,7 +88,7 @@ impl Choices {
             Ok(Choice { collective, consistent, any })
         });
         let tables = tables.collect::<Result<_>>()?;
-        Ok(Choices { topology, model, segment, tables })
+        Ok(Choices { topology, model, segment, cache, tables })
     }
 
     fn table(&self, collective: Collective, any_order: bool) -> &SwitchTable {

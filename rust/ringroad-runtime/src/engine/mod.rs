@@ -18,6 +18,7 @@ use ringroad_core::Rank;
 
 use crate::bootstrap::Card;
 use crate::buffer::{Buffers, Region};
+use crate::cache::CacheMode;
 use crate::call::Call;
 use crate::error::Error;
 use crate::liveness::Liveness;
@@ -108,6 +109,8 @@ pub(crate) struct Engine {
     notices: VecDeque<(Rank, Notice)>,
     /// Whether peers may still wait for word that their messages have arrived (see [`Engine::is_owing`]).
     owing: bool,
+    /// How far the ranks are from each other that read scratch memory; `None` where none do.
+    cache: Option<CacheMode>,
     /// The latest collective calls, by number.
     history: Vec<(u64, Call)>,
     /// The number of the last collective call that has been started.
@@ -116,8 +119,15 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub fn new(name: String, rank: Rank, cards: Arc<Vec<Card>>, transport: Box<dyn Transport>) -> Engine {
+    pub fn new(
+        name: String,
+        rank: Rank,
+        cards: Arc<Vec<Card>>,
+        cache: CacheMode,
+        transport: Box<dyn Transport>,
+    ) -> Engine {
         let size = cards.len();
+        let cache = transport.pool().map(|_| cache);
         Engine {
             name,
             rank,
@@ -135,6 +145,7 @@ impl Engine {
             events: Vec::new(),
             notices: VecDeque::new(),
             owing: false,
+            cache,
             history: Vec::new(),
             started: 0,
             ended: Vec::new(),
@@ -430,7 +441,8 @@ impl Engine {
                 }
                 local => {
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
-                    task.buffers.perform(plan, local, task.call.op, task.call.dtype, task.factor, ranks);
+                    let Call { op, dtype, .. } = task.call;
+                    task.buffers.perform(plan, local, op, dtype, task.factor, ranks, self.cache);
                     task.executor.complete(number);
                     continue;
                 }
