@@ -11,13 +11,13 @@ Clusters = Callable[..., ringroad.LocalCluster]
 
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Clusters]:
-    """`clusters(n, transport="shm")`: the cluster of `n` workers over shared memory or tcp, started when first used.
+    """`clusters(n, transport="memory")`: the cluster of `n` workers over a transport, started when first used.
 
     With `topology` they know of a network.
     """
     started: dict[tuple[int, str, str], ringroad.LocalCluster] = {}
 
-    def cluster(n: int, transport: str = "shm", topology: str = "") -> ringroad.LocalCluster:
+    def cluster(n: int, transport: str = "memory", topology: str = "") -> ringroad.LocalCluster:
         key = (n, transport, topology)
         if key not in started:
             env = TRANSPORTS[transport] | ({"RINGROAD_TOPOLOGY": topology} if topology else {})

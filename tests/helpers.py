@@ -21,7 +21,12 @@ import numpy as np
 import pytest
 import ringroad
 
-TRANSPORTS = {"shm": {}, "tcp": {"UCX_TLS": "tcp,self"}}
+TRANSPORTS = {
+    "memory": {},
+    "shm": {"RINGROAD_TRANSPORT": "ucx"},
+    "tcp": {"RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"},
+}
+"""Shared memory, UCX over shared memory, and UCX over tcp."""
 
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

@@ -172,7 +172,7 @@ def test_wheel_ucx(tmp_path):
     wheel = _ucx_wheel()
     if wheel is None:
         pytest.skip("pip has installed no UCX")
-    env = {"RINGROAD_UCX_LIBRARY": wheel, "RINGROAD_STORE": f"file://{tmp_path}"}
+    env = {"RINGROAD_TRANSPORT": "ucx", "RINGROAD_UCX_LIBRARY": wheel, "RINGROAD_STORE": f"file://{tmp_path}"}
     reports = totals(launch(TOTAL, 2, env=env))
     (ended,) = launch(WHERE, 1, env={"RINGROAD_UCX_LIBRARY": wheel})
     used = ended.json()

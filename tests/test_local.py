@@ -156,7 +156,7 @@ def test_communicator_that_failed_is_replaced(clusters):
 
 def test_workers_that_cannot_start():
     with pytest.raises(ringroad.WorkerError, match="RINGROAD_UCX_LIBRARY") as caught:
-        ringroad.local(2, env={"RINGROAD_UCX_LIBRARY": "/nonexistent/libucp.so.0"})
+        ringroad.local(2, env={"RINGROAD_TRANSPORT": "ucx", "RINGROAD_UCX_LIBRARY": "/nonexistent/libucp.so.0"})
     assert isinstance(caught.value.__cause__, ringroad.TransportError)
     with pytest.raises(ringroad.WorkerError, match="exited with status 1"):
         ringroad.local(2, env={"PYTHONMALLOC": "nonsense"})

@@ -19,6 +19,16 @@ pub(crate) enum Reason {
     Abort,
 }
 
+impl Reason {
+    /// The collective call that it is about.
+    pub fn number(&self) -> Option<u64> {
+        match *self {
+            Reason::Mismatch { number } | Reason::Timeout { number } => Some(number),
+            _ => None,
+        }
+    }
+}
+
 /// Why, the story for people, and the sender's latest collective calls by number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {

@@ -113,7 +113,8 @@ pub(crate) struct Engine {
     cache: Option<CacheMode>,
     /// The latest collective calls, by number.
     history: Vec<(u64, Call)>,
-    /// The number of the last collective call that has been started.
+    /// The number of the last collective call that has been made, and of the last that has been started.
+    called: u64,
     started: u64,
     ended: Vec<Arc<Completion>>,
 }
@@ -147,6 +148,7 @@ impl Engine {
             owing: false,
             cache,
             history: Vec::new(),
+            called: 0,
             started: 0,
             ended: Vec::new(),
         }
@@ -201,6 +203,7 @@ impl Engine {
         self.check_usable()?;
         self.look_for_leftovers();
         // Before anything is heard: a rank that asks what this one called is told of this call too.
+        self.called = self.called.max(job.number);
         if job.number > 0 {
             if self.history.len() < HISTORY {
                 self.history.push((job.number, job.call.clone()));
@@ -386,7 +389,12 @@ impl Engine {
                 Event::Notice { .. } => {}
             }
         }
-        while let Some((from, notice)) = self.notices.pop_front() {
+        // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it does.
+        let called = self.called;
+        let due = |(_, notice): &(Rank, Notice)| notice.reason.number().is_none_or(|number| number <= called);
+        while let Some((from, notice)) =
+            self.notices.iter().position(due).and_then(|index| self.notices.remove(index))
+        {
             self.heard(from, notice);
         }
     }
