@@ -202,7 +202,7 @@ fn symmetry(lines: &[Line], numbering: &Numbering) -> Symmetry {
         };
         let with = |(axes, chunks): (Vec<Axis>, Vec<Vec<ChunkId>>)| {
             let longer = |(axis, more): &(Axis, Vec<ChunkId>)| {
-                ([&axes[..], &[*axis]].concat(), [&chunks[..], &[more.clone()]].concat())
+                ([&axes[..], &[*axis]].concat(), [&chunks[..], std::slice::from_ref(more)].concat())
             };
             own.iter().map(longer).collect::<Vec<_>>()
         };
