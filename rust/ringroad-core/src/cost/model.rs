@@ -1,7 +1,7 @@
 //! The link model: steps follow each other, and a step takes
 //! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced`, and
-//! `message_latency` for every message but the first that the busiest rank sends. Links with an extra latency or another
-//! capacity than 1 are slower or faster than that, which tells steps within a host from steps between hosts.
+//! `message_latency` for every message but the first that the busiest rank sends or receives. Links with an extra latency
+//! or another capacity than 1 are slower or faster than that, which tells steps within a host from steps between hosts.
 //!
 //! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
 //! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every
@@ -22,8 +22,8 @@ pub const DEFAULT_STEP_LATENCY: Seconds = 0.5e-6;
 pub struct CostModel {
     /// Start-up time of every step (alpha), paid once however many messages it has.
     pub step_latency: Seconds,
-    /// What every further message of the same rank in the same step costs; 0 unless told otherwise, as if ports were
-    /// served by hardware of their own.
+    /// What every further message that a rank sends or receives in the same step costs; 0 unless told otherwise, as if
+    /// ports were served by hardware of their own.
     #[serde(default)]
     pub message_latency: Seconds,
     /// Time per hop, besides links' extra latency; `None` takes the latencies of the topology's links.
@@ -78,7 +78,7 @@ pub enum CostError {
 /// The cost of one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
-    /// How many messages the busiest rank sends.
+    /// How many messages the busiest rank sends, or receives.
     pub messages: usize,
     /// The most hops that a message takes.
     pub hops: usize,

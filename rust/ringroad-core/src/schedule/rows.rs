@@ -112,19 +112,22 @@ impl View<'_> {
         steps.iter().enumerate().map(first).collect()
     }
 
-    /// The most messages that a rank sends in a step.
+    /// The most messages that a rank sends, or receives, in a step.
     pub fn messages(&self, step: usize) -> usize {
         let sends = &self.schedule.steps[step].sends;
         if let Some(chart) = &self.chart {
-            // One rank's, of which those that are alike travel together.
+            // One rank's, of which those that are alike travel together; as many arrive.
             let mut joints: Vec<Joint> = sends.iter().map(|send| joint(&chart.sent_by(0, send))).collect();
             joints.sort_unstable();
             joints.dedup();
             return joints.len();
         }
-        let mut sent = vec![0; self.schedule.ranks];
-        sends.iter().for_each(|send| sent[send.source] += 1);
-        sent.into_iter().max().unwrap_or(0)
+        let mut counts = vec![[0; 2]; self.schedule.ranks];
+        for send in sends {
+            counts[send.source][0] += 1;
+            counts[send.destination][1] += 1;
+        }
+        counts.into_iter().flatten().max().unwrap_or(0)
     }
 
     /// The most chunks that a rank reduces in a step, whether they arrive or are its own.

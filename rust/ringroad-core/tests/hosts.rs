@@ -1,0 +1,91 @@
+//! What is chosen where every rank may talk to every other one at once, and where hosts share a cable.
+
+use ringroad_core::algorithms::{available, find};
+use ringroad_core::cost::{rank, Candidate, CostModel, Ranked, ScheduleCost, SwitchTable};
+use ringroad_core::{Collective, Topology};
+
+/// Messages and reductions are not for nothing.
+const MODEL: CostModel = CostModel {
+    step_latency: 1e-6,
+    message_latency: 0.5e-6,
+    hop_latency: None,
+    bandwidth: None,
+    reduce_cost: 5e-11,
+};
+
+fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {
+    let candidate = |name: String, consistent| {
+        let schedule = find(&name).unwrap().build(topology, collective).unwrap();
+        Candidate { cost: ScheduleCost::of(&schedule, topology).unwrap(), name, consistent }
+    };
+    let all = available(topology, collective).into_iter();
+    all.map(|member| candidate(member.name(), member.consistent(topology, collective))).collect()
+}
+
+fn seconds(ranked: &[Ranked], name: &str) -> f64 {
+    ranked.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("there is no {name}")).seconds
+}
+
+/// A host's cable carries what it would carry if the host were one rank, and memory twice as much per second.
+#[test]
+fn cables_carry_each_byte_as_if_hosts_were_ranks() {
+    for (hosts, per_host) in [(2, 4), (4, 2), (3, 3), (4, 8)] {
+        let topology = Topology::hosts(hosts, per_host).unwrap();
+        let load = |name: &str| {
+            let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
+            ScheduleCost::of(&schedule, &topology).unwrap().link_load()
+        };
+        let part = |n: usize| 2.0 * (n - 1) as f64 / n as f64;
+        let expected = part(per_host) / 2.0 + part(hosts);
+        assert!((load("hierarchical:ring") - expected).abs() < 1e-12, "{topology}");
+        assert!((load("hierarchical:direct") - expected).abs() < 1e-12, "{topology}");
+        // All of a host's ranks send all of its vectors to every other host.
+        let (vectors, elsewhere) = (per_host, (hosts - 1) * per_host);
+        assert!((load("direct-latency") - (vectors * elsewhere) as f64).abs() < 1e-9, "{topology}");
+    }
+}
+
+#[test]
+fn hosts_are_used_as_hosts() {
+    let topology = Topology::hosts(2, 4).unwrap().with_hosts(Some(4.0), Some(5e-6)).unwrap();
+    let candidates = candidates(&topology, Collective::Allreduce);
+    let at = |bytes| rank(&MODEL, &candidates, bytes);
+    // What is short goes in whole vectors, what is long in slices; either crosses the network as rarely as it can.
+    assert_eq!(at(1 << 10)[0].name, "hierarchical-latency:recursive-doubling");
+    assert_eq!(at(64 << 10)[0].name, "hierarchical:recursive-doubling");
+    assert_eq!(at(64 << 20)[0].name, "hierarchical:ring");
+    let at = at(1 << 20);
+    let best = at[0].seconds;
+    assert_eq!(at[0].name, "hierarchical:recursive-doubling");
+    for (flat, ratio) in
+        [("ring", 1.9), ("bidirectional-ring", 1.9), ("swing", 1.6), ("direct", 2.0), ("direct-latency", 9.0)]
+    {
+        assert!(seconds(&at, flat) > ratio * best, "{flat}: {} and {best}", seconds(&at, flat));
+    }
+}
+
+#[test]
+fn everybody_at_once_is_for_switches_and_short_vectors() {
+    let pick = |spec: &str, bytes| {
+        let candidates = candidates(&Topology::parse(spec).unwrap(), Collective::Allreduce);
+        SwitchTable::build(&MODEL, &candidates).unwrap().pick(bytes).to_owned()
+    };
+    assert_eq!(pick("switch:4", 1 << 10), "direct-latency");
+    assert_eq!(pick("switch:6", 1 << 20), "direct");
+    for spec in ["ring:8", "ring:16", "torus:8x8", "ring:64"] {
+        assert!(!pick(spec, 1 << 20).starts_with("direct"), "{spec}");
+    }
+    // Too many messages.
+    for spec in ["ring:64", "torus:8x8", "switch:64"] {
+        assert!(!pick(spec, 64).starts_with("direct"), "{spec}");
+    }
+}
+
+/// The root of a gather has a message from everybody to deal with, whoever sends but one.
+#[test]
+fn messages_cost_their_receiver_too() {
+    let topology = Topology::switch(64).unwrap();
+    let gather = candidates(&topology, Collective::Gather { root: 0 });
+    assert_eq!(rank(&MODEL, &gather, 64)[0].name, "binomial");
+    assert_eq!(gather.iter().find(|c| c.name == "direct").unwrap().cost.steps[0].messages, 63);
+}
