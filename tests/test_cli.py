@@ -152,18 +152,20 @@ def test_explain(ask):
         == """\
 scatter of 1 KiB on ring:8
 algorithm     time  vs best  steps  hops  link load  consistent
-binomial   3.64 us    1.00x      3     7      0.625  yes
+direct     1.45 us    1.00x      1     4     0.4375  yes
+binomial   3.64 us    2.51x      3     7      0.625  yes
 
 scatter of 64 MiB on ring:8
 algorithm     time  vs best  steps  hops  link load  consistent
-binomial   41.9 ms    1.00x      3     7      0.625  yes
+direct     29.4 ms    1.00x      1     4     0.4375  yes
+binomial   41.9 ms    1.43x      3     7      0.625  yes
 
 link load: what the busiest link of each step carries, in units of the vector
 consistent: whether all ranks end with the same bits; where not, it is not chosen for floats
 
 chosen for all data
 from  algorithm
- 0 B  binomial
+ 0 B  direct
 """
     )
 
@@ -175,7 +177,7 @@ def test_explain_compares(ask):
         times = [candidate["seconds"] for candidate in size["candidates"]]
         assert times == sorted(times) and len(times) > 3
     points = report["switch_points"]["floats"]
-    assert points[0] == {"from_bytes": 0, "algorithm": "binomial"}
+    assert points[0] == {"from_bytes": 0, "algorithm": "direct"}
     assert len(points) > 2 and points == report["switch_points"]["integers"]
 
 

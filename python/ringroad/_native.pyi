@@ -52,7 +52,7 @@ class TopologyError(RingroadError, ValueError):
 
 @final
 class Topology:
-    """A directed multigraph of ranks, switches and links: `ring:8`, `torus:4x4`, `switch:16`."""
+    """A directed multigraph of ranks, switches and links: `ring:8`, `torus:4x4`, `switch:16`, `hosts:2x4`."""
 
     def __new__(cls, spec: str, *, bandwidth: float | None = None, latency: float | None = None) -> Topology: ...
     @property

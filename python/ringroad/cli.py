@@ -37,7 +37,7 @@ SHOWN_CANDIDATES = 5
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them.")]
-On = Annotated[str, typer.Option("--topology", metavar="SPEC", help="ring:8, torus:4x4x2 or switch:16.")]
+On = Annotated[str, typer.Option("--topology", metavar="SPEC", help="ring:8, torus:4x4x2, switch:16 or hosts:2x4.")]
 Collective = Annotated[str, typer.Option(help="What to perform.")]
 Root = Annotated[int, typer.Option(help="The root, for collectives that have one.")]
 StepLatency = Annotated[float | None, typer.Option(help="Seconds to start a step.")]

@@ -43,7 +43,7 @@ impl PyTopology {
 
     #[getter]
     fn links(&self) -> Vec<(usize, usize, f64, f64)> {
-        self.0.links().iter().map(|l| (l.source, l.target, l.bandwidth, l.latency)).collect()
+        self.0.links().iter().map(|l| (l.source, l.target, l.bytes_per_second(), l.seconds())).collect()
     }
 
     #[staticmethod]

@@ -53,7 +53,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "RINGROAD_TOPOLOGY",
         default: "",
         unit: "",
-        allowed: "a topology such as ring:8, torus:4x4x2 or switch:16",
+        allowed: "a topology such as ring:8, torus:4x4x2, switch:16 or hosts:2x4",
         meaning: "how the ranks are connected; unset: all to one switch",
         secret: false,
         read: |config, text| {

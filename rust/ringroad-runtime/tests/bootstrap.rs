@@ -505,7 +505,7 @@ fn invalid_values_are_explained() {
         (
             "RINGROAD_ALGO",
             "broadcast:ring",
-            "ring performs no broadcast; choose among binomial, double-binary-tree, scatter-allgather",
+            "ring performs no broadcast; choose among binomial, double-binary-tree, scatter-allgather, direct, hierarchical",
         ),
         ("RINGROAD_ALGO", "allreduce:", "\"allreduce:\" lacks the name of an algorithm"),
         ("RINGROAD_TOPOLOGY", "rnig:8", "did you mean ring?"),
