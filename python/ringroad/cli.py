@@ -24,6 +24,7 @@ from ringroad._native import (
 )
 from ringroad._native import algorithms as catalogue
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
+from ringroad.bench.command import bench
 
 app = typer.Typer(
     help="Collective communication with the algorithm that suits the network.",
@@ -31,6 +32,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.command()(bench)
 
 DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
 SHOWN_CANDIDATES = 5

@@ -35,7 +35,7 @@ fn main() {
 
 fn serve(ranks: usize, max_bytes: usize) {
     let team = Team::start(ranks, max_bytes / 4);
-    let mut conductor = Conductor { team, way: 0 };
+    let mut conductor = Conductor { team, ways: [0; 2] };
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap_or_else(|error| fail(&format!("standard input: {error}")));
         let answer = match line.split_whitespace().collect::<Vec<_>>()[..] {
@@ -51,8 +51,8 @@ fn serve(ranks: usize, max_bytes: usize) {
 
 struct Conductor {
     team: Team,
-    /// The fastest of [`WAYS`], as far as is known.
-    way: usize,
+    /// The fastest of [`WAYS`] out of place and in place, as far as is known.
+    ways: [usize; 2],
 }
 
 impl Conductor {
@@ -69,12 +69,14 @@ impl Conductor {
                 }
             }
         }
-        self.way = (0..WAYS.len()).min_by_key(|&way| best[way]).unwrap_or(0);
-        WAYS[self.way].to_string()
+        let way = (0..WAYS.len()).min_by_key(|&way| best[way]).unwrap_or(0);
+        self.ways[usize::from(in_place)] = way;
+        WAYS[way].to_string()
     }
 
     fn burst(&mut self, in_place: bool, count: usize, calls: usize) -> String {
-        let (times, wrong) = self.run(Order { in_place, count, calls, way: self.way });
+        let (times, wrong) =
+            self.run(Order { in_place, count, calls, way: self.ways[usize::from(in_place)] });
         let times: Vec<String> = times.iter().map(u64::to_string).collect();
         format!("{wrong} {}", times.join(" "))
     }

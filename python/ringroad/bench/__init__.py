@@ -1,10 +1,12 @@
-"""`python -m ringroad.bench`: how fast ringroad's allreduce is, next to other backends of torch.distributed.
+"""`ringroad bench`: how fast collectives are, next to other libraries and to what the machine allows.
 
-All peers run in the same processes, taking turns round by round, so that what the machine does meanwhile meets all of
-them. Every result is verified.
+All peers run in the same processes and take turns round by round, so that what the machine does meanwhile meets all of
+them. Results are verified.
 
-- `__main__`: the command line; starts the ranks, prints the tables.
-- `worker`: one rank; measures.
-- `measure`: what is measured and how: bursts, rounds, statistics.
-- `report`: tables, the verdict, and the record of the machine.
+- `command`: the command line; `options`: what was asked for.
+- `conductor`: measures, size by size: warms up, gives everybody turns, within a budget of time.
+- `launch`: starts the ranks, itself or through mpirun, and talks to them; `worker`: a rank; it obeys.
+- `peers`: who is measured: ringroad, torch.distributed's backends, mpi4py; `floor`: the plain program.
+- `collectives`: what every collective does to vectors; `data`: the vectors, and whether a result is right.
+- `statistics`, `record`, `table`, `verdict`, `plot`: what times say, and how they are written, printed, judged, drawn.
 """

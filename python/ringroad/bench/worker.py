@@ -1,148 +1,137 @@
-"""One rank of the benchmark; rank 0 prints one JSON object per line.
+"""A rank: `python -m ringroad.bench.worker SETUP [RANK]`, started by `launch`; it obeys what comes over a socket.
 
-Started by `python -m ringroad.bench`, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set and a `Plan` as argument.
+Without RANK, mpirun has started it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from multiprocessing.connection import Client
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import torch.distributed as dist
 
-import ringroad.torch
-from ringroad import Communicator
-from ringroad._ucx import _ucx_wheel
-from ringroad.bench.measure import Burst, Samples, Statistics, longest_burst
-
-OURS = "ringroad"
+from ringroad.bench.collectives import Vector, dtype_of
+from ringroad.bench.data import Buffers, Case
+from ringroad.bench.peers import OURS, Call, Peer
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to measure."""
+class Setup:
+    """What all ranks are told when they start."""
 
-    sizes: list[int]
-    peers: list[str]
-    calls: int | None
-    """Timed calls per size and peer; None: as many as fit into `seconds`."""
+    directory: str
+    """Where sockets and stores are."""
+    ranks: int
+    timeout: float
+    """Seconds for a call."""
+    backends: list[str]
+    """Of torch.distributed."""
+    mpi: str | None
+    """What mpi4py is called here, where it takes part."""
+    buffers: list[str]
     warmup: int
-    seconds: float
-    """For one size, all peers together."""
     check: bool
-    numpy_calls: int
 
 
 def main() -> None:
-    plan = Plan(**json.loads(sys.argv[1]))
-    torch.set_num_threads(1)
-    dist.init_process_group(OURS)
-    Rank(plan).run()
-    dist.destroy_process_group()
+    setup = Setup(**json.loads(sys.argv[1]))
+    rank = int(sys.argv[2] if len(sys.argv) > 2 else os.environ["OMPI_COMM_WORLD_RANK"])
+    with Client(str(Path(setup.directory, "socket"))) as pipe:
+        worker = Worker(setup, rank)
+        pipe.send((rank, worker.about))
+        while (message := _next(pipe)) is not None:
+            command, *arguments = message
+            try:
+                pipe.send(getattr(worker, command)(*arguments))
+            except Exception as error:
+                pipe.send(f"{type(error).__name__}: {error}")
+        worker.close()
 
 
-class Rank:
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.groups: dict[str, Any] = {OURS: dist.group.WORLD}
-        for peer in plan.peers:
-            self.groups[peer] = dist.new_group(backend=peer)
-        self.control: Any = dist.new_group(backend="gloo")
-        self.communicator = ringroad.torch.communicator()
+def _next(pipe: Any) -> Any:
+    try:
+        return pipe.recv()
+    except (EOFError, OSError):
+        os._exit(1)  # whoever started the ranks is gone: there is nobody to close for
 
-    def run(self) -> None:
-        self.print({"kind": "transport", "ranks": self.ranks, "transport": self.communicator.transport})
-        if self.plan.numpy_calls:
-            self.numpy_latency()
-        for size in self.plan.sizes:
-            self.measure(size)
 
-    def print(self, row: dict[str, Any]) -> None:
-        if self.rank == 0:
-            print(json.dumps(row), flush=True)
+class Worker:
+    def __init__(self, setup: Setup, rank: int) -> None:
+        self.setup, self.rank = setup, rank
+        self.about: dict[str, Any] = {}
+        self.peers = {peer.name: peer for peer in self._join()}
+        self.buffers: Buffers | None = None
+        self.calls: dict[tuple[str, str], Call] = {}
 
-    def measure(self, size: int) -> None:
-        bursts = {peer: self.burst(peer, size) for peer in self.groups}
-        calls, rounds = self.schedule(bursts)
-        times: dict[str, list[Samples]] = {peer: [] for peer in bursts}
-        for round_ in range(rounds):
-            # Every other round in the opposite order: nobody always comes first.
-            for peer in list(bursts)[:: 1 if round_ % 2 == 0 else -1]:
-                times[peer].append(bursts[peer].run(calls))
-        for peer, burst in bursts.items():
-            gathered = self.gather((np.stack(times[peer]), burst.wrong))
-            if self.rank == 0:
-                statistics = Statistics.of(np.stack([samples for samples, _ in gathered]))
-                self.print(self.row(peer, size, statistics, sum(wrong for _, wrong in gathered)))
+    def _join(self) -> list[Peer]:
+        """Connects to the others. MPI comes first: it must find no other UCX in the process than its own."""
+        setup, rank, ranks = self.setup, self.rank, self.setup.ranks
+        mpi: list[Peer] = []
+        if setup.mpi:
+            from ringroad.bench.peers.mpi import Mpi4py
 
-    def burst(self, peer: str, size: int) -> Burst:
-        group, buffer = self.groups[peer], torch.empty(size // 4, dtype=torch.float32)
-        return Burst(
-            self.rank,
-            self.ranks,
-            buffer.numpy(),
-            lambda: dist.all_reduce(buffer, group=group),
-            lambda: dist.barrier(group=group),
-            self.plan.check,
-        )
+            library = Mpi4py(setup.mpi)
+            self.about["mpi"] = library.library
+            mpi.append(library)
+        from ringroad.bench.peers.own import Own
 
-    def schedule(self, bursts: dict[str, Burst]) -> tuple[int, int]:
-        """Warms up; then calls per burst and number of rounds, the same on all ranks."""
-        longest = longest_burst(self.ranks, 61 * self.ranks + self.ranks**2)
-        slowest, start = 0.0, time.perf_counter()
-        for burst in bursts.values():
-            slowest = max(slowest, float(np.median(burst.run(min(longest, self.plan.warmup)))))
-        warmup = time.perf_counter() - start
-        slowest, warmup = (max(column) for column in zip(*self.gather((slowest, warmup)), strict=True))
-        if self.plan.calls is not None:
-            calls = min(longest, self.plan.calls)
-            return calls, -(-self.plan.calls // calls)
-        # Short bursts of slow calls, so that there are rounds enough to take turns in.
-        calls = max(1, min(longest, int(self.plan.seconds / 8 / slowest)))
-        per_round = warmup * (calls + 1) / (min(longest, self.plan.warmup) + 1)
-        return calls, max(3, min(400, int(self.plan.seconds / per_round)))
+        ours = Own(f"{setup.directory}/store", rank, ranks, setup.timeout, "torch" in setup.buffers)
+        self.about["transport"] = ours.communicator.transport
+        distributed: list[Peer] = []
+        if setup.backends:
+            from ringroad.bench.peers.distributed import join
 
-    def row(self, peer: str, size: int, statistics: Statistics, wrong: int) -> dict[str, Any]:
-        algbw = size / statistics.time
-        return {
-            "kind": "allreduce",
-            "peer": peer,
-            "ranks": self.ranks,
-            "size": size,
-            "count": size // 4,
-            "type": "float32",
-            "redop": "sum",
-            "algorithm": self.communicator.algorithm_for("allreduce", size) if peer == OURS else None,
-            **asdict(statistics),
-            "algbw": algbw,
-            "busbw": algbw * 2 * (self.ranks - 1) / self.ranks,
-            "wrong": wrong if self.plan.check else None,
-        }
+            distributed += join(f"{setup.directory}/torch", rank, ranks, setup.timeout, setup.backends)
+        return [ours, *distributed, *mpi]
 
-    def numpy_latency(self) -> None:
-        """ringroad.Communicator from Python, without torch."""
-        store: Any = dist.distributed_c10d.PrefixStore("bench-numpy", dist.distributed_c10d._get_default_store())
-        with Communicator(store, self.rank, self.ranks, name="numpy", ucx_wheel=_ucx_wheel()) as comm:
-            array = np.empty(2, np.float32)
-            burst = Burst(self.rank, self.ranks, array, lambda: comm.allreduce(array, array), comm.barrier)
-            calls = longest_burst(self.ranks, 61 * self.ranks + self.ranks**2)
-            burst.run(calls)
-            samples = np.stack([burst.run(calls) for _ in range(-(-self.plan.numpy_calls // calls))])
-            gathered = self.gather((samples, burst.wrong))
-        statistics = Statistics.of(np.stack([samples for samples, _ in gathered]))
-        wrong = sum(wrong for _, wrong in gathered)
-        self.print({"kind": "numpy", "ranks": self.ranks, "size": 8, **asdict(statistics), "wrong": wrong})
+    def case(self, case: Case, kind: str) -> list[tuple[str, str, str | None]]:
+        """Makes the buffers; which (peer, place, algorithm) there are."""
+        self.buffers, self.calls = None, {}
+        send, recv = self._memory(case, kind), self._memory(case, kind)
+        self.buffers = buffers = Buffers(case, self.rank, send, recv, kind == "torch")
+        found = []
+        for name, peer in self.peers.items():
+            if name == f"{OURS}-torch" and kind != "torch":
+                continue
+            for place in case.collective.places:
+                call = peer.call(buffers, place)
+                if call is not None:
+                    self.calls[name, place] = call
+                    found.append((name, place, peer.algorithm(buffers)))
+        return found
 
-    def gather(self, mine: Any) -> list[Any]:
-        everybody: list[Any] = [None] * self.ranks
-        dist.all_gather_object(everybody, mine, group=self.control)
-        return everybody
+    @staticmethod
+    def _memory(case: Case, kind: str) -> Vector:
+        if kind == "numpy":
+            return np.empty(case.elements, dtype_of(case.dtype))
+        import torch
+
+        from ringroad.bench.peers.tensors import array_of
+
+        return array_of(torch.empty(case.elements, dtype=getattr(torch, case.dtype)))
+
+    def burst(self, peer: str, place: str, calls: int) -> tuple[Any, int]:
+        """Seconds of every call, and how many elements were wrong in the end."""
+        assert self.buffers is not None
+        call, clock, times = self.calls[peer, place], time.perf_counter, np.empty(calls)
+        self.buffers.fill(place)
+        self.peers[peer].barrier()
+        for index in range(calls):
+            start = clock()
+            call()
+            times[index] = clock() - start
+        return times, self.buffers.wrong(place, calls) if self.setup.check else 0
+
+    def close(self) -> None:
+        self.buffers, self.calls = None, {}
+        for peer in self.peers.values():
+            peer.close()
 
 
 if __name__ == "__main__":

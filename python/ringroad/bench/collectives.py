@@ -1,0 +1,96 @@
+"""What every collective does to the ranks' vectors, and how nccl-tests counts its bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[Any]
+
+OUT, IN = "out_of_place", "in_place"
+
+
+@dataclass(frozen=True)
+class Collective:
+    """`size` is a whole vector's bytes. In collectives of blocks each rank's is one n-th of it."""
+
+    name: str
+    places: tuple[str, ...]
+    bus_shares: float = 0.0
+    bus_vectors: float = 0.0
+    blocks: bool = False
+    reduces: bool = False
+    rooted: bool = False
+
+    def bus_factor(self, ranks: int) -> float:
+        """busbw / algbw: what links must carry, in units of the vector (PERFORMANCE.md of nccl-tests)."""
+        return self.bus_vectors + self.bus_shares * (ranks - 1) / ranks
+
+
+COLLECTIVES = {
+    collective.name: collective
+    for collective in (
+        Collective("allreduce", (OUT, IN), bus_shares=2, reduces=True),
+        Collective("reduce_scatter", (OUT, IN), bus_shares=1, blocks=True, reduces=True),
+        Collective("allgather", (OUT, IN), bus_shares=1, blocks=True),
+        Collective("broadcast", (IN,), bus_vectors=1, rooted=True),
+        Collective("reduce", (OUT, IN), bus_vectors=1, reduces=True, rooted=True),
+        Collective("alltoall", (OUT,), bus_shares=1, blocks=True),
+        Collective("barrier", (OUT,)),
+    )
+}
+ALIASES = {
+    "all_reduce": "allreduce",
+    "all_gather": "allgather",
+    "all_to_all": "alltoall",
+    "reducescatter": "reduce_scatter",
+    "bcast": "broadcast",
+}
+OPS = ("sum", "product", "min", "max", "avg")
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int8",
+    "uint8",
+    "int16",
+    "int32",
+    "int64",
+)
+
+
+def collective(name: str) -> Collective:
+    """By its name or an alias. Raises ValueError."""
+    try:
+        return COLLECTIVES[ALIASES.get(name, name)]
+    except KeyError:
+        raise ValueError(f"no collective {name!r}; there are {', '.join(COLLECTIVES)}") from None
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    if name == "bfloat16":
+        import ml_dtypes
+
+        name = ml_dtypes.bfloat16
+    found: np.dtype[Any] = np.dtype(name)
+    return found
+
+
+def reduce_once(op: str, vectors: Vector) -> Vector:
+    """The reduction of float64 or int64 rows."""
+    match op:
+        case "sum":
+            result = vectors.sum(axis=0)
+        case "product":
+            result = vectors.prod(axis=0)
+        case "min":
+            result = vectors.min(axis=0)
+        case "max":
+            result = vectors.max(axis=0)
+        case _:
+            result = vectors.mean(axis=0)
+    return np.asarray(result)

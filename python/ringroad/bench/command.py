@@ -1,0 +1,126 @@
+"""The command line of the benchmark, with the flags of nccl-tests."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ringroad._text import parse_bytes
+from ringroad.bench import record, table, verdict
+from ringroad.bench.collectives import ALIASES, COLLECTIVES, OPS, collective
+from ringroad.bench.conductor import Conductor, Row
+from ringroad.bench.options import Options, names, numbers, sizes
+from ringroad.bench.peers import OURS
+
+_BUDGET = 120.0
+_COLLECTIVES = f"{', '.join(COLLECTIVES)}; also {', '.join(ALIASES)}."
+
+
+def bench(
+    name: Annotated[str, typer.Argument(metavar="[COLLECTIVE]", help=_COLLECTIVES)] = "allreduce",
+    minbytes: Annotated[str, typer.Option("-b", "--minbytes", help="The smallest size.")] = "8",
+    maxbytes: Annotated[str, typer.Option("-e", "--maxbytes", help="The largest size.")] = "64M",
+    factor: Annotated[int, typer.Option("-f", "--stepfactor", help="From size to size.")] = 4,
+    size_list: Annotated[str, typer.Option("--sizes", help="8,1K,4M: these sizes instead of -b, -e and -f.")] = "",
+    calls: Annotated[
+        int | None, typer.Option("-n", "--iters", help="Timed calls per size; unset: as the budget allows.")
+    ] = None,
+    warmup: Annotated[int, typer.Option("-w", "--warmup_iters", help="Calls that are not counted.")] = 10,
+    check: Annotated[int, typer.Option("-c", "--check", help="0: do not verify the results.")] = 1,
+    dtype: Annotated[str, typer.Option("-d", "--datatype", help="float32, bfloat16, int32 and so on.")] = "float32",
+    op: Annotated[str, typer.Option("-o", "--op", help=f"{', '.join(OPS)}.")] = "sum",
+    root: Annotated[int, typer.Option("-r", "--root", help="The root, for collectives that have one.")] = 0,
+    ranks: Annotated[str, typer.Option(help="Numbers of ranks, with commas.")] = "2,4",
+    buffers: Annotated[str, typer.Option(help="Whose memory: numpy, torch, or both.")] = "numpy",
+    peers: Annotated[
+        str, typer.Option(help="Who else takes turns: mpi4py, floor, gloo or another backend of torch.distributed.")
+    ] = "",
+    budget: Annotated[float, typer.Option(help="Seconds of measuring in all, without -n.")] = _BUDGET,
+    hogs: Annotated[int, typer.Option(help="Busy processes meanwhile.")] = 0,
+    timeout: Annotated[float, typer.Option(help="Seconds for a call.")] = 120.0,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON lines.")] = None,
+) -> None:
+    """Measure a collective on this machine, next to other libraries, and verify it."""
+    options = Options(
+        collective=collective(name),
+        sizes=[parse_bytes(size) for size in names(size_list)] or sizes(minbytes, maxbytes, factor),
+        ranks=numbers("--ranks", ranks),
+        buffers=names(buffers),
+        peers=[peer for peer in names(peers) if peer != OURS],
+        dtype=dtype,
+        op={"prod": "product"}.get(op, op),
+        root=root,
+        calls=calls,
+        warmup=warmup,
+        check=bool(check),
+        budget=budget,
+        hogs=hogs,
+        timeout=timeout,
+        json=json_file,
+    )
+    rows = _run(options)
+    print(verdict.text(rows))
+    if any(row["wrong"] for row in rows):
+        raise typer.Exit(1)
+
+
+def _run(options: Options) -> list[Row]:
+    """Measures, prints and writes; the measurements."""
+    measured: list[Row] = []
+    conductor = Conductor(options)
+    with ExitStack() as stack:
+        file = stack.enter_context(options.json.open("w")) if options.json else None
+
+        def write(row: Row) -> None:
+            if file is not None:
+                print(json.dumps(row), file=file, flush=True)
+
+        write(record.machine())
+        print(table.LEGEND)
+        printer = _Printer()
+        for row in conductor.run():
+            write(row)
+            printer.take(row)
+            if row["kind"] == "measurement":
+                measured.append(row)
+        printer.flush()
+    return measured
+
+
+class _Printer:
+    """Prints rows as they come, a size at a time."""
+
+    def __init__(self) -> None:
+        self.size: list[Row] = []
+        self.block: object = None
+
+    def take(self, row: Row) -> None:
+        if row["kind"] != "measurement" or (self.size and not _beside(row, self.size[0])):
+            self.flush()
+        match row["kind"]:
+            case "team":
+                print(table.title(row), flush=True)
+                self.block = None
+            case "refusal":
+                print(f"# {row['text']}", flush=True)
+            case "measurement":
+                self.size.append(row)
+
+    def flush(self) -> None:
+        if not self.size:
+            return
+        first = self.size[0]
+        block = (first["collective"], first["buffers"], first["ranks"])
+        if block != self.block:
+            print(table.header(*block))
+            self.block = block
+        print("\n".join(table.lines(self.size)), flush=True)
+        self.size = []
+
+
+def _beside(row: Row, other: Row) -> bool:
+    return all(row[key] == other[key] for key in ("size", "buffers", "ranks", "pml"))

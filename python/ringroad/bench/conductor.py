@@ -1,0 +1,256 @@
+"""Measures, size by size, everybody in turn."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ringroad.bench import floor
+from ringroad.bench.data import LONGEST, Case
+from ringroad.bench.floor import Floor
+from ringroad.bench.launch import BenchError, Ranks, directory, hogs, require
+from ringroad.bench.options import MPI, PMLS, Options
+from ringroad.bench.peers import OURS, OURS_IN_TORCH
+from ringroad.bench.statistics import Samples, Statistics
+from ringroad.bench.worker import Setup
+
+Row = dict[str, Any]
+"""One line of the record; `kind` says which."""
+
+_FEWEST_ROUNDS, _MOST_ROUNDS = 3, 100
+_ROUNDS_AIM = 10
+"""A burst is as long as fits so many times into the time for a size."""
+_BURST_AMONG_PEERS = 50
+"""Calls in a burst, at most, where others wait for their turn."""
+
+
+@dataclass
+class Contestant:
+    """A peer with one way to call it."""
+
+    peer: str
+    place: str
+    algorithm: str | None
+    burst: Callable[[int], tuple[Samples, int]]
+    """Runs so many calls: seconds [ranks, calls], and wrong elements."""
+    longest: int
+    calls: int = 1
+    samples: list[Samples] = field(default_factory=list)
+    wrong: int = 0
+
+    def run(self) -> None:
+        times, wrong = self.burst(self.calls)
+        self.samples.append(times)
+        self.wrong += wrong
+
+
+@dataclass(frozen=True)
+class Team:
+    """The peers that share processes. Open MPI sends messages in one way per process: others need other teams."""
+
+    ranks: int
+    pml: str | None
+    peers: list[str]
+
+
+def teams(options: Options) -> list[Team]:
+    """Everybody is in the first team of a number of ranks; in the others only what is different there."""
+    others = [peer for peer in options.peers if peer != MPI]
+    if MPI not in options.peers:
+        return [Team(ranks, None, others) for ranks in options.ranks]
+    first, *more = PMLS
+    return [
+        Team(ranks, pml, [*others, f"{MPI}-{pml}"] if pml == first else [f"{MPI}-{pml}"])
+        for ranks in options.ranks
+        for pml in (first, *more)
+    ]
+
+
+class Conductor:
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.teams = teams(options)
+        self.floor = floor.build() if floor.NAME in options.peers or floor.missing() is None else None
+        self.weight = sum(
+            _weight(case.size) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
+        )
+        self.deadline = time.monotonic() + options.budget
+
+    def run(self) -> Iterator[Row]:
+        """The rows, as they come."""
+        with hogs(self.options.hogs):
+            for team in self.teams:
+                yield from self._run_team(team)
+
+    def _run_team(self, team: Team) -> Iterator[Row]:
+        options = self.options
+        _progress(f"starting {team.ranks} ranks")
+        with ExitStack() as stack:
+            setup = self._setup(team, stack.enter_context(directory()))
+            ranks = stack.enter_context(Ranks(setup, team.pml))
+            plain = None
+            if floor.NAME in team.peers:
+                assert self.floor is not None
+                largest = max(case.size for case in options.cases(team.ranks))
+                plain = stack.enter_context(Floor(self.floor, team.ranks, largest))
+            yield {"kind": "team", "ranks": team.ranks, "pml": team.pml, **ranks.about}
+            for buffers in options.buffers:
+                for case in options.cases(team.ranks):
+                    _progress(f"{team.ranks} ranks, {buffers}, {case.size} B, {self._left():.0f} s left")
+                    yield from self._measure(case, buffers, ranks, plain, team)
+        _progress("")
+
+    def _setup(self, team: Team, path: str) -> Setup:
+        options = self.options
+        backends = [peer for peer in team.peers if peer != floor.NAME and not peer.startswith(MPI)]
+        if "torch" in options.buffers:
+            backends = [OURS, *backends]
+        if backends:
+            require("torch", f"measuring {', '.join(backends)} through torch.distributed")
+        mpi = next((peer for peer in team.peers if peer.startswith(MPI)), None)
+        return Setup(path, team.ranks, options.timeout, backends, mpi, options.buffers, options.warmup, options.check)
+
+    def _left(self) -> float:
+        return max(0.0, self.deadline - time.monotonic())
+
+    # ------------------------------------------------------------------------------------------ one size
+
+    def _measure(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None, team: Team) -> Iterator[Row]:
+        before = floor.probe(self.floor)
+        seconds = self._left() * _weight(case.size) / max(self.weight, 1)
+        self.weight -= _weight(case.size)
+        contestants, refusals = self._warm_up(self._contestants(case, buffers, ranks, plain), seconds)
+        for text in refusals:
+            yield {"kind": "refusal", "text": text}
+        start, rounds = time.monotonic(), 0
+        while self._another(contestants, rounds, time.monotonic() - start < seconds):
+            # Every other round in the opposite order: nobody always comes first.
+            for contestant in contestants[:: 1 if rounds % 2 == 0 else -1]:
+                contestant.run()
+            rounds += 1
+        after = floor.probe(self.floor)
+        shared = {"buffers": buffers, "pml": team.pml, "hogs": self.options.hogs, **_cache(before, after)}
+        yield from _rows(case, contestants, shared, self.options.check)
+
+    def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> list[Contestant]:
+        found = _agreed(ranks.ask("case", case, buffers))
+        alone = len({peer for peer, _, _ in found}) + (plain is not None) == 1
+        most = LONGEST if alone else _BURST_AMONG_PEERS
+
+        def burst(peer: str, place: str) -> Callable[[int], tuple[Samples, int]]:
+            def run(calls: int) -> tuple[Samples, int]:
+                answers = _agreed(ranks.ask("burst", peer, place, calls), same=False)
+                return np.stack([times for times, _ in answers]), sum(wrong for _, wrong in answers)
+
+            return run
+
+        contestants = [
+            Contestant(peer, place, algorithm, burst(peer, place), min(most, case.longest(place)))
+            for peer, place, algorithm in found
+        ]
+        if plain is None:
+            return contestants
+        if not Floor.performs(case):
+            raise BenchError("bench: the peer floor performs the sum of float32 in allreduce only")
+        for place in case.collective.places:
+            way, longest = plain.tune(case, place), min(most, case.longest(place))
+            contestants.append(Contestant(floor.NAME, place, way, _floor_burst(plain, case, place), longest))
+        return contestants
+
+    def _warm_up(self, contestants: list[Contestant], seconds: float) -> tuple[list[Contestant], list[str]]:
+        """Runs a few calls, and decides how long a contestant's bursts are. Who cannot make the call drops out."""
+        able, refusals = [], []
+        for contestant in contestants:
+            try:
+                first, _ = contestant.burst(1)
+                again = int(0.1 * seconds / max(float(first.max()), 1e-9))
+                calls = max(1, min(self.options.warmup - 1, contestant.longest, again))
+                times, _ = contestant.burst(calls)
+            except Refusal as refusal:
+                refusals.append(f"{contestant.peer}, {contestant.place.replace('_', ' ')}: {refusal}")
+                continue
+            time_of_call = max(float(np.median(times, axis=1).max()), 1e-9)
+            share = seconds / _ROUNDS_AIM / len(contestants)
+            wanted = self.options.calls or int(share / time_of_call)
+            contestant.calls = max(1, min(contestant.longest, wanted))
+            able.append(contestant)
+        return able, refusals
+
+    def _another(self, contestants: list[Contestant], rounds: int, in_time: bool) -> bool:
+        """Whether there is another round."""
+        if self.options.calls is not None:
+            return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
+        return bool(contestants) and (rounds < _FEWEST_ROUNDS or (in_time and rounds < _MOST_ROUNDS))
+
+
+class Refusal(Exception):
+    """A library cannot make a call, as all ranks say."""
+
+
+def _agreed(answers: list[Any], same: bool = True) -> list[Any]:
+    """What the ranks answer, or the first's answer where all say the same."""
+    texts = [answer for answer in answers if isinstance(answer, str)]
+    if len(texts) == len(answers):
+        raise Refusal(texts[0])
+    if texts:
+        raise BenchError("bench: some ranks failed and others did not:\n" + "\n".join(texts))
+    return list(answers[0]) if same else answers
+
+
+def _floor_burst(plain: Floor, case: Case, place: str) -> Callable[[int], tuple[Samples, int]]:
+    return lambda calls: plain.burst(case, place, calls)
+
+
+def _weight(size: int) -> int:
+    """How much of the time a size gets: large ones are slow, and need some rounds too."""
+    return 1 if size < 1 << 20 else 2 if size < 16 << 20 else 6
+
+
+def _cache(before: floor.Cache | None, after: floor.Cache | None) -> Row:
+    """Whether the CPUs shared a cache while a size was measured."""
+    if before is None or after is None:
+        return {"cache": "unknown", "cache_nanoseconds": None}
+    label = before.label if before.label == after.label else "mixed"
+    return {"cache": label, "cache_nanoseconds": [before.nanoseconds, after.nanoseconds]}
+
+
+def _rows(case: Case, contestants: list[Contestant], shared: Row, checked: bool) -> Iterator[Row]:
+    statistics = {(c.peer, c.place): Statistics.of(np.stack(c.samples, axis=1)) for c in contestants}
+    collective = case.collective
+    for contestant in contestants:
+        mine = statistics[contestant.peer, contestant.place]
+        ours = statistics.get((OURS, contestant.place))
+        theirs = statistics.get((OURS_IN_TORCH, contestant.place))
+        algbw = case.size / mine.time
+        yield {
+            "kind": "measurement",
+            "collective": collective.name,
+            "peer": contestant.peer,
+            "place": contestant.place,
+            "ranks": case.ranks,
+            "size": case.size,
+            "count": case.count,
+            "type": case.dtype,
+            "redop": case.op if collective.reduces else "none",
+            "root": case.root if collective.rooted else -1,
+            "algorithm": contestant.algorithm,
+            **asdict(mine),
+            "algbw": algbw,
+            "busbw": algbw * collective.bus_factor(case.ranks),
+            "wrong": contestant.wrong if checked else None,
+            "ratio": mine.time / ours.time if ours else None,
+            "ratio_torch": mine.time / theirs.time if theirs else None,
+            **shared,
+        }
+
+
+def _progress(text: str) -> None:
+    """One line on a terminal's standard error, which the next one replaces."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

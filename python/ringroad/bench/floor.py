@@ -1,0 +1,109 @@
+"""The floor: a plain program that sums over shared memory (benchmarks/floor), built with cargo when first used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from ringroad.bench.collectives import IN
+from ringroad.bench.data import Case
+from ringroad.bench.launch import BenchError
+from ringroad.bench.statistics import Samples
+
+NAME = "floor"
+_SOURCES = Path(__file__).parents[3]
+_MANIFEST = _SOURCES / "benchmarks" / "floor" / "Cargo.toml"
+
+
+@dataclass(frozen=True)
+class Cache:
+    """How far apart the first two CPUs are: `near` (they share a cache), `far`, or `single` where there is one."""
+
+    label: str
+    nanoseconds: float
+    """One way, for a cache line."""
+
+
+def missing() -> str | None:
+    """Why the program cannot be built, None where it can."""
+    if not _MANIFEST.exists():
+        return f"its source is not at {_MANIFEST.parent}: run ringroad from a source checkout"
+    if shutil.which("cargo") is None:
+        return "cargo is missing: install Rust from https://rustup.rs"
+    return None
+
+
+def build() -> Path:
+    """Compiles the program for this very CPU, and returns where it is."""
+    if (reason := missing()) is not None:
+        raise BenchError(f"bench: the peer floor is compiled here, but {reason}")
+    # A directory of its own: other flags would make cargo compile everything else again.
+    target = Path(os.environ.get("CARGO_TARGET_DIR", _SOURCES / "target"), "floor")
+    command = ["cargo", "build", "--release", "--quiet", "--manifest-path", str(_MANIFEST), "--target-dir", str(target)]
+    environ = os.environ | {"RUSTFLAGS": "-C target-cpu=native"}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"bench: the peer floor does not compile:\n{done.stderr}")
+    return target / "release" / "floor"
+
+
+def probe(program: Path | None) -> Cache | None:
+    """How far apart the CPUs are now; takes some 20 ms. None without the program."""
+    if program is None:
+        return None
+    nanoseconds, label = subprocess.check_output([program, "--probe"], text=True).split()
+    return Cache(label, float(nanoseconds))
+
+
+class Floor:
+    """The program's processes, which block between bursts. A context manager."""
+
+    def __init__(self, program: Path, ranks: int, max_bytes: int) -> None:
+        self.ranks = ranks
+        self.process = subprocess.Popen(
+            [program, str(ranks), str(max_bytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    @staticmethod
+    def performs(case: Case) -> bool:
+        return (case.collective.name, case.dtype, case.op) == ("allreduce", "float32", "sum")
+
+    def tune(self, case: Case, place: str) -> str:
+        """Lets it choose the fastest way; the way's name."""
+        return self._ask(f"tune {_short(place)} {case.size}")
+
+    def burst(self, case: Case, place: str, calls: int) -> tuple[Samples, int]:
+        """Seconds [ranks, calls], and how many elements were wrong."""
+        wrong, *times = self._ask(f"burst {_short(place)} {case.size} {calls}").split()
+        return np.array(times, dtype=np.float64).reshape(self.ranks, calls) / 1e9, int(wrong)
+
+    def _ask(self, command: str) -> str:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            self.process.stdin.write(command + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the missing answer shows it
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise BenchError(f"bench: the floor program ended with status {self.process.wait()}; its message is above")
+        return answer.strip()
+
+    def __enter__(self) -> Floor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.process.kill()  # the ranks read end of file then
+        self.process.wait()
+
+
+def _short(place: str) -> str:
+    return "in" if place == IN else "out"

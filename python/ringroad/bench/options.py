@@ -1,0 +1,88 @@
+"""What was asked for on the command line, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ringroad._text import parse_bytes
+from ringroad.bench.collectives import DTYPES, OPS, Collective, dtype_of
+from ringroad.bench.data import Case
+
+BUFFERS = ("numpy", "torch")
+PMLS = ("ob1", "ucx")
+MPI = "mpi4py"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Sizes are in bytes, times in seconds."""
+
+    collective: Collective
+    sizes: list[int]
+    ranks: list[int]
+    buffers: list[str]
+    peers: list[str]
+    dtype: str
+    op: str
+    root: int
+    calls: int | None
+    """Timed calls per size and peer; None: as many as the budget allows."""
+    warmup: int
+    check: bool
+    budget: float
+    hogs: int
+    timeout: float
+    json: Path | None
+
+    def __post_init__(self) -> None:
+        _among("-d", [self.dtype], DTYPES)
+        _among("-o", [self.op], OPS)
+        _among("--buffers", self.buffers, BUFFERS)
+        if self.op == "avg" and dtype_of(self.dtype).kind in "iu":
+            raise ValueError("bench: -o avg is for floating-point types")
+        if not self.buffers or not self.ranks or min(self.ranks) < 1:
+            raise ValueError("bench: --buffers needs numpy or torch, --ranks one or more numbers from 1 on")
+        if not 0 <= self.root < min(self.ranks):
+            raise ValueError(f"bench: -r {self.root} is no rank of {min(self.ranks)}")
+        if self.calls is not None and self.calls < 1:
+            raise ValueError("bench: -n must be at least 1")
+
+    def cases(self, ranks: int) -> list[Case]:
+        """One for every size that the collective can have on so many ranks, without those that are equal."""
+        collective = self.collective
+        unit = dtype_of(self.dtype).itemsize * (ranks if collective.blocks else 1)
+        counts = [0] if collective.name == "barrier" else [max(1, size // unit) for size in self.sizes]
+        return [Case(collective, ranks, n, self.dtype, self.op, self.root) for n in dict.fromkeys(counts)]
+
+
+def _among(flag: str, values: Sequence[str], allowed: Sequence[str]) -> None:
+    for value in values:
+        if value not in allowed:
+            raise ValueError(f"bench: {flag} {value}: there are {', '.join(allowed)}")
+
+
+def numbers(flag: str, text: str) -> list[int]:
+    """A comma-separated list."""
+    try:
+        return [int(part) for part in names(text)]
+    except ValueError:
+        raise ValueError(f"bench: {flag} {text}: write numbers with commas between them") from None
+
+
+def names(text: str) -> list[str]:
+    """A comma-separated list, each once."""
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def sizes(smallest: str, largest: str, factor: int) -> list[int]:
+    """From the smallest to the largest, both included."""
+    size, last = parse_bytes(smallest), parse_bytes(largest)
+    if factor < 2 or not 0 < size <= last:
+        raise ValueError("bench: -f must be at least 2, and -b at least 1 and at most -e")
+    found = []
+    while size < last:
+        found.append(size)
+        size *= factor
+    return [*found, last]

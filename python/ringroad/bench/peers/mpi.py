@@ -1,0 +1,55 @@
+"""MPI through mpi4py's buffer interface. Which MPI and how it communicates is the launcher's choice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ringroad.bench.collectives import IN
+from ringroad.bench.data import Buffers
+from ringroad.bench.peers import Call
+
+
+class Mpi4py:
+    def __init__(self, name: str) -> None:
+        from mpi4py import MPI  # type: ignore[import-not-found, unused-ignore]
+
+        self.name = name
+        self.mpi: Any = MPI
+        self.world: Any = MPI.COMM_WORLD
+        self.library = " ".join(MPI.Get_library_version().split(",")[0].split()[:3])
+
+    def call(self, buffers: Buffers, place: str) -> Call | None:
+        case, world, mpi = buffers.case, self.world, self.mpi
+        send: Any
+        send, recv = buffers.views(place)
+        if place == IN:
+            send = mpi.IN_PLACE
+        op = {"sum": mpi.SUM, "product": mpi.PROD, "min": mpi.MIN, "max": mpi.MAX}.get(case.op)
+        if case.collective.reduces and op is None:
+            return None  # MPI has no average
+        match case.collective.name:
+            case "allreduce":
+                return lambda: world.Allreduce(send, recv, op)
+            case "reduce_scatter":
+                # In place the vector is the buffer, and the result comes to its start, not to the rank's block.
+                return None if place == IN else lambda: world.Reduce_scatter_block(send, recv, op)
+            case "allgather":
+                return lambda: world.Allgather(send, recv)
+            case "alltoall":
+                return lambda: world.Alltoall(send, recv)
+            case "broadcast":
+                return lambda: world.Bcast(recv, case.root)
+            case "reduce":
+                at_root = buffers.rank == case.root
+                source = recv if place == IN and not at_root else send
+                return lambda: world.Reduce(source, recv if at_root else None, op, case.root)
+        return self.barrier
+
+    def barrier(self) -> Any:
+        return self.world.Barrier()
+
+    def algorithm(self, buffers: Buffers) -> str | None:
+        return None
+
+    def close(self) -> None:
+        """MPI ends with the process."""

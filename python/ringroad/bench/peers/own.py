@@ -1,0 +1,69 @@
+"""ringroad through its own interface, on NumPy arrays or on the memory of torch tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ringroad._native import Communicator, FileStore
+from ringroad._ucx import _ucx_wheel
+from ringroad.bench.data import Buffers
+from ringroad.bench.peers import OURS, Call
+
+
+class Own:
+    """`tensors`: calls get torch tensors, if the communicator takes them, else arrays that share their memory."""
+
+    name = OURS
+
+    def __init__(self, store: str, rank: int, ranks: int, timeout: float, tensors: bool) -> None:
+        self.communicator = Communicator(FileStore(store), rank, ranks, timeout=timeout, ucx_wheel=_ucx_wheel())
+        self.tensors = tensors and self._takes_tensors()
+
+    def _takes_tensors(self) -> bool:
+        import torch
+
+        one: Any = torch.ones(1)
+        try:
+            self.communicator.allreduce(one, one)
+        except TypeError:
+            return False
+        return True
+
+    def call(self, buffers: Buffers, place: str) -> Call | None:
+        case, communicator = buffers.case, self.communicator
+        name: Any = case.collective.name
+        op: Any = case.op
+        send: Any
+        recv: Any
+        send, recv = buffers.views(place)
+        if self.tensors and buffers.in_torch:
+            from ringroad.bench.peers.tensors import tensor_of
+
+            send, recv = tensor_of(send), tensor_of(recv)
+        match name:
+            case "allreduce" | "reduce_scatter":
+                method = getattr(communicator, name)
+                return lambda: method(send, recv, op=op)
+            case "allgather" | "alltoall":
+                method = getattr(communicator, name)
+                return lambda: method(send, recv)
+            case "broadcast":
+                return lambda: communicator.broadcast(recv, case.root)
+            case "reduce":
+                out = recv if buffers.rank == case.root else None
+                return lambda: communicator.reduce(send, out, case.root, op=op)
+        return communicator.barrier
+
+    def barrier(self) -> Any:
+        return self.communicator.barrier()
+
+    def algorithm(self, buffers: Buffers) -> str | None:
+        case = buffers.case
+        name: Any = case.collective.name
+        op: Any = case.op
+        if name == "barrier":
+            return None
+        return self.communicator.algorithm_for(name, case.size, dtype=case.dtype, op=op)
+
+    def close(self) -> None:
+        self.communicator.close()

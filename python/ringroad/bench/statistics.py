@@ -1,0 +1,42 @@
+"""What times say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Samples = NDArray[np.float64]
+"""Seconds: [ranks, rounds, calls]."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Seconds. `time` is the median over the rounds of the slowest rank's median in the round.
+
+    `p50`, `min`, `p99` and `max` are over all calls, of the rank where they are largest.
+    """
+
+    time: float
+    p50: float
+    min: float
+    p99: float
+    max: float
+    calls: int
+    rounds: int
+
+    @staticmethod
+    def of(samples: Samples) -> Statistics:
+        ranks, rounds, calls = samples.shape
+        flat: NDArray[Any] = samples.reshape(ranks, -1)
+        return Statistics(
+            time=float(np.median(np.median(samples, axis=2).max(axis=0))),
+            p50=float(np.median(flat, axis=1).max()),
+            min=float(flat.min(axis=1).max()),
+            p99=float(np.percentile(flat, 99, axis=1).max()),
+            max=float(flat.max()),
+            calls=rounds * calls,
+            rounds=rounds,
+        )

@@ -1,0 +1,75 @@
+"""The table: nccl-tests' columns, one line per size and peer."""
+
+from __future__ import annotations
+
+from ringroad._text import significant
+from ringroad.bench.collectives import IN, OUT
+from ringroad.bench.conductor import Row
+
+_HEAD = (("size", "(B)", 10), ("count", "", 10), ("type", "", 8), ("redop", "", 7), ("root", "", 4), ("peer", "", 14))
+_TIMES = (
+    ("time", "(us)", 8),
+    ("algbw", "(GB/s)", 6),
+    ("busbw", "(GB/s)", 6),
+    ("#wrong", "", 6),
+    ("p50", "(us)", 8),
+    ("p99", "(us)", 8),
+    ("max", "(us)", 8),
+    ("ratio", "", 6),
+)
+LEGEND = """\
+# time: median over the rounds of the slowest rank's median; p50, p99, max: of all calls, of the slowest rank
+# ratio: how many times as long as ringroad's own interface takes, in the same run"""
+
+
+def title(team: Row) -> str:
+    """Above the rows of one team of ranks."""
+    parts = [f"{team['ranks']} ranks", f"ringroad over {team['transport']}"]
+    if team["pml"]:
+        parts.append(f"started by {team['mpi']}'s mpirun, pml {team['pml']}")
+    return "# " + ", ".join(parts)
+
+
+def header(collective: str, buffers: str, ranks: int) -> str:
+    width = sum(width + 1 for *_, width in _TIMES)
+    start = sum(width + 1 for *_, width in _HEAD)
+    columns = [*_HEAD, *_TIMES, *_TIMES]
+    return "\n".join(
+        [
+            f"# {collective}, {ranks} ranks, {buffers} buffers",
+            ("#".ljust(start) + "out of place".center(width) + "in place".center(width)).rstrip(),
+            "#" + " ".join([name.rjust(w) for name, _, w in columns] + ["cache algorithm"])[1:],
+            "#" + " ".join(unit.rjust(w) for _, unit, w in columns)[1:].rstrip(),
+        ]
+    )
+
+
+def line(rows: list[Row]) -> str:
+    """One peer at one size: its rows out of place and in place."""
+    first = rows[0]
+    head = [first[key] for key in ("size", "count", "type", "redop", "root", "peer")]
+    by_place = {row["place"]: row for row in rows}
+    cells = [str(cell).rjust(width) for cell, (*_, width) in zip(head, _HEAD, strict=True)]
+    for place in (OUT, IN):
+        texts = _times(by_place.get(place))
+        cells += [text.rjust(width) for text, (*_, width) in zip(texts, _TIMES, strict=True)]
+    return " ".join([*cells, first["cache"].ljust(5), first["algorithm"] or ""]).rstrip()
+
+
+def _times(row: Row | None) -> list[str]:
+    if row is None:
+        return ["-"] * len(_TIMES)
+    wrong = "-" if row["wrong"] is None else str(row["wrong"])
+    bandwidths = [f"{row[key] / 1e9:.2f}" for key in ("algbw", "busbw")]
+    ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
+    return [us(row["time"]), *bandwidths, wrong, us(row["p50"]), us(row["p99"]), us(row["max"]), ratio]
+
+
+def us(seconds: float) -> str:
+    return significant(seconds * 1e6)
+
+
+def lines(rows: list[Row]) -> list[str]:
+    """All peers at one size."""
+    peers = list(dict.fromkeys(row["peer"] for row in rows))
+    return [line([row for row in rows if row["peer"] == peer]) for peer in peers]

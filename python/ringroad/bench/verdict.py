@@ -1,0 +1,95 @@
+"""Whether ringroad is as fast as it is meant to be, next to the best of its peers and to the floor.
+
+Every comparison is between times of one run. Criteria for allreduce:
+
+- a: from 1 KiB on never slower than the best peer, below that at most 2 us slower;
+- b: at least 3 times as fast as the best peer at 4 MiB, and 2 times at 32 and 128 MiB, where the CPUs share no cache;
+- c: from 64 KiB on at most 1.3 times as long as the floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ringroad._text import bytes_text
+from ringroad.bench import floor
+from ringroad.bench.conductor import Row
+from ringroad.bench.peers import OURS, OURS_IN_TORCH
+from ringroad.bench.table import us
+
+_KIB, _MIB = 1 << 10, 1 << 20
+_SLACK = 2e-6
+_TIMES_FASTER = {4 * _MIB: 3.0, 32 * _MIB: 2.0, 128 * _MIB: 2.0}
+_FLOOR_FROM, _FLOOR_TIMES = 64 * _KIB, 1.3
+_CRITERIA = {
+    "a": "never slower than the best peer from 1 KiB on, at most 2 us slower below",
+    "b": "3 times as fast as the best peer at 4 MiB, 2 times at 32 and 128 MiB (meant for CPUs that share no cache)",
+    "c": "at most 1.3 times as long as the floor from 64 KiB on",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One of ringroad's times beside one of a peer's, of the same run."""
+
+    criterion: str
+    ours: Row
+    theirs: Row
+    passed: bool
+
+    @property
+    def ratio(self) -> float:
+        return float(self.theirs["time"] / self.ours["time"])
+
+    def __str__(self) -> str:
+        ours, theirs = self.ours, self.theirs
+        return (
+            f"{ours['ranks']} ranks {bytes_text(ours['size'])} {ours['buffers']} {ours['place'].replace('_', ' ')} "
+            f"({ours['cache']}): {us(ours['time'])} us, {theirs['peer']} {us(theirs['time'])} us ({self.ratio:.2f})"
+        )
+
+
+def compare(rows: list[Row], name: str) -> list[Comparison]:
+    """All comparisons of one of ringroad's interfaces; a peer's own runs are compared where they took place."""
+    found: list[Comparison] = []
+    for ours in (row for row in rows if row["peer"] == name and row["collective"] == "allreduce"):
+        others = [row for row in rows if _same(row, ours) and row["peer"] not in (OURS, OURS_IN_TORCH)]
+        found += [comparison for theirs in others for comparison in _judge(ours, theirs)]
+    return found
+
+
+def _same(row: Row, ours: Row) -> bool:
+    keys = ("collective", "ranks", "size", "type", "redop", "place", "buffers", "pml")
+    return all(row[key] == ours[key] for key in keys)
+
+
+def _judge(ours: Row, theirs: Row) -> Iterator[Comparison]:
+    size, difference = ours["size"], ours["time"] - theirs["time"]
+    if theirs["peer"] == floor.NAME:
+        if size >= _FLOOR_FROM:
+            yield Comparison("c", ours, theirs, ours["time"] <= _FLOOR_TIMES * theirs["time"])
+        return
+    yield Comparison("a", ours, theirs, difference <= (0.0 if size >= _KIB else _SLACK))
+    if size in _TIMES_FASTER:
+        yield Comparison("b", ours, theirs, ours["time"] * _TIMES_FASTER[size] <= theirs["time"])
+
+
+def text(rows: list[Row]) -> str:
+    """For every interface and criterion: passed or not, and where not. Then how many elements were wrong."""
+    lines = []
+    for name in (OURS, OURS_IN_TORCH):
+        comparisons = compare(rows, name)
+        for criterion, meaning in _CRITERIA.items():
+            mine = [comparison for comparison in comparisons if comparison.criterion == criterion]
+            if mine:
+                lines += _lines(name, f"({criterion}) {meaning}", mine)
+    lines.append(f"# wrong elements: {sum(row['wrong'] or 0 for row in rows)}")
+    return "\n".join(lines)
+
+
+def _lines(name: str, criterion: str, comparisons: list[Comparison]) -> list[str]:
+    failed = sorted((c for c in comparisons if not c.passed), key=lambda c: c.ratio)
+    least = min(comparisons, key=lambda c: c.ratio)
+    result = f"FAIL at {len(failed)} of {len(comparisons)}" if failed else f"pass at {len(comparisons)}"
+    return [f"# {name} {criterion}: {result}; least: {least}", *(f"#   fails: {comparison}" for comparison in failed)]
