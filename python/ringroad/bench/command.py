@@ -97,6 +97,7 @@ class _Printer:
     def __init__(self) -> None:
         self.size: list[Row] = []
         self.block: object = None
+        self.refused: set[str] = set()
 
     def take(self, row: Row) -> None:
         if row["kind"] != "measurement" or (self.size and not _beside(row, self.size[0])):
@@ -105,8 +106,10 @@ class _Printer:
             case "team":
                 print(table.title(row), flush=True)
                 self.block = None
-            case "refusal":
-                print(f"# {row['text']}", flush=True)
+            case "refusal":  # once, not for every size
+                if row["text"] not in self.refused:
+                    print(f"# {row['text']}", flush=True)
+                self.refused.add(row["text"])
             case "measurement":
                 self.size.append(row)
 

@@ -5,6 +5,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from ringroad.bench.collectives import IN
+
 
 def draw(record: Path, picture: Path) -> None:
     """Draws time over size for every peer, one panel for each number of ranks."""
@@ -15,8 +17,9 @@ def draw(record: Path, picture: Path) -> None:
 
     lines: dict[int, dict[str, list[tuple[int, float]]]] = defaultdict(lambda: defaultdict(list))
     for row in map(json.loads, record.read_text().splitlines()):
-        if row["kind"] == "allreduce":
-            lines[row["ranks"]][row["peer"]].append((row["size"], row["time"]))
+        # Records of 2026 name the collective in "kind", and have calls in place only.
+        if "allreduce" in (row["kind"], row.get("collective")) and row.get("place", IN) == IN:
+            lines[row["ranks"]][f"{row['peer']}, {row.get('buffers', 'torch')}"].append((row["size"], row["time"]))
     figure, panels = pyplot.subplots(1, len(lines), figsize=(4.5 * len(lines), 3.4), sharey=True, squeeze=False)
     for panel, (ranks, peers) in zip(panels[0], sorted(lines.items()), strict=True):
         for peer, points in peers.items():

