@@ -39,7 +39,7 @@ def bench(
     peers: Annotated[
         str, typer.Option(help="Who else takes turns: mpi4py, floor, gloo or another backend of torch.distributed.")
     ] = "",
-    budget: Annotated[float, typer.Option(help="Seconds of measuring in all, without -n.")] = _BUDGET,
+    budget: Annotated[float, typer.Option(help="Seconds for everything, about; without -n.")] = _BUDGET,
     hogs: Annotated[int, typer.Option(help="Busy processes meanwhile.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds for a call.")] = 120.0,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON lines.")] = None,

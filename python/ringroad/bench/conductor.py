@@ -84,9 +84,8 @@ class Conductor:
 
     def run(self) -> Iterator[Row]:
         """The rows, as they come."""
-        with hogs(self.options.hogs):
-            for team in self.teams:
-                yield from self._run_team(team)
+        for team in self.teams:
+            yield from self._run_team(team)
 
     def _run_team(self, team: Team) -> Iterator[Row]:
         options = self.options
@@ -100,6 +99,7 @@ class Conductor:
                 largest = max(case.size for case in options.cases(team.ranks))
                 plain = stack.enter_context(Floor(self.floor, team.ranks, largest))
             yield {"kind": "team", "ranks": team.ranks, "pml": team.pml, **ranks.about}
+            stack.enter_context(hogs(options.hogs))
             for buffers in options.buffers:
                 for case in options.cases(team.ranks):
                     _progress(f"{team.ranks} ranks, {buffers}, {case.size} B, {self._left():.0f} s left")

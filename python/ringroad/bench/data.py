@@ -66,7 +66,7 @@ class Case:
         dtype = dtype_of(self.dtype)
         limit = 2.0**62 if dtype.kind in "iu" and dtype.itemsize == 8 else float(_largest(dtype))
         state, calls = self.contributions(), 0
-        while calls < LONGEST and np.abs(state).max() * self.ranks <= limit:
+        while calls < LONGEST and float(np.abs(state).max()) * self.ranks <= limit:
             state, calls = self._after_one_call(state, 0), calls + 1
         return max(1, calls)
 
