@@ -55,7 +55,8 @@ impl Way {
         if self.whole {
             count <= Segment::WHOLE
         } else if self.window < usize::MAX {
-            count > 2 * self.window
+            // Not in hundreds of pieces: where others use the cores, every meeting may take a time slice.
+            count > 2 * self.window && (count <= 64 * self.window || self.window >= 1 << 18)
         } else {
             count >= 1024
         }
