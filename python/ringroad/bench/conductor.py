@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ringroad.bench import floor
+from ringroad.bench import floor, record
 from ringroad.bench.data import LONGEST, Case
 from ringroad.bench.floor import Floor
 from ringroad.bench.launch import BenchError, Ranks, directory, hogs, require
@@ -98,7 +98,13 @@ class Conductor:
                 assert self.floor is not None
                 largest = max(case.size for case in options.cases(team.ranks))
                 plain = stack.enter_context(Floor(self.floor, team.ranks, largest))
-            yield {"kind": "team", "ranks": team.ranks, "pml": team.pml, **ranks.about}
+            yield {
+                "kind": "team",
+                "ranks": team.ranks,
+                "pml": team.pml,
+                "busy_cores": record.busy_cores(),
+                **ranks.about,
+            }
             stack.enter_context(hogs(options.hogs))
             for buffers in options.buffers:
                 for case in options.cases(team.ranks):

@@ -21,13 +21,19 @@ LEGEND = """\
 # time: median over the rounds of the slowest rank's median; p50, p99, max: of all calls, of the slowest rank
 # ratio: how many times as long as ringroad's own interface takes, in the same run"""
 
+BUSY = 0.2
+"""So many cores that others use are worth a warning."""
+
 
 def title(team: Row) -> str:
     """Above the rows of one team of ranks."""
     parts = [f"{team['ranks']} ranks", f"ringroad over {team['transport']}"]
     if team["pml"]:
         parts.append(f"started by {team['mpi']}'s mpirun, pml {team['pml']}")
-    return "# " + ", ".join(parts)
+    text = "# " + ", ".join(parts)
+    if (busy := team["busy_cores"] or 0.0) > BUSY:
+        text += f"\n# WARNING: others keep {busy:.1f} cores busy, which favours peers that do not spin while they wait"
+    return text
 
 
 def header(collective: str, buffers: str, ranks: int) -> str:
