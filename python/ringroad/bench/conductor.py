@@ -80,6 +80,8 @@ class Conductor:
         self.weight = sum(
             _weight(case.size) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
         )
+        self.busy_cores: float | None = None
+        """What others used before anything was measured."""
         self.deadline = time.monotonic() + options.budget
 
     def run(self) -> Iterator[Row]:
@@ -98,11 +100,12 @@ class Conductor:
                 assert self.floor is not None
                 largest = max(case.size for case in options.cases(team.ranks))
                 plain = stack.enter_context(Floor(self.floor, team.ranks, largest))
+            self.busy_cores = record.busy_cores()
             yield {
                 "kind": "team",
                 "ranks": team.ranks,
                 "pml": team.pml,
-                "busy_cores": record.busy_cores(),
+                "busy_cores": self.busy_cores,
                 **ranks.about,
             }
             stack.enter_context(hogs(options.hogs))
@@ -141,7 +144,13 @@ class Conductor:
                 contestant.run()
             rounds += 1
         after = floor.probe(self.floor)
-        shared = {"buffers": buffers, "pml": team.pml, "hogs": self.options.hogs, **_cache(before, after)}
+        shared = {
+            "buffers": buffers,
+            "pml": team.pml,
+            "hogs": self.options.hogs,
+            "busy_cores": self.busy_cores,
+            **_cache(before, after),
+        }
         yield from _rows(case, contestants, shared, self.options.check)
 
     def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> list[Contestant]:

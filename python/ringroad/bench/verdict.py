@@ -16,7 +16,7 @@ from ringroad._text import bytes_text
 from ringroad.bench import floor
 from ringroad.bench.conductor import Row
 from ringroad.bench.peers import OURS, OURS_IN_TORCH
-from ringroad.bench.table import us
+from ringroad.bench.table import BUSY, us
 
 _KIB, _MIB = 1 << 10, 1 << 20
 _SLACK = 2e-6
@@ -84,6 +84,9 @@ def text(rows: list[Row]) -> str:
             mine = [comparison for comparison in comparisons if comparison.criterion == criterion]
             if mine:
                 lines += _lines(name, f"({criterion}) {meaning}", mine)
+    busy = max((row.get("busy_cores") or 0.0 for row in rows), default=0.0)
+    if lines and busy > BUSY:
+        lines.append(f"# WARNING: others kept up to {busy:.1f} cores busy; this says nothing of an idle machine")
     lines.append(f"# wrong elements: {sum(row['wrong'] or 0 for row in rows)}")
     return "\n".join(lines)
 
