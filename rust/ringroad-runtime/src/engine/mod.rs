@@ -314,7 +314,8 @@ impl Engine {
     fn hear(&mut self) {
         let mut events = Vec::new();
         self.transport.inspect(&mut events);
-        if !events.is_empty() {
+        // A notice may have come together with what completes a call.
+        if !(events.is_empty() && self.notices.is_empty()) {
             self.handle(&mut events);
         }
     }
@@ -389,8 +390,10 @@ impl Engine {
                 Event::Notice { .. } => {}
             }
         }
-        // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it does.
-        let called = self.called;
+        // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it makes it, or
+        // waits for something else.
+        let waits = self.tasks.iter().flatten().any(|task| !task.executor.is_done());
+        let called = if waits { u64::MAX } else { self.called };
         let due = |(_, notice): &(Rank, Notice)| notice.reason.number().is_none_or(|number| number <= called);
         while let Some((from, notice)) =
             self.notices.iter().position(due).and_then(|index| self.notices.remove(index))
