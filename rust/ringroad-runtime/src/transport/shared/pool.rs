@@ -78,11 +78,13 @@ impl Pool {
 
     /// New memory, or why there is none. It holds what was there before.
     pub fn allocate(self: &Arc<Pool>, bytes: usize) -> Result<Region, String> {
+        let full = || format!("a segment of {} bytes has no {bytes} bytes left", self.segment.len());
+        if bytes > self.segment.len() {
+            return Err(full());
+        }
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
         let rounded = bytes.max(1).next_multiple_of(CACHE_LINE);
-        let offset = self.free.lock().take(rounded, align);
-        let full = || format!("a segment of {} bytes has no {bytes} bytes left", self.segment.len());
-        let offset = offset.ok_or_else(full)?;
+        let offset = self.free.lock().take(rounded, align).ok_or_else(full)?;
         let part = Part { pool: self.clone(), offset, bytes: rounded };
         self.segment.back(offset + rounded)?;
         let start = self.segment.at(offset);

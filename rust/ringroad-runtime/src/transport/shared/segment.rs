@@ -14,7 +14,10 @@ use parking_lot::Mutex;
 const LARGEST: usize = 64 << 30;
 /// It grows by at least so much at a time.
 const GROWTH: usize = 1 << 20;
+/// The kernel is asked for so much at once: signals that come again and again may undo a longer request each time.
+const STEP: usize = 2 << 20;
 const PAGE: usize = 4096;
+const HUGE_PAGE: usize = 2 << 20;
 
 /// A mapping of one rank's memory.
 pub(crate) struct Segment {
@@ -91,13 +94,17 @@ impl Segment {
             return Ok(());
         }
         let grown = end.max(*backed + GROWTH).next_multiple_of(PAGE).min(self.bytes);
-        // SAFETY: an open file of this process.
-        let code =
-            unsafe { libc::posix_fallocate(file.as_raw_fd(), *backed as i64, (grown - *backed) as i64) };
-        if code != 0 {
-            return Err(format!("no memory to share: {}", std::io::Error::from_raw_os_error(code)));
+        while *backed < grown {
+            let bytes = STEP.min(grown - *backed);
+            // SAFETY: an open file of this process.
+            match unsafe { libc::posix_fallocate(file.as_raw_fd(), *backed as i64, bytes as i64) } {
+                0 => *backed += bytes,
+                libc::EINTR => {}
+                code => {
+                    return Err(format!("no memory to share: {}", std::io::Error::from_raw_os_error(code)))
+                }
+            }
         }
-        *backed = grown;
         Ok(())
     }
 }
@@ -109,12 +116,30 @@ impl Drop for Segment {
     }
 }
 
+/// Maps a file from the beginning of a huge page on, else it could have none.
 fn map(file: &File, bytes: usize, protection: i32) -> Result<*mut u8, String> {
-    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+    let failed = || failed(&format!("mmap of {} GiB", bytes >> 30));
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let room = bytes + HUGE_PAGE;
     // SAFETY: a new mapping at an address of the kernel's choice.
-    let start = unsafe { libc::mmap(null_mut(), bytes, protection, flags, file.as_raw_fd(), 0) };
-    if start == libc::MAP_FAILED {
-        return Err(failed(&format!("mmap of {} GiB", bytes >> 30)));
+    let reserved = unsafe { libc::mmap(null_mut(), room, libc::PROT_NONE, flags, -1, 0) };
+    if reserved == libc::MAP_FAILED {
+        return Err(failed());
+    }
+    let before = (reserved as usize).next_multiple_of(HUGE_PAGE) - reserved as usize;
+    let start = reserved.wrapping_byte_add(before);
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: within what was reserved, which nobody else uses.
+    let mapped = unsafe { libc::mmap(start, bytes, protection, flags, file.as_raw_fd(), 0) };
+    let after = room - before - bytes;
+    for (unused, length) in [(reserved, before), (start.wrapping_byte_add(bytes), after)] {
+        // SAFETY: reserved, and not mapped to the file.
+        unsafe { libc::munmap(unused, length) };
+    }
+    if mapped == libc::MAP_FAILED {
+        // SAFETY: as above.
+        unsafe { libc::munmap(start, bytes) };
+        return Err(failed());
     }
     // SAFETY: advice: a core dump need not hold it.
     unsafe { libc::madvise(start, bytes, libc::MADV_DONTDUMP) };
