@@ -594,6 +594,7 @@ impl Work {
                     engine.inspect();
                 }
             });
+            self.driver.hand_over();
         }
         self.completion.is_done()
     }

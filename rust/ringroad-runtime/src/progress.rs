@@ -153,6 +153,20 @@ impl Driver {
 
     /// Drives the engine until `enough` or `until`; returns whether it is enough.
     fn drive(&self, until: Instant, enough: impl Fn() -> bool) -> bool {
+        let result = self.drive_alone(until, enough);
+        self.hand_over();
+        result
+    }
+
+    /// After a thread has driven the engine and does no more: one that is blocked prepared for that before, and may not
+    /// be woken any more.
+    pub fn hand_over(&self) {
+        if self.blocked.load(Ordering::SeqCst) > 0 {
+            self.waiter.wake();
+        }
+    }
+
+    fn drive_alone(&self, until: Instant, enough: impl Fn() -> bool) -> bool {
         let mut idle_since: Option<Instant> = None;
         let mut inspected = Instant::now();
         let mut yields = 0;
