@@ -92,12 +92,27 @@ pub(super) struct Bell {
     asleep: AtomicU32,
 }
 
+/// Whether a rank takes no more part, in its own segment.
+#[repr(C, align(64))]
+pub(super) struct Farewell {
+    said: AtomicU32,
+}
+
+/// How a rank left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum End {
+    Closed = 1,
+    Aborted,
+    Dropped,
+}
+
 // SAFETY: a slot's parcel is written by the sender only while the slot is free, which `Counters::taken` says, and read by
 // the receiver only while it is full, which `number` says; both are acquired before and released after the access.
 unsafe impl Sync for Lane {}
 
 impl Lane {
-    #[cfg(any(test, loom))]
+    #[cfg(test)]
     pub fn new() -> Lane {
         let slot = |_| Slot { parcel: UnsafeCell::new(Parcel::default()), number: AtomicU32::new(0) };
         Lane { slots: std::array::from_fn(slot) }
@@ -109,7 +124,7 @@ impl Lane {
         let slot = &self.slots[number as usize % SLOTS];
         // SAFETY: the caller is the only writer, and nobody reads a free slot.
         slot.parcel.with_mut(|place| unsafe { *place = *parcel });
-        slot.number.store(number as u32 + 1, Ordering::Release);
+        slot.number.store(mark(number), Ordering::Release);
     }
 
     /// Parcel `number`, if it is there. Only the receiver may call it, with numbers that count up; it says with
@@ -117,7 +132,7 @@ impl Lane {
     #[inline]
     pub fn get(&self, number: u64) -> Option<Parcel> {
         let slot = &self.slots[number as usize % SLOTS];
-        if slot.number.load(Ordering::Acquire) != number as u32 + 1 {
+        if slot.number.load(Ordering::Acquire) != mark(number) {
             return None;
         }
         // SAFETY: the slot is full, and the sender leaves it alone until it is free.
@@ -125,8 +140,22 @@ impl Lane {
     }
 }
 
+/// What a slot says that holds parcel `number`.
+#[inline]
+fn mark(number: u64) -> u32 {
+    (number as u32).wrapping_add(1)
+}
+
+/// Whether a sender that found the lane full may have gone to sleep over that, and has to be woken by who took the parcels
+/// `first..next`. It saw the counter at some number, and exactly one multiple of [`SLOTS`] is above that and not above
+/// what it has put: who takes that parcel rings, after its counter, so one of the two sees the other.
+#[inline]
+pub(super) fn makes_room(first: u64, next: u64) -> bool {
+    first / SLOTS as u64 != next / SLOTS as u64
+}
+
 impl Counters {
-    #[cfg(any(test, loom))]
+    #[cfg(test)]
     pub fn new() -> Counters {
         Counters { taken: AtomicU64::new(0), released: AtomicU64::new(0) }
     }
@@ -155,12 +184,12 @@ impl Counters {
 }
 
 impl Bell {
-    #[cfg(any(test, loom))]
+    #[cfg(test)]
     pub fn new() -> Bell {
         Bell { asleep: AtomicU32::new(0) }
     }
 
-    /// Before the owner looks for the last time and blocks. `releases`: it waits for releases, too.
+    /// Before the owner looks for the last time and blocks. `releases`: it waits for releases or free slots, too.
     pub fn lie_down(&self, releases: bool) {
         self.asleep.store(1 + u32::from(releases), Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -171,10 +200,339 @@ impl Bell {
         self.asleep.store(0, Ordering::Relaxed);
     }
 
-    /// After somebody has put a parcel, or released one: whether to wake the owner.
+    /// After somebody has put a parcel, or released one or made room: whether to wake the owner.
     #[inline]
     pub fn is_asleep(&self, released: bool) -> bool {
         fence(Ordering::SeqCst);
         self.asleep.load(Ordering::Relaxed) > u32::from(released)
+    }
+}
+
+impl Farewell {
+    #[cfg(all(test, loom))]
+    pub fn new() -> Farewell {
+        Farewell { said: AtomicU32::new(0) }
+    }
+
+    /// After the last parcel.
+    pub fn say(&self, end: End) {
+        self.said.store(end as u32, Ordering::Release);
+    }
+
+    /// How the owner has left, if it has: then what it has put is all there ever will be.
+    #[inline]
+    pub fn heard(&self) -> Option<End> {
+        match self.said.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(End::Closed),
+            2 => Some(End::Aborted),
+            _ => Some(End::Dropped),
+        }
+    }
+}
+
+/// Between threads of the standard library; Miri and ThreadSanitizer watch them (`make check-memory`).
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    fn parcel(number: u64) -> Parcel {
+        let mut parcel = Parcel::new(number, Form::Address, number as usize);
+        parcel.inline = [number; INLINE / 8];
+        parcel
+    }
+
+    #[test]
+    fn parcels_say_what_they_are() {
+        for bytes in [0, 1, INLINE, LENGTH as usize] {
+            for form in [Form::Inline, Form::Segment, Form::Address] {
+                let parcel = Parcel::new(7, form, bytes);
+                assert_eq!((parcel.tag, parcel.form(), parcel.bytes()), (7, form, bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn slots_are_used_again() {
+        // Their numbers have 32 bits, and begin anew.
+        for first in [0, (1 << 32) - 3 * SLOTS as u64, (1 << 33) - 2 * SLOTS as u64] {
+            let lane = Lane::new();
+            for number in first..first + 5 * SLOTS as u64 {
+                assert_eq!(lane.get(number), None, "{number}");
+                lane.put(number, &parcel(number));
+                assert_eq!(lane.get(number + 1), None, "{number}");
+                assert_eq!(lane.get(number), Some(parcel(number)));
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_sleeps_is_woken_for_what_it_waits_for() {
+        let bell = Bell::new();
+        let woken = || (bell.is_asleep(false), bell.is_asleep(true));
+        assert_eq!(woken(), (false, false));
+        bell.lie_down(false);
+        assert_eq!(woken(), (true, false));
+        bell.lie_down(true);
+        assert_eq!(woken(), (true, true));
+        bell.get_up();
+        assert_eq!(woken(), (false, false));
+    }
+
+    /// Two threads and one lane; the receiver reads memory behind the parcels, too, and releases it out of order.
+    #[test]
+    fn nothing_is_lost_or_mixed() {
+        let rounds = if cfg!(miri) { 300 } else { 100_000 };
+        let (lane, counters) = (Lane::new(), Counters::new());
+        let memory: [UnsafeCell<u64>; 4] = Default::default();
+        struct Shared<'a>(&'a [UnsafeCell<u64>; 4]);
+        // SAFETY: as the counters say.
+        unsafe impl Sync for Shared<'_> {}
+        let memory = &Shared(&memory);
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let memory = memory;
+                for number in 0..rounds {
+                    while number - counters.taken() >= SLOTS as u64 || number - counters.released() >= 4 {
+                        thread::yield_now();
+                    }
+                    // SAFETY: what was there four parcels ago has been released.
+                    memory.0[number as usize % 4].with_mut(|place| unsafe { *place = number });
+                    lane.put(number, &parcel(number));
+                }
+                while counters.released() < rounds {
+                    thread::yield_now();
+                }
+                ended.store(true, Ordering::Relaxed);
+            });
+            let mut number = 0;
+            while number < rounds {
+                let Some(found) = lane.get(number) else {
+                    thread::yield_now();
+                    continue;
+                };
+                assert_eq!(found, parcel(number));
+                // SAFETY: it is this parcel's until it is released.
+                assert_eq!(memory.0[number as usize % 4].with(|place| unsafe { *place }), number);
+                number += 1;
+                counters.take(number);
+                if number % 3 == 0 || number == rounds {
+                    counters.release(number);
+                }
+            }
+        });
+        assert!(ended.into_inner());
+    }
+}
+
+/// Every order in which the accesses may take effect: `RUSTFLAGS="--cfg loom" cargo test --release --lib lane`.
+///
+/// Nobody really sleeps here: whoever would is asked at the end whether somebody would have woken it.
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// What one rank sends another.
+    struct Way {
+        lane: Lane,
+        counters: Counters,
+        /// Of whoever sleeps in the model.
+        bell: Bell,
+        farewell: Farewell,
+        /// What a parcel is about.
+        memory: UnsafeCell<u64>,
+    }
+
+    // SAFETY: the lane's protocol says who accesses the memory when; loom checks that.
+    unsafe impl Sync for Way {}
+    // SAFETY: as above.
+    unsafe impl Send for Way {}
+
+    fn parcel(number: u64) -> Parcel {
+        Parcel { place: number, ..Parcel::new(10 + number, Form::Segment, 100) }
+    }
+
+    /// Two threads, in every order.
+    fn model(one: fn(&Way) -> bool, other: fn(&Way) -> bool, fits: fn(bool, bool) -> bool) {
+        model_with(None, one, other, fits);
+    }
+
+    /// In every order in which a thread is interrupted at most so many times.
+    fn model_with(
+        interruptions: Option<usize>,
+        one: fn(&Way) -> bool,
+        other: fn(&Way) -> bool,
+        fits: fn(bool, bool) -> bool,
+    ) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = interruptions;
+        builder.check(move || {
+            let way = Arc::new(Way {
+                lane: Lane::new(),
+                counters: Counters::new(),
+                bell: Bell::new(),
+                farewell: Farewell::new(),
+                memory: UnsafeCell::new(0),
+            });
+            let same = way.clone();
+            let thread = thread::spawn(move || one(&same));
+            let other = other(&way);
+            assert!(fits(thread.join().unwrap(), other));
+        });
+    }
+
+    fn put(way: &Way, numbers: std::ops::Range<u64>) -> bool {
+        for number in numbers {
+            while number - way.counters.taken() >= SLOTS as u64 {
+                thread::yield_now();
+            }
+            way.lane.put(number, &parcel(number));
+        }
+        true
+    }
+
+    /// Takes what there is before parcel `end`, from `first` on; returns the number of the next, and whether the sender was
+    /// woken.
+    fn take(way: &Way, first: u64, end: u64) -> (u64, bool) {
+        let mut next = first;
+        while next < end {
+            let Some(found) = way.lane.get(next) else { break };
+            assert_eq!(found, parcel(next));
+            next += 1;
+            way.counters.take(next);
+        }
+        (next, makes_room(first, next) && way.bell.is_asleep(true))
+    }
+
+    #[test]
+    fn parcels_come_in_order_and_slots_are_used_again() {
+        let receive = |way: &Way| {
+            let mut next = 0;
+            while next < 3 {
+                match take(way, next, 3).0 {
+                    same if same == next => thread::yield_now(),
+                    more => next = more,
+                }
+            }
+            true
+        };
+        model_with(Some(3), |way| put(way, 0..3), receive, |_, _| true);
+    }
+
+    #[test]
+    fn memory_is_read_after_it_was_written_and_written_after_it_was_read() {
+        let send = |way: &Way| {
+            for number in 0..2 {
+                // SAFETY: the parcel before this one, if there is one, has been released.
+                way.memory.with_mut(|memory| unsafe { *memory = 7 + number });
+                way.lane.put(number, &parcel(number));
+                while way.counters.released() <= number {
+                    thread::yield_now();
+                }
+            }
+            true
+        };
+        let receive = |way: &Way| {
+            for number in 0..2 {
+                while way.lane.get(number).is_none() {
+                    thread::yield_now();
+                }
+                // Out of the slot long before it is read.
+                way.counters.take(number + 1);
+                // SAFETY: it has come and was not released.
+                assert_eq!(way.memory.with(|memory| unsafe { *memory }), 7 + number);
+                way.counters.release(number + 1);
+            }
+            true
+        };
+        model(send, receive, |_, _| true);
+    }
+
+    /// Either the sleeper sees the parcel, or the sender sees the sleeper.
+    #[test]
+    fn who_waits_for_parcels_is_woken() {
+        let sleep = |way: &Way| {
+            way.bell.lie_down(false);
+            way.lane.get(0).is_some()
+        };
+        let send = |way: &Way| {
+            way.lane.put(0, &parcel(0));
+            way.bell.is_asleep(false)
+        };
+        model(sleep, send, |seen, rung| seen || rung);
+    }
+
+    #[test]
+    fn who_waits_for_releases_is_woken() {
+        let sleep = |way: &Way| {
+            way.bell.lie_down(true);
+            way.counters.released() == 1
+        };
+        let release = |way: &Way| {
+            way.counters.release(1);
+            way.bell.is_asleep(true)
+        };
+        model(sleep, release, |seen, rung| seen || rung);
+    }
+
+    /// The sender has one parcel more than there are slots, and sleeps where it sees no room.
+    #[test]
+    fn who_waits_for_slots_is_woken() {
+        let send = |way: &Way| {
+            put(way, 0..2);
+            way.bell.lie_down(true);
+            way.counters.taken() > 0
+        };
+        let receive = |way: &Way| {
+            let (mut next, mut woken) = (0, false);
+            while next < 2 {
+                let (more, rung) = take(way, next, 2);
+                woken |= rung;
+                if more == next {
+                    thread::yield_now();
+                }
+                next = more;
+            }
+            woken
+        };
+        model(send, receive, |seen, rung| seen || rung);
+    }
+
+    /// Who hears that a rank has left finds all that it put before.
+    #[test]
+    fn last_words_are_heard() {
+        let leave = |way: &Way| {
+            way.lane.put(0, &parcel(0));
+            way.farewell.say(End::Closed);
+            true
+        };
+        let hear = |way: &Way| way.farewell.heard().is_none() || way.lane.get(0).is_some();
+        model(leave, hear, |_, complete| complete);
+    }
+
+    /// One that sleeps again is woken again.
+    #[test]
+    fn who_sleeps_twice_is_woken_twice() {
+        let sleep = |way: &Way| {
+            way.bell.lie_down(false);
+            if way.lane.get(0).is_none() {
+                // Woken, maybe by nobody.
+                way.bell.get_up();
+                way.bell.lie_down(false);
+            }
+            way.lane.get(0).is_some()
+        };
+        let send = |way: &Way| {
+            way.lane.put(0, &parcel(0));
+            way.bell.is_asleep(false)
+        };
+        model(sleep, send, |seen, rung| seen || rung);
     }
 }

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 use serde::{Deserialize, Serialize};
 
-use self::lane::{Bell, Counters, Form, Lane, Parcel, INLINE, SLOTS};
+use self::lane::{makes_room, Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
 use self::segment::Segment;
 use super::events::EventWait;
 use super::ucx::UcxTransport;
@@ -71,6 +71,8 @@ struct Peer {
     bell: File,
     out: Outgoing,
     incoming: Incoming,
+    /// Whether its end has been reported.
+    left: bool,
 }
 
 #[derive(Default)]
@@ -80,9 +82,15 @@ struct Outgoing {
     /// All parcels before this one have left their slots, at least.
     taken: u64,
     /// Parcels that wait for a slot.
-    queue: VecDeque<Parcel>,
+    queue: VecDeque<Queued>,
     /// What the peer may be reading, by parcel number.
     lent: VecDeque<Lent>,
+}
+
+struct Queued {
+    parcel: Parcel,
+    /// The send that ends when the parcel gets its slot: until then somebody has to drive this transport.
+    request: Option<RequestId>,
 }
 
 struct Lent {
@@ -151,6 +159,8 @@ pub struct SharedMemory {
     ranks: Vec<Rank>,
     network: Option<UcxTransport>,
     waiter: Arc<dyn Wait>,
+    /// The same, where there is no network.
+    own_waiter: Option<Arc<EventWait>>,
     /// What has come and nobody has asked for yet, and the other way round.
     unclaimed: Tags<VecDeque<Message>>,
     unclaimed_number: u64,
@@ -168,6 +178,7 @@ pub struct SharedMemory {
 
 /// Where things are in a segment.
 const BELL: usize = 64;
+const FAREWELL: usize = 128;
 const COUNTERS: usize = 4096;
 
 fn lanes(size: usize) -> usize {
@@ -214,7 +225,8 @@ impl Home {
         }
         let path = format!("/proc/{}/fd/{}", offer.pid, offer.bell);
         let mut options = OpenOptions::new();
-        options.write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
+        // To read as well, so that a reader is left when the owner dies: without any, to ring would be a SIGPIPE.
+        options.read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
         let bell = options.open(&path).map_err(|error| format!("{path}: {error}"))?;
         Ok(Neighbour { rank, segment: Arc::new(segment), bell })
     }
@@ -233,6 +245,11 @@ impl Home {
     fn own_bell(&self) -> &Bell {
         // SAFETY: within the segment; zero at first, which is a bell of somebody awake, and shared from then on.
         unsafe { &*self.segment.at(BELL).cast() }
+    }
+
+    fn own_farewell(&self) -> &Farewell {
+        // SAFETY: as above; zero is that of somebody who is here.
+        unsafe { &*self.segment.at(FAREWELL).cast() }
     }
 
     fn lane_to(&self, peer: Rank) -> &Lane {
@@ -275,6 +292,21 @@ impl Peer {
         unsafe { &*self.segment.at(COUNTERS + rank * size_of::<Counters>()).cast() }
     }
 
+    /// Its end, the first time that somebody asks after it has left.
+    #[inline]
+    fn hear_end(&mut self) -> Option<Event> {
+        // SAFETY: as above.
+        let farewell: &Farewell = unsafe { &*self.segment.at(FAREWELL).cast() };
+        let end = farewell.heard().filter(|_| !self.left)?;
+        self.left = true;
+        let reason = match end {
+            End::Closed => "it has closed its connections",
+            End::Aborted => "it has aborted",
+            End::Dropped => "it has ended without closing its connections",
+        };
+        Some(Event::PeerFailed { peer: self.rank, reason: reason.to_owned() })
+    }
+
     /// Wakes it, if it is about to block or does, and waits for what has been put or `released`.
     #[inline]
     fn ring(&self, released: bool) {
@@ -304,14 +336,17 @@ impl SharedMemory {
         neighbours: Vec<Neighbour>,
         network: Option<UcxTransport>,
     ) -> Result<SharedMemory, TransportError> {
-        let waiter: Arc<dyn Wait> = match &network {
-            Some(network) => network.waiter(),
-            None => Arc::new(EventWait::new(vec![home.bell().map_err(error)?]).map_err(error)?),
+        let (waiter, own_waiter): (Arc<dyn Wait>, _) = match &network {
+            Some(network) => (network.waiter(), None),
+            None => {
+                let own = Arc::new(EventWait::new(vec![home.bell().map_err(error)?]).map_err(error)?);
+                (own.clone(), Some(own))
+            }
         };
         let mut peers: Vec<Option<Box<Peer>>> = (0..home.size).map(|_| None).collect();
         for Neighbour { rank, segment, bell } in neighbours {
             let (out, incoming) = Default::default();
-            peers[rank] = Some(Box::new(Peer { rank, segment, bell, out, incoming }));
+            peers[rank] = Some(Box::new(Peer { rank, segment, bell, out, incoming, left: false }));
         }
         Ok(SharedMemory {
             pool: Pool::new(home.segment.clone()),
@@ -321,6 +356,7 @@ impl SharedMemory {
             peers,
             network,
             waiter,
+            own_waiter,
             unclaimed: Tags::default(),
             unclaimed_number: 0,
             wanted: Tags::default(),
@@ -359,12 +395,27 @@ impl SharedMemory {
             let copied = region.as_ptr() != source.as_ptr();
             !(stays || copied) || self.kept + region.len() > KEPT
         });
-        self.put(peer, parcel, region, waits.then_some(request));
+        let queued = self.put(peer, parcel, region, waits.then_some(request));
+        if let Some(queued) = queued.filter(|_| !waits) {
+            queued.request = Some(request);
+            return Ok(Posted::Pending);
+        }
         Ok(if waits { Posted::Pending } else { Posted::Complete })
     }
 
-    /// Puts a parcel on its way; `region` is what the peer will read, `request` the send that ends with that.
-    fn put(&mut self, peer: Rank, parcel: Parcel, region: Option<Region>, request: Option<RequestId>) {
+    /// Puts a parcel on its way; `region` is what the peer will read, `request` the send that ends with that. Returns it
+    /// where it has to wait for a slot.
+    fn put(
+        &mut self,
+        peer: Rank,
+        parcel: Parcel,
+        region: Option<Region>,
+        request: Option<RequestId>,
+    ) -> Option<&mut Queued> {
+        if self.asleep {
+            // Another thread is about to block or does, who did not know of this parcel's end to wait for.
+            self.home.own_bell().lie_down(true);
+        }
         let lane = self.home.lane_to(peer);
         let peer = self.peers[peer].as_mut().expect("the rank is near");
         let number = peer.out.next + peer.out.queue.len() as u64;
@@ -379,9 +430,10 @@ impl SharedMemory {
             lane.put(peer.out.next, &parcel);
             peer.out.next += 1;
             peer.ring(false);
-        } else {
-            peer.out.queue.push_back(parcel);
+            return None;
         }
+        peer.out.queue.push_back(Queued { parcel, request: None });
+        peer.out.queue.back_mut()
     }
 
     /// A parcel of these bytes: they are inside, or in memory of the segment, which is returned.
@@ -417,12 +469,11 @@ impl SharedMemory {
 
     #[inline]
     fn take_from(&mut self, rank: Rank) -> bool {
-        let mut count = 0;
-        loop {
+        let first = self.peers[rank].as_ref().expect("the rank is near").incoming.next;
+        let next = loop {
             let peer = self.peers[rank].as_mut().expect("the rank is near");
             let number = peer.incoming.next;
-            let Some(parcel) = peer.lane(self.home.rank, self.home.size).get(number) else { break };
-            count += 1;
+            let Some(parcel) = peer.lane(self.home.rank, self.home.size).get(number) else { break number };
             peer.incoming.next += 1;
             let message = peer.open(number, &parcel);
             self.home.counters_for(rank).take(number + 1);
@@ -430,12 +481,11 @@ impl SharedMemory {
                 self.note_release(rank, number);
             }
             self.sort(message);
-        }
-        if count >= SLOTS {
-            // The lane was full, and the sender may have gone to sleep over that.
+        };
+        if makes_room(first, next) {
             self.peers[rank].as_ref().expect("the rank is near").ring(true);
         }
-        count > 0
+        next > first
     }
 
     /// Gives a message to who wants it.
@@ -528,10 +578,12 @@ impl SharedMemory {
             let peer = self.peers[*rank].as_mut().expect("the rank is near");
             let mut put = false;
             while !peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
-                let parcel = peer.out.queue.pop_front().expect("it is not empty");
+                let Queued { parcel, request } = peer.out.queue.pop_front().expect("it is not empty");
                 self.home.lane_to(*rank).put(peer.out.next, &parcel);
                 peer.out.next += 1;
                 put = true;
+                let completed = |request| Event::Completed { request, result: Ok(()) };
+                self.events.extend(request.map(completed));
             }
             if put {
                 peer.ring(false);
@@ -581,6 +633,19 @@ impl SharedMemory {
             any |= self.reclaim();
         }
         any
+    }
+
+    fn is_near(&self, rank: Rank) -> bool {
+        self.near.get(rank).copied().unwrap_or(false)
+    }
+
+    /// Takes no more part: the others hear of it when they have taken all that was put.
+    fn leave(&mut self, end: End) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        self.home.own_farewell().say(end);
+        self.peers.iter().flatten().for_each(|peer| peer.ring(false));
     }
 
     fn peers_wait_for_slots(&self) -> bool {
@@ -651,7 +716,7 @@ impl Transport for SharedMemory {
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
         self.check_open()?;
-        if peer < self.home.size && self.near[peer] {
+        if self.is_near(peer) {
             return Ok(());
         }
         self.network(peer)?.connect(peer)
@@ -665,7 +730,7 @@ impl Transport for SharedMemory {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        if !self.near[peer] {
+        if !self.is_near(peer) {
             return self.network(peer)?.send(peer, port, tag, source, request);
         }
         self.post(peer, tag, source, false, request)
@@ -679,7 +744,7 @@ impl Transport for SharedMemory {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        if !self.near[peer] {
+        if !self.is_near(peer) {
             return self.network(peer)?.send(peer, port, tag, source, request);
         }
         self.post(peer, tag, source, true, request)
@@ -692,7 +757,7 @@ impl Transport for SharedMemory {
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        if !self.near[tag.source] {
+        if !self.is_near(tag.source) {
             return self.network(tag.source)?.receive(port, tag, target, request);
         }
         self.want(Wanted { tag, bytes: target.len(), request, target: Some(target) })
@@ -711,6 +776,9 @@ impl Transport for SharedMemory {
     }
 
     fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
+        if !self.is_near(tag.source) {
+            return Err(error(format!("rank {}'s memory cannot be read", tag.source)));
+        }
         self.want(Wanted { tag, bytes, request, target: None })
     }
 
@@ -725,7 +793,7 @@ impl Transport for SharedMemory {
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
-        if !self.near[peer] {
+        if !self.is_near(peer) {
             if let Some(network) = &mut self.network {
                 network.notify(peer, payload);
             }
@@ -745,8 +813,10 @@ impl Transport for SharedMemory {
         }
         let mut any = self.look();
         if any {
-            if let Some(network) = &mut self.network {
-                network.note_progress();
+            match (&mut self.network, &self.own_waiter) {
+                (Some(network), _) => network.note_progress(),
+                (None, Some(waiter)) => waiter.note_progress(),
+                (None, None) => {}
             }
         }
         any |= !self.events.is_empty();
@@ -758,15 +828,18 @@ impl Transport for SharedMemory {
     }
 
     fn inspect(&mut self, events: &mut Vec<Event>) {
+        // In this order: what a rank put before it left is found before its end is told.
+        let ends: Vec<Event> = self.peers.iter_mut().flatten().filter_map(|peer| peer.hear_end()).collect();
         self.look();
         events.append(&mut self.events);
+        events.extend(ends);
         if let Some(network) = &mut self.network {
             network.inspect(events);
         }
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        if !self.near[source] {
+        if !self.is_near(source) {
             return self.network.as_mut()?.unexpected(source, sequence);
         }
         let call = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
@@ -799,7 +872,7 @@ impl Transport for SharedMemory {
 
     /// Others may go on reading what they were sent: it is their mapping. What this rank reads ends here.
     fn abort(&mut self, deadline: Instant) {
-        self.ended = true;
+        self.leave(End::Aborted);
         self.wanted.clear();
         if let Some(network) = &mut self.network {
             network.abort(deadline);
@@ -811,9 +884,15 @@ impl Transport for SharedMemory {
             self.look();
             std::thread::sleep(PAUSE);
         }
-        self.ended = true;
+        self.leave(End::Closed);
         if let Some(network) = &mut self.network {
             network.close(deadline);
         }
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        self.leave(End::Dropped);
     }
 }
