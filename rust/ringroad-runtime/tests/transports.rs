@@ -9,6 +9,7 @@ use ringroad_core::Rank;
 use ringroad_runtime::buffer::Region;
 use ringroad_runtime::transport::fault::{Fault, FaultInjector, Operation, Pick, What};
 use ringroad_runtime::transport::in_process::InProcess;
+use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::tracing::Tracer;
 use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport};
 
@@ -28,10 +29,11 @@ fn pattern(len: usize, seed: u8) -> Region {
     Region::of(&(0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect::<Vec<u8>>())
 }
 
-fn poll(transport: &mut dyn Transport) -> Vec<Event> {
+fn poll(transport: &mut (impl Transport + ?Sized)) -> Vec<Event> {
     let mut events = Vec::new();
     let any = transport.progress(&mut events);
-    assert_eq!(any, !events.is_empty());
+    assert!(any || events.is_empty());
+    transport.inspect(&mut events);
     events
 }
 
@@ -48,8 +50,76 @@ fn pair(eager_limit: usize) -> (InProcess, InProcess) {
     (group.next().unwrap(), group.next().unwrap())
 }
 
+/// What carries the messages of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    /// Mailboxes; messages of at least so many bytes wait for their receiver.
+    Mailboxes(usize),
+    /// Shared memory; what is sent is elsewhere.
+    Copied,
+    /// Shared memory; what is sent is there.
+    Pool,
+    /// Shared memory; what is sent is there and stays as it is.
+    Lent,
+}
+
+use Means::{Copied, Lent, Mailboxes, Pool};
+
+type Ranks = Vec<Box<dyn Transport>>;
+
+impl Means {
+    const SHARED: [Means; 3] = [Copied, Pool, Lent];
+
+    fn group(self, ranks: usize) -> Ranks {
+        fn boxed<T: Transport + 'static>(transports: Vec<T>) -> Ranks {
+            transports.into_iter().map(|t| Box::new(t) as Box<dyn Transport>).collect()
+        }
+        match self {
+            Mailboxes(limit) => boxed(InProcess::group_with(ranks, limit)),
+            _ => boxed(SharedMemory::group(ranks).unwrap()),
+        }
+    }
+
+    fn pair(self) -> [Box<dyn Transport>; 2] {
+        self.group(2).try_into().ok().unwrap()
+    }
+
+    /// Something to send.
+    fn source(self, transport: &dyn Transport, len: usize, seed: u8) -> Region {
+        match self {
+            Mailboxes(_) | Copied => pattern(len, seed),
+            Pool | Lent => pooled(transport, len, seed),
+        }
+    }
+
+    fn send(self, transport: &mut dyn Transport, peer: Rank, tag: Tag, source: Region, id: u64) -> Posted {
+        let sent = match self {
+            Lent => transport.lend(peer, 0, tag, source, id),
+            _ => transport.send(peer, 0, tag, source, id),
+        };
+        sent.unwrap()
+    }
+
+    /// Whether a send ends only after its receive has begun, which it does not wait for, if that has not.
+    fn waits(self, len: usize) -> bool {
+        match self {
+            Mailboxes(limit) => len >= limit,
+            Copied | Lent => false,
+            Pool => len > 32,
+        }
+    }
+}
+
+/// Memory that near ranks can read.
+fn pooled(transport: &(impl Transport + ?Sized), len: usize, seed: u8) -> Region {
+    let region = transport.pool().unwrap().allocate(len).unwrap();
+    // SAFETY: it is new.
+    unsafe { region.copy_from(&pattern(len, seed)) };
+    region
+}
+
 /// Blocks until something happens, as an engine does.
-fn next(transport: &mut dyn Transport) -> Vec<Event> {
+fn next(transport: &mut (impl Transport + ?Sized)) -> Vec<Event> {
     let waiter = transport.waiter();
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -70,26 +140,36 @@ fn soon() -> Instant {
 
 #[test]
 fn messages_arrive_in_every_order_and_size() {
-    for (len, limit) in [(0, 0), (0, 64), (1, 64), (63, 64), (64, 64), (100_000, 64), (100_000, usize::MAX)] {
+    let mailboxes =
+        [(0, 0), (0, 64), (1, 64), (63, 64), (64, 64), (100_000, 64), (100_000, usize::MAX)].into_iter();
+    let mut cases: Vec<(usize, Means)> = mailboxes.map(|(len, limit)| (len, Mailboxes(limit))).collect();
+    for means in Means::SHARED {
+        let lengths =
+            [0, 1, 8, 31, 32, 33, 63, 64, 4096, 100_000, if cfg!(miri) { 200_000 } else { 20 << 20 }];
+        cases.extend(lengths.map(|len| (len, means)));
+    }
+    for (len, means) in cases {
         for receive_first in [true, false] {
-            let (mut a, mut b) = pair(limit);
-            let (source, target) = (pattern(len, 3), Region::zeroed(len));
+            let [mut a, mut b] = means.pair();
+            let (source, target) = (means.source(&*a, len, 3), Region::zeroed(len));
             let mut received = Posted::Pending;
             if receive_first {
                 assert_eq!(b.receive(0, tag(0, 1, 5), target.clone(), 20).unwrap(), Posted::Pending);
             }
-            let sent = a.send(1, 0, tag(0, 1, 5), source.clone(), 10).unwrap();
-            let case = format!("{len} bytes, limit {limit}, receive first: {receive_first}");
-            let waits = !receive_first && len >= limit;
+            let sent = means.send(&mut *a, 1, tag(0, 1, 5), source.clone(), 10);
+            let case = format!("{len} bytes, {means:?}, receive first: {receive_first}");
+            // In a mailbox a message meets its receive at once.
+            let meets = receive_first && matches!(means, Mailboxes(_));
+            let waits = !meets && means.waits(len);
             assert_eq!(sent == Posted::Pending, waits, "{case}");
-            assert_eq!(poll(&mut a), [], "{case}");
+            assert_eq!(poll(&mut *a), [], "{case}");
             if !receive_first {
                 received = b.receive(0, tag(0, 1, 5), target.clone(), 20).unwrap();
             }
             assert_eq!(received == Posted::Complete, !receive_first, "{case}");
-            assert_eq!(poll(&mut b), if receive_first { vec![done(20)] } else { vec![] }, "{case}");
-            assert_eq!(poll(&mut a), if waits { vec![done(10)] } else { vec![] }, "{case}");
-            assert_eq!(bytes(&target), bytes(&source), "{case}");
+            assert_eq!(poll(&mut *b), if receive_first { vec![done(20)] } else { vec![] }, "{case}");
+            assert_eq!(poll(&mut *a), if waits { vec![done(10)] } else { vec![] }, "{case}");
+            assert!(bytes(&target) == bytes(&source), "{case}");
         }
     }
 }
@@ -121,58 +201,67 @@ fn a_rank_can_send_to_itself() {
 
 #[test]
 fn equal_tags_stay_in_order_and_others_do_not_mix() {
-    for (limit, receives_first) in [(0, true), (0, false), (64, true), (64, false)] {
-        let (mut a, mut b) = pair(limit);
-        let order = [(0u32, 0u8), (1, 1), (0, 2), (1, 3), (0, 4)];
-        let targets = [0u32, 0, 1, 0, 1].map(|message| (message, Region::zeroed(4)));
-        let post = |b: &mut InProcess| {
-            for (number, (message, target)) in targets.iter().enumerate() {
-                b.receive(0, tag(0, *message, 0), target.clone(), number as u64).unwrap();
+    for means in [Mailboxes(0), Mailboxes(64), Copied, Pool, Lent] {
+        for (receives_first, len) in [(true, 4), (false, 4), (true, 40), (false, 40)] {
+            let [mut a, mut b] = means.pair();
+            let order = [(0u32, 0u8), (1, 1), (0, 2), (1, 3), (0, 4)];
+            let targets = [0u32, 0, 1, 0, 1].map(|message| (message, Region::zeroed(len)));
+            let post = |b: &mut dyn Transport| {
+                for (number, (message, target)) in targets.iter().enumerate() {
+                    b.receive(0, tag(0, *message, 0), target.clone(), number as u64).unwrap();
+                }
+            };
+            if receives_first {
+                post(&mut *b);
             }
-        };
-        if receives_first {
-            post(&mut b);
-        }
-        for (message, seed) in order {
-            a.send(1, 0, tag(0, message, 0), pattern(4, seed), 100).unwrap();
-        }
-        if !receives_first {
-            post(&mut b);
-        }
-        for ((_, target), seed) in targets.iter().zip([0u8, 2, 1, 4, 3]) {
-            assert_eq!(bytes(target), bytes(&pattern(4, seed)), "limit {limit}, {receives_first}");
+            for (message, seed) in order {
+                let source = means.source(&*a, len, seed);
+                means.send(&mut *a, 1, tag(0, message, 0), source, 100);
+            }
+            if !receives_first {
+                post(&mut *b);
+            }
+            poll(&mut *b);
+            for ((_, target), seed) in targets.iter().zip([0u8, 2, 1, 4, 3]) {
+                assert_eq!(bytes(target), bytes(&pattern(len, seed)), "{means:?}, {receives_first}");
+            }
         }
     }
 }
 
 #[test]
 fn what_does_not_fit_is_reported_to_the_receiver() {
-    let other_call = Failure::Check { found: tag(0, 1, 9) };
-    let cases: [(Tag, usize, Failure); 4] = [
-        (tag(0, 1, 9), 8, other_call.clone()),
-        (tag(0, 1, 9), 4, other_call),
-        (tag(0, 1, 5), 4, Failure::Length { found: Some(4), expected: 8 }),
-        (tag(0, 1, 5), 16, Failure::Length { found: Some(16), expected: 8 }),
-    ];
-    for (sent, len, failure) in cases {
-        for limit in [0, 64] {
-            for receive_first in [true, false] {
-                let (mut a, mut b) = pair(limit);
-                let target = Region::zeroed(8);
-                let post = |b: &mut InProcess| {
-                    assert_eq!(b.receive(0, tag(0, 1, 5), target.clone(), 2).unwrap(), Posted::Pending);
-                };
-                if receive_first {
-                    post(&mut b);
+    for len in [8, 64] {
+        let other_call = Failure::Check { found: tag(0, 1, 9) };
+        let wrong = |found| Failure::Length { found: Some(found), expected: len };
+        let cases: [(Tag, usize, Failure); 5] = [
+            (tag(0, 1, 9), len, other_call.clone()),
+            (tag(0, 1, 9), 4, other_call),
+            (tag(0, 1, 5), 0, wrong(0)),
+            (tag(0, 1, 5), 4, wrong(4)),
+            (tag(0, 1, 5), len + 8, wrong(len + 8)),
+        ];
+        for (sent, found, failure) in cases {
+            for means in [Mailboxes(0), Mailboxes(64), Copied, Pool, Lent] {
+                for receive_first in [true, false] {
+                    let [mut a, mut b] = means.pair();
+                    let target = Region::zeroed(len);
+                    let post = |b: &mut dyn Transport| {
+                        assert_eq!(b.receive(0, tag(0, 1, 5), target.clone(), 2).unwrap(), Posted::Pending);
+                    };
+                    if receive_first {
+                        post(&mut *b);
+                    }
+                    let source = means.source(&*a, found, 1);
+                    let posted = means.send(&mut *a, 1, sent, source, 1);
+                    if !receive_first {
+                        post(&mut *b);
+                    }
+                    assert_eq!(poll(&mut *b), [broken(2, failure.clone())]);
+                    let completed = if posted == Posted::Pending { vec![done(1)] } else { vec![] };
+                    assert_eq!(poll(&mut *a), completed, "the sender completes");
+                    assert!(bytes(&target).iter().all(|byte| *byte == 0), "nothing was written");
                 }
-                let posted = a.send(1, 0, sent, pattern(len, 1), 1).unwrap();
-                if !receive_first {
-                    post(&mut b);
-                }
-                assert_eq!(poll(&mut b), [broken(2, failure.clone())]);
-                let completed = if posted == Posted::Pending { vec![done(1)] } else { vec![] };
-                assert_eq!(poll(&mut a), completed, "the sender completes");
-                assert_eq!(bytes(&target), [0; 8], "nothing was written");
             }
         }
     }
@@ -196,37 +285,60 @@ fn rendezvous_finds_deadlocks() {
 
 #[test]
 fn unexpected_messages_can_be_looked_at() {
-    let (mut a, mut b) = pair(64);
-    assert_eq!(b.unexpected(0, 7), None);
-    a.send(1, 0, tag(0, 4, 3), pattern(8, 0), 1).unwrap();
-    a.send(1, 0, tag(0, 2, 3), pattern(8, 0), 1).unwrap();
-    let point_to_point = Tag { kind: Kind::PointToPoint, sequence: 8, ..tag(0, 0, 0) };
-    a.send(1, 0, point_to_point, pattern(8, 0), 1).unwrap();
-    assert_eq!(b.unexpected(0, 7), Some(tag(0, 2, 3)));
-    assert_eq!((b.unexpected(0, 8), b.unexpected(0, 6), b.unexpected(1, 7)), (None, None, None));
-    b.receive(0, tag(0, 2, 3), Region::zeroed(8), 1).unwrap();
-    assert_eq!(b.unexpected(0, 7), Some(tag(0, 4, 3)));
+    for (means, len) in [(Mailboxes(64), 8), (Copied, 8), (Copied, 80), (Pool, 80)] {
+        let [mut a, mut b] = means.pair();
+        assert_eq!((b.unexpected(0, 7), b.oldest_unexpected()), (None, None));
+        let mut send = |tag| {
+            let source = means.source(&*a, len, 0);
+            means.send(&mut *a, 1, tag, source, 1);
+        };
+        send(Tag { kind: Kind::PointToPoint, sequence: 8, ..tag(0, 0, 0) });
+        send(tag(0, 4, 3));
+        send(tag(0, 2, 3));
+        send(Tag { sequence: 5, ..tag(0, 0, 1) });
+        assert_eq!(poll(&mut *b), []);
+        assert_eq!(b.unexpected(0, 7), Some(tag(0, 2, 3)));
+        assert_eq!((b.unexpected(0, 8), b.unexpected(0, 6), b.unexpected(1, 7)), (None, None, None));
+        assert_eq!(b.oldest_unexpected(), Some(tag(0, 4, 3)), "{means:?}");
+        b.receive(0, tag(0, 2, 3), Region::zeroed(len), 1).unwrap();
+        assert_eq!(b.unexpected(0, 7), Some(tag(0, 4, 3)));
+        b.receive(0, tag(0, 4, 3), Region::zeroed(len), 1).unwrap();
+        assert_eq!(b.oldest_unexpected(), Some(Tag { sequence: 5, ..tag(0, 0, 1) }));
+        b.receive(0, Tag { sequence: 5, ..tag(0, 0, 1) }, Region::zeroed(len), 1).unwrap();
+        assert_eq!((b.unexpected(0, 7), b.oldest_unexpected()), (None, None));
+    }
 }
 
 #[test]
 fn notices_arrive() {
-    let (mut a, mut b) = pair(64);
-    a.notify(1, b"stop");
-    a.notify(9, b"nobody");
-    assert!(!b.arm());
-    let mut events = Vec::new();
-    b.inspect(&mut events);
-    assert_eq!(events, [Event::Notice { from: 0, payload: b"stop".to_vec() }]);
-    assert!(b.arm());
+    for means in [Mailboxes(64), Copied] {
+        let [mut a, mut b] = means.pair();
+        for payload in [&b"stop"[..], b"", &[7; 100], &[9; 100_000]] {
+            a.notify(1, payload);
+            a.notify(9, b"nobody");
+            assert!(!b.arm());
+            let mut events = Vec::new();
+            b.inspect(&mut events);
+            assert_eq!(events, [Event::Notice { from: 0, payload: payload.to_vec() }]);
+            assert!(b.arm());
+        }
+    }
 }
 
 #[test]
 fn there_are_no_other_ranks() {
-    let (mut a, _b) = pair(64);
-    let error = a.connect(2).unwrap_err();
-    assert_eq!(error.to_string(), "in-process: there is no rank 2 among 2 ranks");
-    assert!(a.send(2, 0, tag(0, 0, 0), pattern(1, 0), 1).is_err());
-    assert!(a.receive(0, tag(2, 0, 0), pattern(1, 0), 1).is_err());
+    for (means, reason) in [
+        (Mailboxes(64), "in-process: there is no rank 2 among 2 ranks"),
+        (Copied, "shared memory: there is no way to rank 2"),
+    ] {
+        let [mut a, _b] = means.pair();
+        assert_eq!(a.connect(2).unwrap_err().to_string(), reason);
+        assert!(a.send(2, 0, tag(0, 0, 0), pattern(1, 0), 1).is_err());
+        assert!(a.lend(2, 0, tag(0, 0, 0), pattern(1, 0), 1).is_err());
+        assert!(a.receive(0, tag(2, 0, 0), pattern(1, 0), 1).is_err());
+        assert!(a.expect(tag(2, 0, 0), 1, 1).is_err());
+        assert_eq!(a.unexpected(2, 7), None);
+    }
 }
 
 #[test]
@@ -312,79 +424,88 @@ fn close_waits_for_what_was_sent() {
 
 #[test]
 fn blocking_ends_when_something_happens() {
-    type Cause = fn(&mut InProcess);
+    type Cause = fn(&mut dyn Transport);
     let causes: [Cause; 4] = [
         |b| b.notify(0, b""),
         |b| b.send(0, 0, tag(1, 0, 0), pattern(8, 0), 1).map(|_| ()).unwrap(),
         |b| b.abort(soon()),
-        |b| b.receive(0, tag(0, 0, 0), Region::zeroed(8), 1).map(|_| ()).unwrap(),
+        // The sender has waited for that.
+        |b| b.receive(0, tag(0, 0, 0), Region::zeroed(40), 1).map(|_| ()).unwrap(),
     ];
-    for cause in causes {
-        for before in [true, false] {
-            let (mut a, mut b) = pair(0);
-            a.send(1, 0, tag(0, 0, 0), pattern(8, 0), 1).unwrap();
-            a.receive(0, tag(1, 0, 0), Region::zeroed(8), 2).unwrap();
-            assert!(a.arm());
-            let waiter = a.waiter();
-            if before {
-                cause(&mut b);
-                waiter.block(PATIENCE);
-                assert!(!a.arm());
-            } else {
-                thread::scope(|scope| {
-                    scope.spawn(|| waiter.block(PATIENCE));
-                    cause(&mut b);
-                });
+    for means in [Mailboxes(0), Pool] {
+        for cause in causes {
+            for before in [true, false] {
+                let [mut a, mut b] = means.pair();
+                // Whom it talks to it watches.
+                a.connect(1).unwrap();
+                let source = means.source(&*a, 40, 0);
+                assert_eq!(means.send(&mut *a, 1, tag(0, 0, 0), source, 1), Posted::Pending);
+                a.receive(0, tag(1, 0, 0), Region::zeroed(8), 2).unwrap();
+                assert!(a.arm());
+                let waiter = a.waiter();
+                if before {
+                    cause(&mut *b);
+                    waiter.block(PATIENCE);
+                } else {
+                    thread::scope(|scope| {
+                        scope.spawn(|| waiter.block(PATIENCE));
+                        cause(&mut *b);
+                    });
+                }
+                assert!(!poll(&mut *a).is_empty(), "{means:?}");
             }
-            assert!(!poll(&mut a).is_empty());
         }
     }
 }
 
 #[test]
 fn wake_ends_this_block_or_the_next() {
-    let (a, _b) = pair(64);
-    let waiter = a.waiter();
-    let start = Instant::now();
-    waiter.wake();
-    waiter.block(PATIENCE);
-    thread::scope(|scope| {
-        let (sleeping, asleep) = mpsc::channel();
-        let waiter = &waiter;
-        scope.spawn(move || {
-            sleeping.send(()).unwrap();
-            waiter.block(PATIENCE);
-        });
-        asleep.recv().unwrap();
+    for means in [Mailboxes(64), Copied] {
+        let [a, _b] = means.pair();
+        let waiter = a.waiter();
+        let start = Instant::now();
         waiter.wake();
-    });
-    assert!(start.elapsed() < PATIENCE);
-    waiter.block(Duration::from_millis(1));
-    assert!(start.elapsed() >= Duration::from_millis(1), "an old wake does not count again");
+        waiter.block(PATIENCE);
+        thread::scope(|scope| {
+            let (sleeping, asleep) = mpsc::channel();
+            let waiter = &waiter;
+            scope.spawn(move || {
+                sleeping.send(()).unwrap();
+                waiter.block(PATIENCE);
+            });
+            asleep.recv().unwrap();
+            waiter.wake();
+        });
+        assert!(start.elapsed() < PATIENCE);
+        let start = Instant::now();
+        waiter.block(Duration::from_millis(1));
+        assert!(start.elapsed() >= Duration::from_millis(1), "an old wake does not count again");
+    }
 }
 
 /// Everybody sends around a ring, many rounds, all of them blocking: no wake-up may be lost.
-fn ring(ranks: usize, rounds: u32, len: usize, limit: usize) {
+fn ring(ranks: usize, rounds: u32, len: usize, means: Means) {
+    let rounds = if cfg!(miri) { rounds.min(10) } else { rounds };
     thread::scope(|scope| {
-        for (rank, mut transport) in InProcess::group_with(ranks, limit).into_iter().enumerate() {
+        for (rank, mut transport) in means.group(ranks).into_iter().enumerate() {
             scope.spawn(move || {
                 let (right, left) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
                 for round in 0..rounds {
                     let target = Region::zeroed(len);
                     let received = transport.receive(0, tag(left, round, 0), target.clone(), 0).unwrap();
-                    let source = pattern(len, (rank as u32 + round) as u8);
-                    let sent = transport.send(right, 0, tag(rank, round, 0), source, 1).unwrap();
+                    let source = means.source(&*transport, len, (rank as u32 + round) as u8);
+                    let sent = means.send(&mut *transport, right, tag(rank, round, 0), source, 1);
                     let mut open =
                         usize::from(received == Posted::Pending) + usize::from(sent == Posted::Pending);
                     while open > 0 {
-                        for event in next(&mut transport) {
+                        for event in next(&mut *transport) {
                             match event {
                                 Event::Completed { result, .. } => {
                                     result.unwrap();
                                     open -= 1;
                                 }
                                 // Who has finished closes; what it sent has arrived.
-                                Event::PeerFailed { peer, .. } => assert!(peer == left || peer == right),
+                                Event::PeerFailed { .. } => {}
                                 Event::Notice { .. } => panic!("{event:?}"),
                             }
                         }
@@ -399,10 +520,345 @@ fn ring(ranks: usize, rounds: u32, len: usize, limit: usize) {
 
 #[test]
 fn many_ranks_on_few_cores() {
-    ring(2, 2000, 8, 64);
-    ring(2, 2000, 8, 0);
-    ring(64, 20, 1000, 64);
-    ring(64, 20, 1000, usize::MAX);
+    ring(2, 2000, 8, Mailboxes(64));
+    ring(2, 2000, 8, Mailboxes(0));
+    ring(2, 2000, 8, Copied);
+    for means in Means::SHARED {
+        ring(2, 2000, 1000, means);
+        ring(16, 50, 1000, means);
+    }
+    if !cfg!(miri) {
+        ring(64, 20, 1000, Mailboxes(64));
+        ring(64, 20, 1000, Mailboxes(usize::MAX));
+    }
+}
+
+// ------------------------------------------------------------------------------------------------ shared memory
+
+fn shared() -> [SharedMemory; 2] {
+    SharedMemory::group(2).unwrap().try_into().ok().unwrap()
+}
+
+/// Whether memory of the pool that somebody has let go of is free again: the first that has room is handed out.
+fn is_free(transport: &SharedMemory, place: usize, len: usize) -> bool {
+    transport.pool().unwrap().allocate(len).unwrap().as_ptr() as usize == place
+}
+
+/// A message that is read where it is: nothing is copied, and its memory is free when it has been released.
+#[test]
+fn messages_are_read_where_they_are() {
+    for expect_first in [true, false] {
+        for len in [33, 1000, 300_000] {
+            let [mut a, mut b] = shared();
+            let source = pooled(&a, len, 7);
+            let place = source.as_ptr() as usize;
+            if expect_first {
+                assert_eq!(b.expect(tag(0, 1, 5), len, 2).unwrap(), Posted::Pending);
+            }
+            assert_eq!(a.lend(1, 0, tag(0, 1, 5), source, 1).unwrap(), Posted::Complete);
+            if expect_first {
+                assert_eq!(poll(&mut b), [done(2)]);
+            } else {
+                assert_eq!(b.expect(tag(0, 1, 5), len, 2).unwrap(), Posted::Complete);
+            }
+            a.tidy();
+            assert!(!is_free(&a, place, len), "the receiver has not read it");
+            let arrived = b.arrived(2).unwrap();
+            assert!(b.arrived(2).is_none(), "it can be had once");
+            assert_eq!(arrived.region.as_ptr() as usize, place);
+            assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 7)));
+            b.release(arrived);
+            a.tidy();
+            assert!(is_free(&a, place, len));
+            assert_eq!((poll(&mut a), poll(&mut b)), (vec![], vec![]));
+        }
+    }
+}
+
+/// Short messages are inside; what they are sent from is free at once.
+#[test]
+fn short_messages_are_expected_too() {
+    for len in [0, 1, 32] {
+        let [mut a, mut b] = shared();
+        let source = pooled(&a, len, 7);
+        let place = source.as_ptr() as usize;
+        assert_eq!(a.send(1, 0, tag(0, 1, 5), source, 1).unwrap(), Posted::Complete);
+        assert!(is_free(&a, place, len));
+        assert_eq!(b.expect(tag(0, 1, 5), len, 2).unwrap(), Posted::Complete);
+        let arrived = b.arrived(2).unwrap();
+        assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 7)));
+        b.release(arrived);
+        assert_eq!((poll(&mut a), poll(&mut b)), (vec![], vec![]));
+    }
+}
+
+/// Sends end, and memory is free, in the order of sending: what is released early waits for what was sent before.
+#[test]
+fn releases_in_every_order() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        for short_between in [false, true] {
+            let [mut a, mut b] = shared();
+            let sources = [0, 1, 2].map(|seed| pooled(&a, 100, seed));
+            for (number, source) in sources.iter().enumerate() {
+                let tag = tag(0, number as u32, 0);
+                assert_eq!(a.send(1, 0, tag, source.clone(), number as u64).unwrap(), Posted::Pending);
+                if short_between {
+                    a.send(1, 0, Tag { message: tag.message + 10, ..tag }, pattern(8, 0), 50).unwrap();
+                }
+            }
+            let mut arrived = [0, 1, 2].map(|number: u64| {
+                assert_eq!(b.expect(tag(0, number as u32, 0), 100, number).unwrap(), Posted::Complete);
+                b.arrived(number)
+            });
+            let mut released = [false; 3];
+            let mut ended = 0;
+            for number in order {
+                assert_eq!(poll(&mut a), []);
+                b.release(arrived[number].take().unwrap());
+                released[number] = true;
+                let now = released.iter().take_while(|released| **released).count();
+                assert_eq!(poll(&mut a), (ended..now).map(|n| done(n as u64)).collect::<Vec<_>>());
+                ended = now;
+            }
+            assert_eq!(ended, 3);
+        }
+    }
+}
+
+/// What is expected and not what comes is reported, and its memory is free.
+#[test]
+fn what_is_expected_and_does_not_fit() {
+    let other_call = Failure::Check { found: tag(0, 1, 9) };
+    let cases = [
+        (tag(0, 1, 9), 100, other_call.clone()),
+        (tag(0, 1, 9), 8, other_call),
+        (tag(0, 1, 5), 99, Failure::Length { found: Some(99), expected: 100 }),
+        (tag(0, 1, 5), 8, Failure::Length { found: Some(8), expected: 100 }),
+    ];
+    for (sent, len, failure) in cases {
+        for expect_first in [true, false] {
+            let [mut a, mut b] = shared();
+            if expect_first {
+                assert_eq!(b.expect(tag(0, 1, 5), 100, 2).unwrap(), Posted::Pending);
+            }
+            let source = pooled(&a, len, 7);
+            let place = source.as_ptr() as usize;
+            a.lend(1, 0, sent, source, 1).unwrap();
+            if !expect_first {
+                assert_eq!(b.expect(tag(0, 1, 5), 100, 2).unwrap(), Posted::Pending);
+            }
+            assert_eq!(poll(&mut b), [broken(2, failure.clone())]);
+            assert!(b.arrived(2).is_none());
+            a.tidy();
+            assert!(is_free(&a, place, len));
+        }
+    }
+}
+
+/// What has a place in the lane is sent; what has none waits for one, and so does its send.
+#[test]
+fn more_messages_than_slots() {
+    for len in [8, 40] {
+        for means in Means::SHARED {
+            let [mut a, mut b] = means.pair();
+            let count = 300;
+            let mut open = 0;
+            for number in 0..count {
+                let source = means.source(&*a, len, number as u8);
+                let sent = means.send(&mut *a, 1, tag(0, number, 0), source, u64::from(number));
+                let waits = number >= 64 || means.waits(len);
+                assert_eq!(sent == Posted::Pending, waits, "{means:?}: message {number} of {len} bytes");
+                open += u32::from(waits);
+            }
+            let mut ended = Vec::new();
+            // From the last to the first: nearly all are unexpected.
+            for number in (0..count).rev() {
+                let target = Region::zeroed(len);
+                let mut received = b.receive(0, tag(0, number, 0), target.clone(), 1).unwrap();
+                while received == Posted::Pending {
+                    ended.extend(poll(&mut *a));
+                    received = if poll(&mut *b).is_empty() { Posted::Pending } else { Posted::Complete };
+                }
+                assert_eq!(bytes(&target), bytes(&pattern(len, number as u8)));
+            }
+            ended.extend(poll(&mut *a));
+            let expected: Vec<Event> = (count - open..count).map(|number| done(u64::from(number))).collect();
+            assert_eq!(ended, expected, "{means:?}, {len} bytes");
+        }
+    }
+}
+
+/// Whoever waits for slots is woken when there are some, however the receiver takes its messages.
+#[test]
+fn floods() {
+    let count: u32 = if cfg!(miri) { 200 } else { 20_000 };
+    for len in [8, 40] {
+        for means in Means::SHARED {
+            let [mut a, mut b] = means.pair();
+            thread::scope(|scope| {
+                let sender = scope.spawn(move || {
+                    let mut open = 0;
+                    for number in 0..count {
+                        let source = means.source(&*a, len, number as u8);
+                        let sent = means.send(&mut *a, 1, tag(0, number % 4, 0), source, 1);
+                        open += usize::from(sent == Posted::Pending);
+                        // Sleeps whenever the lane is full and some more wait.
+                        while open > 100 {
+                            open -= next(&mut *a).len();
+                        }
+                    }
+                    while open > 0 {
+                        open -= next(&mut *a).len();
+                    }
+                    a
+                });
+                for number in 0..count {
+                    let target = Region::zeroed(len);
+                    let received = b.receive(0, tag(0, number % 4, 0), target.clone(), 1).unwrap();
+                    if received == Posted::Pending {
+                        assert_eq!(next(&mut *b), [done(1)]);
+                    }
+                    assert_eq!(bytes(&target), bytes(&pattern(len, number as u8)));
+                }
+                sender.join().unwrap();
+            });
+        }
+    }
+}
+
+/// What a rank has put is read to the end, whatever becomes of it; only then its end is told.
+#[test]
+fn memory_outlives_its_rank() {
+    type End = fn(SharedMemory) -> Option<SharedMemory>;
+    let ends: [(&str, End); 3] = [
+        ("it has ended without closing its connections", |a| {
+            drop(a);
+            None
+        }),
+        ("it has closed its connections", |mut a| {
+            a.close(soon());
+            Some(a)
+        }),
+        ("it has aborted", |mut a| {
+            a.abort(soon());
+            Some(a)
+        }),
+    ];
+    for (reason, end) in ends {
+        let [mut a, mut b] = shared();
+        assert_eq!(b.expect(tag(0, 0, 0), 70_000, 1).unwrap(), Posted::Pending);
+        for (message, len) in [(0, 70_000), (1, 1000), (2, 8)] {
+            let source = pooled(&a, len, message as u8);
+            a.lend(1, 0, tag(0, message, 0), source, 1).unwrap();
+        }
+        let mut events = Vec::new();
+        b.progress(&mut events);
+        assert_eq!(events, [done(1)]);
+        let first = b.arrived(1).unwrap();
+        a.notify(1, b"last words");
+        let ended = end(a);
+        let told = Event::PeerFailed { peer: 0, reason: reason.to_owned() };
+        assert_eq!(poll(&mut b), [Event::Notice { from: 0, payload: b"last words".to_vec() }, told]);
+        assert_eq!(poll(&mut b), [], "once only");
+        assert_eq!(bytes(&first.region), bytes(&pattern(70_000, 0)));
+        let target = Region::zeroed(8);
+        assert_eq!(b.receive(0, tag(0, 2, 0), target.clone(), 3).unwrap(), Posted::Complete);
+        assert_eq!(bytes(&target), bytes(&pattern(8, 2)));
+        assert_eq!(b.expect(tag(0, 1, 0), 1000, 2).unwrap(), Posted::Complete);
+        let second = b.arrived(2).unwrap();
+        // The region has a share in the memory, not only the transport.
+        drop(ended);
+        b.release(first);
+        assert_eq!(bytes(&second.region), bytes(&pattern(1000, 1)));
+        drop(b);
+        assert_eq!(bytes(&second.region), bytes(&pattern(1000, 1)));
+    }
+}
+
+/// Closing waits for slots, as long as it may.
+#[test]
+fn what_waits_for_slots_is_sent_before_closing() {
+    for late in [false, true] {
+        let [mut a, mut b] = shared();
+        for number in 0..100 {
+            a.send(1, 0, tag(0, number, 0), pattern(8, number as u8), 1).unwrap();
+        }
+        if late {
+            a.close(Instant::now());
+        } else {
+            assert_eq!(b.receive(0, tag(0, 99, 0), Region::zeroed(8), 1).unwrap(), Posted::Pending);
+            thread::scope(|scope| {
+                scope.spawn(|| a.close(soon()));
+                assert!(next(&mut b).contains(&done(1)));
+            });
+        }
+        let arrived = (0..99).filter(|number| {
+            b.receive(0, tag(0, *number, 0), Region::zeroed(8), 1).unwrap() == Posted::Complete
+        });
+        assert_eq!(arrived.count(), if late { 64 } else { 99 });
+        for peer in [0, 1] {
+            assert!(a.send(peer, 0, tag(0, 0, 0), pattern(8, 0), 1).is_err(), "it is closed");
+        }
+    }
+}
+
+/// What is sent from elsewhere is copied: the sender may use its memory again.
+#[test]
+fn a_copied_message_gives_its_memory_back_at_once() {
+    let [mut a, mut b] = shared();
+    let source = pattern(1000, 3);
+    assert_eq!(a.send(1, 0, tag(0, 0, 0), source.clone(), 1).unwrap(), Posted::Complete);
+    // SAFETY: the send is complete, and nobody else has the region.
+    unsafe { source.copy_from(&Region::zeroed(1000)) };
+    let target = Region::zeroed(1000);
+    b.receive(0, tag(0, 0, 0), target.clone(), 2).unwrap();
+    assert_eq!(bytes(&target), bytes(&pattern(1000, 3)));
+}
+
+/// Parts of the pool never overlap, begin at cache lines or huge pages, and join when they are free.
+#[test]
+fn the_pool_hands_out_memory_of_its_own() {
+    let transport = SharedMemory::group(1).unwrap().remove(0);
+    let pool = transport.pool().unwrap();
+    let first = pool.allocate(1).unwrap().as_ptr() as usize;
+    let mut state = 12_345u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut held: Vec<(Region, u8)> = Vec::new();
+    for round in 0..if cfg!(miri) { 60 } else { 2000 } {
+        if held.len() < 20 || random(2) == 0 {
+            let large = if cfg!(miri) { 5000 } else { 4 << 20 };
+            let len = [1, 63, 64, 65, 1000, 70_000, large][random(7)];
+            let region = pool.allocate(len).unwrap();
+            assert_eq!(region.as_ptr() as usize % if len >= 2 << 20 { 2 << 20 } else { 64 }, 0);
+            assert!(pool.offset_of(&region).is_some() && region.len() == len);
+            // Marked at both ends.
+            for end in [region.part(0..1), region.part(len - 1..len)] {
+                // SAFETY: it is new.
+                unsafe { end.copy_from(&Region::of(&[round as u8])) };
+            }
+            held.push((region, round as u8));
+        } else {
+            let (region, mark) = held.swap_remove(random(held.len()));
+            let len = region.len();
+            assert_eq!(
+                (bytes(&region.part(0..1)), bytes(&region.part(len - 1..len))),
+                (vec![mark], vec![mark])
+            );
+        }
+        let mut places: Vec<_> = held.iter().map(|(r, _)| (r.as_ptr() as usize, r.len())).collect();
+        places.sort_unstable();
+        assert!(places.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
+    }
+    drop(held);
+    assert_eq!(pool.allocate(1).unwrap().as_ptr() as usize, first, "all is free and in one piece");
+    for bytes in [usize::MAX, usize::MAX - 100, isize::MAX as usize] {
+        let error = pool.allocate(bytes).unwrap_err();
+        assert!(error.contains(&format!("has no {bytes} bytes left")), "{error}");
+    }
+    assert_eq!(pool.offset_of(&pattern(100, 0)), None);
 }
 
 fn faulty(faults: &[Fault]) -> (FaultInjector<InProcess>, InProcess) {
