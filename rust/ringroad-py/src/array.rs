@@ -7,6 +7,7 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 use ringroad_runtime::{DType, Memory};
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
@@ -126,4 +127,42 @@ fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {
         let known: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
         PyTypeError::new_err(format!("{name} has dtype {descr}; supported are {}", known.join(", ")))
     })
+}
+
+/// Memory that the ranks of a host read where it is, as NumPy sees it.
+#[pyclass(frozen, module = "ringroad._native")]
+struct SharedMemory {
+    memory: Memory,
+    bytes: usize,
+}
+
+#[pymethods]
+impl SharedMemory {
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let interface = PyDict::new(py);
+        interface.set_item("shape", (self.bytes,))?;
+        interface.set_item("typestr", "|u1")?;
+        interface.set_item("data", (self.memory.address(), false))?;
+        interface.set_item("version", 3)?;
+        Ok(interface)
+    }
+}
+
+/// An array of so many bytes as `shape` and `dtype` need, made of what `allocate` returns.
+pub fn empty<'py>(
+    py: Python<'py>,
+    shape: &Bound<'py, PyAny>,
+    dtype: &Bound<'py, PyAny>,
+    allocate: impl FnOnce(usize) -> PyResult<Memory>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = py.import("numpy")?;
+    let dtype = numpy.getattr("dtype")?.call1((dtype,))?;
+    // The shape's length as NumPy counts it, and its errors where it makes no sense.
+    let model =
+        numpy.getattr("broadcast_to")?.call1((numpy.getattr("empty")?.call1(((), &dtype))?, shape))?;
+    let bytes: usize = model.getattr("nbytes")?.extract()?;
+    let memory = SharedMemory { memory: allocate(bytes)?, bytes };
+    let array = numpy.getattr("asarray")?.call1((Bound::new(py, memory)?,))?;
+    array.call_method1("view", (dtype,))?.call_method1("reshape", (shape,))
 }

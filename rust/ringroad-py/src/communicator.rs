@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use ringroad_core::collective::Holding;
 use ringroad_core::Collective;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request};
 
-use crate::array::{memory, Array};
+use crate::array::{self, memory, Array};
 use crate::errors::raise;
 use crate::shutdown;
 use crate::store::store_of;
@@ -341,6 +342,19 @@ impl PyCommunicator {
     #[getter]
     fn hosts(&self) -> Vec<String> {
         self.0.cards().iter().map(|c| c.host.clone()).collect()
+    }
+
+    #[pyo3(signature = (shape, dtype=None))]
+    fn empty<'py>(
+        &self,
+        py: Python<'py>,
+        shape: &Bound<'py, PyAny>,
+        dtype: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let double = PyString::new(py, "float64").into_any();
+        array::empty(py, shape, dtype.unwrap_or(&double), |bytes| {
+            py.detach(|| self.0.memory(bytes)).map_err(raise)
+        })
     }
 
     #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]

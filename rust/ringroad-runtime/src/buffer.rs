@@ -300,6 +300,10 @@ impl Memory {
         Memory(Region::zeroed(bytes))
     }
 
+    pub(crate) fn new(region: Region) -> Memory {
+        Memory(region)
+    }
+
     /// A copy of `values`.
     pub fn of<T: Pod>(values: &[T]) -> Memory {
         Memory(Region::of(values))
@@ -317,6 +321,11 @@ impl Memory {
     pub unsafe fn foreign(start: *mut u8, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Memory {
         // SAFETY: the same promise.
         Memory(unsafe { Region::foreign(start, bytes, owner) })
+    }
+
+    /// Where it begins. Who writes there must be sure that no call is using it.
+    pub fn address(&self) -> usize {
+        self.0.start as usize
     }
 
     /// The bytes as values. Panics where the length is no multiple of the value's size.

@@ -13,7 +13,7 @@ use ucx_sys::LoadOptions;
 
 use crate::agreement::{agree, choose};
 use crate::bootstrap::{exchange, Card, Meeting, PrefixStore, Store};
-use crate::buffer::Memory;
+use crate::buffer::{Memory, Region};
 use crate::call::{Call, Operation};
 use crate::config::{Config, Debug, Secret};
 use crate::dtype::{DType, ReduceOp};
@@ -333,6 +333,17 @@ impl Communicator {
     pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
         let any_order = !collective.reduces() || op.order_independent(dtype);
         self.state.lock().planner.choices.pick(collective, bytes, any_order).to_owned()
+    }
+
+    /// New memory that the ranks of this host read where it is: calls copy less of it. It holds anything.
+    pub fn memory(&self, bytes: usize) -> Result<Memory> {
+        let region = match &self.pool {
+            Some(pool) => {
+                pool.allocate(bytes).map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?
+            }
+            None => Region::zeroed(bytes),
+        };
+        Ok(Memory::new(region))
     }
 
     /// Starts a call. Errors leave the communicator as it was.

@@ -21,7 +21,7 @@ use crate::transport::Wait;
 use crate::work::Completion;
 
 const SPIN_ALONE: Duration = Duration::from_micros(50);
-const SPIN_SHARED: Duration = Duration::from_micros(2);
+const SPIN_SHARED: Duration = Duration::ZERO;
 const YIELDS: u32 = 100;
 /// A yield that takes longer than this means that others want the core.
 const LONG_YIELD: Duration = Duration::from_micros(500);
