@@ -324,14 +324,24 @@ def in_threads(size: int, function: Callable[[Any], Any], **options: Any) -> lis
 # ------------------------------------------------------------------------------------------------ processes
 
 
-def launch(code: str, size: int, *, env: dict[str, str] | None = None, timeout: float = 60) -> list["Ended"]:
-    """Runs Python code in `size` processes that have RANK and WORLD_SIZE, as a launcher would."""
+def launch(
+    code: str,
+    size: int,
+    *,
+    env: dict[str, str] | None = None,
+    timeout: float = 60,
+    host: Callable[[int], tuple[list[str], dict[str, str]]] = lambda rank: ([], {}),
+) -> list["Ended"]:
+    """Runs Python code in `size` processes that have RANK and WORLD_SIZE, as a launcher would.
+
+    `host` says where a rank runs: the beginning of its command, and more environment.
+    """
     environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | (env or {})
     command = [sys.executable, "-X", "faulthandler", "-c", code]
     processes = [
         subprocess.Popen(
-            command,
-            env=environ | {"RANK": str(rank), "WORLD_SIZE": str(size)},
+            host(rank)[0] + command,
+            env=environ | {"RANK": str(rank), "WORLD_SIZE": str(size)} | host(rank)[1],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -217,7 +217,11 @@ def test_properties(clusters):
     def describe(comm):
         return comm.rank, comm.size, comm.timeout, comm.transport, comm.hosts
 
-    for transport, begin, word in [("memory", "shared memory", ""), ("shm", "ucx 1.", "posix"), ("tcp", "ucx 1.", "tcp")]:
+    for transport, begin, word in [
+        ("memory", "shared memory", ""),
+        ("shm", "ucx 1.", "posix"),
+        ("tcp", "ucx 1.", "tcp"),
+    ]:
         for rank, (own, size, timeout, carrier, hosts) in enumerate(clusters(3, transport).run(describe)):
             assert (own, size, timeout) == (rank, 3, 60.0)
             assert carrier.startswith(begin) and word in carrier, carrier

@@ -1,0 +1,114 @@
+"""Several hosts with several ranks each: network namespaces, joined by a cable (veth)."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+from helpers import launch
+
+Host = Callable[[int], tuple[list[str], dict[str, str]]]
+
+CHECK = """
+import json, ringroad
+import numpy as np
+
+with ringroad.init(timeout=60) as comm:
+    n, rank = comm.size, comm.rank
+    algorithms = [None, "ring", "direct"]
+    if comm.topology.startswith("hosts:"):
+        algorithms += ["hierarchical", "hierarchical-latency"]
+    for count in (0, 1, 7, 1000, 100_003):
+        base = (np.arange(count) % 50).astype(np.float32)
+        total = base * n + n * (n - 1) / 2
+        for algorithm in algorithms:
+            assert (comm.allreduce(base + rank, algorithm=algorithm) == total).all(), (count, algorithm)
+        own = slice(rank * count, (rank + 1) * count)
+        whole = np.tile(base, n)
+        assert (comm.reduce_scatter(whole + rank) == (whole * n + n * (n - 1) / 2)[own]).all()
+        gathered = comm.allgather(base + rank).reshape(n, count)
+        assert all((gathered[r] == base + r).all() for r in range(n))
+        for root in range(n):
+            vector = base + 10 if rank == root else np.zeros_like(base)
+            assert (comm.broadcast(vector, root=root) == base + 10).all()
+            summed = comm.reduce(base + rank, root=root)
+            assert rank != root or (summed == total).all()
+        swapped = comm.alltoall(np.repeat(np.arange(n, dtype=np.float32) + 100 * rank, count))
+        assert (swapped == np.repeat(100 * np.arange(n, dtype=np.float32) + rank, count)).all()
+        comm.barrier()
+    chosen = {comm.algorithm_for("allreduce", 1 << k) for k in range(3, 28)}
+    print(json.dumps([comm.topology, comm.transport, sorted(chosen)]))
+"""
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=20)
+
+
+@pytest.fixture
+def two_hosts() -> Iterator[list[str]]:
+    """The names of two namespaces that reach each other by tcp."""
+    if shutil.which("ip") is None or os.geteuid() != 0:
+        pytest.skip("making network namespaces takes root and iproute2")
+    names = [f"ringroad-{os.getpid()}-{side}" for side in "ab"]
+    made = []
+    try:
+        try:
+            for name in names:
+                ip("netns", "add", name)
+                made.append(name)
+            ip("link", "add", "cable", "netns", names[0], "type", "veth", "peer", "name", "cable", "netns", names[1])
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"this machine makes no network namespaces: {error.stderr}")
+        for number, name in enumerate(names, start=1):
+            ip("-n", name, "address", "add", f"10.77.0.{number}/24", "dev", "cable")
+            ip("-n", name, "link", "set", "cable", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield names
+    finally:
+        for name in made:
+            ip("netns", "delete", name)
+
+
+def on(names: list[str], per_host: list[int]) -> Host:
+    """Puts so many ranks on each host, one host after the other."""
+    hosts = [name for name, ranks in zip(names, per_host, strict=True) for _ in range(ranks)]
+    return lambda rank: (["ip", "netns", "exec", hosts[rank]], {"RINGROAD_HOST": hosts[rank]})
+
+
+@pytest.mark.parametrize("per_host", [[2, 2], [3, 1]])
+def test_shared_memory_within_and_ucx_between(two_hosts, tmp_path, per_host):
+    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": "cable"}
+    for ended in launch(CHECK, 4, env=env, host=on(two_hosts, per_host)):
+        topology, transport, chosen = ended.json()
+        assert "shared memory (with" in transport or per_host == [3, 1], transport
+        assert "ucx" in transport and "tcp" in transport, transport
+        if per_host == [2, 2]:
+            assert topology == "hosts:2x2"
+            assert any(name.startswith("hierarchical") for name in chosen), chosen
+        else:
+            assert topology == "switch:4"
+
+
+def test_death_is_seen_across_hosts(two_hosts, tmp_path):
+    code = """
+import os, signal, time
+import numpy as np
+import ringroad
+
+comm = ringroad.init(timeout=30)
+data = np.ones(100_000, np.float32)
+for call in range(1_000_000):
+    if comm.rank == 3 and call == 50:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        comm.allreduce(data)
+    except ringroad.PeerError as error:
+        print(time.monotonic())
+        assert "rank 3" in str(error), error
+        break
+"""
+    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": "cable"}
+    ended = launch(code, 4, env=env, host=on(two_hosts, [2, 2]))
+    assert [e.status for e in ended] == [0, 0, 0, -9], [e.err for e in ended]
