@@ -144,12 +144,14 @@ def algorithms(
 ) -> None:
     """List the algorithms, with what each costs on a network."""
     network = Topology(topology)
-    entries = [
-        _entry(algorithm, network, performed)
+    shown = {
+        (one.name, performed): _entry(one, network, performed)
         for algorithm in catalogue(network)
         for performed in algorithm.collectives
-        if collective in (None, performed) and _is_shown(algorithm, network, performed)
-    ]
+        if collective in (None, performed)
+        for one in _shown(algorithm, network, performed)
+    }
+    entries = list(shown.values())
     if as_json:
         return _print_json(entries)
     print(f"on {network.spec}; sent: by the busiest rank, over all its ports, in units of the vector")
@@ -157,16 +159,18 @@ def algorithms(
     columns = ["algorithm", "collective", "steps", "sent", "ports", "consistent", "needs"]
     print_table(columns, [[_cell(entry[c]) for c in columns] for entry in entries], right=["steps", "sent", "ports"])
     names = {entry["family"] for entry in entries}
-    shown = [algorithm for algorithm in catalogue() if algorithm.name in names]
+    families = [algorithm for algorithm in catalogue() if algorithm.name in names]
     print()
-    print_table(["algorithm", "what it does", "source"], [[_title(a), a.summary, a.source] for a in shown])
+    print_table(["algorithm", "what it does", "source"], [[_title(a), a.summary, a.source] for a in families])
     return None
 
 
-def _is_shown(algorithm: Algorithm, network: Topology, collective: str) -> bool:
-    """A member that does not perform the collective is no news where others of its family do."""
+def _shown(algorithm: Algorithm, network: Topology, collective: str) -> list[Algorithm]:
+    """The algorithm where it performs the collective; its family where none of that does."""
     family = Algorithm(algorithm.name.partition(":")[0])
-    return algorithm.supports(network, collective) or not family.supports(network, collective)
+    if not family.supports(network, collective):
+        return [family]
+    return [algorithm] if algorithm.supports(network, collective) else []
 
 
 def _entry(algorithm: Algorithm, network: Topology, collective: str) -> dict[str, Any]:
