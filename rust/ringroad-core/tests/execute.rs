@@ -40,6 +40,7 @@ impl Call {
         let pack = random.pick(&[0, 32, 32 << 10]);
         let average = collective.reduces() && random.coin();
         let hosts = hosts(ranks, &mut random);
+        let part = random.pick(&[100, 300, 1000, usize::MAX, usize::MAX, usize::MAX]);
         let near_segment = random.pick(&[16, 64, 200, 16 << 10]);
         let (in_place, premultiply) = (random.below(3), random.below(3));
         let mut own = |mode: usize| mode == 1 || mode == 2 && random.coin();
@@ -56,6 +57,7 @@ impl Call {
                 segment,
                 pack,
                 window: 0,
+                part,
             })
             .collect();
         options.iter_mut().for_each(|o| o.window = random.pick(&[0, 64, 300, 4096]));
@@ -141,7 +143,7 @@ fn machines<T: Element>(schedule: &Schedule, inputs: &[Vec<T>], call: &Call, ele
         let (input, output) = (inputs[rank].len(), output_len(collective, ranks, rank, *elements));
         let shared = options[rank].in_place && has_both(collective, rank);
         let sizes = if shared { [0, input.max(output)] } else { [input, output] };
-        check_plan(plan, sizes.map(|size| size * element), longest);
+        check_plan(plan, sizes.map(|size| size * element), longest, options[0].part < usize::MAX);
     }
     check_messages(&plans.iter().map(|p| &**p).collect::<Vec<_>>());
     let machine = |(rank, plan): (Rank, Arc<Plan>)| Machine {

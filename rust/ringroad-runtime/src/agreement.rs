@@ -22,8 +22,20 @@ const NETWORK: CostModel = CostModel {
     bandwidth: None,
     reduce_cost: 5e-11,
 };
-/// The same for memory that all ranks read.
-const SHARED: CostModel = CostModel { step_latency: 0.5e-6, message_latency: 0.15e-6, ..NETWORK };
+/// The most bytes of a vector at a time where all ranks share memory: what others read stays in the caches.
+const SHARED_PART: usize = 1 << 20;
+
+/// The same for memory that all ranks read, with so many of them for each core. Where that is more than one they take
+/// turns: a step ends when everybody has had one.
+fn shared(per_core: f64) -> CostModel {
+    let turns = per_core.max(1.0);
+    CostModel {
+        step_latency: 0.5e-6 + 2e-6 * (turns - 1.0),
+        message_latency: 0.1e-6 * turns,
+        reduce_cost: NETWORK.reduce_cost * turns,
+        ..NETWORK
+    }
+}
 
 /// Rank 0 chooses, the others take it over; so does an error.
 pub(crate) fn agree(
@@ -100,8 +112,10 @@ pub(crate) fn choose(size: usize, config: &Config, options: &Options, per_host: 
         }
         None => config.algorithms.clone(),
     };
-    let prior = if per_host == size { SHARED } else { NETWORK };
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let prior = if per_host == size { shared(size as f64 / cores as f64) } else { NETWORK };
     let model = config.cost_model(prior);
     let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
-    Choices::make(topology, model, config.segment, cache, &preferences)
+    let part = if per_host == size { SHARED_PART } else { usize::MAX };
+    Choices::make(topology, model, config.segment, part, cache, &preferences)
 }

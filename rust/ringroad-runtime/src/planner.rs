@@ -36,6 +36,8 @@ pub struct Choices {
     pub model: CostModel,
     /// The most bytes in one message.
     pub segment: usize,
+    /// The most bytes of a vector at a time.
+    pub part: usize,
     /// Whether the ranks of a host share a cache, by and large.
     pub cache: CacheMode,
     /// A table for each collective (with root 0).
@@ -71,6 +73,7 @@ impl Choices {
         topology: Topology,
         model: CostModel,
         segment: usize,
+        part: usize,
         cache: CacheMode,
         preferences: &Algorithms,
     ) -> Result<Choices> {
@@ -88,7 +91,7 @@ impl Choices {
             Ok(Choice { collective, consistent, any })
         });
         let tables = tables.collect::<Result<_>>()?;
-        Ok(Choices { topology, model, segment, cache, tables })
+        Ok(Choices { topology, model, segment, part, cache, tables })
     }
 
     fn table(&self, collective: Collective, any_order: bool) -> &SwitchTable {
@@ -199,6 +202,7 @@ impl Planner {
             premultiply: key.premultiply,
             average: key.average,
             segment: self.choices.segment,
+            part: self.choices.part,
             near: Near {
                 ranks: self.near.clone(),
                 segment: NEAR_SEGMENT,

@@ -65,7 +65,12 @@ pub struct Layout {
     chunks: usize,
     chunks_per_block: usize,
     block_starts: Vec<usize>,
+    /// Which part of every chunk is meant, of how many.
+    part: (usize, usize),
 }
+
+/// Parts of chunks begin at multiples of so many elements, so that they are aligned if the chunks are.
+const ALIGN: usize = 64;
 
 impl Layout {
     /// The layout of a call on blocks of so many elements; there must be a count for every block.
@@ -83,7 +88,13 @@ impl Layout {
             chunks,
             chunks_per_block: collective.chunks_per_vector(ranks, chunks) / blocks,
             block_starts,
+            part: (0, 1),
         }
+    }
+
+    /// The same with part number `part` of `parts` of every chunk, as if there were no others.
+    pub(super) fn take_part(&mut self, part: usize, parts: usize) {
+        self.part = (part, parts);
     }
 
     /// How many elements `chunk` has.
@@ -101,7 +112,10 @@ impl Layout {
         let len = self.block_starts[block + 1] - start;
         let piece = chunk % self.chunks_per_block;
         let cut = |j: usize| start + len * j / self.chunks_per_block;
-        cut(piece)..cut(piece + 1)
+        let (start, len) = (cut(piece), cut(piece + 1) - cut(piece));
+        let (part, parts) = self.part;
+        let border = |part: usize| if part == parts { len } else { len * part / parts / ALIGN * ALIGN };
+        start + border(part)..start + border(part + 1)
     }
 
     /// Where the chunk lies in the whole vector, for the collective's block `block`, less what the holding leaves out.

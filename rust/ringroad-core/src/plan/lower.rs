@@ -45,7 +45,7 @@ impl Near {
 
 /// How to lower.
 ///
-/// Message sizes depend on `segment`, `pack` and `near`'s segment, so all ranks of a call must use the same; two ranks
+/// Message sizes depend on `segment`, `pack`, `part` and `near`'s segment, so all ranks of a call must use the same; two ranks
 /// must agree whether they are near each other. The other fields are each rank's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LowerOptions {
@@ -64,6 +64,9 @@ pub struct LowerOptions {
     pub window: usize,
     /// Whose memory can be read.
     pub near: Near,
+    /// The most bytes of the vector at a time, or about as many: more are taken one part after the other, by the same
+    /// scratch memory in rotation, which stays in the caches so.
+    pub part: usize,
 }
 
 impl Default for LowerOptions {
@@ -76,6 +79,7 @@ impl Default for LowerOptions {
             pack: 32 << 10,
             window: 4 << 20,
             near: Near::default(),
+            part: usize::MAX,
         }
     }
 }
@@ -193,7 +197,12 @@ struct Lowering<'a> {
     exchange: [Span; 2],
     scratch: usize,
     step: usize,
+    /// How many parts of the vector there are.
+    parts: usize,
 }
+
+/// The most messages that cutting the vector into parts may lead to between two ranks.
+const PARTS: usize = 2048;
 
 impl<'a> Lowering<'a> {
     fn new(
@@ -212,6 +221,14 @@ impl<'a> Lowering<'a> {
         let most = layout.total() * element / 2048 * schedule.slots();
         options.segment = options.segment.max(most).max(element.max(1));
         options.near.segment = options.near.segment.max(most).max(element.max(1));
+        let bytes = layout.total() * element;
+        let most = PARTS / (schedule.steps.len() * schedule.slots()).max(1);
+        // In place, an all-to-all moves everything out of the way first.
+        let parts = if collective == Collective::Alltoall {
+            1
+        } else {
+            bytes.div_ceil(options.part.max(1)).clamp(1, most.max(1))
+        };
         Lowering {
             schedule,
             layout,
@@ -237,18 +254,30 @@ impl<'a> Lowering<'a> {
             exchange: [Span::new(Buffer::Scratch, 0, 0); 2],
             scratch: 0,
             step: 0,
+            parts,
         }
     }
 
     fn run(mut self) -> Result<Plan, LowerError> {
         let rows = self.schedule.rows(self.rank);
-        self.locate(&rows);
-        self.begin();
-        for (index, row) in rows.iter().enumerate() {
-            self.step = index;
-            self.lower_row(row)?;
+        // Where the scratch memory of this part begins and that of the other one, and where all of it ends.
+        let (mut begin, mut other, mut end) = (0, None, 0);
+        for part in 0..self.parts {
+            self.layout.take_part(part, self.parts);
+            self.locate(&rows);
+            self.begin();
+            for (index, row) in rows.iter().enumerate() {
+                self.step = index;
+                self.lower_row(row)?;
+            }
+            self.finish()?;
+            end = self.scratch.max(end);
+            let next = other.unwrap_or(end.next_multiple_of(ALIGN));
+            (begin, other) = (next, Some(begin));
+            self.scratch = begin;
+            (self.window, self.exchange) = (0..0, [Span::new(Buffer::Scratch, 0, 0); 2]);
         }
-        self.finish()?;
+        self.scratch = end;
         Ok(Plan::new(self.operations, self.waits, self.sources, self.scratch))
     }
 
@@ -451,7 +480,8 @@ impl<'a> Lowering<'a> {
                 [] => (Span::new(Buffer::Scratch, 0, 0), false),
                 [(_, only)] if !near && !matches!(only.buffer, Buffer::Arrived(_)) => (only, false),
                 [(_, only)] if near && self.can_lend(only, send, exchanges) => (only, false),
-                _ => (self.pack(pieces), true),
+                // Two parts have scratch memory of their own; that of others is written again.
+                _ => (self.pack(pieces), self.parts <= 2),
             };
             let (peer, port) = (send.destination, send.port);
             let message = count(&mut self.sent, peer)?;
