@@ -8,10 +8,15 @@ use std::sync::{mpsc, Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{config, each, group, group_with, patient, values, watch, Case, Prepared, Random, EAGER_LIMITS};
+use common::Means::{self, Mailboxes, Shared};
+use common::{
+    config, each, group, group_with, group_with_pools, patient, pooled, values, watch, Case, Prepared,
+    Random, MEANS, SLOW,
+};
 use half::{bf16, f16};
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::{Collective, Topology};
+use ringroad_runtime::buffer::Region;
 use ringroad_runtime::communicator::TAGS;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
@@ -83,8 +88,8 @@ fn check_all(group: &[Communicator], cases: &[Case]) {
 fn check_every_call(ranks: impl IntoIterator<Item = usize>) {
     for ranks in ranks {
         let cases = every_call(ranks);
-        for eager_limit in EAGER_LIMITS {
-            check_all(&group(ranks, eager_limit), &cases);
+        for means in MEANS {
+            check_all(&group(ranks, means), &cases);
         }
     }
 }
@@ -144,14 +149,14 @@ fn ring(ranks: usize) -> Topology {
 }
 
 /// Every algorithm on a network, at so many lengths.
-fn check_algorithms(topology: Topology, eager_limit: usize, count: usize) {
+fn check_algorithms(topology: Topology, means: impl Into<Means>, count: usize) {
     let ranks = topology.ranks();
     // Products of many numbers leave the range of the small types, in an order that depends on the algorithm.
     let cases = every_algorithm(&topology, count).into_iter();
     let cases: Vec<Case> = cases.filter(|case| ranks <= 16 || case.op != ReduceOp::Product).collect();
     // A preference keeps the start short: all algorithms are asked for by name.
     let options = Options { topology: Some(topology), algorithm: Some(PLAIN.to_owned()), ..patient() };
-    check_all(&group_with(ranks, eager_limit, &config(), &options), &cases);
+    check_all(&group_with(ranks, means, &config(), &options), &cases);
 }
 
 /// One algorithm for each collective.
@@ -161,7 +166,7 @@ const PLAIN: &str = "ring,binomial,pairwise";
 fn every_algorithm_on_up_to_8_ranks() {
     let _watchdog = watch();
     for ranks in [1, 2, 3, 4, 5, 7, 8] {
-        EAGER_LIMITS.into_iter().for_each(|limit| check_algorithms(ring(ranks), limit, 6));
+        MEANS.into_iter().for_each(|means| check_algorithms(ring(ranks), means, 6));
     }
 }
 
@@ -175,9 +180,7 @@ fn every_algorithm_on_16_ranks() {
 fn every_algorithm_on_small_tori() {
     let _watchdog = watch();
     for sizes in [&[2, 2][..], &[2, 4], &[3, 3], &[4, 4], &[3, 2, 2], &[5, 3]] {
-        EAGER_LIMITS
-            .into_iter()
-            .for_each(|limit| check_algorithms(Topology::torus(sizes).unwrap(), limit, 3));
+        MEANS.into_iter().for_each(|means| check_algorithms(Topology::torus(sizes).unwrap(), means, 3));
     }
 }
 
@@ -214,12 +217,17 @@ fn every_collective_on_64_ranks() {
 #[test]
 fn blocks_of_different_lengths() {
     let _watchdog = watch();
-    for (topology, eager_limit) in
-        [(ring(1), 0), (ring(5), 0), (ring(8), 64), (Topology::torus(&[2, 3]).unwrap(), 0)]
-    {
+    for (topology, means) in [
+        (ring(1), Mailboxes(0)),
+        (ring(5), Mailboxes(0)),
+        (ring(8), Mailboxes(64)),
+        (Topology::torus(&[2, 3]).unwrap(), Mailboxes(0)),
+        (ring(3), Shared),
+        (ring(8), Shared),
+    ] {
         let ranks = topology.ranks();
         let options = Options { topology: Some(topology.clone()), ..patient() };
-        let group = group_with(ranks, eager_limit, &config(), &options);
+        let group = group_with(ranks, means, &config(), &options);
         for collective in [Collective::ReduceScatter, Collective::Allgather] {
             let mut members: Vec<Option<String>> = vec![None];
             members.extend(algorithms::available(&topology, collective).iter().map(|m| Some(m.name())));
@@ -300,8 +308,8 @@ fn counts_that_make_no_sense() {
 #[test]
 fn halves_are_reduced_as_singles_and_rounded_once() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
-        each(&group(2, eager_limit), |communicator| {
+    for means in MEANS {
+        each(&group(2, means), |communicator| {
             let run = |dtype, op, mine: [u16; 2]| {
                 let request = Request {
                     op,
@@ -337,67 +345,141 @@ fn halves_are_reduced_as_singles_and_rounded_once() {
 #[test]
 fn averages_and_factors() {
     let _watchdog = watch();
-    let ranks = 5;
-    each(&group(ranks, 0), |communicator| {
-        let rank = communicator.rank();
-        let run = |op, in_place| {
-            let mine = Memory::of(&[rank as f64, 1.0, -2.0 * rank as f64]);
-            let (input, output) =
-                if in_place { (Memory::nothing(), mine) } else { (mine, Memory::zeroed(24)) };
-            let request =
-                Request::new(Operation::Collective(Collective::Allreduce), DType::F64, 3, input, output);
-            communicator.run(Request { op, in_place, ..request }).unwrap().to_vec::<f64>()
-        };
-        for in_place in [false, true] {
-            assert_eq!(run(ReduceOp::Avg, in_place), [2.0, 1.0, -4.0]);
-            // Every rank has a factor of its own: the sum of squares, the sum, and the former again.
-            assert_eq!(run(ReduceOp::PremulSum(rank as f64), in_place), [30.0, 10.0, -60.0]);
-        }
-    });
+    for means in SLOW {
+        let ranks = 5;
+        each(&group(ranks, means), |communicator| {
+            let rank = communicator.rank();
+            let run = |op, in_place| {
+                let mine = Memory::of(&[rank as f64, 1.0, -2.0 * rank as f64]);
+                let (input, output) =
+                    if in_place { (Memory::nothing(), mine) } else { (mine, Memory::zeroed(24)) };
+                let request =
+                    Request::new(Operation::Collective(Collective::Allreduce), DType::F64, 3, input, output);
+                communicator.run(Request { op, in_place, ..request }).unwrap().to_vec::<f64>()
+            };
+            for in_place in [false, true] {
+                assert_eq!(run(ReduceOp::Avg, in_place), [2.0, 1.0, -4.0]);
+                // Every rank has a factor of its own: the sum of squares, the sum, and the former again.
+                assert_eq!(run(ReduceOp::PremulSum(rank as f64), in_place), [30.0, 10.0, -60.0]);
+            }
+        });
+    }
 }
 
 /// Whatever is not zero is true, and true comes out as 1 wherever something was reduced.
 #[test]
 fn any_byte_but_zero_is_true() {
     let _watchdog = watch();
-    each(&group(3, usize::MAX), |communicator| {
-        let run = |op, mine: [u8; 4]| {
-            let call = Operation::Collective(Collective::Allreduce);
-            let request = Request::new(call, DType::Bool, 4, Memory::of(&mine), Memory::zeroed(4));
-            communicator.run(Request { op, ..request }).unwrap().to_vec::<u8>()
-        };
-        let mine = match communicator.rank() {
-            0 => [0, 2, 255, 0],
-            1 => [0, 7, 0, 9],
-            _ => [0, 128, 3, 0],
-        };
-        assert_eq!(run(ReduceOp::Sum, mine), [0, 1, 1, 1]);
-        assert_eq!(run(ReduceOp::Max, mine), [0, 1, 1, 1]);
-        assert_eq!(run(ReduceOp::Product, mine), [0, 1, 0, 0]);
-        assert_eq!(run(ReduceOp::Band, mine), [0, 1, 0, 0]);
-        assert_eq!(run(ReduceOp::Bxor, mine), [0, 1, 0, 1]);
-    });
+    for means in SLOW {
+        each(&group(3, means), |communicator| {
+            let run = |op, mine: [u8; 4]| {
+                let call = Operation::Collective(Collective::Allreduce);
+                let request = Request::new(call, DType::Bool, 4, Memory::of(&mine), Memory::zeroed(4));
+                communicator.run(Request { op, ..request }).unwrap().to_vec::<u8>()
+            };
+            let mine = match communicator.rank() {
+                0 => [0, 2, 255, 0],
+                1 => [0, 7, 0, 9],
+                _ => [0, 128, 3, 0],
+            };
+            assert_eq!(run(ReduceOp::Sum, mine), [0, 1, 1, 1]);
+            assert_eq!(run(ReduceOp::Max, mine), [0, 1, 1, 1]);
+            assert_eq!(run(ReduceOp::Product, mine), [0, 1, 0, 0]);
+            assert_eq!(run(ReduceOp::Band, mine), [0, 1, 0, 0]);
+            assert_eq!(run(ReduceOp::Bxor, mine), [0, 1, 0, 1]);
+        });
+    }
 }
 
 /// The input belongs to the caller: whatever a rank does on the way, it does elsewhere.
 #[test]
 fn inputs_are_left_alone() {
     let _watchdog = watch();
-    let ranks = 4;
-    let cases = every_algorithm(&ring(ranks), 1);
-    each(&group(ranks, 0), |communicator| {
-        let rank = communicator.rank();
-        for case in cases.iter().filter(|case| !case.in_place && case.elements == 1000) {
-            let prepared = case.prepare();
-            let mine = Arc::new(prepared.inputs[rank].clone());
-            // SAFETY: the vector lives as long as its owner, nobody writes it, and inputs are only read.
-            #[allow(unsafe_code)]
-            let input = unsafe { Memory::foreign(mine.as_ptr().cast_mut(), mine.len(), mine.clone()) };
-            let request = Request { input, ..case.request(rank, &mine) };
-            prepared.compare(case, rank, &communicator.run(request).unwrap().to_vec::<u8>());
-            assert_eq!(*mine, prepared.inputs[rank], "rank {rank} of {case:?}");
+    for means in SLOW {
+        let ranks = 4;
+        let cases = every_algorithm(&ring(ranks), 1);
+        each(&group(ranks, means), |communicator| {
+            let rank = communicator.rank();
+            for case in cases.iter().filter(|case| !case.in_place && case.elements == 1000) {
+                let prepared = case.prepare();
+                let mine = Arc::new(prepared.inputs[rank].clone());
+                // SAFETY: the vector lives as long as its owner, nobody writes it, and inputs are only read.
+                #[allow(unsafe_code)]
+                let input = unsafe { Memory::foreign(mine.as_ptr().cast_mut(), mine.len(), mine.clone()) };
+                let request = Request { input, ..case.request(rank, &mine) };
+                prepared.compare(case, rank, &communicator.run(request).unwrap().to_vec::<u8>());
+                assert_eq!(*mine, prepared.inputs[rank], "rank {rank} of {case:?}");
+            }
+        });
+    }
+}
+
+/// Memory that near ranks read where it is: calls leave the input alone, and whoever's call has ended may do with its
+/// memory what it likes, whatever the others are doing. Lengths are around those from which on memory is lent, and at
+/// which messages are cut.
+#[test]
+fn memory_that_others_can_read() {
+    let _watchdog = watch();
+    const LEND: usize = 32 << 10;
+    const SEGMENT: usize = 128 << 10;
+    let lengths =
+        [0, 1, 33, 1000, LEND - 4, LEND, LEND + 4, SEGMENT - 4, SEGMENT, SEGMENT + 4, 3 * SEGMENT + 20];
+    for ranks in [2, 3, 5, 8] {
+        let (group, pools) = group_with_pools(ranks);
+        let topology = group[0].choices().topology;
+        let mut cases = Vec::new();
+        for collective in Collective::ALL {
+            let mut members: Vec<Option<Member>> = vec![None];
+            members.extend(algorithms::available(&topology, collective).into_iter().map(Some));
+            for (index, bytes) in lengths.iter().enumerate() {
+                for (in_input, in_output) in [(true, true), (true, false), (false, true)] {
+                    for in_place in [false, true] {
+                        let number = cases.len();
+                        // The message has the length, or the vector.
+                        let whole = collective.has_blocks() && number % 2 == 0;
+                        let dtype = [DType::I32, DType::U8, DType::F32, DType::I64][number % 4];
+                        let elements = if whole { bytes / ranks } else { *bytes } / dtype.size();
+                        let collective = collective.with_root((number + index) % ranks);
+                        let case = Case::new(ranks, collective, ReduceOp::Sum, dtype, elements);
+                        let algorithm = members[number % members.len()];
+                        let case = Case { in_place, algorithm, seed: number as u64, ..case };
+                        cases.push((case, in_input, in_output, number % 3 * dtype.size()));
+                    }
+                }
+            }
         }
-    });
+        let prepared: Vec<OnceLock<Prepared>> = cases.iter().map(|_| OnceLock::new()).collect();
+        each(&group, |communicator| {
+            let (rank, pool) = (communicator.rank(), &pools[communicator.rank()]);
+            for ((case, in_input, in_output, shift), prepared) in cases.iter().zip(&prepared) {
+                let prepared = prepared.get_or_init(|| case.prepare());
+                let mut request = case.request(rank, &prepared.inputs[rank]);
+                let mut mine = Vec::new();
+                let given = request.input.to_vec::<u8>();
+                if *in_input {
+                    let (memory, region) = pooled(pool, &request.input, *shift);
+                    request.input = memory;
+                    mine.push(region);
+                }
+                if *in_output {
+                    let (memory, region) = pooled(pool, &request.output, *shift);
+                    request.output = memory;
+                    mine.push(region);
+                }
+                let output = communicator.run(request).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+                prepared.compare(case, rank, &case.result(rank, &output));
+                // SAFETY: the call has ended.
+                #[allow(unsafe_code)]
+                unsafe {
+                    if *in_input {
+                        assert!(mine[0].to_vec::<u8>() == given, "rank {rank} of {case:?}: another input");
+                    }
+                    mine.iter()
+                        .for_each(|region| region.copy_from(&Region::of(&vec![0xee_u8; region.len()])));
+                }
+            }
+        });
+    }
 }
 
 // --------------------------------------------------------------------------------------------------- messages
@@ -424,9 +506,9 @@ fn messages_find_their_receives() {
     let _watchdog = watch();
     let tags = [0, 1, (1 << 14) - 1, 1 << 14, TAGS - 1];
     for ranks in [2, 3, 5] {
-        for eager_limit in [0, 100, usize::MAX] {
+        for means in [Mailboxes(0), Mailboxes(100), Mailboxes(usize::MAX), Shared] {
             for seed in 0..6 {
-                each(&group(ranks, eager_limit), |communicator| exchange(communicator, &tags, seed));
+                each(&group(ranks, means), |communicator| exchange(communicator, &tags, seed));
             }
         }
     }
@@ -468,8 +550,8 @@ fn exchange(communicator: &Communicator, tags: &[u32], seed: u64) {
 #[test]
 fn messages_between_collectives() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
-        each(&group(3, eager_limit), |communicator| {
+    for means in MEANS {
+        each(&group(3, means), |communicator| {
             let me = communicator.rank();
             let (next, previous) = ((me + 1) % 3, (me + 2) % 3);
             let case = Case::new(3, Collective::Allreduce, ReduceOp::Sum, DType::I32, 100);
@@ -495,9 +577,9 @@ fn messages_between_collectives() {
 fn nobody_leaves_a_barrier_before_all_have_entered() {
     let _watchdog = watch();
     for ranks in [1, 2, 3, 7, 8] {
-        for eager_limit in EAGER_LIMITS {
+        for means in MEANS {
             let entered = AtomicUsize::new(0);
-            each(&group(ranks, eager_limit), |communicator| {
+            each(&group(ranks, means), |communicator| {
                 let mut random = Random(communicator.rank() as u64);
                 for round in 1..=30 {
                     for _ in 0..random.bits() % 50 {
@@ -530,10 +612,10 @@ fn mixture(ranks: usize, count: usize) -> Vec<Case> {
 fn many_calls_in_flight_are_waited_for_in_reverse() {
     let _watchdog = watch();
     for ranks in [2, 5] {
-        for eager_limit in [0, 300, usize::MAX] {
+        for means in [Mailboxes(0), Mailboxes(300), Mailboxes(usize::MAX), Shared] {
             let cases = mixture(ranks, 100);
             let prepared: Vec<Prepared> = cases.iter().map(Case::prepare).collect();
-            each(&group(ranks, eager_limit), |communicator| {
+            each(&group(ranks, means), |communicator| {
                 let rank = communicator.rank();
                 let start =
                     |(case, p): (&Case, &Prepared)| communicator.start(case.request(rank, &p.inputs[rank]));
@@ -554,8 +636,8 @@ fn several_threads_of_a_rank_wait() {
     let ranks = 3;
     let cases = mixture(ranks, 96);
     let prepared: Vec<Prepared> = cases.iter().map(Case::prepare).collect();
-    for eager_limit in EAGER_LIMITS {
-        each(&group(ranks, eager_limit), |communicator| {
+    for means in MEANS {
+        each(&group(ranks, means), |communicator| {
             let rank = communicator.rank();
             let (sender, receiver) = mpsc::channel();
             let receiver = Mutex::new(receiver);
@@ -582,8 +664,8 @@ fn several_threads_of_a_rank_wait() {
 #[test]
 fn several_threads_of_a_rank_send_and_receive() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
-        each(&group(2, eager_limit), |communicator| {
+    for means in MEANS {
+        each(&group(2, means), |communicator| {
             let me = communicator.rank();
             thread::scope(|scope| {
                 for tag in 0..4 {
@@ -607,8 +689,8 @@ fn several_threads_of_a_rank_send_and_receive() {
 #[test]
 fn calls_go_on_in_the_background_and_call_back_once() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
-        let group = group(4, eager_limit);
+    for means in MEANS {
+        let group = group(4, means);
         let cases = mixture(4, 40);
         let (sender, receiver) = mpsc::channel();
         let mut works = Vec::new();
@@ -649,19 +731,21 @@ fn calls_go_on_in_the_background_and_call_back_once() {
 #[test]
 fn calls_go_on_in_the_background_without_callbacks() {
     let _watchdog = watch();
-    let group = group(3, 0);
-    let case = Case::new(3, Collective::Allreduce, ReduceOp::Sum, DType::F32, 10_000);
-    let prepared = case.prepare();
-    let start = |c: &Communicator| c.start(case.request(c.rank(), &prepared.inputs[c.rank()])).unwrap();
-    // Time and again, so that the background thread has slept before.
-    for _ in 0..20 {
-        let works: Vec<_> = group.iter().map(start).collect();
-        works.iter().for_each(|work| work.in_background());
-        // `result` only looks.
-        while works.iter().any(|work| work.result().is_none()) {
-            thread::yield_now();
+    for means in SLOW {
+        let group = group(3, means);
+        let case = Case::new(3, Collective::Allreduce, ReduceOp::Sum, DType::F32, 10_000);
+        let prepared = case.prepare();
+        let start = |c: &Communicator| c.start(case.request(c.rank(), &prepared.inputs[c.rank()])).unwrap();
+        // Time and again, so that the background thread has slept before.
+        for _ in 0..20 {
+            let works: Vec<_> = group.iter().map(start).collect();
+            works.iter().for_each(|work| work.in_background());
+            // `result` only looks.
+            while works.iter().any(|work| work.result().is_none()) {
+                thread::yield_now();
+            }
+            assert!(works.iter().all(|work| work.result() == Some(Ok(()))));
         }
-        assert!(works.iter().all(|work| work.result() == Some(Ok(()))));
     }
 }
 
@@ -669,17 +753,19 @@ fn calls_go_on_in_the_background_without_callbacks() {
 #[test]
 fn waiting_and_background_take_turns() {
     let _watchdog = watch();
-    let group = group(2, 0);
-    let case = Case::new(2, Collective::Allreduce, ReduceOp::Sum, DType::F32, 100);
-    let prepared = case.prepare();
-    let start = |c: &Communicator| c.start(case.request(c.rank(), &prepared.inputs[c.rank()])).unwrap();
-    for _ in 0..50 {
-        // Rank 0 waits for its first call and forgets the second; rank 1 forgets both.
-        let works: Vec<_> = [0, 0, 1, 1].map(|rank| start(&group[rank])).into();
-        works[1..].iter().for_each(|work| work.in_background());
-        works[0].wait().unwrap();
-        while works.iter().any(|work| work.result().is_none()) {
-            thread::yield_now();
+    for means in SLOW {
+        let group = group(2, means);
+        let case = Case::new(2, Collective::Allreduce, ReduceOp::Sum, DType::F32, 100);
+        let prepared = case.prepare();
+        let start = |c: &Communicator| c.start(case.request(c.rank(), &prepared.inputs[c.rank()])).unwrap();
+        for _ in 0..50 {
+            // Rank 0 waits for its first call and forgets the second; rank 1 forgets both.
+            let works: Vec<_> = [0, 0, 1, 1].map(|rank| start(&group[rank])).into();
+            works[1..].iter().for_each(|work| work.in_background());
+            works[0].wait().unwrap();
+            while works.iter().any(|work| work.result().is_none()) {
+                thread::yield_now();
+            }
         }
     }
 }
@@ -687,72 +773,82 @@ fn waiting_and_background_take_turns() {
 #[test]
 fn polling_completes_calls() {
     let _watchdog = watch();
-    let case = Case::new(3, Collective::Alltoall, ReduceOp::Sum, DType::F32, 1000);
-    let prepared = case.prepare();
-    each(&group(3, 0), |communicator| {
-        let rank = communicator.rank();
-        let work = communicator.start(case.request(rank, &prepared.inputs[rank])).unwrap();
-        while !work.is_completed() {
-            thread::yield_now();
-        }
-        prepared.compare(&case, rank, &work.finish().unwrap().to_vec::<u8>());
-    });
+    for means in SLOW {
+        let case = Case::new(3, Collective::Alltoall, ReduceOp::Sum, DType::F32, 1000);
+        let prepared = case.prepare();
+        each(&group(3, means), |communicator| {
+            let rank = communicator.rank();
+            let work = communicator.start(case.request(rank, &prepared.inputs[rank])).unwrap();
+            while !work.is_completed() {
+                thread::yield_now();
+            }
+            prepared.compare(&case, rank, &work.finish().unwrap().to_vec::<u8>());
+        });
+    }
 }
 
 #[test]
 fn a_wait_may_end_before_the_call() {
     let _watchdog = watch();
-    let group = group(2, 0);
-    let early = group[0].start(Request::barrier()).unwrap();
-    assert!(!early.wait_until(Instant::now()));
-    assert!(!early.wait_until(Instant::now() + Duration::from_millis(30)));
-    assert_eq!(early.result(), None);
-    let late = group[1].start(Request::barrier()).unwrap();
-    late.in_background();
-    early.wait().unwrap();
-    late.wait().unwrap();
+    for means in SLOW {
+        let group = group(2, means);
+        let early = group[0].start(Request::barrier()).unwrap();
+        assert!(!early.wait_until(Instant::now()));
+        assert!(!early.wait_until(Instant::now() + Duration::from_millis(30)));
+        assert_eq!(early.result(), None);
+        let late = group[1].start(Request::barrier()).unwrap();
+        late.in_background();
+        early.wait().unwrap();
+        late.wait().unwrap();
+    }
 }
 
 #[test]
 fn callbacks_may_make_calls() {
     let _watchdog = watch();
-    let group: Vec<Arc<Communicator>> = group(2, 0).into_iter().map(Arc::new).collect();
-    let (sender, receiver) = mpsc::channel();
-    for communicator in &group {
-        let (again, sender) = (communicator.clone(), sender.clone());
-        let work = communicator.start(Request::barrier()).unwrap();
-        work.on_complete(move |result| {
-            result.unwrap();
-            let second = again.start(Request::barrier()).unwrap();
-            second.on_complete(move |result| sender.send(result).unwrap());
-        });
+    for means in SLOW {
+        let group: Vec<Arc<Communicator>> = group(2, means).into_iter().map(Arc::new).collect();
+        let (sender, receiver) = mpsc::channel();
+        for communicator in &group {
+            let (again, sender) = (communicator.clone(), sender.clone());
+            let work = communicator.start(Request::barrier()).unwrap();
+            work.on_complete(move |result| {
+                result.unwrap();
+                let second = again.start(Request::barrier()).unwrap();
+                second.on_complete(move |result| sender.send(result).unwrap());
+            });
+        }
+        drop(sender);
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [Ok(()), Ok(())]);
     }
-    drop(sender);
-    assert_eq!(receiver.iter().collect::<Vec<_>>(), [Ok(()), Ok(())]);
 }
 
 /// A call that is being started may find that another has ended, whose callback starts a third.
 #[test]
 fn callbacks_may_make_calls_while_calls_are_started() {
     let _watchdog = watch();
-    const ROUNDS: u32 = 500;
-    let group: Vec<Arc<Communicator>> = group(2, usize::MAX).into_iter().map(Arc::new).collect();
-    thread::scope(|scope| {
-        for communicator in &group {
-            scope.spawn(move || {
-                let peer = 1 - communicator.rank();
-                for tag in 0..ROUNDS {
-                    let again = communicator.clone();
-                    let first = communicator.start(Request::barrier()).unwrap();
-                    first.on_complete(move |_| drop(again.start(send(peer, tag, b"called back")).unwrap()));
-                    let others: Vec<_> =
-                        (0..4).map(|_| communicator.start(Request::barrier()).unwrap()).collect();
-                    others.iter().for_each(|work| work.wait().unwrap());
-                    communicator.run(receive(peer, tag, 11)).unwrap();
-                }
-            });
-        }
-    });
+    for means in SLOW {
+        const ROUNDS: u32 = 250;
+        let group: Vec<Arc<Communicator>> = group(2, means).into_iter().map(Arc::new).collect();
+        thread::scope(|scope| {
+            for communicator in &group {
+                scope.spawn(move || {
+                    let peer = 1 - communicator.rank();
+                    for tag in 0..ROUNDS {
+                        let again = communicator.clone();
+                        let first = communicator.start(Request::barrier()).unwrap();
+                        first.on_complete(move |_| {
+                            drop(again.start(send(peer, tag, b"called back")).unwrap())
+                        });
+                        let others: Vec<_> =
+                            (0..4).map(|_| communicator.start(Request::barrier()).unwrap()).collect();
+                        others.iter().for_each(|work| work.wait().unwrap());
+                        communicator.run(receive(peer, tag, 11)).unwrap();
+                    }
+                });
+            }
+        });
+    }
 }
 
 #[test]
@@ -772,10 +868,10 @@ fn callbacks_after_the_end_are_called_at_once() {
 #[test]
 fn works_outlive_their_communicator() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
+    for means in MEANS {
         let case = Case::new(3, Collective::Allgather, ReduceOp::Sum, DType::I64, 50);
         let prepared = case.prepare();
-        let works: Vec<_> = group(3, eager_limit)
+        let works: Vec<_> = group(3, means)
             .into_iter()
             .map(|c| c.start(case.request(c.rank(), &prepared.inputs[c.rank()])).unwrap())
             .collect();
@@ -795,8 +891,8 @@ fn thousands_of_calls() {
     let cases: Vec<Case> =
         (0..7).map(|n| Case::new(2, Collective::Allreduce, ReduceOp::Sum, DType::I32, n)).collect();
     let prepared: Vec<Prepared> = cases.iter().map(Case::prepare).collect();
-    for eager_limit in EAGER_LIMITS {
-        each(&group(2, eager_limit), |communicator| {
+    for means in MEANS {
+        each(&group(2, means), |communicator| {
             for (case, prepared) in cases.iter().zip(&prepared).cycle().take(4200) {
                 case.check(communicator, prepared).unwrap();
             }
@@ -827,6 +923,7 @@ fn large_vectors_travel_in_segments() {
         Case::new(ranks, Collective::Alltoall, ReduceOp::Sum, DType::F32, elements / ranks),
     ];
     check_all(&group(ranks, 64 << 10), &cases);
+    check_all(&group(ranks, Shared), &cases);
 }
 
 /// The smallest segments cut nearly everything, also where their size is no multiple of the element's.
@@ -836,8 +933,8 @@ fn small_segments() {
     for (ranks, segment) in [(2, 64), (3, 100), (5, 64), (8, 200)] {
         let cases = every_algorithm(&ring(ranks), 6);
         let cases: Vec<Case> = cases.into_iter().filter(|case| case.elements > ranks + 1).collect();
-        for eager_limit in EAGER_LIMITS {
-            check_all(&group_with(ranks, eager_limit, &with_segment(segment), &patient()), &cases);
+        for means in MEANS {
+            check_all(&group_with(ranks, means, &with_segment(segment), &patient()), &cases);
         }
     }
 }
@@ -845,28 +942,30 @@ fn small_segments() {
 #[test]
 fn the_caller_chooses_an_algorithm() {
     let _watchdog = watch();
-    let ranks = 6;
-    each(&group(ranks, 0), |communicator| {
-        let case = Case::new(ranks, Collective::Allreduce, ReduceOp::Sum, DType::F32, 12);
-        let prepared = case.prepare();
-        let start = |name: Option<&str>| {
-            let request = case.request(communicator.rank(), &prepared.inputs[communicator.rank()]);
-            communicator.start(Request { algorithm: name.map(str::to_owned), ..request })
-        };
-        for (asked, expected) in [("ring", "ring"), ("Bidirectional_Ring", "bidirectional-ring")] {
-            let work = start(Some(asked)).unwrap();
-            assert_eq!(work.algorithm(), expected);
-            prepared.compare(&case, communicator.rank(), &work.finish().unwrap().to_vec::<u8>());
-        }
-        let unknown = start(Some("rung")).err().unwrap();
-        assert!(matches!(&unknown, Error::Schedule(text) if text.contains("rung")), "{unknown}");
-        let other = start(Some("pairwise")).err().unwrap();
-        assert!(matches!(&other, Error::Schedule(text) if text.contains("allreduce")), "{other}");
-        let default = start(None).unwrap();
-        let choice = communicator.algorithm_for(Collective::Allreduce, 48, ReduceOp::Sum, DType::F32);
-        assert_eq!(default.algorithm(), choice);
-        default.wait().unwrap();
-    });
+    for means in SLOW {
+        let ranks = 6;
+        each(&group(ranks, means), |communicator| {
+            let case = Case::new(ranks, Collective::Allreduce, ReduceOp::Sum, DType::F32, 12);
+            let prepared = case.prepare();
+            let start = |name: Option<&str>| {
+                let request = case.request(communicator.rank(), &prepared.inputs[communicator.rank()]);
+                communicator.start(Request { algorithm: name.map(str::to_owned), ..request })
+            };
+            for (asked, expected) in [("ring", "ring"), ("Bidirectional_Ring", "bidirectional-ring")] {
+                let work = start(Some(asked)).unwrap();
+                assert_eq!(work.algorithm(), expected);
+                prepared.compare(&case, communicator.rank(), &work.finish().unwrap().to_vec::<u8>());
+            }
+            let unknown = start(Some("rung")).err().unwrap();
+            assert!(matches!(&unknown, Error::Schedule(text) if text.contains("rung")), "{unknown}");
+            let other = start(Some("pairwise")).err().unwrap();
+            assert!(matches!(&other, Error::Schedule(text) if text.contains("allreduce")), "{other}");
+            let default = start(None).unwrap();
+            let choice = communicator.algorithm_for(Collective::Allreduce, 48, ReduceOp::Sum, DType::F32);
+            assert_eq!(default.algorithm(), choice);
+            default.wait().unwrap();
+        });
+    }
 }
 
 #[test]

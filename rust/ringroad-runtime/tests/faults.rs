@@ -9,11 +9,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::mortal::Mortal;
-use common::{boxed, config, each, group, group_with, patient, watch, Case, EAGER_LIMITS};
+use common::Means::{self, Mailboxes, Shared};
+use common::{boxed, config, each, group, group_with, patient, watch, Case, MEANS, SLOW};
 use ringroad_core::{Collective, Rank, Topology};
 use ringroad_runtime::communicator::TAGS;
 use ringroad_runtime::transport::fault::{Fault, FaultInjector, Pick, What};
 use ringroad_runtime::transport::in_process::InProcess;
+use ringroad_runtime::transport::shared::SharedMemory;
+use ringroad_runtime::transport::Transport;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request, Result};
 
 /// What a call that is to time out is given.
@@ -40,20 +43,25 @@ fn short() -> Options {
     Options { timeout: Some(SHORT), ..Options::default() }
 }
 
+/// Transports of which each has faults of its own.
+fn with_faults(ranks: usize, means: Means, faults: impl Fn(Rank) -> Vec<Fault>) -> Vec<Box<dyn Transport>> {
+    fn wrap<T: Transport + 'static>(
+        transports: Vec<T>,
+        faults: impl Fn(Rank) -> Vec<Fault>,
+    ) -> Vec<Box<dyn Transport>> {
+        let ranks = transports.into_iter().enumerate();
+        boxed(ranks.map(|(rank, transport)| FaultInjector::new(transport, faults(rank))))
+    }
+    match means {
+        Mailboxes(limit) => wrap(InProcess::group_with(ranks, limit), faults),
+        Shared => wrap(SharedMemory::group(ranks).unwrap(), faults),
+    }
+}
+
 /// A group whose rank `rank` has `faults`.
-fn faulty(
-    ranks: usize,
-    eager_limit: usize,
-    rank: Rank,
-    faults: &[Fault],
-    options: &Options,
-) -> Vec<Communicator> {
-    let transports = InProcess::group_with(ranks, eager_limit).into_iter();
-    let wrap = |t: InProcess| {
-        let faults = if t.rank() == rank { faults.to_vec() } else { Vec::new() };
-        FaultInjector::new(t, faults)
-    };
-    Communicator::over(boxed(transports.map(wrap)), &config(), options).unwrap()
+fn faulty(ranks: usize, means: Means, rank: Rank, faults: &[Fault], options: &Options) -> Vec<Communicator> {
+    let faults = |of| if of == rank { faults.to_vec() } else { Vec::new() };
+    Communicator::over(with_faults(ranks, means, faults), &config(), options).unwrap()
 }
 
 /// `rank 2 (host, pid 17)`, as errors have it.
@@ -100,7 +108,7 @@ fn check_timeout(communicator: &Communicator, error: &Error, call: &str) {
 fn a_lost_message_is_a_timeout_on_every_rank() {
     let _watchdog = watch();
     let ranks = 4;
-    for eager_limit in EAGER_LIMITS {
+    for means in MEANS {
         for (lost, algorithm) in [
             (Fault::send(What::Drop), "ring"),
             (Fault::send(What::Drop), "recursive-doubling"),
@@ -108,7 +116,7 @@ fn a_lost_message_is_a_timeout_on_every_rank() {
         ] {
             // The ring of the first call takes six sends and six receives of each rank.
             let after = Pick::From(6);
-            let group = faulty(ranks, eager_limit, 1, &[lost.pick(after)], &short());
+            let group = faulty(ranks, means, 1, &[lost.pick(after)], &short());
             let errors = each(&group, |communicator| {
                 let patient = Some(Duration::from_secs(50));
                 communicator.run(Request { timeout: patient, ..with(allreduce(8), "ring") })?;
@@ -130,8 +138,8 @@ fn a_lost_message_is_a_timeout_on_every_rank() {
 }
 
 /// Rank 2 of four does not make the second call. Returns what the others are told.
-fn with_an_absent_rank(eager_limit: usize, algorithm: Option<&str>) -> Vec<String> {
-    let group = group_with(4, eager_limit, &config(), &short());
+fn with_an_absent_rank(means: Means, algorithm: Option<&str>) -> Vec<String> {
+    let group = group_with(4, means, &config(), &short());
     let results = each(&group, |communicator| {
         communicator.run(Request { timeout: Some(Duration::from_secs(50)), ..allreduce(8) })?;
         if communicator.rank() == 2 {
@@ -164,9 +172,9 @@ fn with_an_absent_rank(eager_limit: usize, algorithm: Option<&str>) -> Vec<Strin
 #[test]
 fn a_rank_that_never_calls_is_a_timeout_on_every_rank() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
-        with_an_absent_rank(eager_limit, None);
-        with_an_absent_rank(eager_limit, Some("ring"));
+    for means in MEANS {
+        with_an_absent_rank(means, None);
+        with_an_absent_rank(means, Some("ring"));
     }
 }
 
@@ -174,9 +182,9 @@ fn a_rank_that_never_calls_is_a_timeout_on_every_rank() {
 #[test]
 fn a_rank_that_never_calls_is_named() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
+    for means in MEANS {
         for algorithm in [None, Some("ring")] {
-            for story in with_an_absent_rank(eager_limit, algorithm) {
+            for story in with_an_absent_rank(means, algorithm) {
                 assert!(story.contains("rank 2 ("), "{algorithm:?}: {story}");
             }
         }
@@ -186,53 +194,62 @@ fn a_rank_that_never_calls_is_named() {
 #[test]
 fn barriers_and_messages_time_out() {
     let _watchdog = watch();
-    let group = group_with(3, 0, &config(), &short());
-    let error = group[0].barrier(None).unwrap_err();
-    assert!(matches!(&error, Error::Timeout(story) if story.contains("barrier")), "{error:?}");
-    let group = group_with(3, 0, &config(), &short());
-    let receive = Operation::Receive { peer: 2, tag: 7 };
-    let request = Request::new(receive, DType::U8, 5, Memory::nothing(), Memory::zeroed(5));
-    let error = group[0].run(request).map(drop).unwrap_err();
-    let Error::Timeout(story) = &error else { panic!("{error:?}") };
-    for part in ["recv of 5 uint8 from rank 2 (tag 7)", &format!("waiting for {}", who(&group[0], 2))] {
-        assert!(story.contains(part), "{part:?} is not in {story:?}");
+    for means in SLOW {
+        let group = group_with(3, means, &config(), &short());
+        let error = group[0].barrier(None).unwrap_err();
+        assert!(matches!(&error, Error::Timeout(story) if story.contains("barrier")), "{error:?}");
+        let group = group_with(3, means, &config(), &short());
+        let receive = Operation::Receive { peer: 2, tag: 7 };
+        let request = Request::new(receive, DType::U8, 5, Memory::nothing(), Memory::zeroed(5));
+        let error = group[0].run(request).map(drop).unwrap_err();
+        let Error::Timeout(story) = &error else { panic!("{error:?}") };
+        for part in ["recv of 5 uint8 from rank 2 (tag 7)", &format!("waiting for {}", who(&group[0], 2))] {
+            assert!(story.contains(part), "{part:?} is not in {story:?}");
+        }
+        let group = group_with(3, means, &config(), &short());
+        if means == Shared {
+            continue; // What is sent is copied, and the sender does not wait.
+        }
+        let send = Operation::Send { peer: 1, tag: 7 };
+        let request = Request::new(send, DType::U8, 5, Memory::zeroed(5), Memory::nothing());
+        let error = group[0].run(request).map(drop).unwrap_err();
+        assert!(matches!(&error, Error::Timeout(story) if story.contains("sending to rank 1")), "{error:?}");
     }
-    let group = group_with(3, 0, &config(), &short());
-    let send = Operation::Send { peer: 1, tag: 7 };
-    let request = Request::new(send, DType::U8, 5, Memory::zeroed(5), Memory::nothing());
-    let error = group[0].run(request).map(drop).unwrap_err();
-    assert!(matches!(&error, Error::Timeout(story) if story.contains("sending to rank 1")), "{error:?}");
 }
 
 /// Who asks again and again, and never waits, is told as well.
 #[test]
 fn polling_ends_at_the_deadline() {
     let _watchdog = watch();
-    let group = group_with(2, 0, &config(), &short());
-    let work = group[0].start(allreduce(4)).unwrap();
-    let start = Instant::now();
-    while !work.is_completed() {
-        assert!(start.elapsed() < SHORT + SLACK, "still in flight");
-        thread::yield_now();
+    for means in SLOW {
+        let group = group_with(2, means, &config(), &short());
+        let work = group[0].start(allreduce(4)).unwrap();
+        let start = Instant::now();
+        while !work.is_completed() {
+            assert!(start.elapsed() < SHORT + SLACK, "still in flight");
+            thread::yield_now();
+        }
+        assert!(matches!(work.result(), Some(Err(Error::Timeout(_)))), "{:?}", work.result());
     }
-    assert!(matches!(work.result(), Some(Err(Error::Timeout(_)))), "{:?}", work.result());
 }
 
 /// Calls that nobody waits for end at their deadline too.
 #[test]
 fn the_background_ends_calls_at_the_deadline() {
     let _watchdog = watch();
-    let group = group_with(2, 0, &config(), &short());
-    let (sender, receiver) = mpsc::channel();
-    let works: Vec<_> = (0..3).map(|_| group[0].start(allreduce(4)).unwrap()).collect();
-    for work in &works {
-        let sender = sender.clone();
-        work.on_complete(move |result| sender.send(result).unwrap());
+    for means in SLOW {
+        let group = group_with(2, means, &config(), &short());
+        let (sender, receiver) = mpsc::channel();
+        let works: Vec<_> = (0..3).map(|_| group[0].start(allreduce(4)).unwrap()).collect();
+        for work in &works {
+            let sender = sender.clone();
+            work.on_complete(move |result| sender.send(result).unwrap());
+        }
+        drop(sender);
+        let results: Vec<Result<()>> = receiver.iter().collect();
+        assert_eq!(results.len(), 3);
+        assert!(results.iter().all(|r| matches!(r, Err(Error::Timeout(_)))), "{results:?}");
     }
-    drop(sender);
-    let results: Vec<Result<()>> = receiver.iter().collect();
-    assert_eq!(results.len(), 3);
-    assert!(results.iter().all(|r| matches!(r, Err(Error::Timeout(_)))), "{results:?}");
 }
 
 /// A network that is only slow changes nothing.
@@ -240,18 +257,16 @@ fn the_background_ends_calls_at_the_deadline() {
 fn delays_change_nothing() {
     let _watchdog = watch();
     let ranks = 4;
-    for eager_limit in EAGER_LIMITS {
-        let wrap = |t: InProcess| {
-            let seed = t.rank() as u64;
-            let one_in = |number| Pick::OneIn { number, seed: seed + number };
-            let faults = [
+    for means in MEANS {
+        let faults = |rank| {
+            let one_in = |number| Pick::OneIn { number, seed: rank as u64 + number };
+            vec![
                 Fault::send(What::Delay(5)).pick(one_in(3)),
                 Fault::receive(What::Delay(3)).pick(one_in(4)),
                 Fault::send(What::Delay(40)).pick(one_in(10)),
-            ];
-            FaultInjector::new(t, faults)
+            ]
         };
-        let transports = boxed(InProcess::group_with(ranks, eager_limit).into_iter().map(wrap));
+        let transports = with_faults(ranks, means, faults);
         let group = Communicator::over(transports, &config(), &patient()).unwrap();
         each(&group, |communicator| {
             for number in 0..40 {
@@ -267,12 +282,19 @@ fn delays_change_nothing() {
 // ------------------------------------------------------------------------------------------------------ deaths
 
 /// A group whose rank `dying` dies after so many sends and receives.
-fn mortals(ranks: usize, eager_limit: usize, dying: Rank, posts: u64) -> Vec<Communicator> {
-    let wrap = |t: InProcess| {
-        let left = if t.rank() == dying { posts } else { u64::MAX };
-        Mortal::new(t, left)
+fn mortals(ranks: usize, means: Means, dying: Rank, posts: u64) -> Vec<Communicator> {
+    fn wrap<T: Transport + 'static>(
+        transports: Vec<T>,
+        posts: impl Fn(Rank) -> u64,
+    ) -> Vec<Box<dyn Transport>> {
+        let ranks = transports.into_iter().enumerate();
+        boxed(ranks.map(|(rank, transport)| Mortal::new(transport, posts(rank))))
+    }
+    let posts = |rank| if rank == dying { posts } else { u64::MAX };
+    let transports = match means {
+        Mailboxes(limit) => wrap(InProcess::group_with(ranks, limit), posts),
+        Shared => wrap(SharedMemory::group(ranks).unwrap(), posts),
     };
-    let transports = boxed(InProcess::group_with(ranks, eager_limit).into_iter().map(wrap));
     Communicator::over(transports, &config(), &patient()).unwrap()
 }
 
@@ -282,9 +304,9 @@ fn the_dead_are_named_on_every_rank() {
     let _watchdog = watch();
     let dying = 2;
     for (ranks, algorithm) in [(4, "ring"), (5, "ring"), (4, "recursive-doubling"), (4, "halving-doubling")] {
-        for eager_limit in EAGER_LIMITS {
+        for means in MEANS {
             for posts in [0, 1, 3] {
-                let group = mortals(ranks, eager_limit, dying, posts);
+                let group = mortals(ranks, means, dying, posts);
                 let results = each(&group, |communicator| {
                     let start = Instant::now();
                     let work = communicator.start(with(allreduce(20), algorithm))?;
@@ -323,18 +345,20 @@ fn the_dead_are_named_on_every_rank() {
 #[test]
 fn who_closes_too_early_is_named() {
     let _watchdog = watch();
-    let group = group(3, 0);
-    let results = each(&group, |communicator| {
-        communicator.barrier(None)?;
-        if communicator.rank() == 1 {
-            communicator.close();
-            return Ok(());
+    for means in SLOW {
+        let group = group(3, means);
+        let results = each(&group, |communicator| {
+            communicator.barrier(None)?;
+            if communicator.rank() == 1 {
+                communicator.close();
+                return Ok(());
+            }
+            communicator.barrier(None)
+        });
+        assert_eq!(results[1], Ok(()));
+        for rank in [0, 2] {
+            assert!(matches!(&results[rank], Err(Error::Peer { rank: 1, .. })), "{:?}", results[rank]);
         }
-        communicator.barrier(None)
-    });
-    assert_eq!(results[1], Ok(()));
-    for rank in [0, 2] {
-        assert!(matches!(&results[rank], Err(Error::Peer { rank: 1, .. })), "{:?}", results[rank]);
     }
 }
 
@@ -342,39 +366,43 @@ fn who_closes_too_early_is_named() {
 #[test]
 fn a_failure_that_one_rank_sees_reaches_all() {
     let _watchdog = watch();
-    let broken = Fault::send(What::FailPeer).with_peer(2).pick(Pick::From(1));
-    let group = faulty(4, 0, 1, &[broken], &patient());
-    let start = Instant::now();
-    let results = each(&group, |communicator| {
-        for _ in 0..3 {
-            communicator.run(with(allreduce(8), "ring"))?;
+    for means in SLOW {
+        let broken = Fault::send(What::FailPeer).with_peer(2).pick(Pick::From(1));
+        let group = faulty(4, means, 1, &[broken], &patient());
+        let start = Instant::now();
+        let results = each(&group, |communicator| {
+            for _ in 0..3 {
+                communicator.run(with(allreduce(8), "ring"))?;
+            }
+            Ok(())
+        });
+        assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+        for rank in [0, 1, 3] {
+            assert!(
+                matches!(&results[rank], Err(Error::Peer { rank: 2, .. })),
+                "rank {rank}: {:?}",
+                results[rank]
+            );
         }
-        Ok(())
-    });
-    assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
-    for rank in [0, 1, 3] {
-        assert!(
-            matches!(&results[rank], Err(Error::Peer { rank: 2, .. })),
-            "rank {rank}: {:?}",
-            results[rank]
-        );
+        assert!(matches!(&results[2], Err(Error::Peer { .. })), "{:?}", results[2]);
     }
-    assert!(matches!(&results[2], Err(Error::Peer { .. })), "{:?}", results[2]);
 }
 
 #[test]
 fn what_cannot_be_posted_fails_on_every_rank() {
     let _watchdog = watch();
-    for fault in [Fault::send(What::FailPost), Fault::receive(What::FailPost)] {
-        let group = faulty(3, 0, 0, &[fault.pick(Pick::Nth(0))], &patient());
-        let start = Instant::now();
-        let results = each(&group, |communicator| {
-            communicator.run(allreduce(8))?;
-            communicator.barrier(None)
-        });
-        assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
-        for result in results {
-            assert!(matches!(&result, Err(Error::Peer { .. })), "{fault:?}: {result:?}");
+    for means in SLOW {
+        for fault in [Fault::send(What::FailPost), Fault::receive(What::FailPost)] {
+            let group = faulty(3, means, 0, &[fault.pick(Pick::Nth(0))], &patient());
+            let start = Instant::now();
+            let results = each(&group, |communicator| {
+                communicator.run(allreduce(8))?;
+                communicator.barrier(None)
+            });
+            assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+            for result in results {
+                assert!(matches!(&result, Err(Error::Peer { .. })), "{fault:?}: {result:?}");
+            }
         }
     }
 }
@@ -383,18 +411,18 @@ fn what_cannot_be_posted_fails_on_every_rank() {
 
 /// Makes different calls on three ranks, then goes on until every rank has noticed. All must be shown what all did.
 fn check_mismatch(what: &str, request: impl Fn(Rank) -> Vec<Request> + Sync, shown: [&str; 3]) {
-    check_mismatch_with(&EAGER_LIMITS, what, request, shown);
+    check_mismatch_with(&MEANS, what, request, shown);
 }
 
 fn check_mismatch_with(
-    eager_limits: &[usize],
+    all: &[Means],
     what: &str,
     request: impl Fn(Rank) -> Vec<Request> + Sync,
     shown: [&str; 3],
 ) {
-    for &eager_limit in eager_limits {
+    for &means in all {
         let options = Options { timeout: Some(Duration::from_secs(20)), ..Options::default() };
-        let group = group_with(3, eager_limit, &config(), &options);
+        let group = group_with(3, means, &config(), &options);
         let start = Instant::now();
         let results = each(&group, |communicator| {
             for request in request(communicator.rank()) {
@@ -409,7 +437,7 @@ fn check_mismatch_with(
             let error = result.expect_err(what);
             // A rank whose own call was well gets the news with the next one, as the reason why there is none.
             let (Error::Mismatch(story) | Error::Aborted(story)) = &error else {
-                panic!("{what}, rank {}, eager limit {eager_limit}: {error:?}", communicator.rank());
+                panic!("{what}, rank {}, {means:?}: {error:?}", communicator.rank());
             };
             let header = "ranks made different calls as number ";
             assert!(story.contains(header), "{what}, rank {}: {error:?}", communicator.rank());
@@ -478,32 +506,34 @@ fn one_of_two_roots(kind: Collective, rank: Rank) -> Request {
     collective(kind.with_root(if rank == 0 { 0 } else { 1 }), 3, rank, DType::F32, 10)
 }
 
-fn check_different_roots(eager_limit: usize, kinds: impl Iterator<Item = Collective>) {
+fn check_different_roots(all: &[Means], kinds: impl Iterator<Item = Collective>) {
     for kind in kinds {
         let shown = [0, 1, 1].map(|root| format!("{} of 10 float32", kind.with_root(root)));
         let shown = [0, 1, 2].map(|rank| shown[rank].as_str());
-        check_mismatch_with(&[eager_limit], "roots", |rank| vec![one_of_two_roots(kind, rank)], shown);
+        check_mismatch_with(all, "roots", |rank| vec![one_of_two_roots(kind, rank)], shown);
     }
 }
 
 #[test]
 fn different_roots() {
     let _watchdog = watch();
-    check_different_roots(0, rooted(true));
+    check_different_roots(&[Mailboxes(0)], rooted(true));
 }
 
 /// Two roots that wait for each other's data get no message that could tell them apart.
 #[test]
 fn different_roots_that_wait_are_found_at_the_deadline() {
     let _watchdog = watch();
-    for kind in rooted(false) {
-        let group = group_with(3, 0, &config(), &short());
-        let results = each(&group, |communicator| {
-            communicator.run(one_of_two_roots(kind, communicator.rank()))?;
-            communicator.barrier(None)
-        });
-        for result in results {
-            assert!(matches!(&result, Err(Error::Mismatch(_))), "{kind}: {result:?}");
+    for means in SLOW {
+        for kind in rooted(false) {
+            let group = group_with(3, means, &config(), &short());
+            let results = each(&group, |communicator| {
+                communicator.run(one_of_two_roots(kind, communicator.rank()))?;
+                communicator.barrier(None)
+            });
+            for result in results {
+                assert!(matches!(&result, Err(Error::Mismatch(_))), "{kind}: {result:?}");
+            }
         }
     }
 }
@@ -511,7 +541,7 @@ fn different_roots_that_wait_are_found_at_the_deadline() {
 #[test]
 fn different_roots_of_eager_messages() {
     let _watchdog = watch();
-    check_different_roots(usize::MAX, rooted(true));
+    check_different_roots(&[Mailboxes(usize::MAX), Shared], rooted(true));
 }
 
 #[test]
@@ -571,9 +601,9 @@ fn a_skipped_call() {
 #[test]
 fn a_corrupt_message_is_a_mismatch() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
+    for means in MEANS {
         for what in [What::CorruptCheck, What::Truncate(3)] {
-            let group = faulty(3, eager_limit, 1, &[Fault::send(what).pick(Pick::Nth(1))], &patient());
+            let group = faulty(3, means, 1, &[Fault::send(what).pick(Pick::Nth(1))], &patient());
             let results = each(&group, |communicator| {
                 communicator.run(with(allreduce(12), "ring"))?;
                 communicator.barrier(None)
@@ -589,9 +619,9 @@ fn a_corrupt_message_is_a_mismatch() {
 #[test]
 fn messages_that_do_not_fit() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
+    for means in MEANS {
         for (dtype, elements) in [(DType::F32, 5), (DType::I32, 4)] {
-            let group = group(3, eager_limit);
+            let group = group(3, means);
             let results = each(&group, |communicator| {
                 match communicator.rank() {
                     0 => {
@@ -626,72 +656,78 @@ fn messages_that_do_not_fit() {
 #[test]
 fn abort_reaches_every_rank() {
     let _watchdog = watch();
-    let group = group(4, 0);
-    let all_in = std::sync::Barrier::new(4);
-    let results = each(&group, |communicator| {
-        if communicator.rank() == 3 {
+    for means in SLOW {
+        let group = group(4, means);
+        let all_in = std::sync::Barrier::new(4);
+        let results = each(&group, |communicator| {
+            if communicator.rank() == 3 {
+                all_in.wait();
+                communicator.abort("the oven is on fire");
+                return communicator.barrier(None);
+            }
+            let work = communicator.start(allreduce(100))?;
             all_in.wait();
-            communicator.abort("the oven is on fire");
-            return communicator.barrier(None);
+            work.wait()
+        });
+        for (rank, result) in results.iter().enumerate() {
+            let Err(Error::Aborted(story)) = result else { panic!("rank {rank}: {result:?}") };
+            for part in [&who(&group[0], 3), "the oven is on fire", "\"world\""] {
+                assert!(story.contains(part), "{part:?} is not in {story:?}");
+            }
+            check_useless(&group[rank], &Error::Aborted("the oven is on fire".to_owned()));
         }
-        let work = communicator.start(allreduce(100))?;
-        all_in.wait();
-        work.wait()
-    });
-    for (rank, result) in results.iter().enumerate() {
-        let Err(Error::Aborted(story)) = result else { panic!("rank {rank}: {result:?}") };
-        for part in [&who(&group[0], 3), "the oven is on fire", "\"world\""] {
-            assert!(story.contains(part), "{part:?} is not in {story:?}");
-        }
-        check_useless(&group[rank], &Error::Aborted("the oven is on fire".to_owned()));
+        check_anew(4);
     }
-    check_anew(4);
 }
 
 /// Aborting between calls: the others hear of it at their next one.
 #[test]
 fn abort_between_calls() {
     let _watchdog = watch();
-    let group = group(3, usize::MAX);
-    each(&group, |communicator| communicator.barrier(None).unwrap());
-    group[1].abort("");
-    for rank in [0, 2] {
-        let error = group[rank].barrier(None).unwrap_err();
-        assert!(
-            matches!(&error, Error::Aborted(story) if story.contains("rank 1 ")),
-            "rank {rank}: {error:?}"
-        );
+    for means in SLOW {
+        let group = group(3, means);
+        each(&group, |communicator| communicator.barrier(None).unwrap());
+        group[1].abort("");
+        for rank in [0, 2] {
+            let error = group[rank].barrier(None).unwrap_err();
+            assert!(
+                matches!(&error, Error::Aborted(story) if story.contains("rank 1 ")),
+                "rank {rank}: {error:?}"
+            );
+        }
+        // Twice is as good as once.
+        group[1].abort("again");
+        group[1].close();
     }
-    // Twice is as good as once.
-    group[1].abort("again");
-    group[1].close();
 }
 
 #[test]
 fn a_closed_communicator_refuses_calls() {
     let _watchdog = watch();
-    let group = group(3, 0);
-    each(&group, |communicator| {
-        communicator.run(allreduce(10)).map(drop).unwrap();
-        communicator.barrier(None).unwrap();
-    });
-    each(&group, |communicator| {
-        communicator.close();
-        communicator.close();
-        let error = communicator.start(allreduce(10)).err().unwrap();
-        assert!(matches!(&error, Error::Aborted(story) if story.contains("closed")), "{error:?}");
-        assert!(communicator.barrier(None).is_err());
-    });
-    check_anew(3);
+    for means in SLOW {
+        let group = group(3, means);
+        each(&group, |communicator| {
+            communicator.run(allreduce(10)).map(drop).unwrap();
+            communicator.barrier(None).unwrap();
+        });
+        each(&group, |communicator| {
+            communicator.close();
+            communicator.close();
+            let error = communicator.start(allreduce(10)).err().unwrap();
+            assert!(matches!(&error, Error::Aborted(story) if story.contains("closed")), "{error:?}");
+            assert!(communicator.barrier(None).is_err());
+        });
+        check_anew(3);
+    }
 }
 
 /// Closing is no barrier: who is done first may leave at once.
 #[test]
 fn leaving_early_disturbs_nobody() {
     let _watchdog = watch();
-    for eager_limit in EAGER_LIMITS {
+    for means in MEANS {
         for round in 0..30 {
-            let group = group(4, eager_limit);
+            let group = group(4, means);
             let results: Vec<Result<()>> = thread::scope(|scope| {
                 let run = |communicator: Communicator| {
                     let root = round % 4;
@@ -711,36 +747,40 @@ fn leaving_early_disturbs_nobody() {
 #[test]
 fn closing_during_a_call_ends_it_everywhere() {
     let _watchdog = watch();
-    let group = group(3, 0);
-    let works: Vec<_> = (0..2).map(|rank| group[rank].start(allreduce(100)).unwrap()).collect();
-    group[0].closer().close();
-    for work in works {
-        assert!(matches!(work.wait(), Err(Error::Aborted(_))));
+    for means in SLOW {
+        let group = group(3, means);
+        let works: Vec<_> = (0..2).map(|rank| group[rank].start(allreduce(100)).unwrap()).collect();
+        group[0].closer().close();
+        for work in works {
+            assert!(matches!(work.wait(), Err(Error::Aborted(_))));
+        }
+        assert!(group[2].barrier(None).is_err());
     }
-    assert!(group[2].barrier(None).is_err());
 }
 
 #[test]
 fn dropping_everything_with_calls_in_flight() {
     let _watchdog = watch();
-    for background in [false, true] {
-        for keep_work in [false, true] {
-            let mut group = group_with(3, 0, &config(), &short());
-            let works: Vec<_> = (0..5).map(|_| group[0].start(allreduce(100)).unwrap()).collect();
-            let (sender, receiver) = mpsc::channel();
-            if background {
-                for work in &works {
-                    let sender = sender.clone();
-                    work.on_complete(move |result| sender.send(result).unwrap());
+    for means in SLOW {
+        for background in [false, true] {
+            for keep_work in [false, true] {
+                let mut group = group_with(3, means, &config(), &short());
+                let works: Vec<_> = (0..5).map(|_| group[0].start(allreduce(100)).unwrap()).collect();
+                let (sender, receiver) = mpsc::channel();
+                if background {
+                    for work in &works {
+                        let sender = sender.clone();
+                        work.on_complete(move |result| sender.send(result).unwrap());
+                    }
                 }
+                drop(sender);
+                let kept = keep_work.then(|| works.into_iter().next().unwrap());
+                drop(group.remove(0));
+                drop(kept);
+                // Those that called back did so with an error; the others are told.
+                assert!(receiver.iter().all(|result| result.is_err()));
+                assert!(group[0].barrier(None).is_err());
             }
-            drop(sender);
-            let kept = keep_work.then(|| works.into_iter().next().unwrap());
-            drop(group.remove(0));
-            drop(kept);
-            // Those that called back did so with an error; the others are told.
-            assert!(receiver.iter().all(|result| result.is_err()));
-            assert!(group[0].barrier(None).is_err());
         }
     }
 }
@@ -749,15 +789,17 @@ fn dropping_everything_with_calls_in_flight() {
 #[test]
 fn calls_in_the_background_outlive_all_handles() {
     let _watchdog = watch();
-    for _ in 0..100 {
-        let mut group = group(2, 0);
-        let (sender, receiver) = mpsc::channel();
-        let work = group[0].start(allreduce(100)).unwrap();
-        work.on_complete(move |result| sender.send(result).unwrap());
-        drop(work);
-        drop(group.remove(0));
-        assert_eq!(group[0].run(allreduce(100)).map(drop), Ok(()));
-        assert_eq!(receiver.recv(), Ok(Ok(())));
+    for means in SLOW {
+        for _ in 0..100 {
+            let mut group = group(2, means);
+            let (sender, receiver) = mpsc::channel();
+            let work = group[0].start(allreduce(100)).unwrap();
+            work.on_complete(move |result| sender.send(result).unwrap());
+            drop(work);
+            drop(group.remove(0));
+            assert_eq!(group[0].run(allreduce(100)).map(drop), Ok(()));
+            assert_eq!(receiver.recv(), Ok(Ok(())));
+        }
     }
 }
 
@@ -790,21 +832,24 @@ fn observed(bytes: usize) -> (Memory, Arc<AtomicBool>) {
 #[test]
 fn memory_in_flight_stays_alive() {
     let _watchdog = watch();
-    for (faults, elements) in [(vec![], 1000), (vec![Fault::receive(What::Drop)], 1000), (vec![], 0)] {
-        let group = faulty(2, 0, 0, &faults, &patient());
-        let ((input, input_freed), (output, output_freed)) = (observed(4 * elements), observed(4 * elements));
-        let call = Operation::Collective(Collective::Allreduce);
-        let work = group[0].start(Request::new(call, DType::F32, elements, input, output)).unwrap();
-        let freed = || (input_freed.load(Ordering::SeqCst), output_freed.load(Ordering::SeqCst));
-        drop(work);
-        if elements > 0 {
-            assert_eq!(freed(), (false, false));
-            assert!(group[0].start(Request::barrier()).is_ok());
-            assert_eq!(freed(), (false, false));
+    for means in SLOW {
+        for (faults, elements) in [(vec![], 1000), (vec![Fault::receive(What::Drop)], 1000), (vec![], 0)] {
+            let group = faulty(2, means, 0, &faults, &patient());
+            let ((input, input_freed), (output, output_freed)) =
+                (observed(4 * elements), observed(4 * elements));
+            let call = Operation::Collective(Collective::Allreduce);
+            let work = group[0].start(Request::new(call, DType::F32, elements, input, output)).unwrap();
+            let freed = || (input_freed.load(Ordering::SeqCst), output_freed.load(Ordering::SeqCst));
+            drop(work);
+            if elements > 0 {
+                assert_eq!(freed(), (false, false));
+                assert!(group[0].start(Request::barrier()).is_ok());
+                assert_eq!(freed(), (false, false));
+            }
+            group[0].abort("enough");
+            drop(group);
+            assert_eq!(freed(), (true, true));
         }
-        group[0].abort("enough");
-        drop(group);
-        assert_eq!(freed(), (true, true));
     }
 }
 
@@ -812,15 +857,17 @@ fn memory_in_flight_stays_alive() {
 #[test]
 fn memory_of_a_failed_call_is_given_back() {
     let _watchdog = watch();
-    let group = group_with(2, 0, &config(), &short());
-    let ((input, input_freed), (output, output_freed)) = (observed(4000), observed(4000));
-    let call = Operation::Collective(Collective::Allreduce);
-    let error = group[0].run(Request::new(call, DType::F32, 1000, input, output)).map(drop).unwrap_err();
-    assert!(matches!(error, Error::Timeout(_)), "{error:?}");
-    // Rank 1 comes late, and must not find memory that is no more.
-    assert!(group[1].run(allreduce(1000)).is_err());
-    drop(group);
-    assert!(input_freed.load(Ordering::SeqCst) && output_freed.load(Ordering::SeqCst));
+    for means in SLOW {
+        let group = group_with(2, means, &config(), &short());
+        let ((input, input_freed), (output, output_freed)) = (observed(4000), observed(4000));
+        let call = Operation::Collective(Collective::Allreduce);
+        let error = group[0].run(Request::new(call, DType::F32, 1000, input, output)).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+        // Rank 1 comes late, and must not find memory that is no more.
+        assert!(group[1].run(allreduce(1000)).is_err());
+        drop(group);
+        assert!(input_freed.load(Ordering::SeqCst) && output_freed.load(Ordering::SeqCst));
+    }
 }
 
 /// A refused call takes nothing.

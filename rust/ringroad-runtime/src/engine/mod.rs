@@ -310,7 +310,7 @@ impl Engine {
         happened
     }
 
-    /// Takes note of notices that have arrived.
+    /// Takes note of notices that have arrived, also of those that came along with what is being dealt with.
     fn hear(&mut self) {
         let mut events = Vec::new();
         self.transport.inspect(&mut events);

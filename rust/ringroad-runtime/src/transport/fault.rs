@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use ringroad_core::{Port, Rank};
 
-use super::{Event, Failure, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::shared::Pool;
+use super::{Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 
 /// What a fault can hit.
@@ -123,7 +124,7 @@ pub struct FaultInjector<T: Transport> {
     events: Vec<Event>,
     failed: Vec<Rank>,
     /// Memory of receives that never complete.
-    swallowed: Vec<Region>,
+    swallowed: Vec<Body>,
 }
 
 #[derive(Clone)]
@@ -132,8 +133,30 @@ struct Request {
     peer: Rank,
     port: Port,
     tag: Tag,
-    region: Region,
+    body: Body,
     request: RequestId,
+}
+
+/// What a request is about.
+#[derive(Clone)]
+enum Body {
+    /// A send or receive.
+    Region(Region),
+    /// A send of what stays as it is.
+    Lent(Region),
+    /// So many bytes that are read where they are.
+    Expected(usize),
+}
+
+impl Body {
+    fn truncate(self, bytes: usize) -> Body {
+        let cut = |region: Region| region.part(0..bytes.min(region.len()));
+        match self {
+            Body::Region(region) => Body::Region(cut(region)),
+            Body::Lent(region) => Body::Lent(cut(region)),
+            Body::Expected(expected) => Body::Expected(bytes.min(expected)),
+        }
+    }
 }
 
 impl Request {
@@ -186,7 +209,7 @@ impl<T: Transport> FaultInjector<T> {
                 self.pass(request, 0)
             }
             Some(What::Truncate(bytes)) => {
-                request.region = request.region.part(0..bytes.min(request.region.len()));
+                request.body = request.body.truncate(bytes);
                 self.pass(request, 0)
             }
             Some(What::FailPeer) => {
@@ -201,7 +224,7 @@ impl<T: Transport> FaultInjector<T> {
         if request.operation == Operation::Send {
             return Posted::Complete;
         }
-        self.swallowed.push(request.region);
+        self.swallowed.push(request.body);
         Posted::Pending
     }
 
@@ -221,9 +244,13 @@ impl<T: Transport> FaultInjector<T> {
     }
 
     fn forward(&mut self, r: Request) -> Result<Posted, TransportError> {
-        match r.operation {
-            Operation::Send => self.inner.send(r.peer, r.port, r.tag, r.region, r.request),
-            _ => self.inner.receive(r.port, r.tag, r.region, r.request),
+        match r.body {
+            Body::Region(source) if r.operation == Operation::Send => {
+                self.inner.send(r.peer, r.port, r.tag, source, r.request)
+            }
+            Body::Region(target) => self.inner.receive(r.port, r.tag, target, r.request),
+            Body::Lent(source) => self.inner.lend(r.peer, r.port, r.tag, source, r.request),
+            Body::Expected(bytes) => self.inner.expect(r.tag, bytes, r.request),
         }
     }
 
@@ -277,7 +304,20 @@ impl<T: Transport> Transport for FaultInjector<T> {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        self.post(Request { operation: Operation::Send, peer, port, tag, region: source, request })
+        let (operation, body) = (Operation::Send, Body::Region(source));
+        self.post(Request { operation, peer, port, tag, body, request })
+    }
+
+    fn lend(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        let (operation, body) = (Operation::Send, Body::Lent(source));
+        self.post(Request { operation, peer, port, tag, body, request })
     }
 
     fn receive(
@@ -287,8 +327,33 @@ impl<T: Transport> Transport for FaultInjector<T> {
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        let peer = tag.source;
-        self.post(Request { operation: Operation::Receive, peer, port, tag, region: target, request })
+        let (operation, peer, body) = (Operation::Receive, tag.source, Body::Region(target));
+        self.post(Request { operation, peer, port, tag, body, request })
+    }
+
+    fn near(&self) -> Arc<[bool]> {
+        self.inner.near()
+    }
+
+    fn tidy(&mut self) {
+        self.inner.tidy();
+    }
+
+    fn pool(&self) -> Option<Arc<Pool>> {
+        self.inner.pool()
+    }
+
+    fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
+        let (operation, peer, body) = (Operation::Receive, tag.source, Body::Expected(bytes));
+        self.post(Request { operation, peer, port: 0, tag, body, request })
+    }
+
+    fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
+        self.inner.arrived(request)
+    }
+
+    fn release(&mut self, arrived: Arrived) {
+        self.inner.release(arrived);
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {

@@ -7,7 +7,7 @@ pub mod mortal;
 pub mod processes;
 
 use std::panic::{self, AssertUnwindSafe, Location};
-use std::sync::mpsc;
+use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::Duration;
 
@@ -15,14 +15,42 @@ use half::{bf16, f16};
 use ringroad_core::algorithms::{find, Member};
 use ringroad_core::collective::Holding;
 use ringroad_core::Collective;
+use ringroad_runtime::buffer::Region;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::kernels::scalar;
 use ringroad_runtime::transport::in_process::InProcess;
+use ringroad_runtime::transport::shared::{Pool, SharedMemory};
 use ringroad_runtime::transport::Transport;
 use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Result};
 
-/// Rendezvous for every message, and for none.
-pub const EAGER_LIMITS: [usize; 2] = [0, usize::MAX];
+/// What carries the bytes of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// Mailboxes; messages of at least so many bytes wait for their receiver.
+    Mailboxes(usize),
+    /// Memory that all ranks can read.
+    Shared,
+}
+
+/// Rendezvous for every message, and for none; shared memory.
+pub const MEANS: [Means; 3] = [Means::Mailboxes(0), Means::Mailboxes(usize::MAX), Means::Shared];
+/// Those that take the most turns.
+pub const SLOW: [Means; 2] = [Means::Mailboxes(0), Means::Shared];
+
+impl From<usize> for Means {
+    fn from(eager_limit: usize) -> Means {
+        Means::Mailboxes(eager_limit)
+    }
+}
+
+impl Means {
+    pub fn transports(self, ranks: usize) -> Vec<Box<dyn Transport>> {
+        match self {
+            Means::Mailboxes(eager_limit) => boxed(InProcess::group_with(ranks, eager_limit)),
+            Means::Shared => boxed(SharedMemory::group(ranks).unwrap()),
+        }
+    }
+}
 
 /// A test that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,13 +86,38 @@ pub fn config() -> Config {
 }
 
 /// A group of ranks that are threads, with default settings.
-pub fn group(ranks: usize, eager_limit: usize) -> Vec<Communicator> {
-    group_with(ranks, eager_limit, &config(), &patient())
+pub fn group(ranks: usize, means: impl Into<Means>) -> Vec<Communicator> {
+    group_with(ranks, means, &config(), &patient())
 }
 
-pub fn group_with(ranks: usize, eager_limit: usize, config: &Config, options: &Options) -> Vec<Communicator> {
-    let transports = InProcess::group_with(ranks, eager_limit);
-    Communicator::over(boxed(transports), config, options).unwrap()
+pub fn group_with(
+    ranks: usize,
+    means: impl Into<Means>,
+    config: &Config,
+    options: &Options,
+) -> Vec<Communicator> {
+    Communicator::over(means.into().transports(ranks), config, options).unwrap()
+}
+
+/// A group over shared memory, and where each rank's memory is that the others can read.
+pub fn group_with_pools(ranks: usize) -> (Vec<Communicator>, Vec<Arc<Pool>>) {
+    let transports = Means::Shared.transports(ranks);
+    let pools = transports.iter().map(|transport| transport.pool().unwrap()).collect();
+    (Communicator::over(transports, &config(), &patient()).unwrap(), pools)
+}
+
+/// As much memory of the pool, with the same content, `shift` bytes behind the beginning of a cache line; and the same
+/// memory once more.
+pub fn pooled(pool: &Arc<Pool>, memory: &Memory, shift: usize) -> (Memory, Region) {
+    let content = Region::of(&memory.to_vec::<u8>());
+    let region = pool.allocate(content.len() + shift).unwrap().part(shift..content.len() + shift);
+    // SAFETY: it is new, and lives as long as the memory, which nobody else uses during a call.
+    #[allow(unsafe_code)]
+    let memory = unsafe {
+        region.copy_from(&content);
+        Memory::foreign(region.as_ptr(), region.len(), Arc::new(region.clone()))
+    };
+    (memory, region)
 }
 
 pub fn boxed<T: Transport + 'static>(transports: impl IntoIterator<Item = T>) -> Vec<Box<dyn Transport>> {

@@ -6,32 +6,29 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank};
 use ringroad_runtime::buffer::Region;
-use ringroad_runtime::transport::in_process::InProcess;
-use ringroad_runtime::transport::{Event, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use ringroad_runtime::transport::shared::Pool;
+use ringroad_runtime::transport::{Arrived, Event, Posted, RequestId, Tag, Transport, TransportError, Wait};
 
 /// A transport that dies as a process does: from then on it does nothing, and its peers see its end.
-pub struct Mortal {
-    inner: Option<InProcess>,
+pub struct Mortal<T> {
+    inner: Option<T>,
     /// How many sends and receives it still posts.
     left: u64,
 }
 
-impl Mortal {
+impl<T: Transport> Mortal<T> {
     /// Posts so many sends and receives, then dies.
-    pub fn new(inner: InProcess, posts: u64) -> Mortal {
+    pub fn new(inner: T, posts: u64) -> Mortal<T> {
         Mortal { inner: Some(inner), left: posts }
     }
 
-    fn alive(&mut self) -> Option<&mut InProcess> {
-        if self.left == 0 {
-            self.inner = None;
-        }
-        self.inner.as_mut()
+    fn alive(&mut self) -> Option<&mut T> {
+        self.inner.as_mut().filter(|_| self.left > 0)
     }
 
     fn post(
         &mut self,
-        post: impl FnOnce(&mut InProcess) -> std::result::Result<Posted, TransportError>,
+        post: impl FnOnce(&mut T) -> std::result::Result<Posted, TransportError>,
     ) -> std::result::Result<Posted, TransportError> {
         match self.alive() {
             Some(inner) => {
@@ -54,7 +51,7 @@ impl Wait for Never {
     fn wake(&self) {}
 }
 
-impl Transport for Mortal {
+impl<T: Transport> Transport for Mortal<T> {
     fn describe(&self) -> String {
         if self.inner.is_some() { "mortal" } else { "dead" }.to_owned()
     }
@@ -84,6 +81,51 @@ impl Transport for Mortal {
         self.post(|inner| inner.receive(port, tag, target, request))
     }
 
+    fn lend(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> std::result::Result<Posted, TransportError> {
+        self.post(|inner| inner.lend(peer, port, tag, source, request))
+    }
+
+    fn near(&self) -> Arc<[bool]> {
+        self.inner.as_ref().map_or_else(Arc::default, |inner| inner.near())
+    }
+
+    fn pool(&self) -> Option<Arc<Pool>> {
+        self.inner.as_ref()?.pool()
+    }
+
+    fn tidy(&mut self) {
+        if let Some(inner) = self.alive() {
+            inner.tidy();
+        }
+    }
+
+    fn expect(
+        &mut self,
+        tag: Tag,
+        bytes: usize,
+        request: RequestId,
+    ) -> std::result::Result<Posted, TransportError> {
+        self.post(|inner| inner.expect(tag, bytes, request))
+    }
+
+    fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
+        // What has come before its death is there until it is driven again.
+        self.inner.as_mut()?.arrived(request)
+    }
+
+    fn release(&mut self, arrived: Arrived) {
+        if let Some(inner) = self.alive() {
+            inner.release(arrived);
+        }
+    }
+
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
         if let Some(inner) = self.alive() {
             inner.notify(peer, payload);
@@ -91,6 +133,9 @@ impl Transport for Mortal {
     }
 
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
+        if self.left == 0 {
+            self.inner = None;
+        }
         self.alive().is_some_and(|inner| inner.progress(events))
     }
 

@@ -1,0 +1,449 @@
+//! Communicators between real processes of one host, which share memory: this binary again, with a scenario's name in the
+//! environment. UCX is opened only where some ranks cannot read each other's memory. Every wait is bounded.
+
+mod common;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use common::processes::{self, now};
+use common::Case;
+use ringroad_core::{algorithms, Collective};
+use ringroad_runtime::bootstrap::FileStore;
+use ringroad_runtime::config::Config;
+use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
+
+const VARIABLE: &str = "RINGROAD_TEST_SHARED_MEMORY_CHILD";
+/// No scenario takes so long, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a call that is to time out is given, and how much later than promised an error may come.
+const SHORT: Duration = Duration::from_millis(600);
+const SLACK: Duration = Duration::from_secs(5);
+
+struct Scenario {
+    name: &'static str,
+    body: fn(&Communicator),
+    ranks: &'static [usize],
+    /// Before the communicator is made.
+    before: fn(usize),
+    /// For each rank, what is set in its environment; the last one's counts for the others too.
+    environment: &'static [&'static [(&'static str, &'static str)]],
+    /// The rank that is killed.
+    dies: Option<usize>,
+    /// For each rank what carries its bytes, as the last one's for the others.
+    transport: &'static [&'static str],
+    /// What some rank says.
+    says: &'static str,
+}
+
+const ALONE: &str = "shared memory";
+
+const fn scenario(name: &'static str, ranks: &'static [usize], body: fn(&Communicator)) -> Scenario {
+    let (environment, transport): (&[&[_]], _) = (&[&[]], &[ALONE]);
+    Scenario { name, body, ranks, before: |_| (), environment, dies: None, transport, says: "" }
+}
+
+const fn killed(name: &'static str, body: fn(&Communicator)) -> Scenario {
+    Scenario { dies: Some(2), ..scenario(name, &[3], body) }
+}
+
+/// Four ranks, two to a host.
+const fn hosts(name: &'static str, body: fn(&Communicator)) -> Scenario {
+    const ONE: &[(&str, &str)] = &[("RINGROAD_HOST", "one")];
+    const TWO: &[(&str, &str)] = &[("RINGROAD_HOST", "two")];
+    let transport = &["shared memory (with 1 of 3 ranks), ucx "];
+    Scenario { environment: &[ONE, ONE, TWO], transport, ..scenario(name, &[4], body) }
+}
+
+const SCENARIOS: &[Scenario] = &[
+    scenario("collectives", &[2, 3, 4], collectives),
+    killed("killed_8_bytes", |communicator| killed_in_round(communicator, 2)),
+    killed("killed_100_kilobytes", |communicator| killed_in_round(communicator, 25_000)),
+    killed("killed_4_megabytes", |communicator| killed_in_round(communicator, 1 << 20)),
+    killed("killed_asleep", killed_asleep),
+    killed("exit_without_close", exit_without_close),
+    scenario("late", &[3], late),
+    scenario("different_calls", &[3], different_calls),
+    scenario("aborted", &[3], aborted),
+    scenario("closed_early", &[3], closed_early),
+    scenario("idle", &[2], idle),
+    scenario("interrupted", &[2], interrupted),
+    Scenario {
+        environment: &[&[], &[("RINGROAD_TRANSPORT", "ucx")], &[]],
+        transport: &[
+            "shared memory (with 1 of 2 ranks), ucx ",
+            "ucx ",
+            "shared memory (with 1 of 2 ranks), ucx ",
+        ],
+        ..scenario("one_without", &[3], collectives)
+    },
+    Scenario {
+        before: hide,
+        environment: &[&[("RINGROAD_DEBUG", "INFO")]],
+        transport: &["ucx "],
+        says: "shares no memory with others of its host",
+        ..scenario("unreadable", &[2], collectives)
+    },
+    hosts("collectives_on_hosts", collectives),
+    Scenario {
+        dies: Some(2),
+        ..hosts("killed_on_hosts", |communicator| killed_in_round(communicator, 25_000))
+    },
+    hosts("late_on_hosts", late),
+    hosts("different_calls_on_hosts", different_calls),
+    hosts("aborted_on_hosts", aborted),
+    hosts("idle_on_hosts", idle),
+];
+
+macro_rules! tests {
+    ($($name:ident)*) => { $(#[test] fn $name() { run(stringify!($name)); })* };
+}
+
+mod processes_of_a_host {
+    use super::run;
+    tests! {
+        collectives killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep exit_without_close
+        late different_calls aborted closed_early idle interrupted one_without unreadable
+        collectives_on_hosts killed_on_hosts late_on_hosts different_calls_on_hosts aborted_on_hosts idle_on_hosts
+    }
+}
+
+// ---- What the ranks do ----
+
+/// Every collective at lengths around those at which something changes; the algorithms take turns.
+fn collectives(communicator: &Communicator) {
+    let (rank, ranks) = (communicator.rank(), communicator.size());
+    let topology = communicator.choices().topology;
+    let mut number = 0;
+    for (root, collective) in Collective::ALL.into_iter().enumerate() {
+        let collective = collective.with_root(root % ranks);
+        let mut members = vec![None];
+        members.extend(algorithms::available(&topology, collective).into_iter().map(Some));
+        for round in 0..2 * members.len().max(4) {
+            let (elements, dtype) = [
+                (0, DType::I32),
+                (1, DType::F32),
+                (8, DType::U8),
+                (33, DType::U8),
+                (1000, DType::I64),
+                (8191, DType::F32),
+                (70_001, DType::F32),
+                (300_001, DType::U8),
+            ][number % 8];
+            number += 1;
+            let case = Case {
+                algorithm: members[round % members.len()],
+                in_place: round % 3 == 1,
+                seed: number as u64,
+                ..Case::new(ranks, collective, ReduceOp::Sum, dtype, elements)
+            };
+            case.check(communicator, &case.prepare()).unwrap();
+        }
+    }
+    // What was sent last arrives although its sender leaves.
+    let message = |operation, input, output| Request::new(operation, DType::U8, 1 << 20, input, output);
+    let (up, down) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+    let bytes = Memory::of(&vec![7u8; 1 << 20]);
+    let sent = message(Operation::Send { peer: up, tag: 5 }, bytes, Memory::nothing());
+    let work = communicator.start(sent).unwrap();
+    let receive = Operation::Receive { peer: down, tag: 5 };
+    let received = message(receive, Memory::nothing(), Memory::zeroed(1 << 20));
+    assert!(communicator.run(received).unwrap().to_vec::<u8>() == vec![7; 1 << 20]);
+    work.wait().unwrap();
+    communicator.close();
+}
+
+/// Rank 2 is killed somewhere in a call: the others are told so soon.
+fn killed_in_round(communicator: &Communicator, elements: usize) {
+    if communicator.rank() == 2 {
+        communicator.run(allreduce(elements)).unwrap();
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            processes::die();
+        });
+    }
+    loop {
+        let start = Instant::now();
+        match communicator.run(allreduce(elements)) {
+            Ok(_) => continue,
+            Err(Error::Peer { rank: 2, message }) => println!("after {:?}: {message}", start.elapsed()),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(start.elapsed() < SLACK);
+        return useless(communicator);
+    }
+}
+
+/// Rank 2 is killed while it is blocked. To wake it is an error then, but no signal, whatever the program thinks of those.
+fn killed_asleep(communicator: &Communicator) {
+    // SAFETY: the default is to be killed; nothing else here is about signals.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+    if communicator.rank() == 2 {
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            processes::die();
+        });
+    } else {
+        std::thread::sleep(Duration::from_millis(800));
+    }
+    let start = Instant::now();
+    // What the dead sent before may suffice for the first.
+    let first = communicator.run(allreduce(1000));
+    let error = first.and_then(|_| communicator.run(allreduce(1000))).unwrap_err();
+    assert!(matches!(error, Error::Peer { rank: 2, .. }), "{error:?}");
+    assert!(start.elapsed() < SLACK);
+    useless(communicator);
+}
+
+/// What a rank has sent arrives although its process ends; what it does not send is missed.
+fn exit_without_close(communicator: &Communicator) {
+    let case = Case::new(3, Collective::Broadcast { root: 2 }, ReduceOp::Sum, DType::U8, 4 << 20);
+    let prepared = case.prepare();
+    for _ in 0..3 {
+        case.check(communicator, &prepared).unwrap();
+    }
+    if communicator.rank() == 2 {
+        // Not even destructors run.
+        #[allow(unsafe_code)]
+        // SAFETY: ends the process.
+        unsafe {
+            libc::_exit(0)
+        }
+    }
+    let error = communicator.run(allreduce(1000)).unwrap_err();
+    assert!(matches!(error, Error::Peer { rank: 2, .. }), "{error:?}");
+    useless(communicator);
+}
+
+fn late(communicator: &Communicator) {
+    let start = Instant::now();
+    let error = if communicator.rank() == 1 {
+        communicator.run(never()).unwrap_err()
+    } else {
+        let timeout = Some(SHORT);
+        communicator.run(Request { timeout, ..allreduce(100_000) }).unwrap_err()
+    };
+    println!("after {:?}: {error}", start.elapsed());
+    assert!(start.elapsed() < SHORT + SLACK);
+    let Error::Timeout(story) = &error else { panic!("{error:?}") };
+    let (_, absent) = story.split_once("Not in this call:").expect(story);
+    assert!(absent.contains("\n  rank 1 ("), "{story}");
+    useless(communicator);
+}
+
+fn different_calls(communicator: &Communicator) {
+    let elements = if communicator.rank() == 0 { 3 } else { 4 };
+    // Some may hear of the difference before their own call, or in the next one only.
+    let first = communicator.barrier(None).and_then(|()| communicator.run(allreduce(elements)));
+    let error =
+        first.and_then(|_| communicator.barrier(None).and_then(|()| communicator.barrier(None))).unwrap_err();
+    assert!(error.to_string().contains("ranks made different calls as number 3"), "{error:?}");
+    useless(communicator);
+}
+
+fn aborted(communicator: &Communicator) {
+    let first = communicator.run(allreduce(100_000));
+    if communicator.rank() == 0 {
+        first.unwrap();
+        communicator.abort("enough of it");
+        return useless(communicator);
+    }
+    // Some may hear of it in the first call or after it.
+    let error = first.and_then(|_| communicator.run(allreduce(100_000))).unwrap_err();
+    assert!(matches!(&error, Error::Aborted(story) if story.contains("enough of it")), "{error:?}");
+    useless(communicator);
+}
+
+/// A rank whose process lives on is missed as well, long before the timeout.
+fn closed_early(communicator: &Communicator) {
+    communicator.run(allreduce(100_000)).unwrap();
+    if communicator.rank() == 1 {
+        communicator.close();
+        std::thread::sleep(Duration::from_secs(1));
+        return;
+    }
+    let start = Instant::now();
+    let error = communicator.run(allreduce(100_000)).unwrap_err();
+    assert!(matches!(&error, Error::Peer { rank: 1, .. }), "{error:?}");
+    assert!(start.elapsed() < SLACK);
+    useless(communicator);
+}
+
+/// Who waits blocks, and is woken.
+fn idle(communicator: &Communicator) {
+    const PAUSE: Duration = Duration::from_secs(2);
+    for elements in [2, 100_000] {
+        communicator.run(allreduce(elements)).unwrap();
+        let start = (Instant::now(), processor_time());
+        if communicator.rank() == 1 {
+            std::thread::sleep(PAUSE);
+        }
+        communicator.run(allreduce(elements)).unwrap();
+        let (waited, used) = (start.0.elapsed(), processor_time() - start.1);
+        println!("{elements} elements: {waited:?} passed, {used:?} used");
+        // One percent of the time, and what the calls themselves take.
+        let most = if communicator.transport() == ALONE { PAUSE / 100 } else { PAUSE / 4 };
+        assert!(used < most + Duration::from_millis(10), "{used:?} of processor time in {waited:?}");
+        assert!(waited < PAUSE + SLACK);
+    }
+}
+
+/// Signals come all the time, and interrupt whatever can be interrupted.
+fn interrupted(communicator: &Communicator) {
+    extern "C" fn ignore(_: libc::c_int) {}
+    let period = libc::timeval { tv_sec: 0, tv_usec: 2000 };
+    // SAFETY: a handler that does nothing, and a timer.
+    #[allow(unsafe_code)]
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as usize;
+        assert_eq!(libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut()), 0);
+        let timer = libc::itimerval { it_interval: period, it_value: period };
+        assert_eq!(libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()), 0);
+    }
+    for elements in [2, 1000, 1 << 20, 16 << 20] {
+        let case = Case::new(2, Collective::Allreduce, ReduceOp::Sum, DType::I32, elements);
+        case.check(communicator, &case.prepare()).unwrap();
+    }
+}
+
+/// Makes the memory of rank 1 unreadable for others, or theirs for it.
+fn hide(rank: usize) {
+    if rank != 1 {
+        return;
+    }
+    // SAFETY: asks and sets what the process may do.
+    #[allow(unsafe_code)]
+    unsafe {
+        if libc::geteuid() == 0 {
+            // Root reads everybody's memory, but nobody reads root's.
+            assert_eq!(libc::setgid(65534) | libc::setuid(65534), 0);
+        } else {
+            assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 0), 0);
+        }
+    }
+}
+
+fn allreduce(elements: usize) -> Request {
+    let call = Operation::Collective(Collective::Allreduce);
+    let memory = || Memory::zeroed(4 * elements);
+    Request::new(call, DType::F32, elements, memory(), memory())
+}
+
+/// A message that nobody sends.
+fn never() -> Request {
+    let operation = Operation::Receive { peer: 0, tag: 1 };
+    Request::new(operation, DType::U8, 8, Memory::nothing(), Memory::zeroed(8))
+}
+
+fn useless(communicator: &Communicator) {
+    let start = Instant::now();
+    let error = communicator.run(Request::barrier()).unwrap_err();
+    assert!(error.to_string().contains("failed earlier"), "{error}");
+    communicator.close();
+    assert!(start.elapsed() < SLACK);
+}
+
+/// What this process has used so far.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time given.
+    #[allow(unsafe_code)]
+    unsafe {
+        assert_eq!(libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time), 0);
+    }
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+// ---- Processes ----
+
+fn of<T: Copy>(list: &[T], rank: usize) -> T {
+    *list.get(rank).or(list.last()).unwrap()
+}
+
+/// The body of every child; does nothing when run as an ordinary test.
+#[test]
+#[ignore = "run by the other tests"]
+fn child() {
+    let Ok(value) = std::env::var(VARIABLE) else { return };
+    let [name, rank, ranks, directory] = value.split('|').collect::<Vec<_>>()[..] else { panic!("{value}") };
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+    let (rank, ranks) = (rank.parse().unwrap(), ranks.parse().unwrap());
+    // The tests' own variables are not the runtime's.
+    let mut config = Config::from_env().unwrap();
+    config.warnings.clear();
+    (scenario.before)(rank);
+    let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
+    let options = Options { timeout: Some(PATIENCE / 2), ..Options::default() };
+    let communicator = Communicator::connect(store, rank, ranks, None, &config, &options).unwrap();
+    let (transport, expected) = (communicator.transport(), of(scenario.transport, rank));
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    if expected == ALONE {
+        assert_eq!(transport, ALONE);
+        assert!(!maps.contains("libucp"), "UCX was opened");
+    } else {
+        assert!(transport.starts_with(expected), "{transport}, not {expected}");
+    }
+    (scenario.body)(&communicator);
+    println!("child finished");
+}
+
+fn run(name: &str) {
+    // One group at a time: there may be two cores only.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+    if scenario.transport.iter().all(|transport| *transport == self::ALONE) {
+        return scenario.ranks.iter().for_each(|ranks| run_group(scenario, "none", *ranks));
+    }
+    // Which UCX makes no difference here.
+    match processes::libraries().into_iter().find_map(|(_, library)| library.ok()) {
+        Some(library) => scenario.ranks.iter().for_each(|ranks| run_group(scenario, &library, *ranks)),
+        None => processes::skip(name, "there is no UCX"),
+    }
+}
+
+fn run_group(scenario: &Scenario, library: &str, ranks: usize) {
+    let unique = format!("ringroad-shared-{}-{}-{}", std::process::id(), scenario.name, now().as_nanos());
+    let directory = std::env::temp_dir().join(unique);
+    let (store, temporary) = (directory.join("store"), directory.join("tmp"));
+    for directory in [&directory, &store, &temporary] {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::create_dir_all(directory).unwrap();
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let start = |rank: usize| {
+        let mut child = processes::child();
+        child.env("TMPDIR", &temporary);
+        match library {
+            // Where it is wanted although it must not be.
+            "none" => child.env("RINGROAD_UCX_LIBRARY", "/nowhere/libucp.so.0"),
+            "system" => child.env("UCX_TLS", "tcp,self"),
+            library => child.env("RINGROAD_UCX_LIBRARY", library).env("UCX_TLS", "tcp,self"),
+        };
+        child.envs(of(scenario.environment, rank).iter().copied());
+        child.env(VARIABLE, format!("{}|{rank}|{ranks}|{}", scenario.name, store.display()));
+        child
+    };
+    let ended = processes::run((0..ranks).map(start).collect(), PATIENCE);
+    let left = |path: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(path).into_iter().flatten();
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+    };
+    let files = left(&temporary);
+    let shared: Vec<_> = left(Path::new("/dev/shm")).into_iter().filter(|n| n.contains("ringroad")).collect();
+    let _ = std::fs::remove_dir_all(&directory);
+    let case = format!("{}, {ranks} ranks", scenario.name);
+    println!("== {case}");
+    ended.iter().for_each(|(_, output)| print!("{output}"));
+    for (rank, (finished, _)) in ended.iter().enumerate() {
+        assert_eq!(*finished, scenario.dies != Some(rank), "{case}: whether rank {rank} finished");
+    }
+    let said = ended.iter().any(|(_, output)| output.contains(scenario.says));
+    assert!(said, "{case}: nobody says {:?}", scenario.says);
+    assert!(files.is_empty() && shared.is_empty(), "{case} left {files:?} and {shared:?}");
+}
