@@ -9,7 +9,7 @@ RANKS    ?= 2,4
 BUDGET   ?= 540
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all bench bench-peers docs fmt clean both-ucx
+.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers docs fmt clean both-ucx
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ check: $(VENV)/.installed ## Everything that needs no run: formats, lints, types
 
 check-all: check ## As check, and the long tests of all algorithms: larger networks, many times as many calls
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
+
+check-memory: ## Look for races and undefined behaviour in shared memory with loom, Miri and ThreadSanitizer (10 minutes)
+	tools/check_memory.sh
 
 bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in one run
 	$(PYTHON) -m ringroad.bench --ranks $(RANKS) --buffers torch --peers gloo

@@ -82,7 +82,7 @@ impl Region {
         if start.is_null() {
             handle_alloc_error(layout);
         }
-        if bytes >= HUGE_PAGE {
+        if bytes >= HUGE_PAGE && !cfg!(miri) {
             // SAFETY: advice on whole pages of memory that was just allocated; failure is harmless and ignored.
             unsafe { libc::madvise(start.cast(), bytes / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
         }

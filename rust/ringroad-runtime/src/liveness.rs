@@ -34,6 +34,9 @@ impl Liveness {
 
     /// The ranks whose processes have ended since the last look.
     pub fn ended(&mut self) -> Vec<Rank> {
+        if self.watched.is_empty() {
+            return Vec::new();
+        }
         let mut fds: Vec<PollFd<'_>> =
             self.watched.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
         if !matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..)) {

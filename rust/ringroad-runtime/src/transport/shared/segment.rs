@@ -3,6 +3,7 @@
 //! It is as large as it could ever need to be, but sparse: only what is used takes memory, and nobody has to map
 //! anything anew when it grows. Peers map it to read only.
 
+use std::alloc::Layout;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -37,6 +38,9 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// New memory of this process, of which the first `control` bytes are zero and not the pool's.
     pub fn create(control: usize) -> Result<Segment, String> {
+        if cfg!(miri) {
+            return Ok(Segment::on_heap(control));
+        }
         // SAFETY: the name is a text that ends with zero.
         let descriptor = unsafe { libc::memfd_create(c"ringroad".as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
@@ -53,6 +57,14 @@ impl Segment {
         let segment = Segment { start, bytes, data, file: Some((file, Mutex::new(0))) };
         segment.back(data)?;
         Ok(segment)
+    }
+
+    /// For Miri, which knows no mappings: enough for the ranks of one process.
+    fn on_heap(control: usize) -> Segment {
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { std::alloc::alloc_zeroed(heap_layout()) };
+        let data = control.next_multiple_of(PAGE);
+        Segment { start, bytes: heap_layout().size(), data, file: None }
     }
 
     /// The memory of another process, to read.
@@ -111,6 +123,10 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        if cfg!(miri) {
+            // SAFETY: allocated with this layout, and nobody refers to it any more.
+            return unsafe { std::alloc::dealloc(self.start, heap_layout()) };
+        }
         // SAFETY: mapped in one piece, and nobody refers to it any more.
         unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
@@ -144,6 +160,10 @@ fn map(file: &File, bytes: usize, protection: i32) -> Result<*mut u8, String> {
     // SAFETY: advice: a core dump need not hold it.
     unsafe { libc::madvise(start, bytes, libc::MADV_DONTDUMP) };
     Ok(start.cast())
+}
+
+fn heap_layout() -> Layout {
+    Layout::from_size_align(4 * HUGE_PAGE, HUGE_PAGE).expect("it is small")
 }
 
 /// Bytes of memory of this machine.

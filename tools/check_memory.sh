@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Looks for races and undefined behaviour in what ranks and threads share: three tools, each on what it can run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target="${CARGO_TARGET_DIR:-target}"
+installed="$(rustup component list --toolchain nightly --installed 2>/dev/null || true)"
+if [[ "$installed" != *miri* || "$installed" != *rust-src* ]]; then
+    rustup toolchain install nightly --profile minimal --component miri --component rust-src
+fi
+cargo=(cargo +nightly)
+host="$(rustc -vV | sed -n 's/^host: //p')"
+# Of the collectives: few ranks, every way to wait.
+some=(averages any_byte polling callbacks_may_make_calls a_wait_may_end memory_of_a_refused)
+
+echo "loom: every order in which accesses to a lane may take effect"
+RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test --quiet -p ringroad-runtime --lib lane
+
+echo "Miri: undefined behaviour, and races"
+miri=("${cargo[@]}" miri test --quiet -p ringroad-runtime)
+export MIRIFLAGS="-Zmiri-disable-isolation"
+CARGO_TARGET_DIR="$target/miri" "${miri[@]}" --lib --test transports
+CARGO_TARGET_DIR="$target/miri" "${miri[@]}" --test collectives --test faults -- "${some[@]}"
+
+echo "ThreadSanitizer: races, at full length"
+RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR="$target/tsan" "${cargo[@]}" test --quiet -Zbuild-std \
+    --target "$host" -p ringroad-runtime --lib --test transports --test collectives --test faults
