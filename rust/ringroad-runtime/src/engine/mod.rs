@@ -23,7 +23,7 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
-use crate::transport::{Event, Failure, Posted, RequestId, Tag, Transport, TransportError};
+use crate::transport::{Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError};
 use crate::work::Completion;
 
 /// How long a rank that fails waits for what the others have to say.
@@ -36,6 +36,8 @@ const ABORT: Duration = Duration::from_secs(1);
 const ACKNOWLEDGED: usize = 1 << 10;
 /// How many calls are remembered, to tell others who ask what this rank called.
 const HISTORY: usize = 64;
+/// Executors kept for later calls.
+const SPARE_EXECUTORS: usize = 8;
 /// Regions of scratch memory kept for later calls.
 const SPARE_REGIONS: usize = 4;
 
@@ -104,6 +106,9 @@ pub(crate) struct Engine {
     failure: Option<Error>,
     closed: bool,
     spare: Vec<Region>,
+    /// Of the latest calls, the last one first.
+    spare_executors: Vec<Executor>,
+    spare_arrivals: Vec<Vec<Option<Arrived>>>,
     events: Vec<Event>,
     /// Notices that came and are not dealt with yet.
     notices: VecDeque<(Rank, Notice)>,
@@ -143,6 +148,8 @@ impl Engine {
             cards,
             closed: false,
             spare: Vec::new(),
+            spare_executors: Vec::new(),
+            spare_arrivals: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
             owing: false,
@@ -228,6 +235,8 @@ impl Engine {
             }
         }
         let completion = Completion::new(job.call.clone());
+        let mut arrived = self.spare_arrivals.pop().unwrap_or_default();
+        arrived.resize_with(job.plan.arrivals(), || None);
         let scratch = match self.take_scratch(job.plan.scratch()) {
             Ok(scratch) => scratch,
             Err(reason) => {
@@ -242,9 +251,9 @@ impl Engine {
                 input: job.input,
                 output: job.output,
                 scratch,
-                arrived: (0..job.plan.arrivals()).map(|_| None).collect(),
+                arrived,
             },
-            executor: Executor::new(job.plan),
+            executor: self.take_executor(job.plan),
             factor: job.factor,
             timeout: job.timeout,
             deadline: Instant::now() + job.timeout,
@@ -264,6 +273,18 @@ impl Engine {
         self.active += 1;
         self.advance(slot);
         Ok(completion)
+    }
+
+    /// An executor at the beginning of `plan`: calls repeat, and so do their plans.
+    fn take_executor(&mut self, plan: Arc<Plan>) -> Executor {
+        match self.spare_executors.iter().position(|spare| Arc::ptr_eq(spare.plan(), &plan)) {
+            Some(index) => {
+                let mut executor = self.spare_executors.swap_remove(index);
+                executor.rewind();
+                executor
+            }
+            None => Executor::new(plan),
+        }
     }
 
     /// Scratch memory, or why there is none. What is kept for it may still be read by near ranks.
@@ -483,6 +504,9 @@ impl Engine {
             if error.is_none() {
                 self.keep_scratch(task.buffers.scratch);
                 self.owing |= owes(task.executor.plan());
+                self.spare_arrivals.push(task.buffers.arrived);
+                self.spare_executors.truncate(SPARE_EXECUTORS - 1);
+                self.spare_executors.insert(0, task.executor);
             }
             task.completion.finish(error);
             self.ended.push(task.completion);

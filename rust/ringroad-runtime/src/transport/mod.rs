@@ -171,6 +171,8 @@ pub struct Arrived {
     pub(crate) peer: Rank,
     /// Counts the sender's messages to this rank; `None` where the sender need not hear of the release.
     pub(crate) number: Option<u64>,
+    /// The whole of the receiver's own memory that it lies in, if it does.
+    pub(crate) cell: Option<Region>,
 }
 
 /// Moves messages between the ranks of one communicator.

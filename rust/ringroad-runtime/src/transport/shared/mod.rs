@@ -13,6 +13,7 @@ mod segment;
 
 pub use pool::Pool;
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -128,6 +129,12 @@ struct Wanted {
     target: Option<Region>,
 }
 
+/// What is under one key, mostly a single thing: tags repeat only if many calls are in flight.
+struct Queue<T> {
+    first: T,
+    others: VecDeque<T>,
+}
+
 type Tags<T> = HashMap<u64, T, BuildHasherDefault<TagHasher>>;
 
 /// Tags and request numbers differ in few bits; a multiplication spreads them.
@@ -162,10 +169,12 @@ pub struct SharedMemory {
     /// The same, where there is no network.
     own_waiter: Option<Arc<EventWait>>,
     /// What has come and nobody has asked for yet, and the other way round.
-    unclaimed: Tags<VecDeque<Message>>,
+    unclaimed: Tags<Queue<Message>>,
     unclaimed_number: u64,
-    wanted: Tags<VecDeque<Wanted>>,
+    wanted: Tags<Queue<Wanted>>,
     arrived: Tags<Arrived>,
+    /// Memory for messages that come inside their parcels.
+    cells: Vec<Region>,
     events: Vec<Event>,
     /// Bytes that others may be reading after the call.
     kept: usize,
@@ -361,6 +370,7 @@ impl SharedMemory {
             unclaimed_number: 0,
             wanted: Tags::default(),
             arrived: Tags::default(),
+            cells: Vec::new(),
             events: Vec::new(),
             kept: 0,
             waiting: 0,
@@ -475,7 +485,7 @@ impl SharedMemory {
             let number = peer.incoming.next;
             let Some(parcel) = peer.lane(self.home.rank, self.home.size).get(number) else { break number };
             peer.incoming.next += 1;
-            let message = peer.open(number, &parcel);
+            let message = peer.open(number, &parcel, &mut self.cells);
             self.home.counters_for(rank).take(number + 1);
             if message.arrived.number.is_none() {
                 self.note_release(rank, number);
@@ -506,7 +516,7 @@ impl SharedMemory {
             None => {
                 self.unclaimed_number += 1;
                 message.order = self.unclaimed_number;
-                self.unclaimed.entry(key).or_default().push_back(message);
+                push(&mut self.unclaimed, key, message);
             }
         }
     }
@@ -545,7 +555,7 @@ impl SharedMemory {
             self.take_from(wanted.tag.source);
         }
         let Some(message) = pop(&mut self.unclaimed, key) else {
-            self.wanted.entry(key).or_default().push_back(wanted);
+            push(&mut self.wanted, key, wanted);
             return Ok(Posted::Pending);
         };
         let request = wanted.request;
@@ -666,12 +676,15 @@ impl Peer {
         self.out.next - self.out.taken < SLOTS as u64
     }
 
-    fn open(&self, number: u64, parcel: &Parcel) -> Message {
+    /// What has come inside its parcel goes to one of `cells`, or a new one.
+    fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> Message {
         let bytes = parcel.bytes();
-        let (region, number) = match parcel.form() {
+        let (region, number, cell) = match parcel.form() {
             Form::Inline => {
-                let inline: &[u8] = bytemuck::cast_slice(&parcel.inline);
-                (Region::of(&inline[..bytes.min(INLINE)]), None)
+                let cell = cells.pop().unwrap_or_else(|| Region::zeroed(INLINE));
+                // SAFETY: nobody else has the cell, and it is as long.
+                unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
+                (cell.part(0..bytes.min(INLINE)), None, Some(cell))
             }
             _ => {
                 let offset = parcel.place as usize;
@@ -680,22 +693,32 @@ impl Peer {
                 (
                     unsafe { Region::foreign(self.segment.at(offset), bytes, self.segment.clone()) },
                     Some(number),
+                    None,
                 )
             }
         };
-        let arrived = Arrived { region, peer: self.rank, number };
+        let arrived = Arrived { region, peer: self.rank, number, cell };
         Message { tag: Tag::unpack(parcel.tag), order: 0, bytes, arrived }
     }
 }
 
-/// The first of the queue under `key`; queues do not stay around empty.
-fn pop<T>(queues: &mut Tags<VecDeque<T>>, key: u64) -> Option<T> {
-    let queue = queues.get_mut(&key)?;
-    let first = queue.pop_front();
-    if queue.is_empty() {
-        queues.remove(&key);
+/// Puts a value behind those that are under `key`.
+fn push<T>(queues: &mut Tags<Queue<T>>, key: u64, value: T) {
+    match queues.entry(key) {
+        Entry::Vacant(place) => {
+            place.insert(Queue { first: value, others: VecDeque::new() });
+        }
+        Entry::Occupied(mut queue) => queue.get_mut().others.push_back(value),
     }
-    first
+}
+
+/// The first of the queue under `key`; queues do not stay around empty.
+fn pop<T>(queues: &mut Tags<Queue<T>>, key: u64) -> Option<T> {
+    let Entry::Occupied(mut queue) = queues.entry(key) else { return None };
+    match queue.get_mut().others.pop_front() {
+        Some(next) => Some(std::mem::replace(&mut queue.get_mut().first, next)),
+        None => Some(queue.remove().first),
+    }
 }
 
 fn error(reason: impl Into<String>) -> TransportError {
@@ -787,7 +810,9 @@ impl Transport for SharedMemory {
     }
 
     fn release(&mut self, arrived: Arrived) {
-        let Some(number) = arrived.number else { return };
+        let Some(number) = arrived.number else {
+            return self.cells.extend(arrived.cell);
+        };
         self.note_release(arrived.peer, number);
         self.peers[arrived.peer].as_ref().expect("the rank is near").ring(true);
     }
@@ -844,11 +869,11 @@ impl Transport for SharedMemory {
         }
         let call = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
         let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
-        Some(self.unclaimed[key].front()?.tag)
+        Some(self.unclaimed[key].first.tag)
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
-        let firsts = self.unclaimed.values().filter_map(|messages| messages.front());
+        let firsts = self.unclaimed.values().map(|messages| &messages.first);
         let near = firsts.filter(|m| m.tag.kind == Kind::Collective).min_by_key(|m| m.order).map(|m| m.tag);
         let far = self.network.as_mut().and_then(Transport::oldest_unexpected);
         match (near, far) {
