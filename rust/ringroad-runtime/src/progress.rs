@@ -24,9 +24,9 @@ const SPIN_ALONE: Duration = Duration::from_micros(50);
 const SPIN_SHARED: Duration = Duration::ZERO;
 const YIELDS: u32 = 100;
 /// A yield that takes longer than this means that others want the core.
-const LONG_YIELD: Duration = Duration::from_micros(500);
-const BACK_OFF: Duration = Duration::from_millis(50);
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(2);
+const LONG_YIELD: Duration = Duration::from_micros(1200);
+const BACK_OFF: Duration = Duration::from_millis(10);
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(640);
 /// How many rounds in which something happened go by before a look at the clock.
 const BUSY_ROUNDS: u32 = 64;
 /// How often the background thread drives a transport that may owe its peers something, when nobody else does.
