@@ -25,6 +25,15 @@ fn bytes(region: &Region) -> Vec<u8> {
     unsafe { region.to_vec() }
 }
 
+/// As long as is bearable: Miri takes a thousand times as long.
+fn long(len: usize) -> usize {
+    if cfg!(miri) {
+        len.min(2000)
+    } else {
+        len
+    }
+}
+
 fn pattern(len: usize, seed: u8) -> Region {
     Region::of(&(0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect::<Vec<u8>>())
 }
@@ -144,11 +153,10 @@ fn messages_arrive_in_every_order_and_size() {
         [(0, 0), (0, 64), (1, 64), (63, 64), (64, 64), (100_000, 64), (100_000, usize::MAX)].into_iter();
     let mut cases: Vec<(usize, Means)> = mailboxes.map(|(len, limit)| (len, Mailboxes(limit))).collect();
     for means in Means::SHARED {
-        let lengths =
-            [0, 1, 8, 31, 32, 33, 63, 64, 4096, 100_000, if cfg!(miri) { 200_000 } else { 20 << 20 }];
+        let lengths = [0, 1, 8, 31, 32, 33, 63, 64, 4096, 100_000, 20 << 20];
         cases.extend(lengths.map(|len| (len, means)));
     }
-    for (len, means) in cases {
+    for (len, means) in cases.into_iter().map(|(len, means)| (long(len), means)) {
         for receive_first in [true, false] {
             let [mut a, mut b] = means.pair();
             let (source, target) = (means.source(&*a, len, 3), Region::zeroed(len));
@@ -313,7 +321,7 @@ fn unexpected_messages_can_be_looked_at() {
 fn notices_arrive() {
     for means in [Mailboxes(64), Copied] {
         let [mut a, mut b] = means.pair();
-        for payload in [&b"stop"[..], b"", &[7; 100], &[9; 100_000]] {
+        for payload in [&b"stop"[..], b"", &[7; 100], &[9; if cfg!(miri) { 1000 } else { 100_000 }]] {
             a.notify(1, payload);
             a.notify(9, b"nobody");
             assert!(!b.arm());
@@ -485,7 +493,7 @@ fn wake_ends_this_block_or_the_next() {
 
 /// Everybody sends around a ring, many rounds, all of them blocking: no wake-up may be lost.
 fn ring(ranks: usize, rounds: u32, len: usize, means: Means) {
-    let rounds = if cfg!(miri) { rounds.min(10) } else { rounds };
+    let (ranks, rounds) = if cfg!(miri) { (ranks.min(3), 3) } else { (ranks, rounds) };
     thread::scope(|scope| {
         for (rank, mut transport) in means.group(ranks).into_iter().enumerate() {
             scope.spawn(move || {
@@ -548,7 +556,7 @@ fn is_free(transport: &SharedMemory, place: usize, len: usize) -> bool {
 #[test]
 fn messages_are_read_where_they_are() {
     for expect_first in [true, false] {
-        for len in [33, 1000, 300_000] {
+        for len in [33, 1000, long(300_000)] {
             let [mut a, mut b] = shared();
             let source = pooled(&a, len, 7);
             let place = source.as_ptr() as usize;
@@ -661,7 +669,7 @@ fn more_messages_than_slots() {
     for len in [8, 40] {
         for means in Means::SHARED {
             let [mut a, mut b] = means.pair();
-            let count = 300;
+            let count = if cfg!(miri) { 130 } else { 300 };
             let mut open = 0;
             for number in 0..count {
                 let source = means.source(&*a, len, number as u8);
@@ -691,7 +699,7 @@ fn more_messages_than_slots() {
 /// Whoever waits for slots is woken when there are some, however the receiver takes its messages.
 #[test]
 fn floods() {
-    let count: u32 = if cfg!(miri) { 200 } else { 20_000 };
+    let count: u32 = if cfg!(miri) { 150 } else { 20_000 };
     for len in [8, 40] {
         for means in Means::SHARED {
             let [mut a, mut b] = means.pair();
@@ -729,6 +737,7 @@ fn floods() {
 /// What a rank has put is read to the end, whatever becomes of it; only then its end is told.
 #[test]
 fn memory_outlives_its_rank() {
+    const LONG: usize = if cfg!(miri) { 2000 } else { 70_000 };
     type End = fn(SharedMemory) -> Option<SharedMemory>;
     let ends: [(&str, End); 3] = [
         ("it has ended without closing its connections", |a| {
@@ -746,8 +755,8 @@ fn memory_outlives_its_rank() {
     ];
     for (reason, end) in ends {
         let [mut a, mut b] = shared();
-        assert_eq!(b.expect(tag(0, 0, 0), 70_000, 1).unwrap(), Posted::Pending);
-        for (message, len) in [(0, 70_000), (1, 1000), (2, 8)] {
+        assert_eq!(b.expect(tag(0, 0, 0), LONG, 1).unwrap(), Posted::Pending);
+        for (message, len) in [(0, LONG), (1, 1000), (2, 8)] {
             let source = pooled(&a, len, message as u8);
             a.lend(1, 0, tag(0, message, 0), source, 1).unwrap();
         }
@@ -760,7 +769,7 @@ fn memory_outlives_its_rank() {
         let told = Event::PeerFailed { peer: 0, reason: reason.to_owned() };
         assert_eq!(poll(&mut b), [Event::Notice { from: 0, payload: b"last words".to_vec() }, told]);
         assert_eq!(poll(&mut b), [], "once only");
-        assert_eq!(bytes(&first.region), bytes(&pattern(70_000, 0)));
+        assert_eq!(bytes(&first.region), bytes(&pattern(LONG, 0)));
         let target = Region::zeroed(8);
         assert_eq!(b.receive(0, tag(0, 2, 0), target.clone(), 3).unwrap(), Posted::Complete);
         assert_eq!(bytes(&target), bytes(&pattern(8, 2)));
@@ -891,6 +900,7 @@ fn faults_hit_what_they_are_meant_for() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
 fn seeded_faults_repeat() {
     let lost = |seed| {
         let (mut a, mut b) = faulty(&[Fault::send(What::Drop).pick(Pick::OneIn { number: 4, seed })]);

@@ -77,7 +77,10 @@ pub fn watch() -> Watchdog {
 
 /// Options with a timeout that only a call that hangs reaches.
 pub fn patient() -> Options {
-    Options { timeout: Some(Duration::from_secs(50)), ..Options::default() }
+    // Miri would take minutes to compare all algorithms.
+    let algorithm = cfg!(miri).then(|| "ring,binomial,pairwise".to_owned());
+    let timeout = Some(Duration::from_secs(if cfg!(miri) { 3000 } else { 50 }));
+    Options { timeout, algorithm, ..Options::default() }
 }
 
 /// The configuration of an empty environment.

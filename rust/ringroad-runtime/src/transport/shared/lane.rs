@@ -287,21 +287,24 @@ mod tests {
     fn nothing_is_lost_or_mixed() {
         let rounds = if cfg!(miri) { 300 } else { 100_000 };
         let (lane, counters) = (Lane::new(), Counters::new());
-        let memory: [UnsafeCell<u64>; 4] = Default::default();
-        struct Shared<'a>(&'a [UnsafeCell<u64>; 4]);
-        // SAFETY: as the counters say.
-        unsafe impl Sync for Shared<'_> {}
-        let memory = &Shared(&memory);
+        struct Shared([UnsafeCell<u64>; 4]);
+        impl Shared {
+            fn of(&self, number: u64) -> &UnsafeCell<u64> {
+                &self.0[number as usize % 4]
+            }
+        }
+        // SAFETY: the counters say who accesses it when.
+        unsafe impl Sync for Shared {}
+        let memory = Shared(Default::default());
         let ended = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                let memory = memory;
                 for number in 0..rounds {
                     while number - counters.taken() >= SLOTS as u64 || number - counters.released() >= 4 {
                         thread::yield_now();
                     }
                     // SAFETY: what was there four parcels ago has been released.
-                    memory.0[number as usize % 4].with_mut(|place| unsafe { *place = number });
+                    memory.of(number).with_mut(|place| unsafe { *place = number });
                     lane.put(number, &parcel(number));
                 }
                 while counters.released() < rounds {
@@ -317,7 +320,7 @@ mod tests {
                 };
                 assert_eq!(found, parcel(number));
                 // SAFETY: it is this parcel's until it is released.
-                assert_eq!(memory.0[number as usize % 4].with(|place| unsafe { *place }), number);
+                assert_eq!(memory.of(number).with(|place| unsafe { *place }), number);
                 number += 1;
                 counters.take(number);
                 if number % 3 == 0 || number == rounds {

@@ -612,7 +612,8 @@ impl SharedMemory {
                 continue;
             }
             let released = peer.counters(self.home.rank).released();
-            while let Some(lent) = peer.out.lent.pop_front_if(|lent| lent.number < released) {
+            while peer.out.lent.front().is_some_and(|lent| lent.number < released) {
+                let lent = peer.out.lent.pop_front().expect("it is not empty");
                 match lent.request {
                     None => self.kept -= lent.region.len(),
                     Some(request) => {
