@@ -392,6 +392,7 @@ impl Communicator {
             }
         };
         let tag = Tag { source: self.rank, kind, sequence, message, check: call.check(number) };
+        let deadline = Instant::now() + timeout;
         let factor = if let ReduceOp::PremulSum(factor) = request.op { factor } else { 1.0 };
         let job = Job {
             call,
@@ -400,6 +401,7 @@ impl Communicator {
             output: request.output.region(),
             factor,
             timeout,
+            deadline,
             tag,
             number,
         };
@@ -411,7 +413,6 @@ impl Communicator {
         drop(state);
         ended.iter().for_each(|completion| completion.run_callbacks());
         let completion = completion?;
-        let deadline = Instant::now() + timeout;
         Ok(Work { driver: self.driver.clone(), completion, deadline, output: request.output })
     }
 

@@ -14,6 +14,8 @@ pub mod config;
 pub mod dtype;
 mod engine;
 pub mod error;
+#[allow(unsafe_code)]
+mod fork;
 pub mod kernels;
 mod liveness;
 mod neighbourhood;

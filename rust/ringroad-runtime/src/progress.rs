@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::notice::Reason;
 use crate::transport::Wait;
 use crate::work::Completion;
@@ -49,7 +50,7 @@ pub(crate) struct Driver {
     no_yield_until: AtomicU64,
     back_off: AtomicU64,
     start: Instant,
-    process: u32,
+    process: fork::Generation,
     background: Arc<Background>,
 }
 
@@ -100,14 +101,14 @@ impl Driver {
             no_yield_until: AtomicU64::new(0),
             back_off: AtomicU64::new(BACK_OFF.as_micros() as u64),
             start: Instant::now(),
-            process: std::process::id(),
+            process: fork::generation(),
             background: Arc::default(),
         })
     }
 
     /// An error in a forked child, which shares the connections of its parent and must not touch them.
     pub fn check_process(&self) -> Result<()> {
-        if std::process::id() == self.process {
+        if fork::generation() == self.process {
             return Ok(());
         }
         Err(Error::Aborted(
@@ -168,7 +169,7 @@ impl Driver {
 
     fn drive_alone(&self, until: Instant, enough: impl Fn() -> bool) -> bool {
         let mut idle_since: Option<Instant> = None;
-        let mut inspected = Instant::now();
+        let mut inspected: Option<Instant> = None;
         let mut yields = 0;
         let mut busy = 0u32;
         loop {
@@ -188,8 +189,8 @@ impl Driver {
             if now >= until {
                 return false;
             }
-            if now - inspected >= INSPECT {
-                inspected = now;
+            if now - *inspected.get_or_insert(now) >= INSPECT {
+                inspected = Some(now);
                 self.with(Engine::inspect);
             }
             if now - *idle_since.get_or_insert(now) < self.spin {

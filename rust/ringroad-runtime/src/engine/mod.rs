@@ -50,6 +50,7 @@ pub(crate) struct Job {
     /// For a premultiplied sum.
     pub factor: f64,
     pub timeout: Duration,
+    pub deadline: Instant,
     /// The kind, sequence and check of all its messages.
     pub tag: Tag,
     /// Counts the collective calls; 0 for messages between two ranks.
@@ -256,7 +257,7 @@ impl Engine {
             executor: self.take_executor(job.plan),
             factor: job.factor,
             timeout: job.timeout,
-            deadline: Instant::now() + job.timeout,
+            deadline: job.deadline,
             tag: job.tag,
             number: job.number,
             completion: completion.clone(),
