@@ -22,6 +22,8 @@ mod neighbourhood;
 mod notice;
 pub mod planner;
 mod progress;
+#[allow(unsafe_code)]
+mod slices;
 mod sync;
 pub mod transport;
 mod work;

@@ -18,16 +18,17 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::notice::Reason;
+use crate::slices;
 use crate::transport::Wait;
 use crate::work::Completion;
 
 const SPIN_ALONE: Duration = Duration::from_micros(50);
 const SPIN_SHARED: Duration = Duration::ZERO;
 const YIELDS: u32 = 100;
-/// A yield that takes longer than this means that others want the core.
+/// A yield that takes longer than this means that others want the core: ranks themselves give it back sooner.
 const LONG_YIELD: Duration = Duration::from_micros(1200);
-const BACK_OFF: Duration = Duration::from_millis(10);
-const LONGEST_BACK_OFF: Duration = Duration::from_millis(640);
+const BACK_OFF: Duration = Duration::from_millis(20);
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(2560);
 /// How many rounds in which something happened go by before a look at the clock.
 const BUSY_ROUNDS: u32 = 64;
 /// How often the background thread drives a transport that may owe its peers something, when nobody else does.
@@ -217,9 +218,12 @@ impl Driver {
     /// Learns from how long a yield took whether others want the core.
     fn note_yield(&self, took: Duration) {
         if took > LONG_YIELD {
+            slices::shorten();
             let back_off = self.back_off.load(Ordering::Relaxed);
-            let now = self.start.elapsed().as_micros() as u64;
-            self.no_yield_until.store(now + back_off, Ordering::Relaxed);
+            let now = self.start.elapsed();
+            // Ranks that were disturbed together should not try again together: each would wait for the one before.
+            let spread = back_off / 2 + back_off * u64::from(now.subsec_nanos() % 1024) / 1024;
+            self.no_yield_until.store(now.as_micros() as u64 + spread, Ordering::Relaxed);
             let longest = LONGEST_BACK_OFF.as_micros() as u64;
             self.back_off.store((2 * back_off).min(longest), Ordering::Relaxed);
         } else if self.back_off.load(Ordering::Relaxed) != BACK_OFF.as_micros() as u64 {

@@ -248,12 +248,7 @@ impl Engine {
         };
         let task = Task {
             call: job.call,
-            buffers: Buffers {
-                input: job.input,
-                output: job.output,
-                scratch,
-                arrived,
-            },
+            buffers: Buffers { input: job.input, output: job.output, scratch, arrived },
             executor: self.take_executor(job.plan),
             factor: job.factor,
             timeout: job.timeout,
