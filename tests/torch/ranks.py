@@ -459,6 +459,18 @@ def check_options() -> None:
     assert kind == "TypeError" and "ringroad.torch.Options" in text, (kind, text)
 
 
+def check_empty() -> None:
+    with world() as (rank, ranks):
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            for count in (0, 5, 100_003):
+                tensor = ringroad.torch.empty(count, 2, dtype=dtype)
+                assert tensor.shape == (count, 2) and tensor.dtype == dtype
+                tensor.fill_(rank + 1)
+                dist.all_reduce(tensor)
+                assert (tensor == ranks * (ranks + 1) // 2).all()
+        assert ringroad.torch.empty(3).dtype == torch.get_default_dtype()
+
+
 # ------------------------------------------------------------------------------------------------ ways of calling
 
 

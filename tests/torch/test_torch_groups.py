@@ -17,6 +17,10 @@ def test_options(ranks):
     ranks.run("check_options", 2)
 
 
+def test_memory_of_the_host(ranks):
+    ranks.run("check_empty", 3)
+
+
 def test_overloads(ranks):
     ranks.run("check_overloads", 2)
 

@@ -10,6 +10,7 @@ Neither needs an import: torch (2.14 and later) finds the backend by its entry p
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from typing import Any
@@ -23,7 +24,7 @@ if not dist.is_available():
 from ringroad._native import Communicator
 from ringroad.torch.membership import Membership, Options
 
-__all__ = ["OLDEST_TORCH", "Options", "communicator", "register"]
+__all__ = ["OLDEST_TORCH", "Options", "communicator", "empty", "register"]
 
 OLDEST_TORCH = (2, 14)
 
@@ -46,6 +47,13 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
     if not isinstance(backend, RingroadBackend):
         raise TypeError(f"ringroad: the group's CPU backend is {backend.name()}, not ringroad")
     return backend.communicator
+
+
+def empty(*size: int, dtype: torch.dtype | None = None, group: dist.ProcessGroup | None = None) -> torch.Tensor:
+    """As torch.empty, in memory that the ranks of this host read where it is: `group`'s collectives copy less of it."""
+    dtype = dtype or torch.get_default_dtype()
+    memory = communicator(group).empty(math.prod(size) * dtype.itemsize, "uint8")
+    return torch.from_numpy(memory).view(dtype).reshape(size)
 
 
 def _create(opts: Any, pg_options: Any) -> Any:

@@ -1,0 +1,63 @@
+"""Arrays in memory that the ranks of a host read where it is."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import ringroad
+
+
+def check_empty(comm, dtype, count):
+    total = comm.size * (comm.size + 1) // 2
+    send, out = comm.empty((2, count), dtype), comm.empty((2, count), dtype)
+    assert send.shape == (2, count) and send.dtype == dtype and send.flags.writeable and send.flags.c_contiguous
+    plain = np.full((2, count), comm.rank + 1, dtype)
+    for source, target in [(send, out), (send, np.empty_like(plain)), (plain, out)]:
+        send[:] = comm.rank + 1
+        assert (comm.allreduce(source, out=target) == total).all()
+        assert (source == comm.rank + 1).all()
+    assert comm.allreduce(send, out=send) is send and (send == total).all()
+    blocks = comm.empty((comm.size, count), dtype)
+    for index in range(comm.size):
+        blocks[index] = comm.rank + index
+    own = comm.reduce_scatter(blocks, out=comm.empty((1, count), dtype))
+    assert (own == sum(rank + comm.rank for rank in range(comm.size))).all()
+    gathered = comm.allgather(own, out=blocks)
+    assert all((gathered[i] == sum(rank + i for rank in range(comm.size))).all() for i in range(comm.size))
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("int16"), np.dtype(ml_dtypes.bfloat16)], ids=str)
+@pytest.mark.parametrize("count", [0, 1, 1000, 70_001, 1_200_000])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_empty(clusters, ranks, count, dtype):
+    clusters(ranks).run(check_empty, dtype, count)
+
+
+def test_empty_without_shared_memory(clusters):
+    clusters(2, "shm").run(check_empty, np.dtype("float32"), 1000)
+
+
+def test_memory_outlives_its_communicator(clusters, tmp_path):
+    def work(comm, directory):
+        with ringroad.Communicator(ringroad.FileStore(directory), comm.rank, comm.size) as short:
+            array = short.empty(100_000, np.float32)
+            array[:] = 1
+            short.allreduce(array, out=array)
+        assert (array == comm.size).all()
+        array[:] = 3
+        return float(comm.allreduce(array)[-1])
+
+    assert clusters(3).run(work, str(tmp_path)) == [9.0] * 3
+
+
+def test_shapes_that_make_no_sense(clusters):
+    def work(comm):
+        for shape in [-1, (2, -3)]:
+            with pytest.raises(ValueError):
+                comm.empty(shape)
+        with pytest.raises(TypeError):
+            comm.empty(3, "nonsense")
+        with pytest.raises((ValueError, ringroad.TransportError, MemoryError)):
+            comm.empty(1 << 60, np.uint8)
+        return comm.empty(3).dtype == np.float64
+
+    assert all(clusters(2).run(work))
