@@ -571,6 +571,28 @@ fn messages_between_collectives() {
     }
 }
 
+/// A message that is received late is in nobody's way.
+#[test]
+fn messages_received_after_large_collectives() {
+    let _watchdog = watch();
+    for means in SLOW {
+        each(&group(2, means), |communicator| {
+            let me = communicator.rank();
+            let content = vec![me as u8; 100_000];
+            let sent = communicator.start(send(1 - me, 3, &content)).unwrap();
+            for algorithm in ["ring", "recursive-doubling"] {
+                let case =
+                    Case::new(2, Collective::Allreduce, ReduceOp::Sum, DType::F32, 300_000).by(algorithm);
+                case.check(communicator, &case.prepare()).unwrap();
+            }
+            communicator.barrier(None).unwrap();
+            let found = communicator.run(receive(1 - me, 3, content.len())).unwrap();
+            assert!(found.to_vec::<u8>() == vec![1 - me as u8; 100_000]);
+            sent.wait().unwrap();
+        });
+    }
+}
+
 // ---------------------------------------------------------------------------------------------------- barriers
 
 #[test]

@@ -485,6 +485,9 @@ fn wake_ends_this_block_or_the_next() {
             waiter.wake();
         });
         assert!(start.elapsed() < PATIENCE);
+        if cfg!(miri) {
+            continue; // Nobody really blocks.
+        }
         let start = Instant::now();
         waiter.block(Duration::from_millis(1));
         assert!(start.elapsed() >= Duration::from_millis(1), "an old wake does not count again");
@@ -600,13 +603,14 @@ fn short_messages_are_expected_too() {
     }
 }
 
-/// Sends end, and memory is free, in the order of sending: what is released early waits for what was sent before.
+/// A send ends, and its memory is free, when its message has been released, whatever becomes of others: plans count on it.
 #[test]
 fn releases_in_every_order() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         for short_between in [false, true] {
             let [mut a, mut b] = shared();
             let sources = [0, 1, 2].map(|seed| pooled(&a, 100, seed));
+            let place = sources[0].as_ptr() as usize;
             for (number, source) in sources.iter().enumerate() {
                 let tag = tag(0, number as u32, 0);
                 assert_eq!(a.send(1, 0, tag, source.clone(), number as u64).unwrap(), Posted::Pending);
@@ -618,17 +622,39 @@ fn releases_in_every_order() {
                 assert_eq!(b.expect(tag(0, number as u32, 0), 100, number).unwrap(), Posted::Complete);
                 b.arrived(number)
             });
-            let mut released = [false; 3];
-            let mut ended = 0;
             for number in order {
                 assert_eq!(poll(&mut a), []);
                 b.release(arrived[number].take().unwrap());
-                released[number] = true;
-                let now = released.iter().take_while(|released| **released).count();
-                assert_eq!(poll(&mut a), (ended..now).map(|n| done(n as u64)).collect::<Vec<_>>());
-                ended = now;
+                assert_eq!(poll(&mut a), [done(number as u64)]);
             }
-            assert_eq!(ended, 3);
+            assert_eq!(poll(&mut a), []);
+            drop(sources);
+            a.tidy();
+            assert!(is_free(&a, place, 100));
+        }
+    }
+}
+
+/// A message that nobody has asked for yet holds nobody up, in either direction.
+#[test]
+fn unclaimed_messages_hold_nobody_up() {
+    for lanes in [1, 2] {
+        let [mut a, mut b] = shared();
+        for source in 0..lanes {
+            let (from, to) = if source == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
+            for message in 0..40 {
+                let region = pooled(from, 100, message as u8);
+                from.send(1 - source, 0, tag(source, message, 0), region, u64::from(message)).unwrap();
+            }
+            assert_eq!(poll(to), []);
+        }
+        for source in 0..lanes {
+            let (from, to) = if source == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
+            for message in (1..40).rev() {
+                let target = Region::zeroed(100);
+                assert_eq!(to.receive(0, tag(source, message, 0), target, 99).unwrap(), Posted::Complete);
+                assert_eq!(poll(from), [done(u64::from(message))]);
+            }
         }
     }
 }
@@ -690,6 +716,11 @@ fn more_messages_than_slots() {
                 assert_eq!(bytes(&target), bytes(&pattern(len, number as u8)));
             }
             ended.extend(poll(&mut *a));
+            // What has to be read ends in the order of reading.
+            ended.sort_by_key(|event| match event {
+                Event::Completed { request, .. } => *request,
+                event => panic!("{event:?}"),
+            });
             let expected: Vec<Event> = (count - open..count).map(|number| done(u64::from(number))).collect();
             assert_eq!(ended, expected, "{means:?}, {len} bytes");
         }
@@ -838,8 +869,7 @@ fn the_pool_hands_out_memory_of_its_own() {
     let mut held: Vec<(Region, u8)> = Vec::new();
     for round in 0..if cfg!(miri) { 60 } else { 2000 } {
         if held.len() < 20 || random(2) == 0 {
-            let large = if cfg!(miri) { 5000 } else { 4 << 20 };
-            let len = [1, 63, 64, 65, 1000, 70_000, large][random(7)];
+            let len = [1, 63, 64, 65, 1000, 70_000, 4 << 20][random(if cfg!(miri) { 5 } else { 7 })];
             let region = pool.allocate(len).unwrap();
             assert_eq!(region.as_ptr() as usize % if len >= 2 << 20 { 2 << 20 } else { 64 }, 0);
             assert!(pool.offset_of(&region).is_some() && region.len() == len);

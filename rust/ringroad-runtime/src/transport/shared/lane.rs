@@ -4,6 +4,8 @@
 //! A slot is free again when the receiver has taken its content out; the memory that a message is about is free when
 //! the receiver has released it. Both counters only grow and say "all before this one".
 //!
+//! What is released before something older is told by a parcel of its own, since a send must not wait for others.
+//!
 //! Whoever blocks says so in a [`Bell`] first and then looks once more; whoever has put something there looks at the bell
 //! afterwards. Each of the two puts a full fence between, so one of them sees the other.
 
@@ -37,6 +39,8 @@ pub(super) enum Form {
     Segment,
     /// An address in the sender's memory.
     Address,
+    /// No message: the parcel of this number, which went the other way, has been released before others that are older.
+    Release,
 }
 
 /// The bits of a length that say how long it is.
@@ -55,7 +59,8 @@ impl Parcel {
         match self.length >> 62 {
             0 => Form::Inline,
             1 => Form::Segment,
-            _ => Form::Address,
+            2 => Form::Address,
+            _ => Form::Release,
         }
     }
 }
@@ -248,7 +253,7 @@ mod tests {
     #[test]
     fn parcels_say_what_they_are() {
         for bytes in [0, 1, INLINE, LENGTH as usize] {
-            for form in [Form::Inline, Form::Segment, Form::Address] {
+            for form in [Form::Inline, Form::Segment, Form::Address, Form::Release] {
                 let parcel = Parcel::new(7, form, bytes);
                 assert_eq!((parcel.tag, parcel.form(), parcel.bytes()), (7, form, bytes));
             }

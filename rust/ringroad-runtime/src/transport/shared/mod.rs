@@ -101,6 +101,18 @@ struct Lent {
     request: Option<RequestId>,
 }
 
+impl Lent {
+    fn end(self, kept: &mut usize, waiting: &mut usize, events: &mut Vec<Event>) {
+        match self.request {
+            None => *kept -= self.region.len(),
+            Some(request) => {
+                *waiting -= 1;
+                events.push(Event::Completed { request, result: Ok(()) });
+            }
+        }
+    }
+}
+
 #[derive(Default)]
 struct Incoming {
     /// The number of the next parcel to be taken.
@@ -485,6 +497,12 @@ impl SharedMemory {
             let number = peer.incoming.next;
             let Some(parcel) = peer.lane(self.home.rank, self.home.size).get(number) else { break number };
             peer.incoming.next += 1;
+            if parcel.form() == Form::Release {
+                self.home.counters_for(rank).take(number + 1);
+                self.note_release(rank, number);
+                self.take_back(rank, parcel.place);
+                continue;
+            }
             let message = peer.open(number, &parcel, &mut self.cells);
             self.home.counters_for(rank).take(number + 1);
             if message.arrived.number.is_none() {
@@ -568,17 +586,19 @@ impl SharedMemory {
         }
     }
 
-    fn note_release(&mut self, rank: Rank, number: u64) {
+    /// Returns whether the sender can see it: the counter tells of no parcel before all that are older.
+    fn note_release(&mut self, rank: Rank, number: u64) -> bool {
         let incoming = &mut self.peers[rank].as_mut().expect("the rank is near").incoming;
         if number != incoming.released {
             incoming.early.insert(number);
-            return;
+            return false;
         }
         incoming.released += 1;
         while incoming.early.remove(&incoming.released) {
             incoming.released += 1;
         }
         self.home.counters_for(rank).release(incoming.released);
+        true
     }
 
     /// Puts what waited for a slot.
@@ -614,16 +634,19 @@ impl SharedMemory {
             let released = peer.counters(self.home.rank).released();
             while peer.out.lent.front().is_some_and(|lent| lent.number < released) {
                 let lent = peer.out.lent.pop_front().expect("it is not empty");
-                match lent.request {
-                    None => self.kept -= lent.region.len(),
-                    Some(request) => {
-                        self.waiting -= 1;
-                        self.events.push(Event::Completed { request, result: Ok(()) });
-                    }
-                }
+                lent.end(&mut self.kept, &mut self.waiting, &mut self.events);
             }
         }
         self.events.len() > before
+    }
+
+    /// Takes back what has been read before older parcels.
+    fn take_back(&mut self, rank: Rank, number: u64) {
+        let lent = &mut self.peers[rank].as_mut().expect("the rank is near").out.lent;
+        let found = lent.binary_search_by_key(&number, |lent| lent.number).ok();
+        if let Some(lent) = found.and_then(|index| lent.remove(index)) {
+            lent.end(&mut self.kept, &mut self.waiting, &mut self.events);
+        }
     }
 
     fn get_up(&mut self) {
@@ -814,8 +837,13 @@ impl Transport for SharedMemory {
         let Some(number) = arrived.number else {
             return self.cells.extend(arrived.cell);
         };
-        self.note_release(arrived.peer, number);
-        self.peers[arrived.peer].as_ref().expect("the rank is near").ring(true);
+        if self.note_release(arrived.peer, number) {
+            self.peers[arrived.peer].as_ref().expect("the rank is near").ring(true);
+        } else {
+            let mut parcel = Parcel::new(0, Form::Release, 0);
+            parcel.place = number;
+            self.put(arrived.peer, parcel, None, None);
+        }
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {

@@ -163,7 +163,7 @@ fn map(file: &File, bytes: usize, protection: i32) -> Result<*mut u8, String> {
 }
 
 fn heap_layout() -> Layout {
-    Layout::from_size_align(4 * HUGE_PAGE, HUGE_PAGE).expect("it is small")
+    Layout::from_size_align(1 << 20, PAGE).expect("it is small")
 }
 
 /// Bytes of memory of this machine.
