@@ -1,6 +1,6 @@
 //! Shared memory: the ranks of one host read each other's memory; everybody else is reached by another transport.
 //!
-//! Every rank has a segment that its neighbours map to read. In it lie a [`lane`] to each of them, and what it sends
+//! Every rank has a segment that its neighbours map to read. In it lie a lane to each of them, and what it sends
 //! them: messages are places in the segment. Their receivers reduce or copy straight out of it, and say when they are
 //! done with it by a counter in their own segment. So nobody ever writes another process's memory.
 //!
