@@ -69,10 +69,10 @@ pub struct Layout {
     part: (usize, usize),
 }
 
-/// Parts of chunks begin at multiples of so many elements, so that they are aligned if the chunks are.
-const ALIGN: usize = 64;
-
 impl Layout {
+    /// Parts of chunks begin at multiples of so many elements, so that they are aligned if the chunks are.
+    pub(super) const GRAIN: usize = 64;
+
     /// The layout of a call on blocks of so many elements; there must be a count for every block.
     pub fn new<'a>(schedule: &Schedule, counts: impl Into<Counts<'a>>) -> Layout {
         let Schedule { collective, ranks, chunks, .. } = *schedule;
@@ -114,7 +114,13 @@ impl Layout {
         let cut = |j: usize| start + len * j / self.chunks_per_block;
         let (start, len) = (cut(piece), cut(piece + 1) - cut(piece));
         let (part, parts) = self.part;
-        let border = |part: usize| if part == parts { len } else { len * part / parts / ALIGN * ALIGN };
+        let border = |part: usize| {
+            if part == parts {
+                len
+            } else {
+                len * part / parts / Layout::GRAIN * Layout::GRAIN
+            }
+        };
         start + border(part)..start + border(part + 1)
     }
 

@@ -272,7 +272,9 @@ impl<'a> Lowering<'a> {
             }
             self.finish()?;
             end = self.scratch.max(end);
-            let next = other.unwrap_or(end.next_multiple_of(ALIGN));
+            // The first part may be a little smaller than later ones.
+            let slack = 2 * Layout::GRAIN * self.element * self.schedule.chunks * self.slots;
+            let next = other.unwrap_or((end + slack).next_multiple_of(ALIGN));
             (begin, other) = (next, Some(begin));
             self.scratch = begin;
             (self.window, self.exchange) = (0..0, [Span::new(Buffer::Scratch, 0, 0); 2]);

@@ -97,6 +97,8 @@ pub(crate) struct Engine {
     name: String,
     rank: Rank,
     cards: Arc<Vec<Card>>,
+    /// For each rank whether it is near, or nothing where none is.
+    near: Arc<[bool]>,
     transport: Owned,
     tasks: Vec<Option<Task>>,
     active: usize,
@@ -138,6 +140,7 @@ impl Engine {
         Engine {
             name,
             rank,
+            near: transport.near(),
             transport: Owned(Some(transport)),
             tasks: Vec::new(),
             active: 0,
@@ -499,7 +502,7 @@ impl Engine {
             // After a failure the transport may still be using the memory: let the requests be its last owners.
             if error.is_none() {
                 self.keep_scratch(task.buffers.scratch);
-                self.owing |= owes(task.executor.plan());
+                self.owing |= owes(task.executor.plan(), &self.near);
                 self.spare_arrivals.push(task.buffers.arrived);
                 self.spare_executors.truncate(SPARE_EXECUTORS - 1);
                 self.spare_executors.insert(0, task.executor);
@@ -531,9 +534,10 @@ impl Engine {
     }
 }
 
-/// Whether a message was long enough for transports to acknowledge.
-fn owes(plan: &Plan) -> bool {
-    let long = |command| matches!(command, Command::Receive { target, .. } if target.bytes >= ACKNOWLEDGED);
+/// Whether a message from a rank that is not near was long enough for transports to acknowledge.
+fn owes(plan: &Plan, near: &[bool]) -> bool {
+    let far = |peer: Rank| !near.get(peer).copied().unwrap_or(false);
+    let long = |command| matches!(command, Command::Receive { peer, target, .. } if far(peer) && target.bytes >= ACKNOWLEDGED);
     plan.operations().iter().any(|operation| long(operation.command))
 }
 
