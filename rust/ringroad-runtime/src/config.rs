@@ -54,7 +54,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "",
         unit: "",
         allowed: "a topology such as ring:8, torus:4x4x2, switch:16 or hosts:2x4",
-        meaning: "how the ranks are connected; unset: all to one switch",
+        meaning: "how the ranks are connected; unset: as hosts whose ranks share memory, where all have as many, else all to one switch",
         secret: false,
         read: |config, text| {
             config.topology = Some(Topology::parse(text).map_err(|e| e.to_string())?);
