@@ -61,3 +61,31 @@ def test_shapes_that_make_no_sense(clusters):
         return comm.empty(3).dtype == np.float64
 
     assert all(clusters(2).run(work))
+
+
+def test_short_messages_do_not_wait_for_their_receivers(clusters):
+    def work(comm):
+        other = 1 - comm.rank
+        send, out = comm.empty(100), comm.empty(100)
+        send[:] = comm.rank
+        for _ in range(3):
+            comm.send(send, other, timeout=20)
+            assert (comm.recv(out, other, timeout=20) == other).all()
+
+    clusters(2).run(work)
+
+
+def test_forked_children_get_no_memory(clusters):
+    def work(comm):
+        import os
+
+        pid = os.fork()
+        if pid == 0:
+            try:
+                comm.empty(10)
+            except ringroad.AbortedError as error:
+                os._exit(0 if "forked" in str(error) else 2)
+            os._exit(1)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    assert clusters(2).run(work) == [0, 0]

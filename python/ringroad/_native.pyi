@@ -307,8 +307,8 @@ class Communicator:
         """A new array in memory that the ranks of this host read where it is, of any content, float64 by default.
 
         Use it as `numpy.empty`. Calls that take or fill such arrays copy less: the others reduce straight out of what
-        is passed in, and read a large result where it arises. The memory lives as long as the array. Raises
-        TransportError where there is no memory left.
+        is passed in, and read a large result where it arises. The memory lives as long as the array, and a
+        forked child shares it. Raises TransportError where there is no memory left.
         """
     def allreduce(
         self,

@@ -469,6 +469,7 @@ def check_empty() -> None:
                 dist.all_reduce(tensor)
                 assert (tensor == ranks * (ranks + 1) // 2).all()
         assert ringroad.torch.empty(3).dtype == torch.get_default_dtype()
+        assert ringroad.torch.empty((2, 3)).shape == ringroad.torch.empty(torch.ones(2, 3).shape).shape == (2, 3)
 
 
 # ------------------------------------------------------------------------------------------------ ways of calling

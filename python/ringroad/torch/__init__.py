@@ -10,7 +10,6 @@ Neither needs an import: torch (2.14 and later) finds the backend by its entry p
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from typing import Any
@@ -49,11 +48,12 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
     return backend.communicator
 
 
-def empty(*size: int, dtype: torch.dtype | None = None, group: dist.ProcessGroup | None = None) -> torch.Tensor:
+def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup | None = None) -> torch.Tensor:
     """As torch.empty, in memory that the ranks of this host read where it is: `group`'s collectives copy less of it."""
     dtype = dtype or torch.get_default_dtype()
-    memory = communicator(group).empty(math.prod(size) * dtype.itemsize, "uint8")
-    return torch.from_numpy(memory).view(dtype).reshape(size)
+    shape = torch.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+    memory = communicator(group).empty(shape.numel() * dtype.itemsize, "uint8")
+    return torch.from_numpy(memory).view(dtype).reshape(shape)
 
 
 def _create(opts: Any, pg_options: Any) -> Any:

@@ -22,7 +22,8 @@ const NETWORK: CostModel = CostModel {
     bandwidth: None,
     reduce_cost: 5e-11,
 };
-/// The most bytes of a vector at a time where all ranks share memory: what others read stays in the caches.
+/// The most bytes of a vector at a time where all ranks share memory, up to 15 of them: what others read stays in the
+/// caches. With more ranks their blocks must not become too short.
 const SHARED_PART: usize = 1 << 20;
 
 /// The same for memory that all ranks read, with so many of them for each core. Where that is more than one they take
@@ -116,6 +117,6 @@ pub(crate) fn choose(size: usize, config: &Config, options: &Options, per_host: 
     let prior = if per_host == size { shared(size as f64 / cores as f64) } else { NETWORK };
     let model = config.cost_model(prior);
     let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
-    let part = if per_host == size { SHARED_PART } else { usize::MAX };
+    let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
     Choices::make(topology, model, config.segment, part, cache, &preferences)
 }

@@ -20,7 +20,7 @@ use crate::dtype::{DType, ReduceOp};
 use crate::engine::{Engine, Job};
 use crate::error::{Error, Result};
 use crate::neighbourhood::{Neighbourhood, Offered};
-use crate::planner::{Choices, Key, Planner};
+use crate::planner::{Choices, Key, Planner, LEND};
 use crate::progress::Driver;
 use crate::transport::in_process::InProcess;
 use crate::transport::shared::{Pool, SharedMemory};
@@ -337,6 +337,7 @@ impl Communicator {
 
     /// New memory that the ranks of this host read where it is: calls copy less of it. It holds anything.
     pub fn memory(&self, bytes: usize) -> Result<Memory> {
+        self.driver.check_process()?;
         let region = match &self.pool {
             Some(pool) => {
                 pool.allocate(bytes).map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?
@@ -394,10 +395,20 @@ impl Communicator {
         let tag = Tag { source: self.rank, kind, sequence, message, check: call.check(number) };
         let deadline = Instant::now() + timeout;
         let factor = if let ReduceOp::PremulSum(factor) = request.op { factor } else { 1.0 };
+        // A short message leaves a copy, wherever it lies: its send ends without the receiver.
+        let lent =
+            |memory: &Memory| self.pool.as_ref().is_some_and(|p| p.offset_of(&memory.region()).is_some());
+        let short = request.input.region().len() < LEND;
+        let input = match request.operation {
+            Operation::Send { .. } if short && lent(&request.input) => {
+                Memory::of(&request.input.to_vec::<u8>())
+            }
+            _ => request.input,
+        };
         let job = Job {
             call,
             plan: planned.plan,
-            input: request.input.region(),
+            input: input.region(),
             output: request.output.region(),
             factor,
             timeout,

@@ -25,7 +25,7 @@ const PLANS: usize = 2048;
 /// read, stays in a core's own cache.
 const NEAR_SEGMENT: usize = 128 << 10;
 /// From so many bytes on waiting until others have read takes less time than a copy for them.
-const LEND: usize = 32 << 10;
+pub(crate) const LEND: usize = 32 << 10;
 
 /// What rank 0 decided for everybody.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

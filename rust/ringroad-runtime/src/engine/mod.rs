@@ -23,7 +23,7 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
-use crate::transport::{Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError};
+use crate::transport::{Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED};
 use crate::work::Completion;
 
 /// How long a rank that fails waits for what the others have to say.
@@ -185,7 +185,7 @@ impl Engine {
     /// UCX 1.13 can hold such word back until it is driven again, and its flushes do not tell. So once a long message
     /// has come the transport must not be left alone for long.
     pub fn is_owing(&self) -> bool {
-        self.owing && !self.closed && self.failure.is_none()
+        !self.closed && self.failure.is_none() && (self.owing || self.transport.has_queued())
     }
 
     /// Drives the transport although no call is in flight.
@@ -489,10 +489,28 @@ impl Engine {
             // before this one.
             self.hear();
             self.look_for_leftovers();
+            self.doubt(slot);
             self.finish(slot, None);
         }
         if let Some((peer, error)) = trouble {
             self.suspect(peer, error.reason);
+        }
+    }
+
+    /// Gives up where a rank that took part has, without that any word of it has come: its memory may have been read
+    /// when it was used for something else already.
+    fn doubt(&mut self, slot: usize) {
+        let Some(task) = self.tasks[slot].as_ref() else { return };
+        let gave_up = |peer: &&Rank| self.broken[**peer].as_deref() == Some(ABORTED);
+        let Some(&peer) = task.executor.plan().peers().iter().find(gave_up) else { return };
+        if self.failure.is_none() && !self.notices.iter().any(|(from, _)| *from == peer) {
+            let story = format!(
+                "rank {} gave up while rank {} was {}",
+                self.who(peer),
+                self.who(self.rank),
+                self.tell(task)
+            );
+            self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
         }
     }
 

@@ -335,6 +335,10 @@ impl<T: Transport> Transport for FaultInjector<T> {
         self.inner.near()
     }
 
+    fn has_queued(&self) -> bool {
+        self.inner.has_queued()
+    }
+
     fn tidy(&mut self) {
         self.inner.tidy();
     }

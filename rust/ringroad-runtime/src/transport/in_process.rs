@@ -363,7 +363,7 @@ impl Transport for InProcess {
     }
 
     fn abort(&mut self, _deadline: Instant) {
-        self.leave("it has aborted", true);
+        self.leave(super::ABORTED, true);
     }
 
     fn close(&mut self, deadline: Instant) {

@@ -117,6 +117,9 @@ pub enum Failure {
     Broken(String),
 }
 
+/// The reason of [`Event::PeerFailed`] where the peer has aborted: what it sent last may have been overwritten.
+pub(crate) const ABORTED: &str = "it has aborted";
+
 /// What [`Transport::progress`] reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -225,6 +228,11 @@ pub trait Transport: Send {
     /// For each rank whether it is near, or nothing where none is.
     fn near(&self) -> Arc<[bool]> {
         Arc::default()
+    }
+
+    /// Whether something waits to be sent that no call in flight stands for.
+    fn has_queued(&self) -> bool {
+        false
     }
 
     /// Lets go of regions that near ranks have read.

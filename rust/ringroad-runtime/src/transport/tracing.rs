@@ -160,6 +160,10 @@ impl<T: Transport> Transport for Tracer<T> {
         self.posted(request, posted)
     }
 
+    fn has_queued(&self) -> bool {
+        self.inner.has_queued()
+    }
+
     fn tidy(&mut self) {
         self.inner.tidy();
     }

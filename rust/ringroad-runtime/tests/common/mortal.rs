@@ -100,6 +100,10 @@ impl<T: Transport> Transport for Mortal<T> {
         self.inner.as_ref()?.pool()
     }
 
+    fn has_queued(&self) -> bool {
+        self.inner.as_ref().is_some_and(|inner| inner.has_queued())
+    }
+
     fn tidy(&mut self) {
         if let Some(inner) = self.alive() {
             inner.tidy();

@@ -322,7 +322,7 @@ impl Peer {
         self.left = true;
         let reason = match end {
             End::Closed => "it has closed its connections",
-            End::Aborted => "it has aborted",
+            End::Aborted => super::ABORTED,
             End::Dropped => "it has ended without closing its connections",
         };
         Some(Event::PeerFailed { peer: self.rank, reason: reason.to_owned() })
@@ -459,7 +459,7 @@ impl SharedMemory {
     }
 
     /// A parcel of these bytes: they are inside, or in memory of the segment, which is returned.
-    fn pack(&self, tag: Tag, source: &Region) -> Result<(Parcel, Option<Region>), TransportError> {
+    fn pack(&mut self, tag: Tag, source: &Region) -> Result<(Parcel, Option<Region>), TransportError> {
         if source.len() <= INLINE {
             let mut parcel = Parcel::new(tag.pack(), Form::Inline, source.len());
             let target = parcel.inline.as_mut_ptr().cast::<u8>();
@@ -472,7 +472,11 @@ impl SharedMemory {
             parcel.place = offset as u64;
             return Ok((parcel, Some(source.clone())));
         }
-        let copy = self.pool.allocate(source.len()).map_err(error)?;
+        let copy = self.pool.allocate(source.len()).or_else(|_| {
+            // Others may have read enough meanwhile.
+            self.reclaim();
+            self.pool.allocate(source.len()).map_err(error)
+        })?;
         // SAFETY: the copy is new and as long; the poster leaves the source alone until the send has ended.
         unsafe { copy.copy_from(source) };
         parcel.place = self.pool.offset_of(&copy).expect("it is from the pool") as u64;
@@ -844,6 +848,10 @@ impl Transport for SharedMemory {
             parcel.place = number;
             self.put(arrived.peer, parcel, None, None);
         }
+    }
+
+    fn has_queued(&self) -> bool {
+        !self.ended && self.peers_wait_for_slots()
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
