@@ -27,8 +27,8 @@ const SPIN_SHARED: Duration = Duration::ZERO;
 const YIELDS: u32 = 100;
 /// A yield that takes longer than this means that others want the core: ranks themselves give it back sooner.
 const LONG_YIELD: Duration = Duration::from_micros(1200);
-const BACK_OFF: Duration = Duration::from_millis(20);
-const LONGEST_BACK_OFF: Duration = Duration::from_millis(2560);
+const BACK_OFF: Duration = Duration::from_millis(5);
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(160);
 /// How many rounds in which something happened go by before a look at the clock.
 const BUSY_ROUNDS: u32 = 64;
 /// How often the background thread drives a transport that may owe its peers something, when nobody else does.
