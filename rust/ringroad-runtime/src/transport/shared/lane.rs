@@ -37,8 +37,6 @@ pub(super) enum Form {
     Inline,
     /// An offset in the sender's segment.
     Segment,
-    /// An address in the sender's memory.
-    Address,
     /// No message: the parcel of this number, which went the other way, has been released before others that are older.
     Release,
 }
@@ -59,7 +57,6 @@ impl Parcel {
         match self.length >> 62 {
             0 => Form::Inline,
             1 => Form::Segment,
-            2 => Form::Address,
             _ => Form::Release,
         }
     }
@@ -245,7 +242,7 @@ mod tests {
     use super::*;
 
     fn parcel(number: u64) -> Parcel {
-        let mut parcel = Parcel::new(number, Form::Address, number as usize);
+        let mut parcel = Parcel::new(number, Form::Segment, number as usize);
         parcel.inline = [number; INLINE / 8];
         parcel
     }
@@ -253,7 +250,7 @@ mod tests {
     #[test]
     fn parcels_say_what_they_are() {
         for bytes in [0, 1, INLINE, LENGTH as usize] {
-            for form in [Form::Inline, Form::Segment, Form::Address, Form::Release] {
+            for form in [Form::Inline, Form::Segment, Form::Release] {
                 let parcel = Parcel::new(7, form, bytes);
                 assert_eq!((parcel.tag, parcel.form(), parcel.bytes()), (7, form, bytes));
             }
