@@ -347,6 +347,11 @@ impl Communicator {
         Ok(Memory::new(region))
     }
 
+    /// Whether near ranks can read it.
+    fn is_readable(&self, memory: &Memory) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.offset_of(&memory.region()).is_some())
+    }
+
     /// Starts a call. Errors leave the communicator as it was.
     pub fn start(&self, request: Request) -> Result<Work> {
         self.driver.check_process()?;
@@ -365,10 +370,7 @@ impl Communicator {
                 state.planner.plan(&key(&request, Collective::Allreduce, (false, false))?)?
             }
             Operation::Collective(collective) => {
-                let readable = |memory: &Memory| {
-                    self.pool.as_ref().is_some_and(|pool| pool.offset_of(&memory.region()).is_some())
-                };
-                let readable = (readable(&request.input), readable(&request.output));
+                let readable = (self.is_readable(&request.input), self.is_readable(&request.output));
                 state.planner.plan(&key(&request, collective, readable)?)?
             }
         };
@@ -396,11 +398,9 @@ impl Communicator {
         let deadline = Instant::now() + timeout;
         let factor = if let ReduceOp::PremulSum(factor) = request.op { factor } else { 1.0 };
         // A short message leaves a copy, wherever it lies: its send ends without the receiver.
-        let lent =
-            |memory: &Memory| self.pool.as_ref().is_some_and(|p| p.offset_of(&memory.region()).is_some());
         let short = request.input.region().len() < LEND;
         let input = match request.operation {
-            Operation::Send { .. } if short && lent(&request.input) => {
+            Operation::Send { .. } if short && self.is_readable(&request.input) => {
                 Memory::of(&request.input.to_vec::<u8>())
             }
             _ => request.input,

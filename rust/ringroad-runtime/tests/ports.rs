@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::processes::{self, now};
+use common::processes::{self, never, now, processor_time, useless, SLACK};
 use common::Case;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
@@ -19,9 +19,8 @@ use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, R
 const VARIABLE: &str = "RINGROAD_TEST_PORTS_CHILD";
 /// No scenario takes so long, on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a call that is to time out is given, and how much later than promised an error may come.
+/// What a call that is to time out is given.
 const SHORT: Duration = Duration::from_millis(600);
-const SLACK: Duration = Duration::from_secs(5);
 const MEANS: [&str; 2] = ["posix,cma,self,tcp", "tcp,self"];
 
 struct Scenario {
@@ -231,28 +230,6 @@ fn by_two_ports(elements: usize) -> Request {
     let memory = || Memory::zeroed(4 * elements);
     let request = Request::new(call, DType::F32, elements, memory(), memory());
     Request { algorithm: Some("bidirectional-ring".to_owned()), ..request }
-}
-
-/// A message that nobody sends.
-fn never() -> Request {
-    let operation = Operation::Receive { peer: 0, tag: 1 };
-    Request::new(operation, DType::U8, 8, Memory::nothing(), Memory::zeroed(8))
-}
-
-fn useless(communicator: &Communicator) {
-    let start = Instant::now();
-    let error = communicator.run(Request::barrier()).unwrap_err();
-    assert!(error.to_string().contains("failed earlier"), "{error}");
-    communicator.close();
-    assert!(start.elapsed() < SLACK);
-}
-
-/// What this process has used so far.
-fn processor_time() -> Duration {
-    let line = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let fields: Vec<&str> = line[line.rfind(')').unwrap()..].split_whitespace().collect();
-    // Hundredths of seconds in user and in kernel mode, the 14th and 15th of all fields.
-    Duration::from_millis(10 * (fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap()))
 }
 
 // ---- Processes ----

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::processes::{self, now};
+use common::processes::{self, never, now, processor_time, useless, SLACK};
 use common::Case;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
@@ -17,9 +17,8 @@ use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, R
 const VARIABLE: &str = "RINGROAD_TEST_SHARED_MEMORY_CHILD";
 /// No scenario takes so long, on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a call that is to time out is given, and how much later than promised an error may come.
+/// What a call that is to time out is given.
 const SHORT: Duration = Duration::from_millis(600);
-const SLACK: Duration = Duration::from_secs(5);
 
 struct Scenario {
     name: &'static str,
@@ -332,31 +331,6 @@ fn allreduce(elements: usize) -> Request {
     let call = Operation::Collective(Collective::Allreduce);
     let memory = || Memory::zeroed(4 * elements);
     Request::new(call, DType::F32, elements, memory(), memory())
-}
-
-/// A message that nobody sends.
-fn never() -> Request {
-    let operation = Operation::Receive { peer: 0, tag: 1 };
-    Request::new(operation, DType::U8, 8, Memory::nothing(), Memory::zeroed(8))
-}
-
-fn useless(communicator: &Communicator) {
-    let start = Instant::now();
-    let error = communicator.run(Request::barrier()).unwrap_err();
-    assert!(error.to_string().contains("failed earlier"), "{error}");
-    communicator.close();
-    assert!(start.elapsed() < SLACK);
-}
-
-/// What this process has used so far.
-fn processor_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time given.
-    #[allow(unsafe_code)]
-    unsafe {
-        assert_eq!(libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time), 0);
-    }
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 // ---- Processes ----

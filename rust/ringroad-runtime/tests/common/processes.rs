@@ -4,6 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ringroad_runtime::{Communicator, DType, Memory, Operation, Request};
+
+/// How much later than promised an error may come.
+pub const SLACK: Duration = Duration::from_secs(5);
+
 /// The UCX libraries to test with: a name, and a path, "system", or why there is none.
 pub fn libraries() -> [(&'static str, Result<String, String>); 2] {
     [("wheel", wheel()), ("system", system())]
@@ -51,6 +56,32 @@ fn output(child: Child) -> (bool, String) {
     let kept = text.lines().filter(|line| !line.is_empty() && !boring.iter().any(|b| line.starts_with(b)));
     let kept: String = kept.map(|line| format!("{line}\n")).collect();
     (finished, if finished { kept } else { format!("{kept}({})\n", output.status) })
+}
+
+/// A message that nobody sends.
+pub fn never() -> Request {
+    let operation = Operation::Receive { peer: 0, tag: 1 };
+    Request::new(operation, DType::U8, 8, Memory::nothing(), Memory::zeroed(8))
+}
+
+/// After a failure no call is made any more, and closing takes no time.
+pub fn useless(communicator: &Communicator) {
+    let start = Instant::now();
+    let error = communicator.run(Request::barrier()).unwrap_err();
+    assert!(error.to_string().contains("failed earlier"), "{error}");
+    communicator.close();
+    assert!(start.elapsed() < SLACK);
+}
+
+/// What this process has used so far.
+pub fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time given.
+    #[allow(unsafe_code)]
+    unsafe {
+        assert_eq!(libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time), 0);
+    }
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 pub fn skip(what: &str, reason: &str) {

@@ -403,14 +403,19 @@ impl SharedMemory {
         Ok(())
     }
 
+    /// Sends to a rank that is near or not; `stays` makes a difference to those that are.
     fn post(
         &mut self,
         peer: Rank,
+        port: Port,
         tag: Tag,
         source: Region,
         stays: bool,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
+        if !self.is_near(peer) {
+            return self.network(peer)?.send(peer, port, tag, source, request);
+        }
         self.check_open()?;
         let (parcel, region) = self.pack(tag, &source)?;
         let waits = region.as_ref().is_some_and(|region| {
@@ -781,10 +786,7 @@ impl Transport for SharedMemory {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        if !self.is_near(peer) {
-            return self.network(peer)?.send(peer, port, tag, source, request);
-        }
-        self.post(peer, tag, source, false, request)
+        self.post(peer, port, tag, source, false, request)
     }
 
     fn lend(
@@ -795,10 +797,7 @@ impl Transport for SharedMemory {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        if !self.is_near(peer) {
-            return self.network(peer)?.send(peer, port, tag, source, request);
-        }
-        self.post(peer, tag, source, true, request)
+        self.post(peer, port, tag, source, true, request)
     }
 
     fn receive(
