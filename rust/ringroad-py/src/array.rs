@@ -7,11 +7,14 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use ringroad_runtime::{DType, Memory};
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
+
+/// What keeps arrays alive that are part of a call.
+pub type Owner = Arc<dyn Any + Send + Sync>;
 
 /// An array that can take part in a call: contiguous, of a type we know.
 pub struct Array<'py> {
@@ -67,11 +70,11 @@ impl<'py> Array<'py> {
     }
 
     /// A new array of this one's type.
-    pub fn empty(&self, shape: Vec<usize>) -> PyResult<Array<'py>> {
+    pub fn empty(&self, shape: &[usize]) -> PyResult<Array<'py>> {
         static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = self.object.py();
         let empty = EMPTY.import(py, "numpy", "empty")?;
-        Array::new(&empty.call1((shape, self.object.dtype()))?, "out")
+        Array::new(&empty.call1((PyTuple::new(py, shape)?, self.object.dtype()))?, "out")
     }
 
     pub fn object(&self) -> Py<PyAny> {
@@ -83,14 +86,14 @@ impl<'py> Array<'py> {
         (self.start, self.start + self.bytes())
     }
 
-    /// The array's memory, to be lent to one call. The memory keeps the array alive.
-    pub fn memory(&self) -> Memory {
-        memory(self.start, self.bytes(), Arc::new(self.object()))
+    /// The array's memory, to be lent to one call. `owner` keeps the array alive.
+    pub fn memory(&self, owner: Owner) -> Memory {
+        memory(self.start, self.bytes(), owner)
     }
 }
 
 /// Memory at an address that an adapter passed in; `owner` keeps it alive.
-pub fn memory(address: usize, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Memory {
+pub fn memory(address: usize, bytes: usize, owner: Owner) -> Memory {
     if bytes == 0 {
         return Memory::nothing();
     }

@@ -1,5 +1,6 @@
 //! `Communicator`: arrays in, arrays out.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use pyo3::types::PyString;
 use ringroad_core::collective::Holding;
 use ringroad_core::Collective;
 use ringroad_runtime::config::Config;
-use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request};
+use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Work};
 
-use crate::array::{self, memory, Array};
+use crate::array::{self, memory, Array, Owner};
 use crate::errors::raise;
 use crate::shutdown;
 use crate::store::store_of;
@@ -82,9 +83,17 @@ impl PyCommunicator {
         request.op = how.op;
         request.algorithm = how.algorithm;
         request.timeout = duration(how.timeout)?;
-        let work = py.detach(|| self.0.start(request)).map_err(raise)?;
+        let work: ringroad_runtime::Result<Work> = py.detach(|| {
+            let work = self.0.start(request)?;
+            if how.async_op {
+                work.in_background();
+            } else {
+                work.wait_a_moment();
+            }
+            Ok(work)
+        });
+        let work = work.map_err(raise)?;
         if how.async_op {
-            py.detach(|| work.in_background());
             return Ok(Py::new(py, PyWork { work, result })?.into_any());
         }
         if let Err(interrupt) = wait_until(py, &work, None) {
@@ -119,7 +128,10 @@ impl PyCommunicator {
         };
         let counts = how.counts.as_deref();
         let (elements, shape) = match (counts, &send) {
-            (Some(counts), Some(send)) => self.uneven_shapes(collective, send, counts)?,
+            (Some(counts), Some(send)) => {
+                let (elements, shape) = self.uneven_shapes(collective, send, counts)?;
+                (elements, Cow::Owned(shape))
+            }
             _ => self.shapes(collective, send.as_ref())?,
         };
         // The elements that lie before this rank's block.
@@ -130,7 +142,7 @@ impl PyCommunicator {
         let out = match (out, output, &send) {
             (_, Holding::Nothing, _) => None,
             (Some(object), ..) => Some(Array::writable(object, "out")?),
-            (None, _, Some(send)) => Some(send.empty(shape.clone())?),
+            (None, _, Some(send)) => Some(send.empty(&shape)?),
             (None, _, None) => {
                 return Err(PyTypeError::new_err(format!(
                     "rank {rank} must pass out to {collective}, since only the root knows the shape"
@@ -139,7 +151,7 @@ impl PyCommunicator {
         };
         let (dtype, elements) = match (&send, &out) {
             (Some(send), Some(out)) => {
-                if out.dtype != send.dtype || out.shape() != shape {
+                if out.dtype != send.dtype || *out.shape() != *shape {
                     return Err(PyValueError::new_err(format!(
                         "out must be {} of shape {shape:?}, not {} of shape {:?}",
                         send.dtype,
@@ -160,7 +172,10 @@ impl PyCommunicator {
             _ => false,
         };
         let result = out.as_ref().map(Array::object);
-        let take = |array: Option<Array<'_>>| array.map_or_else(Memory::nothing, |a| a.memory());
+        // Mostly the call ends before this is dropped, so that its share is the last one and goes while the GIL is held.
+        let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
+        let take =
+            |array: Option<Array<'_>>| array.map_or_else(Memory::nothing, |a| a.memory(owner.clone()));
         let (input, output) = if in_place {
             let larger = if matches!(output, Holding::Block(_)) { send } else { out };
             (Memory::nothing(), take(larger))
@@ -202,10 +217,14 @@ impl PyCommunicator {
     }
 
     /// How many elements the call has (see [`Request`]), and the shape of the output.
-    fn shapes(&self, collective: Collective, send: Option<&Array<'_>>) -> PyResult<(usize, Vec<usize>)> {
+    fn shapes<'a>(
+        &self,
+        collective: Collective,
+        send: Option<&'a Array<'_>>,
+    ) -> PyResult<(usize, Cow<'a, [usize]>)> {
         let (rank, size) = (self.0.rank(), self.0.size());
-        let Some(send) = send else { return Ok((0, Vec::new())) };
-        let shape = send.shape().to_vec();
+        let Some(send) = send else { return Ok((0, Cow::Borrowed(&[]))) };
+        let shape = send.shape();
         match (collective.input(rank), collective.has_blocks()) {
             (Holding::Whole, true) => {
                 let Some(first) = shape.first().filter(|first| **first % size == 0) else {
@@ -213,21 +232,20 @@ impl PyCommunicator {
                         "{collective} over {size} ranks needs a first axis that is a multiple of {size}; send has shape {shape:?}"
                     )));
                 };
-                let mut out = shape.clone();
+                let mut out = Cow::Borrowed(shape);
                 if collective != Collective::Alltoall {
-                    out[0] = first / size;
+                    out.to_mut()[0] = first / size;
                 }
                 Ok((send.elements / size, out))
             }
             (Holding::Block(_), _) => {
-                let mut out = shape;
-                match out.first_mut() {
-                    Some(first) => *first *= size,
-                    None => out.push(size),
-                }
-                Ok((send.elements, out))
+                let out = match shape {
+                    [first, rest @ ..] => [&[first * size], rest].concat(),
+                    [] => vec![size],
+                };
+                Ok((send.elements, Cow::Owned(out)))
             }
-            _ => Ok((send.elements, shape)),
+            _ => Ok((send.elements, Cow::Borrowed(shape))),
         }
     }
 
@@ -240,8 +258,9 @@ impl PyCommunicator {
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let sends = matches!(operation, Operation::Send { .. });
-        let (input, output) =
-            if sends { (array.memory(), Memory::nothing()) } else { (Memory::nothing(), array.memory()) };
+        let owner: Owner = Arc::new(array.object());
+        let memory = array.memory(owner.clone());
+        let (input, output) = if sends { (memory, Memory::nothing()) } else { (Memory::nothing(), memory) };
         let request = Request::new(operation, array.dtype, array.elements, input, output);
         let result = (!sends).then(|| array.object());
         self.run(py, request, How::new(None, timeout, async_op), result)

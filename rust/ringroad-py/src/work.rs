@@ -21,7 +21,7 @@ pub struct PyWork {
 
 /// Waits inline with the GIL released; returns whether the call has ended by `until`.
 pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResult<bool> {
-    loop {
+    while work.result().is_none() {
         let slice = Instant::now() + SLICE;
         if py.detach(|| work.wait_until(until.map_or(slice, |u| u.min(slice)))) {
             return Ok(true);
@@ -31,6 +31,7 @@ pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResu
             return Ok(false);
         }
     }
+    Ok(true)
 }
 
 /// Seconds as given from Python.

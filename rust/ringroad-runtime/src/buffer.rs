@@ -14,8 +14,8 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use ringroad_core::plan::{Buffer, Command, Plan, Span};
 
-use crate::cache::CacheMode;
 use crate::dtype::{DType, ReduceOp};
+use crate::gauge::Gauge;
 use crate::kernels::{self, Stores};
 use crate::transport::Arrived;
 
@@ -30,7 +30,8 @@ const AT_ONCE: usize = 64;
 pub struct Region {
     start: *mut u8,
     bytes: usize,
-    _owner: Arc<dyn Any + Send + Sync>,
+    /// None where there are no bytes.
+    owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 // SAFETY: a region is a pointer and a thread-safe owner. Its bytes are only reached through the functions below that
@@ -86,7 +87,7 @@ impl Region {
             // SAFETY: advice on whole pages of memory that was just allocated; failure is harmless and ignored.
             unsafe { libc::madvise(start.cast(), bytes / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
         }
-        Region { start, bytes, _owner: Arc::new(Allocation { start, layout }) }
+        Region { start, bytes, owner: Some(Arc::new(Allocation { start, layout })) }
     }
 
     /// A copy of `values`.
@@ -104,12 +105,12 @@ impl Region {
     /// `start..start + bytes` must stay readable until the owner is dropped, and writable where the region is used as
     /// an output or in place. While a call is using it nobody else may write it, nor read what the call writes.
     pub unsafe fn foreign(start: *mut u8, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Region {
-        Region { start, bytes, _owner: owner }
+        Region { start, bytes, owner: Some(owner) }
     }
 
     /// No memory at all.
     pub fn nothing() -> Region {
-        Region { start: std::ptr::NonNull::<u64>::dangling().as_ptr().cast(), bytes: 0, _owner: Arc::new(()) }
+        Region { start: std::ptr::NonNull::<u64>::dangling().as_ptr().cast(), bytes: 0, owner: None }
     }
 
     /// How many bytes.
@@ -124,7 +125,7 @@ impl Region {
 
     /// Whether nobody else has a share in its owner.
     pub(crate) fn is_unshared(&self) -> bool {
-        Arc::strong_count(&self._owner) == 1
+        self.owner.as_ref().is_none_or(|owner| Arc::strong_count(owner) == 1)
     }
 
     /// The first byte.
@@ -141,7 +142,7 @@ impl Region {
         );
         // SAFETY: the assertion keeps the offset within the region.
         let start = unsafe { self.start.add(range.start) };
-        Region { start, bytes: range.len(), _owner: self._owner.clone() }
+        Region { start, bytes: range.len(), owner: self.owner.clone() }
     }
 
     /// The bytes as values. Panics where the length is no multiple of the value's size.
@@ -211,7 +212,7 @@ impl Buffers {
         unsafe { region.start.add(span.offset) }
     }
 
-    /// Performs a command that involves no other rank. `cache`: how far those are who read the scratch memory, if any.
+    /// Performs a command that involves no other rank. `gauge`: how far those are who read the scratch memory, if any.
     ///
     /// Sound only because the crate keeps two promises: the owner of the buffers lends them to one call at a time (see
     /// [`Region::foreign`] and [`Memory`]), and the engine performs the commands of a plan in an order that its
@@ -224,7 +225,7 @@ impl Buffers {
         dtype: DType,
         factor: f64,
         ranks: u32,
-        cache: Option<CacheMode>,
+        gauge: Option<&mut Gauge>,
     ) {
         let elements = |span: Span| span.bytes / dtype.size();
         match command {
@@ -250,12 +251,13 @@ impl Buffers {
             Command::Copy { target, source } => {
                 assert_eq!(target.bytes, source.bytes);
                 // What others will read lies in scratch memory; all of that is written before the same bytes are again.
-                let stores = match (target.buffer, cache) {
-                    (Buffer::Scratch, Some(mode)) => Stores::for_copy(self.scratch.bytes, mode),
-                    _ => Stores::Plain,
-                };
+                let (to, from) = (self.pointer(target), self.pointer(source));
                 // SAFETY: as above; a plan copies to other places or to the same.
-                unsafe { kernels::copy(self.pointer(target), self.pointer(source), source.bytes, stores) }
+                let copy = |stores| unsafe { kernels::copy(to, from, source.bytes, stores) };
+                match (target.buffer, gauge) {
+                    (Buffer::Scratch, Some(gauge)) => gauge.watch(source.bytes, self.scratch.bytes, copy),
+                    _ => copy(Stores::Plain),
+                }
             }
             Command::Premultiply { target, source } => {
                 assert_eq!(target.bytes, source.bytes);
@@ -334,7 +336,11 @@ impl Memory {
         unsafe { self.0.to_vec() }
     }
 
-    pub(crate) fn region(&self) -> Region {
-        self.0.clone()
+    pub(crate) fn region(&self) -> &Region {
+        &self.0
+    }
+
+    pub(crate) fn into_region(self) -> Region {
+        self.0
     }
 }

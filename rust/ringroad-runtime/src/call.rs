@@ -57,7 +57,7 @@ impl Operation {
 }
 
 /// One call of a communicator.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     /// What is done.
     pub operation: Operation,
@@ -73,10 +73,27 @@ pub struct Call {
     pub algorithm: Arc<str>,
 }
 
-impl Call {
-    /// A digest for [`Tag::check`]: calls that ranks must not mix up differ in it (with near certainty). The upper
-    /// bits say how often sequence numbers had wrapped around by call `number`.
+/// A call, and what stands for it in its messages.
+#[derive(Debug)]
+pub(crate) struct Marked {
+    pub call: Arc<Call>,
+    digest: u32,
+}
+
+impl Marked {
+    pub fn new(call: Call) -> Marked {
+        Marked { digest: call.digest(), call: Arc::new(call) }
+    }
+
+    /// For [`Tag::check`]; the upper bits say how often sequence numbers had wrapped around by call `number`.
     pub fn check(&self, number: u64) -> u32 {
+        generation_of(number) << DIGEST_BITS | self.digest
+    }
+}
+
+impl Call {
+    /// Calls that ranks must not mix up differ in it (with near certainty).
+    fn digest(&self) -> u32 {
         // FNV-1a: the same on every machine and in every version.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let mut mix = |bytes: &[u8]| {
@@ -98,8 +115,7 @@ impl Call {
             mix(&(*count as u64).to_le_bytes());
         }
         mix(&(root as u64).to_le_bytes());
-        let digest = ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << DIGEST_BITS)) as u32;
-        generation_of(number) << DIGEST_BITS | digest
+        ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << DIGEST_BITS)) as u32
     }
 }
 

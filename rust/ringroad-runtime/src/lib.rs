@@ -16,6 +16,7 @@ mod engine;
 pub mod error;
 #[allow(unsafe_code)]
 mod fork;
+mod gauge;
 pub mod kernels;
 mod liveness;
 mod neighbourhood;
@@ -23,7 +24,7 @@ mod notice;
 pub mod planner;
 mod progress;
 #[allow(unsafe_code)]
-mod slices;
+mod scheduler;
 mod sync;
 pub mod transport;
 mod work;

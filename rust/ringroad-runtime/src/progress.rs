@@ -5,30 +5,44 @@
 //!
 //! Waiting fits the cores. A thread spins for a short while (hardly at all where ranks share cores), then offers its
 //! core to others, then blocks until the transport has something to do. Spinning with more ranks than cores makes
-//! everybody wait for a time slice; yielding beside a busy process does too, which is noticed by the first yield that
-//! takes long, and for a while after it nobody yields any more.
+//! everybody wait for a time slice, and so does spinning beside others on the same core: that is noticed by the first yield
+//! which lets somebody else run, and then each wait spins half as long as the one before, until a yield finds nobody. If that
+//! goes on although there are cores for all, the thread asks for another core.
+//! Yielding beside a busy process takes a time slice too, which is noticed by the first yield that takes long, and for a
+//! while after it nobody yields any more.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use ringroad_core::Rank;
 
-use crate::engine::Engine;
+use crate::engine::{Ended, Engine, Job};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::notice::Reason;
-use crate::slices;
+use crate::scheduler;
 use crate::transport::Wait;
 use crate::work::Completion;
 
 const SPIN_ALONE: Duration = Duration::from_micros(50);
 const SPIN_SHARED: Duration = Duration::ZERO;
+/// A yield that takes longer than this has let somebody else run.
+const SOMEBODY: Duration = Duration::from_micros(2);
+/// So many of them in a row, times a number that ranks differ in lest all of them move, are reason to change the core; and
+/// how long that may not happen again.
+const PATIENCE: u32 = 8;
+const STAY: Duration = Duration::from_millis(20);
+/// The shortest time to spin that is not none, and what it begins with again.
+const SPIN_LEAST: Duration = Duration::from_micros(1);
 const YIELDS: u32 = 100;
 /// A yield that takes longer than this means that others want the core: ranks themselves give it back sooner.
 const LONG_YIELD: Duration = Duration::from_micros(1200);
 const BACK_OFF: Duration = Duration::from_millis(5);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(160);
+/// How many rounds make a moment: a few microseconds, where little happens in them.
+const MOMENT: u32 = 100;
 /// How many rounds in which something happened go by before a look at the clock.
 const BUSY_ROUNDS: u32 = 64;
 /// How often the background thread drives a transport that may owe its peers something, when nobody else does.
@@ -42,7 +56,14 @@ const INSPECT: Duration = Duration::from_millis(10);
 pub(crate) struct Driver {
     engine: Mutex<Engine>,
     waiter: Arc<dyn Wait>,
-    spin: Duration,
+    /// How long to spin at most, and how long now, in nanoseconds.
+    longest_spin: Duration,
+    spin: AtomicU64,
+    /// How many yields in a row let somebody run before the core is changed, and have; and until when it is not, in
+    /// microseconds since `start`.
+    patience: u32,
+    shared: AtomicU32,
+    stay_until: AtomicU64,
     /// Threads that wait for a call of their own and drive the engine meanwhile.
     waiting: AtomicUsize,
     /// Threads that are blocked, and want to know when somebody else completes their call.
@@ -90,13 +111,18 @@ impl Drop for Counted<'_> {
 }
 
 impl Driver {
-    /// `crowded`: more ranks share this host than it has cores for.
-    pub fn new(engine: Engine, crowded: bool) -> Arc<Driver> {
+    /// For `rank`. `crowded`: more ranks share this host than it has cores for.
+    pub fn new(engine: Engine, rank: Rank, crowded: bool) -> Arc<Driver> {
         let waiter = engine.transport().waiter();
+        let longest_spin = if crowded { SPIN_SHARED } else { SPIN_ALONE };
         Arc::new(Driver {
             engine: Mutex::new(engine),
             waiter,
-            spin: if crowded { SPIN_SHARED } else { SPIN_ALONE },
+            longest_spin,
+            spin: AtomicU64::new(longest_spin.as_nanos() as u64),
+            patience: if crowded { u32::MAX } else { PATIENCE * (1 + rank as u32 % 16) },
+            shared: AtomicU32::new(0),
+            stay_until: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
             no_yield_until: AtomicU64::new(0),
@@ -121,36 +147,74 @@ impl Driver {
     /// callbacks may make calls.
     pub fn with<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
         let (result, ended) = self.locked(action);
-        ended.iter().for_each(|completion| completion.run_callbacks());
+        ended.run_callbacks();
         result
     }
 
     /// Uses the engine under its lock; returns the calls that ended meanwhile, for the caller to run their callbacks.
-    pub fn locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (T, Vec<Arc<Completion>>) {
+    fn locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (T, Ended) {
         let mut engine = self.engine.lock();
         let result = action(&mut engine);
         let ended = engine.take_ended();
         drop(engine);
-        if !ended.is_empty() && self.blocked.load(Ordering::SeqCst) > 0 {
+        if ended.any() && self.blocked.load(Ordering::SeqCst) > 0 {
             self.waiter.wake();
         }
         (result, ended)
     }
 
+    /// Starts a call. The caller runs the callbacks of calls that ended meanwhile when it holds no lock.
+    pub fn submit(self: &Arc<Self>, job: Job) -> (Result<Arc<Completion>>, Ended) {
+        let ((submitted, owing), ended) = self.locked(|engine| (engine.submit(job), engine.is_owing()));
+        self.tend_if(owing);
+        (submitted, ended)
+    }
+
+    /// Drives the engine for a moment: a short call is over before it pays to look at the clock. Returns whether the
+    /// call has ended.
+    pub fn wait_a_moment(self: &Arc<Self>, completion: &Completion) -> bool {
+        if completion.is_done() {
+            return true;
+        }
+        let rounds = if self.spin() < SPIN_LEAST { 1 } else { MOMENT };
+        let (done, owing) = self.with(|engine| {
+            for _ in 0..rounds {
+                if !engine.progress() {
+                    std::hint::spin_loop();
+                }
+                if completion.is_done() {
+                    return (true, engine.is_owing());
+                }
+            }
+            (false, false)
+        });
+        self.hand_over();
+        self.tend_if(owing);
+        done
+    }
+
     /// Waits until the call has ended or `until` has passed; returns whether it has ended.
     pub fn wait(self: &Arc<Self>, completion: &Completion, until: Instant) -> bool {
+        if completion.is_done() {
+            return true;
+        }
         let counted = Counted::new(&self.waiting);
-        let done = completion.is_done() || self.drive(until, || completion.is_done());
+        let done = self.drive(until, || completion.is_done());
         drop(counted);
         let started = self.background.started.load(Ordering::SeqCst);
         let (busy, owing) = self.with(|engine| (started && engine.is_busy(), engine.is_owing()));
         if busy {
             self.progress_in_background();
         }
+        self.tend_if(owing);
+        done
+    }
+
+    /// `owing`: the transport must not be left alone (see [`Engine::is_owing`]).
+    fn tend_if(self: &Arc<Self>, owing: bool) {
         if owing && !self.background.tending.load(Ordering::Relaxed) {
             self.tend_in_background();
         }
-        done
     }
 
     /// Drives the engine until `enough` or `until`; returns whether it is enough.
@@ -194,7 +258,7 @@ impl Driver {
                 inspected = Some(now);
                 self.with(Engine::inspect);
             }
-            if now - *idle_since.get_or_insert(now) < self.spin {
+            if now - *idle_since.get_or_insert(now) < self.spin() {
                 std::hint::spin_loop();
             } else if yields < YIELDS && self.may_yield(now) {
                 yields += 1;
@@ -211,14 +275,28 @@ impl Driver {
         }
     }
 
+    fn spin(&self) -> Duration {
+        Duration::from_nanos(self.spin.load(Ordering::Relaxed))
+    }
+
     fn may_yield(&self, now: Instant) -> bool {
         (now - self.start).as_micros() as u64 >= self.no_yield_until.load(Ordering::Relaxed)
     }
 
     /// Learns from how long a yield took whether others want the core.
     fn note_yield(&self, took: Duration) {
+        let spin = self.spin();
+        let next = if took > SOMEBODY { spin / 2 } else { (2 * spin).max(SPIN_LEAST).min(self.longest_spin) };
+        if next != spin {
+            self.spin.store(next.as_nanos() as u64, Ordering::Relaxed);
+        }
+        if took <= SOMEBODY {
+            self.shared.store(0, Ordering::Relaxed);
+        } else if self.shared.fetch_add(1, Ordering::Relaxed) >= self.patience {
+            self.change_core();
+        }
         if took > LONG_YIELD {
-            slices::shorten();
+            scheduler::shorten();
             let back_off = self.back_off.load(Ordering::Relaxed);
             let now = self.start.elapsed();
             // Ranks that were disturbed together should not try again together: each would wait for the one before.
@@ -228,6 +306,15 @@ impl Driver {
             self.back_off.store((2 * back_off).min(longest), Ordering::Relaxed);
         } else if self.back_off.load(Ordering::Relaxed) != BACK_OFF.as_micros() as u64 {
             self.back_off.store(BACK_OFF.as_micros() as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn change_core(&self) {
+        let now = self.start.elapsed();
+        if now.as_micros() as u64 >= self.stay_until.load(Ordering::Relaxed) {
+            self.stay_until.store((now + STAY).as_micros() as u64, Ordering::Relaxed);
+            self.shared.store(0, Ordering::Relaxed);
+            scheduler::change_core();
         }
     }
 

@@ -1,8 +1,8 @@
 //! The handle of a call in flight.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
@@ -12,37 +12,41 @@ use crate::error::{Error, Result};
 /// What to do when a call ends.
 type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
-#[derive(Default)]
-struct Ending {
-    error: Option<Error>,
-    callbacks: Vec<Callback>,
-}
+/// The call has ended.
+const DONE: u8 = 1;
+/// Somebody wants to be called back.
+const AWAITED: u8 = 2;
 
-/// A call's end, as seen from outside.
+/// A call's end, as seen from outside. Most calls end well and call nobody back: that takes no lock.
 pub(crate) struct Completion {
-    done: AtomicBool,
-    ending: Mutex<Ending>,
+    state: AtomicU8,
+    error: OnceLock<Error>,
+    callbacks: Mutex<Vec<Callback>>,
     /// What was called.
-    pub call: Call,
+    pub call: Arc<Call>,
 }
 
 impl Completion {
-    pub fn new(call: Call) -> Arc<Completion> {
-        Arc::new(Completion { done: AtomicBool::new(false), ending: Mutex::default(), call })
+    pub fn new(call: Arc<Call>) -> Arc<Completion> {
+        let (error, callbacks) = Default::default();
+        Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, call })
     }
 
     pub fn is_done(&self) -> bool {
-        self.done.load(Ordering::Acquire)
+        self.state.load(Ordering::Acquire) & DONE != 0
     }
 
-    /// Ends the call. The callbacks run later, by [`Completion::run_callbacks`], when no lock is held.
-    pub fn finish(&self, error: Option<Error>) {
-        self.ending.lock().error = error;
-        self.done.store(true, Ordering::Release);
+    /// Ends the call. Returns whether there are callbacks, which run later, by [`Completion::run_callbacks`], when no
+    /// lock is held.
+    pub fn finish(&self, error: Option<Error>) -> bool {
+        if let Some(error) = error {
+            let _ = self.error.set(error);
+        }
+        self.state.fetch_or(DONE, Ordering::AcqRel) & AWAITED != 0
     }
 
     pub fn run_callbacks(&self) {
-        let callbacks = std::mem::take(&mut self.ending.lock().callbacks);
+        let callbacks = std::mem::take(&mut *self.callbacks.lock());
         for callback in callbacks {
             callback(self.result());
         }
@@ -50,17 +54,15 @@ impl Completion {
 
     /// How the call ended. Only meaningful when it has.
     pub fn result(&self) -> Result<()> {
-        self.ending.lock().error.clone().map_or(Ok(()), Err)
+        self.error.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Calls back when the call ends, from the thread that notices, or at once where it has ended.
     pub fn on_complete(&self, callback: Callback) {
-        let mut ending = self.ending.lock();
-        if self.is_done() {
-            drop(ending);
-            callback(self.result());
-        } else {
-            ending.callbacks.push(callback);
+        self.callbacks.lock().push(callback);
+        // Either this sees the end, or the end sees the callback.
+        if self.state.fetch_or(AWAITED, Ordering::AcqRel) & DONE != 0 {
+            self.run_callbacks();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Giving up: every rank hears that, and why.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ringroad_core::Rank;
@@ -111,7 +112,7 @@ impl Engine {
 
     /// The latest collective calls of this rank, by number.
     fn recent_calls(&self) -> Vec<(u64, String)> {
-        let mut calls: Vec<&(u64, Call)> = self.history.iter().collect();
+        let mut calls: Vec<&(u64, Arc<Call>)> = self.history.iter().collect();
         calls.sort_by_key(|(number, _)| *number);
         let first = calls.len().saturating_sub(CALLS_TOLD);
         calls[first..].iter().map(|(number, call)| (*number, call.to_string())).collect()

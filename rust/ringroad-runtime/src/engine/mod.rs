@@ -21,6 +21,7 @@ use crate::buffer::{Buffers, Region};
 use crate::cache::CacheMode;
 use crate::call::Call;
 use crate::error::Error;
+use crate::gauge::Gauge;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
 use crate::transport::{Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED};
@@ -43,7 +44,7 @@ const SPARE_REGIONS: usize = 4;
 
 /// A call to be run.
 pub(crate) struct Job {
-    pub call: Call,
+    pub call: Arc<Call>,
     pub plan: Arc<Plan>,
     pub input: Region,
     pub output: Region,
@@ -58,7 +59,6 @@ pub(crate) struct Job {
 }
 
 struct Task {
-    call: Call,
     executor: Executor,
     buffers: Buffers,
     factor: f64,
@@ -117,14 +117,34 @@ pub(crate) struct Engine {
     notices: VecDeque<(Rank, Notice)>,
     /// Whether peers may still wait for word that their messages have arrived (see [`Engine::is_owing`]).
     owing: bool,
-    /// How far the ranks are from each other that read scratch memory; `None` where none do.
-    cache: Option<CacheMode>,
+    /// How far the ranks are that read scratch memory; `None` where none do.
+    gauge: Option<Gauge>,
     /// The latest collective calls, by number.
-    history: Vec<(u64, Call)>,
+    history: Vec<(u64, Arc<Call>)>,
     /// The number of the last collective call that has been made, and of the last that has been started.
     called: u64,
     started: u64,
-    ended: Vec<Arc<Completion>>,
+    /// Calls that ended since the last look: whether there are any, and those that somebody wants to hear of.
+    ended: Ended,
+}
+
+/// Calls that have ended.
+#[derive(Default)]
+pub(crate) struct Ended {
+    any: bool,
+    awaited: Vec<Arc<Completion>>,
+}
+
+impl Ended {
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        self.any
+    }
+
+    /// Tells those who want to hear of it. The caller holds no lock: callbacks may make calls.
+    pub fn run_callbacks(self) {
+        self.awaited.iter().for_each(|completion| completion.run_callbacks());
+    }
 }
 
 impl Engine {
@@ -136,7 +156,7 @@ impl Engine {
         transport: Box<dyn Transport>,
     ) -> Engine {
         let size = cards.len();
-        let cache = transport.pool().map(|_| cache);
+        let gauge = transport.pool().map(|_| Gauge::new(cache));
         Engine {
             name,
             rank,
@@ -157,11 +177,11 @@ impl Engine {
             events: Vec::new(),
             notices: VecDeque::new(),
             owing: false,
-            cache,
+            gauge,
             history: Vec::new(),
             called: 0,
             started: 0,
-            ended: Vec::new(),
+            ended: Ended::default(),
         }
     }
 
@@ -238,8 +258,7 @@ impl Engine {
                 }
             }
         }
-        let completion = Completion::new(job.call.clone());
-        let mut arrived = self.spare_arrivals.pop().unwrap_or_default();
+                let mut arrived = self.spare_arrivals.pop().unwrap_or_default();
         arrived.resize_with(job.plan.arrivals(), || None);
         let scratch = match self.take_scratch(job.plan.scratch()) {
             Ok(scratch) => scratch,
@@ -249,8 +268,8 @@ impl Engine {
                 return Err(self.failure.clone().expect("it has just failed"));
             }
         };
+        let completion = Completion::new(job.call);
         let task = Task {
-            call: job.call,
             buffers: Buffers { input: job.input, output: job.output, scratch, arrived },
             executor: self.take_executor(job.plan),
             factor: job.factor,
@@ -386,7 +405,7 @@ impl Engine {
     }
 
     /// The calls that ended since the last look, for callbacks to be run when the lock is released.
-    pub fn take_ended(&mut self) -> Vec<Arc<Completion>> {
+    pub fn take_ended(&mut self) -> Ended {
         std::mem::take(&mut self.ended)
     }
 
@@ -472,8 +491,8 @@ impl Engine {
                 }
                 local => {
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
-                    let Call { op, dtype, .. } = task.call;
-                    task.buffers.perform(plan, local, op, dtype, task.factor, ranks, self.cache);
+                    let Call { op, dtype, .. } = *task.call();
+                    task.buffers.perform(plan, local, op, dtype, task.factor, ranks, self.gauge.as_mut());
                     task.executor.complete(number);
                     continue;
                 }
@@ -525,8 +544,10 @@ impl Engine {
                 self.spare_executors.truncate(SPARE_EXECUTORS - 1);
                 self.spare_executors.insert(0, task.executor);
             }
-            task.completion.finish(error);
-            self.ended.push(task.completion);
+            self.ended.any = true;
+            if task.completion.finish(error) {
+                self.ended.awaited.push(task.completion);
+            }
         }
     }
 
@@ -545,7 +566,7 @@ impl Engine {
             Failure::Broken(reason) => self.suspect(peer, reason),
             Failure::Check { .. } | Failure::Length { .. } => {
                 let number = task.number;
-                let found = format!("{failure} while this rank was in {}", task.call);
+                let found = format!("{failure} while this rank was in {}", task.call());
                 self.mismatch(number, found);
             }
         }
@@ -560,6 +581,10 @@ fn owes(plan: &Plan, near: &[bool]) -> bool {
 }
 
 impl Task {
+    fn call(&self) -> &Call {
+        &self.completion.call
+    }
+
     /// Whether something is still due from or to `peer`.
     fn needs(&self, peer: Rank) -> bool {
         self.executor.unfinished().any(|(_, step)| step.command.peer() == Some(peer))

@@ -51,14 +51,14 @@ impl Engine {
         };
         let waiting: Vec<String> =
             [list("waiting for", from), list("sending to", to)].into_iter().flatten().collect();
-        let number = match task.call.operation {
+        let number = match task.call().operation {
             Operation::Send { .. } | Operation::Receive { .. } => String::new(),
             _ => format!("call number {} of ", task.number),
         };
         format!(
             "in {number}communicator {:?} ({}), at step {}, {}",
             self.name,
-            task.call,
+            task.call(),
             first.map_or(0, |s| s.step),
             waiting.join(" and ")
         )

@@ -1,6 +1,8 @@
-//! Asking the scheduler for short turns that come soon.
+//! What a waiting thread asks the scheduler for: short turns that come soon, or another core.
 
 use std::cell::Cell;
+
+use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// A thread that only looks whether something has come needs no longer turn than this.
 const NANOSECONDS: u64 = 100_000;
@@ -39,5 +41,19 @@ pub(crate) fn shorten() {
         attributes.runtime = NANOSECONDS;
         // SAFETY: reads a structure that says its size.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
+    }
+}
+
+/// Moves the calling thread to another core, where it may run on one; it may come back at any time. The scheduler itself
+/// leaves two threads that keep waking each other on one core for seconds although another has nothing to do.
+pub(crate) fn change_core() {
+    if cfg!(miri) {
+        return;
+    }
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let mut others = allowed;
+    others.unset(sched_getcpu());
+    if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
+        let _ = sched_setaffinity(None, &allowed);
     }
 }
