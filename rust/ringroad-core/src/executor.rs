@@ -35,10 +35,14 @@ impl Executor {
         self.remaining = self.pending.len();
     }
 
-    /// The next operation that may start, with its number, or `None` until more complete.
-    pub fn start(&mut self) -> Option<(u32, Operation)> {
-        let number = self.ready.pop_front()?;
-        Some((number, self.plan.operations()[number as usize]))
+    /// The number of the next operation that may start, or `None` until more complete.
+    pub fn start(&mut self) -> Option<u32> {
+        self.ready.pop_front()
+    }
+
+    /// Operation `number` of the plan.
+    pub fn operation(&self, number: u32) -> &Operation {
+        &self.plan.operations()[number as usize]
     }
 
     /// Takes note that operation `number`, handed out before, has completed.

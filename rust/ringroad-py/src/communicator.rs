@@ -174,8 +174,7 @@ impl PyCommunicator {
         let result = out.as_ref().map(Array::object);
         // Mostly the call ends before this is dropped, so that its share is the last one and goes while the GIL is held.
         let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
-        let take =
-            |array: Option<Array<'_>>| array.map_or_else(Memory::nothing, |a| a.memory(owner.clone()));
+        let take = |array: Option<Array<'_>>| array.map_or_else(Memory::nothing, |a| a.memory(owner.clone()));
         let (input, output) = if in_place {
             let larger = if matches!(output, Holding::Block(_)) { send } else { out };
             (Memory::nothing(), take(larger))

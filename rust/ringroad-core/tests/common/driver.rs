@@ -118,7 +118,8 @@ pub fn drive<T: Element>(
 impl Driver<'_> {
     /// Takes what `rank` may start.
     fn collect(&mut self, rank: Rank) {
-        while let Some((number, operation)) = self.machines[rank].executor.start() {
+        while let Some(number) = self.machines[rank].executor.start() {
+            let operation = *self.machines[rank].executor.operation(number);
             self.possible.push(Action::Start(rank, number, operation.command));
         }
     }

@@ -258,7 +258,7 @@ impl Engine {
                 }
             }
         }
-                let mut arrived = self.spare_arrivals.pop().unwrap_or_default();
+        let mut arrived = self.spare_arrivals.pop().unwrap_or_default();
         arrived.resize_with(job.plan.arrivals(), || None);
         let scratch = match self.take_scratch(job.plan.scratch()) {
             Ok(scratch) => scratch,
@@ -445,8 +445,7 @@ impl Engine {
         let (slot, number) = ((request >> 32) as usize, request as u32);
         // After a failure requests may end whose call is gone.
         if let Some(task) = self.tasks.get_mut(slot).and_then(Option::as_mut) {
-            let operation = task.executor.plan().operations()[number as usize];
-            if let Command::Expect { arrival, .. } = operation.command {
+            if let Command::Expect { arrival, .. } = task.executor.operation(number).command {
                 task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
             }
             task.executor.complete(number);
@@ -458,9 +457,9 @@ impl Engine {
     fn advance(&mut self, slot: usize) {
         let Some(task) = self.tasks[slot].as_mut() else { return };
         let mut trouble: Option<(Rank, TransportError)> = None;
-        while let Some((number, step)) = task.executor.start() {
+        while let Some(number) = task.executor.start() {
             let request = (slot as u64) << 32 | u64::from(number);
-            let posted = match step.command {
+            let posted = match task.executor.operation(number).command {
                 Command::Send { peer, port, message, source, stays } => {
                     let tag = Tag { source: self.rank, message: task.tag.message | message, ..task.tag };
                     let source = task.buffers.region(source);
@@ -560,8 +559,7 @@ impl Engine {
     fn request_failed(&mut self, request: RequestId, failure: Failure) {
         let slot = (request >> 32) as usize;
         let Some(task) = self.tasks.get(slot).and_then(Option::as_ref) else { return };
-        let step = task.executor.plan().operations()[request as u32 as usize];
-        let Some(peer) = step.command.peer() else { return };
+        let Some(peer) = task.executor.operation(request as u32).command.peer() else { return };
         match failure {
             Failure::Broken(reason) => self.suspect(peer, reason),
             Failure::Check { .. } | Failure::Length { .. } => {

@@ -125,7 +125,8 @@ struct Incoming {
 
 /// A parcel that has been taken out of its lane.
 struct Message {
-    tag: Tag,
+    /// Packed, as in [`Wanted`]: a tag in pieces waits in vain for the stores before it to be forwarded.
+    tag: u64,
     /// Counts what nobody had asked for when it came.
     order: u64,
     bytes: usize,
@@ -134,7 +135,7 @@ struct Message {
 
 /// What is waited for.
 struct Wanted {
-    tag: Tag,
+    tag: u64,
     bytes: usize,
     request: RequestId,
     /// Where to copy it; `None` where it is read in its place.
@@ -527,13 +528,13 @@ impl SharedMemory {
 
     /// Gives a message to who wants it.
     fn sort(&mut self, mut message: Message) {
-        if message.tag.kind == Kind::Control {
+        if Tag::unpack(message.tag).kind == Kind::Control {
             // SAFETY: the sender leaves it alone until it is released.
             let payload = unsafe { message.arrived.region.to_vec() };
             self.events.push(Event::Notice { from: message.arrived.peer, payload });
             return self.release(message.arrived);
         }
-        let key = message.tag.pack() & Tag::MATCH;
+        let key = message.tag & Tag::MATCH;
         match pop(&mut self.wanted, key) {
             Some(wanted) => {
                 let request = wanted.request;
@@ -549,8 +550,8 @@ impl SharedMemory {
     }
 
     fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<(), Failure> {
-        let wrong = if message.tag.check != wanted.tag.check {
-            Some(Failure::Check { found: message.tag })
+        let wrong = if message.tag != wanted.tag {
+            Some(Failure::Check { found: Tag::unpack(message.tag) })
         } else if message.bytes != wanted.bytes {
             Some(Failure::Length { found: Some(message.bytes), expected: wanted.bytes })
         } else {
@@ -577,9 +578,9 @@ impl SharedMemory {
     /// Posts what is wanted: it may be there already.
     fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
         self.check_open()?;
-        let key = wanted.tag.pack() & Tag::MATCH;
+        let key = wanted.tag & Tag::MATCH;
         if !self.unclaimed.contains_key(&key) {
-            self.take_from(wanted.tag.source);
+            self.take_from(Tag::unpack(wanted.tag).source);
         }
         let Some(message) = pop(&mut self.unclaimed, key) else {
             push(&mut self.wanted, key, wanted);
@@ -731,7 +732,7 @@ impl Peer {
             }
         };
         let arrived = Arrived { region, peer: self.rank, number, cell };
-        Message { tag: Tag::unpack(parcel.tag), order: 0, bytes, arrived }
+        Message { tag: parcel.tag, order: 0, bytes, arrived }
     }
 }
 
@@ -810,7 +811,7 @@ impl Transport for SharedMemory {
         if !self.is_near(tag.source) {
             return self.network(tag.source)?.receive(port, tag, target, request);
         }
-        self.want(Wanted { tag, bytes: target.len(), request, target: Some(target) })
+        self.want(Wanted { tag: tag.pack(), bytes: target.len(), request, target: Some(target) })
     }
 
     fn near(&self) -> Arc<[bool]> {
@@ -829,7 +830,7 @@ impl Transport for SharedMemory {
         if !self.is_near(tag.source) {
             return Err(error(format!("rank {}'s memory cannot be read", tag.source)));
         }
-        self.want(Wanted { tag, bytes, request, target: None })
+        self.want(Wanted { tag: tag.pack(), bytes, request, target: None })
     }
 
     fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
@@ -905,12 +906,14 @@ impl Transport for SharedMemory {
         }
         let call = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
         let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
-        Some(self.unclaimed[key].first.tag)
+        Some(Tag::unpack(self.unclaimed[key].first.tag))
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
-        let firsts = self.unclaimed.values().map(|messages| &messages.first);
-        let near = firsts.filter(|m| m.tag.kind == Kind::Collective).min_by_key(|m| m.order).map(|m| m.tag);
+        let firsts =
+            self.unclaimed.values().map(|messages| (Tag::unpack(messages.first.tag), messages.first.order));
+        let collective = firsts.filter(|(tag, _)| tag.kind == Kind::Collective);
+        let near = collective.min_by_key(|(_, order)| *order).map(|(tag, _)| tag);
         let far = self.network.as_mut().and_then(Transport::oldest_unexpected);
         match (near, far) {
             (Some(near), Some(far)) if super::is_earlier(far.sequence, near.sequence) => Some(far),
