@@ -17,6 +17,7 @@ const WRITEABLE: i32 = 0x0400;
 pub type Owner = Arc<dyn Any + Send + Sync>;
 
 /// An array that can take part in a call: contiguous, of a type we know.
+#[derive(Clone)]
 pub struct Array<'py> {
     object: Bound<'py, PyUntypedArray>,
     start: usize,
@@ -52,13 +53,20 @@ impl<'py> Array<'py> {
 
     /// As [`Array::new`], for an array that will be written.
     pub fn writable(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
-        let array = Array::new(object, name)?;
-        if !array.writable {
-            return Err(PyValueError::new_err(format!(
-                "{name} is read-only; pass an array that can be written"
-            )));
+        Array::new(object, name)?.check_writable(name)
+    }
+
+    /// The array itself, if it can be written.
+    pub fn check_writable(self, name: &str) -> PyResult<Array<'py>> {
+        if self.writable {
+            return Ok(self);
         }
-        Ok(array)
+        Err(PyValueError::new_err(format!("{name} is read-only; pass an array that can be written")))
+    }
+
+    /// Whether `object` is this very array.
+    pub fn is(&self, object: &Bound<'py, PyAny>) -> bool {
+        self.object.is(object)
     }
 
     pub fn shape(&self) -> &[usize] {

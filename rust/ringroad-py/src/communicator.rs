@@ -141,6 +141,8 @@ impl PyCommunicator {
         let before = counts.as_ref().map_or(rank * elements, |counts| counts[..rank].iter().sum());
         let out = match (out, output, &send) {
             (_, Holding::Nothing, _) => None,
+            // In place.
+            (Some(object), _, Some(array)) if array.is(object) => Some(array.clone().check_writable("out")?),
             (Some(object), ..) => Some(Array::writable(object, "out")?),
             (None, _, Some(send)) => Some(send.empty(&shape)?),
             (None, _, None) => {

@@ -185,7 +185,8 @@ pub struct SharedMemory {
     unclaimed: Tags<Queue<Message>>,
     unclaimed_number: u64,
     wanted: Tags<Queue<Wanted>>,
-    arrived: Tags<Arrived>,
+    /// What has come to be read in its place, until that is asked for: soon, and in this order.
+    arrived: VecDeque<(RequestId, Arrived)>,
     /// Memory for messages that come inside their parcels.
     cells: Vec<Region>,
     events: Vec<Event>,
@@ -382,7 +383,7 @@ impl SharedMemory {
             unclaimed: Tags::default(),
             unclaimed_number: 0,
             wanted: Tags::default(),
-            arrived: Tags::default(),
+            arrived: VecDeque::new(),
             cells: Vec::new(),
             events: Vec::new(),
             kept: 0,
@@ -563,7 +564,7 @@ impl SharedMemory {
         }
         match wanted.target {
             None => {
-                self.arrived.insert(wanted.request, message.arrived);
+                self.arrived.push_back((wanted.request, message.arrived));
             }
             Some(target) => {
                 // SAFETY: the sender leaves its memory alone until it is released, and whoever waits leaves the
@@ -748,6 +749,9 @@ fn push<T>(queues: &mut Tags<Queue<T>>, key: u64, value: T) {
 
 /// The first of the queue under `key`; queues do not stay around empty.
 fn pop<T>(queues: &mut Tags<Queue<T>>, key: u64) -> Option<T> {
+    if queues.is_empty() {
+        return None;
+    }
     let Entry::Occupied(mut queue) = queues.entry(key) else { return None };
     match queue.get_mut().others.pop_front() {
         Some(next) => Some(std::mem::replace(&mut queue.get_mut().first, next)),
@@ -834,7 +838,8 @@ impl Transport for SharedMemory {
     }
 
     fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
-        self.arrived.remove(&request)
+        let index = self.arrived.iter().position(|(of, _)| *of == request)?;
+        self.arrived.remove(index).map(|(_, arrived)| arrived)
     }
 
     fn release(&mut self, arrived: Arrived) {
