@@ -141,6 +141,20 @@ pub enum Command {
 }
 
 impl Command {
+    /// How many bytes it sends, receives or writes.
+    pub fn bytes(&self) -> usize {
+        match *self {
+            Command::Send { source: span, .. }
+            | Command::Receive { target: span, .. }
+            | Command::Reduce { target: span, .. }
+            | Command::Copy { target: span, .. }
+            | Command::Premultiply { target: span, .. }
+            | Command::Average { target: span } => span.bytes,
+            Command::Expect { bytes, .. } => bytes,
+            Command::Release { .. } => 0,
+        }
+    }
+
     /// Whom it talks to.
     pub fn peer(&self) -> Option<Rank> {
         match *self {

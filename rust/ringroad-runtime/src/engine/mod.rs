@@ -35,6 +35,8 @@ const SUSPICION: Duration = Duration::from_millis(200);
 const ABORT: Duration = Duration::from_secs(1);
 /// Messages of at least this many bytes may be sent in a way that needs the receiver's word (rendezvous).
 const ACKNOWLEDGED: usize = 1 << 10;
+/// Nobody is woken later because of work on fewer bytes.
+const LONG: usize = 4 << 10;
 /// How many calls are remembered, to tell others who ask what this rank called.
 const HISTORY: usize = 64;
 /// Executors kept for later calls.
@@ -489,6 +491,9 @@ impl Engine {
                     continue;
                 }
                 local => {
+                    if local.bytes() >= LONG {
+                        self.transport.flush();
+                    }
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
                     let Call { op, dtype, .. } = *task.call();
                     task.buffers.perform(plan, local, op, dtype, task.factor, ranks, self.gauge.as_mut());
@@ -502,6 +507,7 @@ impl Engine {
                 (peer, Err(error)) => trouble = Some((peer, error)),
             }
         }
+        self.transport.flush();
         if task.executor.is_done() {
             // As in `submit`: what arrived is good only if its sender has not given up meanwhile, nor made another call
             // before this one.

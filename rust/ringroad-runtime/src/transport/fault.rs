@@ -343,6 +343,10 @@ impl<T: Transport> Transport for FaultInjector<T> {
         self.inner.tidy();
     }
 
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
     fn pool(&self) -> Option<Arc<Pool>> {
         self.inner.pool()
     }

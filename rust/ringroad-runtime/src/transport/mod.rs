@@ -238,6 +238,10 @@ pub trait Transport: Send {
     /// Lets go of regions that near ranks have read.
     fn tidy(&mut self) {}
 
+    /// Sees to it that peers which sleep wake up for what has been posted or released. Whoever posts calls this, or
+    /// [`Transport::progress`], before it does anything that takes long.
+    fn flush(&mut self) {}
+
     /// The memory that near ranks can read; `None` where none is near.
     fn pool(&self) -> Option<Arc<shared::Pool>> {
         None

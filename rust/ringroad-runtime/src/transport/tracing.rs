@@ -168,6 +168,10 @@ impl<T: Transport> Transport for Tracer<T> {
         self.inner.tidy();
     }
 
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
     fn near(&self) -> Arc<[bool]> {
         self.inner.near()
     }

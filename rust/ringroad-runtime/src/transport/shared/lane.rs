@@ -202,10 +202,16 @@ impl Bell {
         self.asleep.store(0, Ordering::Relaxed);
     }
 
-    /// After somebody has put a parcel, or released one or made room: whether to wake the owner.
+    /// To be called after somebody has put parcels, or released some or made room, before it looks at the bells of those
+    /// concerned.
+    #[inline]
+    pub fn before_look() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// After that, whether to wake the owner. `released`: nothing has been put, only released or made room for.
     #[inline]
     pub fn is_asleep(&self, released: bool) -> bool {
-        fence(Ordering::SeqCst);
         self.asleep.load(Ordering::Relaxed) > u32::from(released)
     }
 }
@@ -274,7 +280,10 @@ mod tests {
     #[test]
     fn whoever_sleeps_is_woken_for_what_it_waits_for() {
         let bell = Bell::new();
-        let woken = || (bell.is_asleep(false), bell.is_asleep(true));
+        let woken = || {
+            Bell::before_look();
+            (bell.is_asleep(false), bell.is_asleep(true))
+        };
         assert_eq!(woken(), (false, false));
         bell.lie_down(false);
         assert_eq!(woken(), (true, false));
@@ -403,6 +412,11 @@ mod models {
         true
     }
 
+    fn rings(way: &Way, released: bool) -> bool {
+        Bell::before_look();
+        way.bell.is_asleep(released)
+    }
+
     /// Takes what there is before parcel `end`, from `first` on; returns the number of the next, and whether the sender was
     /// woken.
     fn take(way: &Way, first: u64, end: u64) -> (u64, bool) {
@@ -413,7 +427,7 @@ mod models {
             next += 1;
             way.counters.take(next);
         }
-        (next, makes_room(first, next) && way.bell.is_asleep(true))
+        (next, makes_room(first, next) && rings(way, true))
     }
 
     #[test]
@@ -469,7 +483,7 @@ mod models {
         };
         let send = |way: &Way| {
             way.lane.put(0, &parcel(0));
-            way.bell.is_asleep(false)
+            rings(way, false)
         };
         model(sleep, send, |seen, rung| seen || rung);
     }
@@ -482,7 +496,7 @@ mod models {
         };
         let release = |way: &Way| {
             way.counters.release(1);
-            way.bell.is_asleep(true)
+            rings(way, true)
         };
         model(sleep, release, |seen, rung| seen || rung);
     }
@@ -536,7 +550,7 @@ mod models {
         };
         let send = |way: &Way| {
             way.lane.put(0, &parcel(0));
-            way.bell.is_asleep(false)
+            rings(way, false)
         };
         model(sleep, send, |seen, rung| seen || rung);
     }

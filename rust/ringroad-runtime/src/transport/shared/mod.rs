@@ -74,6 +74,19 @@ struct Peer {
     incoming: Incoming,
     /// Whether its end has been reported.
     left: bool,
+    /// What it is to be woken for, if it sleeps.
+    news: News,
+}
+
+/// What a peer has not been woken for yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum News {
+    #[default]
+    Nothing,
+    /// Something has been released, or there is room.
+    Released,
+    /// There is a parcel.
+    Parcel,
 }
 
 #[derive(Default)]
@@ -195,6 +208,8 @@ pub struct SharedMemory {
     /// Sends that end when others have read.
     waiting: usize,
     rounds: u32,
+    /// Whether some peer is to be woken.
+    has_news: bool,
     asleep: bool,
     ended: bool,
 }
@@ -330,12 +345,13 @@ impl Peer {
         Some(Event::PeerFailed { peer: self.rank, reason: reason.to_owned() })
     }
 
-    /// Wakes it, if it is about to block or does, and waits for what has been put or `released`.
+    /// Wakes it, if it is about to block or does, and waits for the news; [`Bell::before_look`] goes before.
     #[inline]
-    fn ring(&self, released: bool) {
+    fn ring(&mut self) {
         // SAFETY: as above.
         let bell: &Bell = unsafe { &*self.segment.at(BELL).cast() };
-        if bell.is_asleep(released) {
+        let news = std::mem::take(&mut self.news);
+        if news > News::Nothing && bell.is_asleep(news == News::Released) {
             // If the pipe is full it will be woken anyway.
             let _ = (&self.bell).write(&[1]);
         }
@@ -369,7 +385,8 @@ impl SharedMemory {
         let mut peers: Vec<Option<Box<Peer>>> = (0..home.size).map(|_| None).collect();
         for Neighbour { rank, segment, bell } in neighbours {
             let (out, incoming) = Default::default();
-            peers[rank] = Some(Box::new(Peer { rank, segment, bell, out, incoming, left: false }));
+            let news = News::Nothing;
+            peers[rank] = Some(Box::new(Peer { rank, segment, bell, out, incoming, left: false, news }));
         }
         Ok(SharedMemory {
             pool: Pool::new(home.segment.clone()),
@@ -389,6 +406,7 @@ impl SharedMemory {
             kept: 0,
             waiting: 0,
             rounds: 0,
+            has_news: false,
             asleep: false,
             ended: false,
         })
@@ -458,7 +476,8 @@ impl SharedMemory {
         if peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
             lane.put(peer.out.next, &parcel);
             peer.out.next += 1;
-            peer.ring(false);
+            peer.news = News::Parcel;
+            self.has_news = true;
             return None;
         }
         peer.out.queue.push_back(Queued { parcel, request: None });
@@ -488,6 +507,24 @@ impl SharedMemory {
         unsafe { copy.copy_from(source) };
         parcel.place = self.pool.offset_of(&copy).expect("it is from the pool") as u64;
         Ok((parcel, Some(copy)))
+    }
+
+    /// Remembers to wake a peer, with all others that there is something for: a fence before each look at a bell would
+    /// cost more than the rest of a short message.
+    #[inline]
+    fn tell(&mut self, rank: Rank, news: News) {
+        let peer = self.peers[rank].as_mut().expect("the rank is near");
+        peer.news = peer.news.max(news);
+        self.has_news = true;
+    }
+
+    /// Wakes those that there is something for.
+    #[inline]
+    fn ring(&mut self) {
+        if std::mem::take(&mut self.has_news) {
+            Bell::before_look();
+            self.peers.iter_mut().flatten().for_each(|peer| peer.ring());
+        }
     }
 
     /// Takes out of all lanes what is there.
@@ -522,7 +559,7 @@ impl SharedMemory {
             self.sort(message);
         };
         if makes_room(first, next) {
-            self.peers[rank].as_ref().expect("the rank is near").ring(true);
+            self.tell(rank, News::Released);
         }
         next > first
     }
@@ -613,7 +650,7 @@ impl SharedMemory {
     }
 
     /// Puts what waited for a slot.
-    fn flush(&mut self) -> bool {
+    fn fill(&mut self) -> bool {
         let mut any = false;
         for rank in &self.ranks {
             let peer = self.peers[*rank].as_mut().expect("the rank is near");
@@ -627,7 +664,8 @@ impl SharedMemory {
                 self.events.extend(request.map(completed));
             }
             if put {
-                peer.ring(false);
+                peer.news = News::Parcel;
+                self.has_news = true;
                 any = true;
             }
         }
@@ -671,12 +709,13 @@ impl SharedMemory {
     fn look(&mut self) -> bool {
         let mut any = self.take_all();
         if self.peers_wait_for_slots() {
-            any |= self.flush();
+            any |= self.fill();
         }
         self.rounds = self.rounds.wrapping_add(1);
         if self.waiting > 0 || self.rounds.is_multiple_of(HOUSEKEEPING) {
             any |= self.reclaim();
         }
+        self.ring();
         any
     }
 
@@ -690,7 +729,9 @@ impl SharedMemory {
             return;
         }
         self.home.own_farewell().say(end);
-        self.peers.iter().flatten().for_each(|peer| peer.ring(false));
+        let ranks = self.ranks.clone();
+        ranks.into_iter().for_each(|rank| self.tell(rank, News::Parcel));
+        self.ring();
     }
 
     fn peers_wait_for_slots(&self) -> bool {
@@ -826,6 +867,11 @@ impl Transport for SharedMemory {
         self.reclaim();
     }
 
+    #[inline]
+    fn flush(&mut self) {
+        self.ring();
+    }
+
     fn pool(&self) -> Option<Arc<Pool>> {
         Some(self.pool.clone())
     }
@@ -847,7 +893,7 @@ impl Transport for SharedMemory {
             return self.cells.extend(arrived.cell);
         };
         if self.note_release(arrived.peer, number) {
-            self.peers[arrived.peer].as_ref().expect("the rank is near").ring(true);
+            self.tell(arrived.peer, News::Released);
         } else {
             let mut parcel = Parcel::new(0, Form::Release, 0);
             parcel.place = number;
@@ -870,6 +916,7 @@ impl Transport for SharedMemory {
         // Best effort: where there is no memory left, the peer is told nothing.
         if let Ok((parcel, region)) = self.pack(tag, &Region::of(payload)) {
             self.put(peer, parcel, region, None);
+            self.ring();
         }
     }
 
