@@ -1,4 +1,5 @@
-//! Minimal routing: bytes take shortest paths only, and spread over all of them.
+//! Minimal routing: bytes take shortest paths only, and spread over all of them unless the topology's [`Routing`] says
+//! otherwise.
 //!
 //! This is the limit of minimal adaptive routing that the papers' cost models assume: every shortest path carries the
 //! same share, parallel links counting as different paths. On a ring the two ways to the antipode carry half each.
@@ -6,7 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Topology;
+use super::measure::Adjacency;
+use super::{Routing, Topology};
 use crate::units::{LinkId, NodeId, Seconds};
 
 /// How bytes get from one node to another.
@@ -52,34 +54,6 @@ pub struct Routes<'a> {
     flow: Vec<f64>,
     /// Only looked up, never iterated over: its order is not the same everywhere.
     known: HashMap<(NodeId, NodeId), Arc<Route>>,
-}
-
-/// Links by node: those of node `v` are `links[first[v]..first[v + 1]]`, ascending.
-#[derive(Debug, Clone)]
-struct Adjacency {
-    first: Vec<usize>,
-    links: Vec<LinkId>,
-}
-
-impl Adjacency {
-    fn new(nodes: usize, ends: impl Iterator<Item = NodeId> + Clone) -> Adjacency {
-        let mut first = vec![0; nodes + 1];
-        ends.clone().for_each(|node| first[node + 1] += 1);
-        for node in 0..nodes {
-            first[node + 1] += first[node];
-        }
-        let mut next = first.clone();
-        let mut links = vec![0; first[nodes]];
-        for (link, node) in ends.enumerate() {
-            links[next[node]] = link;
-            next[node] += 1;
-        }
-        Adjacency { first, links }
-    }
-
-    fn of(&self, node: NodeId) -> &[LinkId] {
-        &self.links[self.first[node]..self.first[node + 1]]
-    }
 }
 
 /// What a search from `destination` knows of a node.
@@ -181,12 +155,62 @@ impl<'a> Routes<'a> {
         if source >= self.topology.nodes() || destination >= self.topology.nodes() {
             return None;
         }
+        let between_ranks = source.max(destination) < self.topology.ranks();
+        if self.topology.routing() == Routing::DimensionOrdered && between_ranks {
+            return self.dimension_ordered(source, destination);
+        }
+        self.shortest(source, destination)
+    }
+
+    /// One dimension after the other: the links of one are none of another, so shares of parts are shares of the whole.
+    fn dimension_ordered(&mut self, source: NodeId, destination: NodeId) -> Option<Route> {
+        let (mut corner, end) = (self.topology.coordinates(source), self.topology.coordinates(destination));
+        let (mut route, mut at) = (Route::default(), source);
+        for dimension in 0..corner.len() {
+            if corner[dimension] == end[dimension] {
+                continue;
+            }
+            corner[dimension] = end[dimension];
+            let next = self.topology.rank_at(&corner)?;
+            let part = self.shortest(at, next)?;
+            route.hops += part.hops;
+            route.latency += part.latency;
+            route.extra_latency += part.extra_latency;
+            route.shares.extend(part.shares);
+            at = next;
+        }
+        Some(route)
+    }
+
+    fn shortest(&mut self, source: NodeId, destination: NodeId) -> Option<Route> {
         if self.search.destination != Some(destination) {
             self.search.restart(destination);
         }
         let Found { hops, latency, extra_latency, .. } =
             self.search.reach(source, self.topology, &self.incoming)?;
+        if self.topology.routing() == Routing::SinglePath {
+            return self.single(source);
+        }
         Some(Route { hops, latency, extra_latency, shares: self.shares(source) })
+    }
+
+    /// From `source` to the destination of the search by the first of the links that lead nearer to it.
+    fn single(&self, source: NodeId) -> Option<Route> {
+        let hops = |node: NodeId| self.search.found[node].map(|found| found.hops);
+        let (mut route, mut at) = (Route::default(), source);
+        while hops(at)? > 0 {
+            let nearer = |id: &&LinkId| {
+                hops(self.topology.links()[**id].target).is_some_and(|h| Some(h + 1) == hops(at))
+            };
+            let id = *self.outgoing.of(at).iter().find(nearer)?;
+            let link = self.topology.links()[id];
+            route.hops += 1;
+            route.latency += link.seconds();
+            route.extra_latency += link.extra_latency;
+            route.shares.push((id, 1.0));
+            at = link.target;
+        }
+        Some(route)
     }
 
     /// Lets one unit of bytes flow from `source` down to the destination of the search.

@@ -2,6 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod families;
+mod graphs;
+mod policies;
+
 fn topology(spec: &str) -> Topology {
     Topology::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
 }
@@ -31,8 +35,29 @@ fn specs_are_read_and_written() {
     check("hosts:2x4", 8, 11, &[], 20);
     check("hosts:1x3", 3, 5, &[], 8);
     check("hosts:3x1", 3, 7, &[], 12);
+    check("mesh:3", 3, 3, &[3], 4);
+    check("mesh:1x1", 1, 1, &[1, 1], 0);
+    check("mesh:4x3x2", 24, 24, &[4, 3, 2], 2 * (3 * 6 + 2 * 8 + 12));
+    check("twisted-torus:8x4", 32, 32, &[8, 4], 128);
+    check("twisted-torus:2x4", 8, 8, &[2, 4], 32);
+    check("hyperx:5", 5, 5, &[5], 20);
+    check("hyperx:1x4x2", 8, 8, &[1, 4, 2], 32);
+    check("hammingmesh:2x2:3x4", 48, 48 + 6 + 8, &[6, 8], 4 * 48 + 2 * (6 * 4 + 8 * 3));
+    check("hammingmesh:3x2:1x2", 12, 12 + 3, &[3, 4], 2 * (4 * 2 + 3 * 2) + 2 * 3 * 4);
+    check("hammingmesh:4x2:1x1", 8, 8, &[4, 2], 20);
+    check("hammingmesh:1x1:2x2", 4, 8, &[2, 2], 32);
+    check("hammingmesh:2x2:32x32", 4096, 4096 + 128, &[64, 64], 4 * 4096 + 2 * 64 * 64);
+    check("hypercube:1", 2, 2, &[2], 2);
+    check("hypercube:4", 16, 16, &[2, 2, 2, 2], 64);
+    check("twisted-hypercube:3", 8, 8, &[2, 2, 2], 24);
+    check("fattree:5", 5, 6, &[], 10);
+    check("fattree:4x8", 32, 32 + 4 + 1, &[], 2 * 36);
+    check("fattree:2x4x8:2", 64, 64 + 8 + 2 + 1, &[], 2 * 74);
+    check("fattree:2x4x8:1x2.5", 64, 64 + 8 + 2 + 1, &[], 2 * 74);
     check("torus:1024x1024", 1 << 20, 1 << 20, &[1024, 1024], 4 << 20);
     assert_eq!(" Ring:8 ".parse::<Topology>().unwrap(), topology("ring:8"));
+    assert_eq!(topology("fattree:2x4x8:1x1").spec(), "fattree:2x4x8");
+    assert_eq!(topology("fattree:2x4x8:2.0x2").spec(), "fattree:2x4x8:2");
     assert_ne!(topology("torus:8"), topology("ring:8"));
 }
 
@@ -41,7 +66,8 @@ fn what_is_wrong_is_said_with_what_is_right() {
     let check = |spec: &str, message: &str| {
         assert_eq!(Topology::parse(spec).unwrap_err().to_string(), message, "{spec}");
     };
-    let unknown = "write ring:8, torus:4x4x2, switch:16 or hosts:2x4";
+    let unknown = "write ring:8, torus:4x4x2, mesh:4x4, twisted-torus:8x4, hyperx:4x4, hammingmesh:2x2:4x4, \
+                   hypercube:4, twisted-hypercube:3, switch:16, fattree:4x8 or hosts:2x4";
     check("rings:8", &format!("unknown topology \"rings:8\"; {unknown} (did you mean ring?)"));
     check("tours:4x4", &format!("unknown topology \"tours:4x4\"; {unknown} (did you mean torus?)"));
     check("dragonfly:9", &format!("unknown topology \"dragonfly:9\"; {unknown}"));
@@ -56,9 +82,73 @@ fn what_is_wrong_is_said_with_what_is_right() {
     check("hosts:8", "malformed topology \"hosts:8\"; write for example hosts:2x4");
     check("host:2x4", &format!("unknown topology \"host:2x4\"; {unknown} (did you mean hosts?)"));
     check("hosts:2x0", "topology \"hosts:2x0\" has no ranks; write sizes of 1 or more");
+    check("mesh:", "malformed topology \"mesh:\"; write for example mesh:4x4");
+    check("twisted-torus:8", "malformed topology \"twisted-torus:8\"; write for example twisted-torus:8x4");
+    check("hyperx:4x4:2", "malformed topology \"hyperx:4x4:2\"; write for example hyperx:4x4");
+    let boards = "write for example hammingmesh:2x2:4x4";
+    for spec in ["hammingmesh:2x2", "hammingmesh:2x2:4", "hammingmesh:2x2x2:4x4", "hammingmesh:2x2:4x4:4x4"] {
+        check(spec, &format!("malformed topology \"{spec}\"; {boards}"));
+    }
+    check("hypermesh:4", &format!("unknown topology \"hypermesh:4\"; {unknown}"));
+    check(
+        "hamming-mesh:2x2:4x4",
+        &format!("unknown topology \"hamming-mesh:2x2:4x4\"; {unknown} (did you mean hammingmesh?)"),
+    );
+    check("fat-tree:4x8", &format!("unknown topology \"fat-tree:4x8\"; {unknown} (did you mean fattree?)"));
+    for ratios in ["", "x", "-2", "two", "1e3", "inf", "."] {
+        let spec = format!("fattree:4x8:{ratios}");
+        check(&spec, &format!("malformed topology \"{spec}\"; write for example fattree:4x8"));
+    }
+    let cannot = "cannot be built:";
+    for spec in ["twisted-torus:4x4", "twisted-torus:2x1", "twisted-torus:3x9"] {
+        let what = "one dimension must be twice as long as the other one, and that 2 or more";
+        let example = "write for example twisted-torus:8x4";
+        check(spec, &format!("topology \"{spec}\" {cannot} {what}; {example}"));
+    }
+    let what = "bandwidth up is at most that from below, and at least a millionth of it";
+    let example = "write for example fattree:4x8";
+    for spec in ["fattree:4x8:0.5", "fattree:4x8:0", "fattree:4x8:1000001"] {
+        check(spec, &format!("topology \"{spec}\" {cannot} {what}; {example}"));
+    }
+    let what = "there is one ratio for all levels of switches below the highest, or one for each";
+    let spec = "fattree:2x4x8:1x2x3";
+    check(spec, &format!("topology \"{spec}\" {cannot} {what}; {example}"));
+    check(
+        "hypercube:0",
+        "topology \"hypercube:0\" cannot be built: it needs a dimension; write for example hypercube:4",
+    );
+    let what = "it needs 3 dimensions or more; write for example twisted-hypercube:3";
+    check("twisted-hypercube:2", &format!("topology \"twisted-hypercube:2\" {cannot} {what}"));
+    let many = "has too many links; at most 16777216 can be described, so write smaller sizes";
+    for spec in
+        ["hyperx:1048576", "hyperx:1024x1024", "hypercube:20", "torus:2x2x2x2x2x2x2x2x2x2x2x2x2x2x2x2x2x2x2"]
+    {
+        check(spec, &format!("topology \"{spec}\" {many}"));
+    }
+    check(
+        "ring:8,routing=fast",
+        "unknown routing \"fast\"; write minimal or dimension-ordered or single-path",
+    );
+    check("ring:8,routing=singlepath", "unknown routing \"singlepath\"; write minimal or dimension-ordered or single-path (did you mean single-path?)");
+    check(
+        "ring:8,latency=1",
+        "malformed topology \"ring:8,latency=1\"; write for example torus:4x4,routing=single-path",
+    );
+    let files = format!("names a file, which has to be read first; write {} here", &unknown[6..]);
+    for file in ["nets/mine", "mine.graphml", "./a.JSON"] {
+        check(file, &format!("{file:?} {files}"));
+    }
+    check("graph:mine", "\"graph:mine\" is only a name: a graph is known by its links; give the path of its file, such as net.graphml, or the topology itself");
     let most = "is too large; write sizes whose product is at most 1048576";
     check("ring:1048577", &format!("topology \"ring:1048577\" {most}"));
     check("switch:1048577", &format!("topology \"switch:1048577\" {most}"));
+    check("hypercube:21", &format!("topology \"hypercube:21\" {most}"));
+    check(
+        "hypercube:99999999999999999999999",
+        &format!("topology \"hypercube:18446744073709551615\" {most}"),
+    );
+    check("hammingmesh:1024x1024:2x1", &format!("topology \"hammingmesh:1024x1024:2x1\" {most}"));
+    check("fattree:1025x1024", &format!("topology \"fattree:1025x1024\" {most}"));
     check("torus:4294967296x4294967296", &format!("topology \"torus:4294967296x4294967296\" {most}"));
     assert!(matches!(Topology::torus(&[]), Err(TopologyError::Malformed { .. })));
     assert!(matches!(Topology::parse("ring:99999999999999999999999"), Err(TopologyError::TooLarge(_))));
@@ -71,7 +161,12 @@ fn links_take_sensible_properties_only() {
     let ring = ring.with_links(None, Some(0.0)).unwrap();
     assert!(ring.links().iter().all(|l| l.bandwidth == 50e9 && l.latency == 0.0));
     let json = serde_json::to_string(&ring).unwrap();
+    assert_eq!(json, r#"{"spec":"ring:3","bandwidth":50000000000.0,"latency":0.0}"#);
     assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), ring);
+    let plain: Topology = serde_json::from_str(r#"{"spec":"ring:3"}"#).unwrap();
+    assert_eq!(plain, topology("ring:3"));
+    assert!(serde_json::from_str::<Topology>(&json.replace("0.0,", "0.0,\"bandwidth\":1,")).is_err());
+    assert!(serde_json::from_str::<Topology>(&json.replace("50000000000.0", "-5.0")).is_err());
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(
             matches!(ring.clone().with_links(Some(bad), None), Err(TopologyError::Bandwidth(_))),
@@ -81,6 +176,10 @@ fn links_take_sensible_properties_only() {
     for bad in [-1e-9, f64::NAN, f64::INFINITY] {
         assert!(matches!(ring.clone().with_links(None, Some(bad)), Err(TopologyError::Latency(_))), "{bad}");
     }
+    // One link that differs, and all are listed.
+    let ring = ring.map_links(|id, link| link.latency = id as f64).unwrap();
+    let json = serde_json::to_string(&ring).unwrap();
+    assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), ring);
     for (from, to) in [("\"target\":1", "\"target\":2"), ("50000000000.0", "-5.0"), ("ring:3", "ring:4")] {
         assert!(json.contains(from), "{json}");
         assert!(serde_json::from_str::<Topology>(&json.replacen(from, to, 1)).is_err(), "{from} → {to}");
@@ -108,11 +207,22 @@ fn hosts_have_fast_memory_and_slow_cables() {
     assert!(serde_json::from_str::<Topology>(&json.replacen("8.0", "0.0", 1)).is_err());
     assert!(matches!(hosts.clone().with_hosts(Some(-1.0), None), Err(TopologyError::Capacity(_))));
     assert!(matches!(hosts.with_hosts(None, Some(-1.0)), Err(TopologyError::Latency(_))));
-    // Elsewhere there is nothing that differs, and nothing of it in what is stored.
+    // Elsewhere there is nothing that differs.
     let switch = topology("switch:4");
     assert_eq!(switch.clone().with_hosts(Some(8.0), Some(3e-6)).unwrap(), switch);
-    let json = serde_json::to_string(&switch).unwrap();
-    assert!(!json.contains("capacity") && !json.contains("extra"), "{json}");
+}
+
+/// What nodes take is added to what links take, once, and stays when links' latency is stated.
+#[test]
+fn processing_is_part_of_a_hop() {
+    let torus =
+        topology("torus:4x4").with_links(None, Some(100e-9)).unwrap().with_processing(300e-9).unwrap();
+    assert!(torus.links().iter().all(|link| (link.latency, link.extra_latency) == (100e-9, 300e-9)));
+    let route = Routes::new(&torus).route(0, 5).unwrap();
+    assert!((route.latency - 800e-9).abs() < 1e-18 && (route.extra_latency - 600e-9).abs() < 1e-18);
+    let torus = torus.with_links(None, Some(1e-6)).unwrap();
+    assert!(torus.links().iter().all(|link| (link.seconds() - 1.3e-6).abs() < 1e-18));
+    assert!(matches!(torus.with_processing(f64::NAN), Err(TopologyError::Latency(_))));
 }
 
 #[test]
@@ -140,6 +250,18 @@ fn ports_lead_to_neighbours() {
     check("switch:4", 2, &[Some(4), Some(4), Some(4)]);
     check("switch:4", 4, &[None]);
     check("hosts:2x3", 4, &[Some(7), Some(7), Some(7)]);
+    check("fattree:2x3", 4, &[Some(7), Some(7), Some(7)]);
+    check("mesh:2x3", 4, &[None, Some(1), Some(5), Some(3), None]);
+    check("mesh:2x3", 0, &[Some(3), None, Some(1), None]);
+    check("twisted-torus:2x4", 5, &[Some(3), Some(1), Some(6), Some(4), None]);
+    check("twisted-torus:4x2", 0, &[Some(2), Some(6), Some(1), Some(5), None]);
+    check("hyperx:2x4", 5, &[Some(1), Some(1), Some(6), Some(4), None]);
+    check("hyperx:1x3", 0, &[None, None, Some(1), Some(2), None]);
+    check("hypercube:3", 5, &[Some(1), Some(1), Some(7), Some(7), Some(4), Some(4), None]);
+    check("twisted-hypercube:3", 2, &[Some(6), Some(6), Some(0), Some(0), Some(1), Some(1), None]);
+    check("twisted-hypercube:3", 6, &[Some(2), Some(2), Some(4), Some(4), Some(7), Some(7), None]);
+    check("hammingmesh:2x2:1x2", 5, &[None, Some(1), Some(9), Some(4), None]);
+    check("hammingmesh:1x2:2x1", 1, &[Some(5), Some(5), None, Some(0), None]);
 }
 
 #[test]
@@ -147,6 +269,10 @@ fn parallel_links_have_a_port_each() {
     let ring = topology("ring:2");
     assert_eq!(ring.port_link(1, 0), Some(2));
     assert_eq!(ring.port_link(1, 1), Some(3));
+    let boards = topology("hammingmesh:1x1:2x2");
+    assert_eq!([0, 1, 2, 3].map(|port| boards.port_link(2, port)), [8, 9, 10, 11].map(Some));
+    let graph = Topology::from_links("g", 2, 2, topology("ring:2").links).unwrap();
+    assert_eq!([0, 1, 2, 3].map(|port| graph.port_link(1, port)), [2, 3, 2, 3].map(Some));
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! Any graph: ranks, switches and links as somebody else has drawn them.
+
+use super::measure::{reach, Adjacency};
+use super::{Link, TopologyError, MAX_LINKS, MAX_RANKS};
+use crate::units::NodeId;
+
+/// Says what keeps ranks `0..ranks` of `nodes` nodes from talking to each other over these links.
+pub(super) fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> Result<(), TopologyError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.is_empty() || !name.chars().all(plain) {
+        return Err(TopologyError::Name(name.to_owned()));
+    }
+    let spec = || format!("graph:{name}");
+    let wrong = |what: String| Err(TopologyError::Graph { spec: spec(), what });
+    if ranks == 0 {
+        return Err(TopologyError::Zero(spec()));
+    }
+    if ranks > MAX_RANKS {
+        return Err(TopologyError::TooLarge(spec()));
+    }
+    if links.len() > MAX_LINKS || nodes > MAX_LINKS {
+        return Err(TopologyError::TooManyLinks(spec()));
+    }
+    if nodes < ranks {
+        return wrong(format!("{nodes} nodes cannot hold {ranks} ranks; count the ranks as nodes, too"));
+    }
+    for (id, link) in links.iter().enumerate() {
+        let Link { source, target, .. } = *link;
+        if source.max(target) >= nodes {
+            return wrong(format!("link {id} joins {source} to {target}, but nodes are 0 to {}", nodes - 1));
+        }
+        if source == target {
+            return wrong(format!("link {id} joins node {source} to itself; leave it out"));
+        }
+        link.check()?;
+    }
+    connected(ranks, nodes, links)
+        .or_else(|(from, to)| wrong(format!("no path leads from rank {from} to rank {to}; add links")))
+}
+
+/// Whether every rank reaches every other one: rank 0 reaches all, and all reach rank 0.
+fn connected(ranks: usize, nodes: usize, links: &[Link]) -> Result<(), (NodeId, NodeId)> {
+    let ends = |link: &Link| (link.source, link.target);
+    let missing = |forwards: bool| {
+        let turn = |(a, b)| if forwards { (a, b) } else { (b, a) };
+        let starts = links.iter().map(|link| turn(ends(link)).0);
+        let next = |id: usize| turn(ends(&links[id])).1;
+        let hops = reach(&Adjacency::new(nodes, starts), next, 0);
+        (0..ranks).find(|rank| hops[*rank].is_none())
+    };
+    match (missing(true), missing(false)) {
+        (Some(rank), _) => Err((0, rank)),
+        (None, Some(rank)) => Err((rank, 0)),
+        (None, None) => Ok(()),
+    }
+}

@@ -1,0 +1,52 @@
+//! Places on a grid of ranks, numbered like the elements of a C array: the last dimension varies fastest.
+
+use super::Link;
+use crate::units::{NodeId, Rank};
+
+pub(crate) fn coordinates(sizes: &[usize], rank: Rank) -> Vec<usize> {
+    let mut rest = rank;
+    let mut coordinates = vec![0; sizes.len()];
+    for (coordinate, size) in coordinates.iter_mut().zip(sizes).rev() {
+        *coordinate = rest % size;
+        rest /= size;
+    }
+    coordinates
+}
+
+pub(super) fn rank_at(sizes: &[usize], coordinates: &[usize]) -> Rank {
+    sizes.iter().zip(coordinates).fold(0, |rank, (size, coordinate)| rank * size + coordinate % size)
+}
+
+/// How far apart neighbours of a dimension are numbered.
+fn stride(sizes: &[usize], dimension: usize) -> usize {
+    sizes[dimension + 1..].iter().product()
+}
+
+pub(super) fn coordinate(sizes: &[usize], rank: Rank, dimension: usize) -> usize {
+    rank / stride(sizes, dimension) % sizes[dimension]
+}
+
+/// The rank that `rank` becomes with another coordinate in a dimension, which is taken modulo its size.
+pub(super) fn moved(sizes: &[usize], rank: Rank, dimension: usize, to: usize) -> Rank {
+    let (stride, size) = (stride(sizes, dimension), sizes[dimension]);
+    rank - rank / stride % size * stride + to % size * stride
+}
+
+/// The next rank up or down in a dimension, around its end.
+pub(super) fn shifted(sizes: &[usize], rank: Rank, dimension: usize, up: bool) -> Rank {
+    let from = coordinate(sizes, rank, dimension);
+    moved(sizes, rank, dimension, if up { from + 1 } else { from + sizes[dimension] - 1 })
+}
+
+/// Links rank by rank, dimension by dimension, up before down: to whoever is `neighbour(rank, dimension, up)`.
+pub(super) fn links(sizes: &[usize], neighbour: impl Fn(Rank, usize, bool) -> Option<NodeId>) -> Vec<Link> {
+    let mut links = Vec::new();
+    for rank in 0..sizes.iter().product() {
+        for dimension in 0..sizes.len() {
+            for up in [true, false] {
+                links.extend(neighbour(rank, dimension, up).map(|target| Link::between(rank, target)));
+            }
+        }
+    }
+    links
+}

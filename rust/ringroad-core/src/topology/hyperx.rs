@@ -1,0 +1,38 @@
+//! HyperX with a rank at every switch: a link to each rank that differs in one coordinate only (Ahn et al., "HyperX:
+//! topology, routing, and packaging of efficient large-scale networks", SC 2009; a Hamming graph where sizes are equal).
+//!
+//! ```text
+//! hyperx:2x3   0 ⇄ 1 ⇄ 2      and 0 ⇄ 2, 3 ⇄ 5      rank = 3·y + x at (y, x)
+//!              ⇅   ⇅   ⇅
+//!              3 ⇄ 4 ⇄ 5
+//! ```
+//!
+//! Links come rank by rank, dimension by dimension, and within one in the order of the distance upwards, around its
+//! end. So the first of a dimension is the upper port and the last the lower one; two ranks have one link for both.
+
+use super::{grid, Link};
+use crate::units::{LinkId, Port, Rank};
+
+pub(super) fn degree(sizes: &[usize]) -> usize {
+    sizes.iter().map(|size| size - 1).sum()
+}
+
+pub(super) fn links(sizes: &[usize]) -> Vec<Link> {
+    let ranks: usize = sizes.iter().product();
+    let mut links = Vec::with_capacity(ranks * degree(sizes));
+    for rank in 0..ranks {
+        for (dimension, &size) in sizes.iter().enumerate() {
+            let at = grid::coordinate(sizes, rank, dimension);
+            let others = (1..size).map(|distance| grid::moved(sizes, rank, dimension, at + distance));
+            links.extend(others.map(|other| Link::between(rank, other)));
+        }
+    }
+    links
+}
+
+pub(super) fn port_link(sizes: &[usize], rank: Rank, port: Port) -> Option<LinkId> {
+    let size = *sizes.get(port / 2)?;
+    let within = if port.is_multiple_of(2) { 0 } else { size.checked_sub(2)? };
+    let first = rank * degree(sizes) + degree(&sizes[..port / 2]);
+    (size > 1).then_some(first + within)
+}

@@ -1,0 +1,94 @@
+//! Numbers that describe a network: degree and diameter.
+
+use super::{Family, Topology};
+use crate::units::{LinkId, NodeId, Rank};
+
+/// Links by node: those of node `v` are `links[first[v]..first[v + 1]]`, ascending.
+#[derive(Debug, Clone)]
+pub(super) struct Adjacency {
+    first: Vec<usize>,
+    links: Vec<LinkId>,
+}
+
+impl Adjacency {
+    pub fn new(nodes: usize, ends: impl Iterator<Item = NodeId> + Clone) -> Adjacency {
+        let mut first = vec![0; nodes + 1];
+        ends.clone().for_each(|node| first[node + 1] += 1);
+        for node in 0..nodes {
+            first[node + 1] += first[node];
+        }
+        let mut next = first.clone();
+        let mut links = vec![0; first[nodes]];
+        for (link, node) in ends.enumerate() {
+            links[next[node]] = link;
+            next[node] += 1;
+        }
+        Adjacency { first, links }
+    }
+
+    pub fn of(&self, node: NodeId) -> &[LinkId] {
+        &self.links[self.first[node]..self.first[node + 1]]
+    }
+}
+
+/// How many links each node is away from `start`; `None` where no path leads.
+pub(super) fn reach(
+    outgoing: &Adjacency,
+    next: impl Fn(LinkId) -> NodeId,
+    start: NodeId,
+) -> Vec<Option<usize>> {
+    let mut hops = vec![None; outgoing.first.len() - 1];
+    let mut queue = vec![start];
+    hops[start] = Some(0);
+    let mut done = 0;
+    while let Some(&node) = queue.get(done) {
+        done += 1;
+        for target in outgoing.of(node).iter().map(|id| next(*id)) {
+            if hops[target].is_none() {
+                hops[target] = hops[node].map(|hops| hops + 1);
+                queue.push(target);
+            }
+        }
+    }
+    hops
+}
+
+impl Topology {
+    /// How many links leave a rank.
+    pub fn degree(&self, rank: Rank) -> usize {
+        self.links().iter().filter(|link| link.source == rank).count()
+    }
+
+    /// The most links that leave a rank.
+    pub fn max_degree(&self) -> usize {
+        let mut degrees = vec![0; self.nodes()];
+        self.links().iter().for_each(|link| degrees[link.source] += 1);
+        degrees[..self.ranks()].iter().copied().max().unwrap_or(0)
+    }
+
+    /// The most links in a row on a shortest path between two ranks, those to and from switches included.
+    pub fn diameter(&self) -> usize {
+        let outgoing = Adjacency::new(self.nodes(), self.links().iter().map(|link| link.source));
+        let farthest = |start| {
+            let hops = reach(&outgoing, |id| self.links()[id].target, start);
+            hops[..self.ranks()].iter().copied().flatten().max().unwrap_or(0)
+        };
+        self.ends().into_iter().map(farthest).max().unwrap_or(0)
+    }
+
+    /// Ranks of which one has another at the greatest distance. Where all are alike, and at a corner of a mesh, that is
+    /// rank 0; on a HammingMesh all boards are alike.
+    fn ends(&self) -> Vec<Rank> {
+        match &self.family {
+            Family::HammingMesh(boards) => {
+                let on_first = |rank: &Rank| {
+                    let at = self.coordinates(*rank);
+                    at[0] < boards.board[0] && at[1] < boards.board[1]
+                };
+                (0..self.ranks()).filter(on_first).collect()
+            }
+            Family::TwistedHypercube | Family::Graph(_) => (0..self.ranks()).collect(),
+            _ => vec![0],
+        }
+    }
+}

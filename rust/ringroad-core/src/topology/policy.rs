@@ -1,0 +1,57 @@
+//! Which of several ways bytes take.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::parse::nearest;
+use super::TopologyError;
+
+/// How routes are chosen. All of them use shortest paths only, and are the same on every machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Routing {
+    /// Every shortest path carries the same share, parallel links counting as different paths. This is the limit of
+    /// minimal adaptive routing, which the papers' cost models assume.
+    #[default]
+    Minimal,
+    /// One dimension after the other, the first one first, and within a dimension as [`Routing::Minimal`] does: half
+    /// each way to the opposite side of a ring. For grids whose dimensions have links of their own.
+    DimensionOrdered,
+    /// One shortest path carries everything: at every node the first link, in the order of their numbers, that leads
+    /// nearer to the destination.
+    SinglePath,
+}
+
+impl Routing {
+    /// All of them.
+    pub const ALL: [Routing; 3] = [Routing::Minimal, Routing::DimensionOrdered, Routing::SinglePath];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Routing::Minimal => "minimal",
+            Routing::DimensionOrdered => "dimension-ordered",
+            Routing::SinglePath => "single-path",
+        }
+    }
+}
+
+impl fmt::Display for Routing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Routing {
+    type Err = TopologyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let word = text.trim().to_ascii_lowercase();
+        Routing::ALL.into_iter().find(|routing| routing.name() == word).ok_or_else(|| {
+            let suggestion = nearest(&word, Routing::ALL.iter().map(|routing| routing.name()));
+            TopologyError::UnknownRouting { routing: text.to_owned(), suggestion }
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! The serialised form. The wiring of a family follows from its spec, and one bandwidth and latency of all links are
+//! said once; other links are listed.
+
+use serde::{Deserialize, Serialize};
+
+use super::{parse, Family, Link, Topology, TopologyError};
+use crate::units::Seconds;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Stored {
+    spec: String,
+    /// Of a graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ranks: Option<usize>,
+    /// Of a graph: ranks and switches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nodes: Option<usize>,
+    /// Of all links that are not listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bandwidth: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latency: Option<Seconds>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    links: Option<Vec<Link>>,
+}
+
+impl From<Topology> for Stored {
+    fn from(topology: Topology) -> Self {
+        let spec = topology.spec();
+        if let Family::Graph(_) = topology.family {
+            let (ranks, nodes) = (Some(topology.ranks), Some(topology.nodes));
+            return Stored {
+                spec,
+                ranks,
+                nodes,
+                bandwidth: None,
+                latency: None,
+                links: Some(topology.links),
+            };
+        }
+        let first = topology.links.first();
+        let (bandwidth, latency) = (first.map(|l| l.bandwidth), first.map(|l| l.latency));
+        let plain = Topology::parse(&spec).and_then(|plain| plain.with_links(bandwidth, latency));
+        match plain {
+            Ok(plain) if plain.links == topology.links => {
+                Stored { spec, ranks: None, nodes: None, bandwidth, latency, links: None }
+            }
+            _ => {
+                let links = Some(topology.links);
+                Stored { spec, ranks: None, nodes: None, bandwidth: None, latency: None, links }
+            }
+        }
+    }
+}
+
+impl TryFrom<Stored> for Topology {
+    type Error = TopologyError;
+
+    fn try_from(stored: Stored) -> Result<Self, Self::Error> {
+        let Stored { spec, ranks, nodes, bandwidth, latency, links } = stored;
+        if let Some((name, routing)) = parse::graph(&spec)? {
+            let (Some(ranks), Some(links)) = (ranks, links) else {
+                return Err(TopologyError::NeedsLinks(spec));
+            };
+            let graph = Topology::from_links(&name, ranks, nodes.unwrap_or(ranks), links)?;
+            return graph.with_links(bandwidth, latency)?.with_routing(routing);
+        }
+        let mut topology = Topology::parse(&spec)?;
+        if let Some(links) = links {
+            let ends = |links: &[Link]| links.iter().map(|l| (l.source, l.target)).collect::<Vec<_>>();
+            if ends(&topology.links) != ends(&links) {
+                return Err(TopologyError::Wiring(spec));
+            }
+            links.iter().try_for_each(Link::check)?;
+            topology.links = links;
+        }
+        topology.with_links(bandwidth, latency)
+    }
+}

@@ -1,0 +1,112 @@
+//! Graphs that somebody else has drawn.
+
+use super::*;
+
+/// Two ranks at each of two switches, with a cable of ten times the bandwidth between these.
+fn dumbbell() -> Topology {
+    let cable = |a, b| [Link::between(a, b), Link::between(b, a)];
+    let mut links: Vec<Link> =
+        [(0, 4), (1, 4), (2, 5), (3, 5)].into_iter().flat_map(|(a, b)| cable(a, b)).collect();
+    links.extend(cable(4, 5).map(|link| Link { capacity: 10.0, extra_latency: 2e-6, ..link }));
+    Topology::from_links("dumbbell", 4, 6, links).unwrap()
+}
+
+#[test]
+fn graphs_are_topologies() {
+    let graph = dumbbell();
+    assert_eq!((graph.ranks(), graph.nodes(), graph.diameter(), graph.max_degree()), (4, 6, 3, 1));
+    assert_eq!((graph.spec().as_str(), graph.dimensions()), ("graph:dumbbell", &[][..]));
+    let route = Routes::new(&graph).route(0, 3).unwrap();
+    assert_eq!(route.hops, 3);
+    assert!((route.latency - (3.0 * DEFAULT_LATENCY + 2e-6)).abs() < 1e-15);
+    assert!(matches!(Topology::parse(&graph.spec()), Err(TopologyError::NeedsLinks(_))));
+    let graph = graph.with_routing(Routing::SinglePath).unwrap().with_links(Some(1e9), None).unwrap();
+    let json = serde_json::to_string(&graph).unwrap();
+    assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), graph);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&dumbbell()).unwrap());
+}
+
+/// One bandwidth for all may be said once, and ranks are all nodes if nothing else is said.
+#[test]
+fn graphs_are_written_by_hand() {
+    let check = |json: &str, expected: Result<usize, &str>| {
+        let read = serde_json::from_str::<Topology>(json).map_err(|error| error.to_string());
+        assert_eq!(read.map(|topology| topology.links().len()), expected.map_err(str::to_owned), "{json}");
+    };
+    let link =
+        |a: usize, b: usize| format!(r#"{{"source":{a},"target":{b},"bandwidth":1e9,"latency":1e-6}}"#);
+    let links = [link(0, 1), link(1, 2), link(2, 0)].join(",");
+    check(&format!(r#"{{"spec":"graph:one-way","ranks":3,"links":[{links}]}}"#), Ok(3));
+    check(
+        &format!(
+            r#"{{"spec":"graph:one-way,routing=single-path","ranks":3,"latency":2e-6,"links":[{links}]}}"#
+        ),
+        Ok(3),
+    );
+    let only = "is only a name: a graph is known by its links; give the path of its file, such as net.graphml, or the \
+                topology itself";
+    check(r#"{"spec":"graph:one-way"}"#, Err(&format!("\"graph:one-way\" {only}")));
+    let cannot = r#"topology "graph:cut" cannot be used"#;
+    check(
+        &format!(r#"{{"spec":"graph:cut","ranks":4,"links":[{links}]}}"#),
+        Err(&format!("{cannot}: no path leads from rank 0 to rank 3; add links")),
+    );
+}
+
+#[test]
+fn what_is_no_network_is_refused() {
+    let check = |ranks: usize, nodes: usize, ends: &[(NodeId, NodeId)], message: &str| {
+        let links = ends.iter().map(|(a, b)| Link::between(*a, *b)).collect();
+        let error = Topology::from_links("g", ranks, nodes, links).unwrap_err().to_string();
+        let start = "topology \"graph:g\" cannot be used: ";
+        assert_eq!(error.strip_prefix(start).unwrap_or(&error), message);
+    };
+    check(0, 1, &[], "topology \"graph:g\" has no ranks; write sizes of 1 or more");
+    check(3, 2, &[], "2 nodes cannot hold 3 ranks; count the ranks as nodes, too");
+    check(2, 2, &[(0, 2)], "link 0 joins 0 to 2, but nodes are 0 to 1");
+    check(2, 2, &[(0, 1), (1, 1)], "link 1 joins node 1 to itself; leave it out");
+    check(2, 2, &[(0, 1)], "no path leads from rank 1 to rank 0; add links");
+    check(3, 3, &[(0, 1), (1, 0), (2, 0)], "no path leads from rank 0 to rank 2; add links");
+    // Nobody needs to reach a switch.
+    assert!(Topology::from_links("g", 1, 3, Vec::new()).is_ok());
+    for name in ["", "a,b", "my net", "a:b"] {
+        let error = Topology::from_links(name, 1, 1, Vec::new()).unwrap_err();
+        assert_eq!(error, TopologyError::Name(name.to_owned()));
+    }
+    let slow = Link { bandwidth: 0.0, ..Link::between(0, 1) };
+    let error = Topology::from_links("g", 2, 2, vec![slow]).unwrap_err();
+    assert_eq!(error, TopologyError::Bandwidth(0.0));
+}
+
+proptest! {
+    #![proptest_config(seeded())]
+
+    /// Whatever is drawn: either every pair has a route, or the graph is refused.
+    #[test]
+    fn ranks_of_graphs_reach_each_other(
+        nodes in 1usize..12,
+        ranks in 1usize..12,
+        ends in prop::collection::vec((0usize..12, 0usize..12), 0..40),
+    ) {
+        let ranks = ranks.min(nodes);
+        let ends = ends.into_iter().map(|(a, b)| (a % nodes, b % nodes)).filter(|(a, b)| a != b);
+        let links: Vec<Link> = ends.map(|(a, b)| Link::between(a, b)).collect();
+        let pairs = || (0..ranks).flat_map(|a| (0..ranks).map(move |b| (a, b)));
+        match Topology::from_links("g", ranks, nodes, links.clone()) {
+            Ok(graph) => {
+                let mut routes = Routes::new(&graph);
+                let hops: Vec<usize> = pairs().map(|(a, b)| routes.route(a, b).unwrap().hops).collect();
+                prop_assert_eq!(hops.into_iter().max().unwrap(), graph.diameter());
+                let json = serde_json::to_string(&graph).unwrap();
+                prop_assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), graph);
+            }
+            Err(TopologyError::Graph { .. }) => {
+                let family = Family::Graph("g".to_owned());
+                let graph = Topology::plain(family, ranks, nodes, links);
+                let mut routes = Routes::new(&graph);
+                prop_assert!(pairs().any(|(a, b)| routes.route(a, b).is_err()));
+            }
+            Err(error) => prop_assert!(false, "{}", error),
+        }
+    }
+}
