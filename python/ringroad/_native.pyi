@@ -2,6 +2,7 @@
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias, final
 
@@ -52,20 +53,71 @@ class TopologyError(RingroadError, ValueError):
 
 @final
 class Topology:
-    """A directed multigraph of ranks, switches and links: `ring:8`, `torus:4x4`, `switch:16`, `hosts:2x4`."""
+    """A directed multigraph of ranks, switches and links.
 
-    def __new__(cls, spec: str, *, bandwidth: float | None = None, latency: float | None = None) -> Topology: ...
+    `ring:8`, `torus:4x4`, `mesh:4x4`, `twisted-torus:8x4`, `hyperx:4x4`, `hammingmesh:2x2:4x4` (a board, and how many),
+    `hypercube:4` (dimensions), `twisted-hypercube:3`, `switch:16`, `fattree:4x8:2` (from the top down; oversubscription),
+    `hosts:2x4`, each with a routing if wanted (`torus:4x4,routing=single-path`), or the path of a graph's file.
+    """
+
+    def __new__(
+        cls,
+        spec: str,
+        *,
+        bandwidth: float | None = None,
+        latency: float | None = None,
+        processing: float | None = None,
+        routing: str | None = None,
+    ) -> Topology:
+        """`bandwidth` (bytes/s) and `latency` (s) of every link; `processing`: what every node takes in addition to pass
+        a message on, where latency does not include it. `routing`: minimal, dimension-ordered or single-path."""
+    @staticmethod
+    def from_graph(graph: Any, *, name: str | None = None) -> Topology:
+        """Of a networkx graph. Nodes are ranks, or `kind="switch"`; edges may have bandwidth, capacity, latency and
+        extra_latency, nodes rank and processing. Needs networkx."""
+    def to_graph(self) -> Any:
+        """A networkx.MultiDiGraph with the attributes that `from_graph` reads."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes a file whose path may stand for the topology: .json, or .graphml."""
+    @staticmethod
+    def from_json(text: str) -> Topology: ...
+    def to_json(self) -> str: ...
+    @staticmethod
+    def _from_links(
+        name: str, ranks: int, nodes: int, links: Sequence[tuple[int, int, float, float, float, float]]
+    ) -> Topology: ...
+    def _links(self) -> list[tuple[int, int, float, float, float, float]]:
+        """(source, target, bandwidth, capacity, latency, extra latency)."""
+    def with_routing(self, routing: str) -> Topology:
+        """The same network with other routes."""
     @property
     def spec(self) -> str: ...
     @property
     def ranks(self) -> int: ...
     @property
-    def nodes(self) -> int: ...
+    def nodes(self) -> int:
+        """Ranks, hosts' memories and switches."""
     @property
-    def dimensions(self) -> tuple[int, ...]: ...
+    def per_host(self) -> int:
+        """How many ranks share a host's memory; 1 where each is on its own."""
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The grid that algorithms take for a torus; empty where ranks form none."""
+    @property
+    def routing(self) -> str: ...
+    @property
+    def degree(self) -> int:
+        """The most links that leave a rank."""
+    @property
+    def diameter(self) -> int:
+        """The most hops on a shortest path between two ranks, those to and from switches included."""
     @property
     def links(self) -> list[tuple[int, int, float, float]]:
         """(source, target, bandwidth in bytes/s, latency in s)."""
+    def coordinates(self, rank: int) -> tuple[int, ...]: ...
+    def route(self, source: int, destination: int) -> tuple[int, float, list[tuple[int, float]]]:
+        """(hops, latency in s, [(index of a link, share of the bytes that it carries)])."""
+    def _repr_html_(self) -> str: ...
 
 @final
 class Algorithm:

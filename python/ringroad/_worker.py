@@ -77,19 +77,18 @@ class _Worker:
     def connect(
         self,
         store: str,
-        topology: tuple[str, float | None, float | None] | None,
+        topology: str | Topology | None,
         algorithm: str | None,
         timeout: float | None,
     ) -> None:
         """Makes a communicator that meets the others in the directory `store`."""
         self.leave("the cluster makes new communicators")
-        spec, bandwidth, latency = topology or (None, None, None)
         self.communicator = Communicator(
             FileStore(store),
             self.rank,
             self.size,
             timeout=timeout,
-            topology=spec and Topology(spec, bandwidth=bandwidth, latency=latency),
+            topology=topology,
             algorithm=algorithm,
             name="local",
             ucx_wheel=_ucx_wheel(),

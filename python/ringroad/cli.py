@@ -25,6 +25,7 @@ from ringroad._native import (
 from ringroad._native import algorithms as catalogue
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.bench.command import bench
+from ringroad.commands.topology import topology as topology_command
 
 app = typer.Typer(
     help="Collective communication with the algorithm that suits the network.",
@@ -34,13 +35,19 @@ app = typer.Typer(
 )
 
 app.command()(bench)
+app.command("topology")(topology_command)
 
 DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
 SHOWN_CANDIDATES = 5
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them.")]
-On = Annotated[str, typer.Option("--topology", metavar="SPEC", help="ring:8, torus:4x4x2, switch:16 or hosts:2x4.")]
+On = Annotated[
+    str,
+    typer.Option(
+        "--topology", metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."
+    ),
+]
 Collective = Annotated[str, typer.Option(help="What to perform.")]
 Root = Annotated[int, typer.Option(help="The root, for collectives that have one.")]
 StepLatency = Annotated[float | None, typer.Option(help="Seconds to start a step.")]

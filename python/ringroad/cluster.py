@@ -95,7 +95,7 @@ class LocalCluster:
             raise ValueError(f"a cluster needs at least one worker, not {n}")
         self._size = n
         self._env = dict(env or {})
-        self._options = (_description(topology), algorithm, timeout)
+        self._options = (topology, algorithm, timeout)
         self._lock = threading.Lock()
         self._team: _Team | None = None
         self._finalizer: Callable[[], object] = lambda: None
@@ -182,14 +182,6 @@ class LocalCluster:
             self._finalizer()
         self._team = None
         self._connected = False
-
-
-def _description(topology: str | Topology | None) -> tuple[str, float | None, float | None] | None:
-    """What `Topology` needs to make the same one again: specification, bandwidth and latency."""
-    if not isinstance(topology, Topology):
-        return None if topology is None else (topology, None, None)
-    _, _, bandwidth, latency = topology.links[0] if topology.links else (0, 0, None, None)
-    return topology.spec, bandwidth, latency
 
 
 def _error(size: int, failures: list[WorkerFailure], restarts: bool) -> WorkerError:

@@ -1,24 +1,92 @@
 //! `Topology`.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
+use ringroad_core::topology::{names_a_file, Link, Routes};
 use ringroad_core::Topology;
+use ringroad_runtime::Error;
 
 use crate::errors::raise;
+
+/// The Python module that knows networkx and files.
+const GRAPHS: &str = "ringroad._graphs";
+/// Beyond this many steps of a search a diameter is not computed unasked.
+const QUICK: usize = 50_000_000;
 
 /// A directed multigraph of ranks, switches and links.
 #[pyclass(name = "Topology", module = "ringroad", frozen, eq)]
 #[derive(Clone, PartialEq)]
 pub struct PyTopology(pub Topology);
 
+/// (source, target, bandwidth, capacity, latency, extra latency).
+type Properties = (usize, usize, f64, f64, f64, f64);
+
 #[pymethods]
 impl PyTopology {
     #[new]
-    #[pyo3(signature = (spec, *, bandwidth=None, latency=None))]
-    fn new(spec: &str, bandwidth: Option<f64>, latency: Option<f64>) -> PyResult<Self> {
-        let topology = Topology::parse(spec).map_err(raise)?;
-        Ok(PyTopology(topology.with_links(bandwidth, latency).map_err(raise)?))
+    #[pyo3(signature = (spec, *, bandwidth=None, latency=None, processing=None, routing=None))]
+    fn new(
+        py: Python<'_>,
+        spec: &str,
+        bandwidth: Option<f64>,
+        latency: Option<f64>,
+        processing: Option<f64>,
+        routing: Option<&str>,
+    ) -> PyResult<Self> {
+        let mut topology = read(py, spec)?.with_links(bandwidth, latency).map_err(raise)?;
+        if let Some(seconds) = processing {
+            topology = topology.with_processing(seconds).map_err(raise)?;
+        }
+        PyTopology(topology).with_routing_named(routing)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (graph, *, name=None))]
+    fn from_graph(graph: &Bound<'_, PyAny>, name: Option<&str>) -> PyResult<Self> {
+        let arguments = PyDict::new(graph.py());
+        arguments.set_item("name", name)?;
+        let made = graph.py().import(GRAPHS)?.call_method("from_graph", (graph,), Some(&arguments))?;
+        Ok(made.cast::<PyTopology>()?.get().clone())
+    }
+
+    fn to_graph<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import(GRAPHS)?.call_method1("to_graph", (slf,))
+    }
+
+    fn save(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        slf.py().import(GRAPHS)?.call_method1("save", (slf, path)).map(|_| ())
+    }
+
+    #[staticmethod]
+    fn _from_links(name: &str, ranks: usize, nodes: usize, links: Vec<Properties>) -> PyResult<Self> {
+        let link = |(source, target, bandwidth, capacity, latency, extra_latency)| Link {
+            source,
+            target,
+            bandwidth,
+            capacity,
+            latency,
+            extra_latency,
+        };
+        let links = links.into_iter().map(link).collect();
+        Topology::from_links(name, ranks, nodes, links).map(PyTopology).map_err(raise)
+    }
+
+    fn _links(&self) -> Vec<Properties> {
+        let link = |l: &Link| (l.source, l.target, l.bandwidth, l.capacity, l.latency, l.extra_latency);
+        self.0.links().iter().map(link).collect()
+    }
+
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        serde_json::from_str(text).map(PyTopology).map_err(|e| raise(Error::Topology(e.to_string())))
+    }
+
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0).map_err(|e| raise(Error::Topology(e.to_string())))
+    }
+
+    fn with_routing(&self, routing: &str) -> PyResult<Self> {
+        self.clone().with_routing_named(Some(routing))
     }
 
     #[getter]
@@ -37,8 +105,28 @@ impl PyTopology {
     }
 
     #[getter]
+    fn per_host(&self) -> usize {
+        self.0.per_host()
+    }
+
+    #[getter]
     fn dimensions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.0.dimensions())
+    }
+
+    #[getter]
+    fn routing(&self) -> &'static str {
+        self.0.routing().name()
+    }
+
+    #[getter]
+    fn degree(&self) -> usize {
+        self.0.max_degree()
+    }
+
+    #[getter]
+    fn diameter(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.0.diameter())
     }
 
     #[getter]
@@ -46,22 +134,49 @@ impl PyTopology {
         self.0.links().iter().map(|l| (l.source, l.target, l.bytes_per_second(), l.seconds())).collect()
     }
 
-    #[staticmethod]
-    fn _from_json(text: &str) -> PyResult<Self> {
-        serde_json::from_str(text).map(PyTopology).map_err(|e| PyValueError::new_err(e.to_string()))
+    fn coordinates<'py>(&self, py: Python<'py>, rank: usize) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.coordinates(rank))
+    }
+
+    fn route(&self, source: usize, destination: usize) -> PyResult<(usize, f64, Vec<(usize, f64)>)> {
+        let route = Routes::new(&self.0).route(source, destination);
+        let route = route.map_err(|e| raise(Error::Topology(e.to_string())))?;
+        Ok((route.hops, route.latency, route.shares.clone()))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        let text = serde_json::to_string(&self.0).map_err(|e| PyValueError::new_err(e.to_string()))?;
-        Ok((py.get_type::<PyTopology>().getattr("_from_json")?, (text,)))
+        Ok((py.get_type::<PyTopology>().getattr("from_json")?, (self.to_json()?,)))
     }
 
     fn __repr__(&self) -> String {
         format!("Topology('{}')", self.0.spec())
     }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let topology = &slf.get().0;
+        let quick = topology.ranks().saturating_mul(topology.links().len()) <= QUICK;
+        slf.py().import(GRAPHS)?.call_method1("html", (slf, quick))
+    }
 }
 
-/// A topology as an argument: an object, a specification, or how many ranks make a ring.
+impl PyTopology {
+    fn with_routing_named(self, routing: Option<&str>) -> PyResult<Self> {
+        let Some(routing) = routing else { return Ok(self) };
+        let routing = routing.parse().map_err(raise)?;
+        self.0.with_routing(routing).map(PyTopology).map_err(raise)
+    }
+}
+
+/// A spec, or a file that describes a graph.
+fn read(py: Python<'_>, spec: &str) -> PyResult<Topology> {
+    if !names_a_file(spec) {
+        return Topology::parse(spec).map_err(raise);
+    }
+    let made = py.import(GRAPHS)?.call_method1("read", (spec,))?;
+    Ok(made.cast::<PyTopology>()?.get().0.clone())
+}
+
+/// A topology as an argument: an object, a specification, a file's path, or how many ranks make a ring.
 #[derive(FromPyObject)]
 pub enum TopologyArgument<'py> {
     Object(Bound<'py, PyTopology>),
@@ -73,7 +188,7 @@ impl TopologyArgument<'_> {
     pub fn resolve(self) -> PyResult<Topology> {
         match self {
             TopologyArgument::Object(object) => Ok(object.get().0.clone()),
-            TopologyArgument::Spec(spec) => Topology::parse(&spec).map_err(raise),
+            TopologyArgument::Spec(spec) => Python::attach(|py| read(py, &spec)),
             TopologyArgument::Ranks(ranks) => Topology::ring(ranks).map_err(raise),
         }
     }

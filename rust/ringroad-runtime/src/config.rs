@@ -11,6 +11,7 @@ use strsim::levenshtein;
 
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::CostModel;
+use ringroad_core::topology::names_a_file;
 use ringroad_core::{Collective, Topology};
 
 /// All variables begin like this; `UCX_*` goes to UCX as it is.
@@ -53,11 +54,11 @@ pub const SETTINGS: &[Setting] = &[
         name: "RINGROAD_TOPOLOGY",
         default: "",
         unit: "",
-        allowed: "a topology such as ring:8, torus:4x4x2, switch:16 or hosts:2x4",
+        allowed: "a topology such as ring:8, torus:4x4x2, switch:16 or hosts:2x4, or the path of a file that Topology.save has written",
         meaning: "how the ranks are connected; unset: as hosts whose ranks share memory, where all have as many, else all to one switch",
         secret: false,
         read: |config, text| {
-            config.topology = Some(Topology::parse(text).map_err(|e| e.to_string())?);
+            config.topology = Some(read_topology(text)?);
             Ok(())
         },
     },
@@ -532,6 +533,15 @@ fn number(text: &str, allowed: fn(f64) -> bool) -> Result<f64, String> {
 fn one_of<V: Copy>(text: &str, values: &[(&str, V)]) -> Result<V, String> {
     let found = values.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     found.map(|(_, value)| *value).ok_or_else(String::new)
+}
+
+/// A spec, or a file with the serialised form. Other forms of graphs are Python's to read.
+fn read_topology(text: &str) -> Result<Topology, String> {
+    if !names_a_file(text) {
+        return Topology::parse(text).map_err(|e| e.to_string());
+    }
+    let content = std::fs::read_to_string(text).map_err(|e| e.to_string())?;
+    serde_json::from_str(&content).map_err(|e| e.to_string())
 }
 
 /// A list without a collective is for every collective that one of its algorithms performs, unless that has a list of

@@ -13,11 +13,11 @@ pub(super) struct Wiring {
 }
 
 impl Wiring {
-    /// On a ring or torus a cable leads from each port to the opposite port of the neighbour, if devices come in such
-    /// pairs. Elsewhere switches join the devices of one number.
+    /// On rings, tori and meshes a cable leads from each port to the opposite port of the neighbour, if devices come in
+    /// such pairs. Elsewhere switches join the devices of one number.
     pub fn new(topology: &Topology, rank: Rank, devices: usize) -> Wiring {
         let ports = 2 * topology.dimensions().len();
-        if ports == 0 || devices % 2 == 1 {
+        if !topology.has_cabled_ports() || devices % 2 == 1 {
             return Wiring::default();
         }
         let mut neighbours = vec![Vec::new(); devices];
@@ -110,6 +110,11 @@ mod tests {
         check("ring:2", 1, true, &[&[0], &[0]]);
         check("torus:2x2", 1, true, &[&[3], &[3], &[0], &[0]]);
         check("torus:2x2", 1, true, &[&[0, 3], &[0, 3]]);
+        check("mesh:4", 0, true, &[&[1], &[]]);
+        check("mesh:4", 2, true, &[&[3], &[1]]);
+        for spec in ["hosts:2x2", "hyperx:2x2", "hypercube:2", "hammingmesh:2x2:1x1", "fattree:2x2"] {
+            check(spec, 1, false, &[all, all]);
+        }
     }
 
     #[test]

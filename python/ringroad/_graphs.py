@@ -1,0 +1,195 @@
+"""Graphs as topologies: networkx graphs, and files of them.
+
+A graph's nodes are ranks unless their attribute `kind` is `switch`. Ranks are numbered by their attribute `rank`, else by
+their names where all are whole numbers, else in the graph's order; switches follow. An edge of an undirected graph is a
+cable, with a link each way; a directed one is one link. Edges may have `bandwidth` (bytes per second), `capacity` (times
+that bandwidth, 1), `latency` (seconds) and `extra_latency`; nodes `processing`, the seconds that they take to pass a message
+on, which become extra latency of the links that end there.
+"""
+
+import csv
+import html as markup
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from ringroad._native import Topology, TopologyError
+
+_PLAIN = Topology("ring:2").links[0]
+_DEFAULTS = {"bandwidth": _PLAIN[2], "capacity": 1.0, "latency": _PLAIN[3], "extra_latency": 0.0}
+_TEXT_ENDINGS = (".edges", ".edgelist", ".txt")
+
+
+def from_graph(graph: Any, *, name: str | None = None) -> Topology:
+    """The topology of a networkx graph, directed or not, with parallel edges or without."""
+    ranks, switches = _nodes(graph)
+    number = {node: index for index, node in enumerate([*ranks, *switches])}
+    processing = {node: _number(data, "processing", 0.0, f"node {node!r}") for node, data in graph.nodes(data=True)}
+    links = []
+    for source, target, data in graph.edges(data=True):
+        where = f"edge {source!r} to {target!r}"
+        bandwidth, capacity, latency, extra = (_number(data, key, _DEFAULTS[key], where) for key in _DEFAULTS)
+        for start, end in [(source, target)] if graph.is_directed() else [(source, target), (target, source)]:
+            links.append((number[start], number[end], bandwidth, capacity, latency, extra + processing[end]))
+    name = _plain_name(name or graph.graph.get("name"))
+    return Topology._from_links(name, len(ranks), len(number), links)
+
+
+def to_graph(topology: Topology) -> Any:
+    """A networkx.MultiDiGraph that `from_graph` makes the same links of."""
+    graph = _networkx().MultiDiGraph(name=topology.spec)
+    for node in range(topology.nodes):
+        if node < topology.ranks:
+            graph.add_node(node, kind="rank", rank=node)
+        else:
+            graph.add_node(node, kind="switch")
+    for source, target, *properties in topology._links():
+        graph.add_edge(source, target, **dict(zip(_DEFAULTS, properties, strict=True)))
+    return graph
+
+
+def read(path: str | os.PathLike[str]) -> Topology:
+    """Reads a file: JSON (what `Topology.save` writes, or networkx's node-link form), GraphML, GML, CSV or an edge list.
+
+    CSV has a header with `source`, `target` and the edges' attributes. Both CSV and edge lists describe cables, and links of
+    one direction after a line `# directed`; all their nodes are ranks.
+    """
+    path = Path(path)
+    try:
+        made = _parse(path)
+        if isinstance(made, Topology):
+            return made
+        return from_graph(made, name=path.stem)
+    except (TopologyError, OSError):
+        raise
+    except Exception as error:  # whatever the parsers of these formats raise
+        raise TopologyError(f"{path} cannot be read as a graph: {error}") from error
+
+
+def save(topology: Topology, path: str | os.PathLike[str]) -> None:
+    """Writes JSON or GraphML, as the name ends. Both keep all properties of links; JSON keeps the family and routing."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending == ".json":
+        path.write_text(topology.to_json() + "\n")
+    elif ending == ".graphml":
+        _networkx().write_graphml(to_graph(topology), path)
+    else:
+        raise ValueError(f"a topology is saved as .json or .graphml, not {str(path)!r}")
+
+
+def html(topology: Topology, quick: bool) -> str:
+    """A table for notebooks; without the diameter where that takes long."""
+    rows = describe(topology, quick)
+    cells = "".join(f"<tr><th>{name}</th><td>{markup.escape(value)}</td></tr>" for name, value in rows)
+    return f"<table><caption>{markup.escape(topology.spec)}</caption>{cells}</table>"
+
+
+def describe(topology: Topology, diameter: bool = True) -> list[tuple[str, str]]:
+    """What a person wants to know of a topology: (name, value)."""
+    sizes = "x".join(map(str, topology.dimensions))
+    links = topology.links
+    return [
+        ("ranks", str(topology.ranks)),
+        ("switches", str(topology.nodes - topology.ranks)),
+        ("links", str(len(links))),
+        ("grid", sizes or "none: algorithms see a ring"),
+        ("links per rank", str(topology.degree)),
+        *([("diameter", f"{topology.diameter} hops")] if diameter else []),
+        ("routing", topology.routing),
+        ("bandwidth", _range([link[2] * 8e-9 for link in links], "Gb/s")),
+        ("latency", _range([link[3] * 1e9 for link in links], "ns")),
+    ]
+
+
+def _range(values: list[float], unit: str) -> str:
+    if not values:
+        return "no links"
+    low, high = (f"{value:.6g}" for value in (min(values), max(values)))
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+
+
+def _networkx() -> Any:
+    try:
+        import networkx  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise TopologyError("graphs need networkx: pip install networkx") from error
+    return networkx
+
+
+def _nodes(graph: Any) -> tuple[list[Any], list[Any]]:
+    """Ranks in their order, and switches."""
+    kinds = {"rank": [], "switch": []}  # type: dict[str, list[Any]]
+    for node, data in graph.nodes(data=True):
+        kind = data.get("kind", "rank")
+        if kind not in kinds:
+            raise TopologyError(f"node {node!r} is of kind {kind!r}; write rank or switch")
+        kinds[kind].append(node)
+    ranks = kinds["rank"]
+    numbers = {node: graph.nodes[node]["rank"] for node in ranks if "rank" in graph.nodes[node]}
+    if not numbers:
+        whole = all(re.fullmatch(r"[0-9]+", str(node)) for node in ranks)
+        return (sorted(ranks, key=lambda node: int(str(node))) if whole else ranks), kinds["switch"]
+    if sorted(map(str, numbers.values())) != sorted(map(str, range(len(ranks)))):
+        raise TopologyError(f"ranks must be numbered 0 to {len(ranks) - 1}, each once, or none of them")
+    return sorted(ranks, key=lambda node: int(numbers[node])), kinds["switch"]
+
+
+def _number(data: dict[str, Any], key: str, default: float, where: str) -> float:
+    value = data.get(key)
+    if value in (None, ""):
+        return default
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TopologyError(f"{where} has {key} {value!r}; write a number") from None
+
+
+def _plain_name(name: object) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", str(name or "")).strip("-") or "unnamed"
+
+
+def _parse(path: Path) -> Any:
+    """The graph in a file, or the topology."""
+    ending = path.suffix.lower()
+    if ending == ".json":
+        return _from_json(path.read_text())
+    networkx = _networkx()
+    if ending == ".graphml":
+        return networkx.read_graphml(path)
+    if ending == ".gml":
+        return networkx.read_gml(path, label="id")
+    if ending == ".csv" or ending in _TEXT_ENDINGS:
+        lines = path.read_text().splitlines()
+        directed = any(re.fullmatch(r"#\s*directed\s*", line) for line in lines)
+        graph = networkx.MultiDiGraph() if directed else networkx.MultiGraph()
+        return _csv(lines, graph) if ending == ".csv" else networkx.parse_edgelist(lines, create_using=graph)
+    endings = ", ".join((".json", ".graphml", ".gml", ".csv", *_TEXT_ENDINGS))
+    raise TopologyError(f"{path} is no topology, nor a graph's file by its ending; those are {endings}")
+
+
+def _from_json(text: str) -> Any:
+    value = json.loads(text)
+    if isinstance(value, dict) and "spec" in value:
+        return Topology.from_json(text)
+    edges = next((key for key in ("edges", "links") if isinstance(value, dict) and key in value), None)
+    if edges is None or "nodes" not in value:
+        raise TopologyError('JSON of a topology has a "spec", or "nodes" and "links" as networkx writes them')
+    return _networkx().node_link_graph(value, edges=edges)
+
+
+def _csv(lines: list[str], graph: Any) -> Any:
+    rows = csv.DictReader(line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
+    unknown = set(rows.fieldnames) - {"source", "target", *_DEFAULTS}
+    if unknown or not {"source", "target"} <= set(rows.fieldnames):
+        columns = ", ".join(rows.fieldnames)
+        raise TopologyError(f"CSV has the columns {columns}; write source, target and any of {', '.join(_DEFAULTS)}")
+    for row in rows:
+        if None in row or None in row.values():
+            raise TopologyError(f"line {rows.line_num} of CSV has another number of columns than the header")
+        cells = {key: value.strip() for key, value in row.items()}
+        graph.add_edge(cells.pop("source"), cells.pop("target"), **cells)
+    return graph

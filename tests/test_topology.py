@@ -1,0 +1,381 @@
+"""Topologies: families, routing, and graphs from networkx and from files."""
+
+import json
+import pickle
+
+import hypothesis
+import hypothesis.strategies as st
+import networkx
+import numpy as np
+import pytest
+import ringroad
+from ringroad import cli
+from ringroad._graphs import read
+
+# Spec, ranks, nodes, links, degree, diameter.
+FAMILIES = [
+    ("ring:8", 8, 8, 16, 2, 4),
+    ("torus:4x4x2", 32, 32, 192, 6, 5),
+    ("mesh:4x4", 16, 16, 48, 4, 6),
+    ("twisted-torus:8x4", 32, 32, 128, 4, 4),
+    ("hyperx:4x4", 16, 16, 96, 6, 2),
+    ("hammingmesh:2x2:4x4", 64, 80, 384, 4, 4),
+    ("hypercube:4", 16, 16, 64, 4, 4),
+    ("twisted-hypercube:3", 8, 8, 24, 3, 2),
+    ("switch:16", 16, 17, 32, 1, 2),
+    ("fattree:4x8", 32, 37, 72, 1, 4),
+    ("fattree:2x2x4:1x2.5", 16, 23, 44, 1, 6),
+    ("hosts:2x4", 8, 11, 20, 1, 4),
+]
+
+
+@pytest.mark.parametrize(("spec", "ranks", "nodes", "links", "degree", "diameter"), FAMILIES)
+def test_families(spec, ranks, nodes, links, degree, diameter):
+    topology = ringroad.Topology(spec)
+    found = (topology.ranks, topology.nodes, len(topology.links), topology.degree, topology.diameter)
+    assert (topology.spec, *found) == (spec, ranks, nodes, links, degree, diameter)
+    assert repr(topology) == f"Topology('{spec}')"
+    page = topology._repr_html_()
+    assert spec in page and f"<td>{links}</td>" in page
+    # networkx agrees on how far it is, and makes the same links of it.
+    graph = topology.to_graph()
+    hops = dict(networkx.all_pairs_shortest_path_length(graph))
+    assert max(hops[a][b] for a in range(ranks) for b in range(ranks)) == diameter
+    again = ringroad.Topology.from_graph(graph)
+    assert sorted(again._links()) == sorted(topology._links())
+    assert (again.ranks, again.nodes) == (ranks, nodes)
+    for copy in (pickle.loads(pickle.dumps(topology)), ringroad.Topology.from_json(topology.to_json())):
+        assert copy == topology
+
+
+def test_routing():
+    torus = ringroad.Topology("torus:4x4", routing="dimension-ordered")
+    assert (torus.spec, torus.routing) == ("torus:4x4,routing=dimension-ordered", "dimension-ordered")
+    assert torus == ringroad.Topology(torus.spec) != ringroad.Topology("torus:4x4")
+    assert torus.with_routing("minimal") == ringroad.Topology("torus:4x4")
+    assert pickle.loads(pickle.dumps(torus)) == torus
+    ends = {i: link[:2] for i, link in enumerate(torus.links)}
+    hops, latency, shares = torus.route(0, 5)
+    assert (hops, [(*ends[link], share) for link, share in shares]) == (2, [(0, 4, 1.0), (4, 5, 1.0)])
+    assert latency == pytest.approx(1e-6)
+    assert len(ringroad.Topology("torus:4x4").route(0, 5)[2]) == 4
+    assert torus.coordinates(6) == (1, 2)
+    with pytest.raises(ringroad.TopologyError, match="dimensions with links of their own"):
+        ringroad.Topology("switch:4", routing="dimension-ordered")
+    with pytest.raises(ringroad.TopologyError, match="did you mean single-path"):
+        ringroad.Topology("ring:4", routing="single_path")
+    with pytest.raises(ringroad.TopologyError, match="cannot be reached"):
+        torus.route(0, 99)
+
+
+def test_processing_is_added_to_what_links_take():
+    torus = ringroad.Topology("torus:4x4", latency=100e-9, processing=300e-9)
+    assert {round(link[3] * 1e9) for link in torus.links} == {400}
+    swing = ringroad.Schedule.build("swing", torus)
+    plain = ringroad.Topology("torus:4x4", latency=400e-9)
+    model = ringroad.CostModel()
+    assert model.cost(swing, torus, 1).seconds == pytest.approx(model.cost(swing, plain, 1).seconds)
+    # A latency that is stated for all hops is the cables' own.
+    stated = ringroad.CostModel(hop_latency=100e-9)
+    assert stated.cost(swing, torus, 1).seconds == pytest.approx(model.cost(swing, plain, 1).seconds)
+    with pytest.raises(ringroad.TopologyError, match="seconds"):
+        ringroad.Topology("ring:4", processing=-1e-9)
+
+
+# ------------------------------------------------------------------------------------------------ graphs
+
+
+def test_a_graph_without_attributes():
+    petersen = ringroad.Topology.from_graph(networkx.petersen_graph())
+    assert (petersen.spec, petersen.ranks, len(petersen.links)) == ("graph:Petersen-Graph", 10, 30)
+    assert (petersen.degree, petersen.diameter, petersen.dimensions) == (3, 2, ())
+    assert set(petersen.links[0][2:]) == set(ringroad.Topology("ring:2").links[0][2:])
+    swing = ringroad.Schedule.build("swing", petersen)
+    swing.verify()
+    assert ringroad.CostModel().cost(swing, petersen, 1 << 20).seconds > 0
+
+
+def test_directed_graphs_have_links_of_one_direction():
+    ring = networkx.DiGraph([(0, 1), (1, 2), (2, 0)], name="one way")
+    topology = ringroad.Topology.from_graph(ring)
+    assert [link[:2] for link in topology.links] == [(0, 1), (1, 2), (2, 0)]
+    assert (topology.spec, topology.diameter) == ("graph:one-way", 2)
+    parallel = networkx.MultiGraph([("a", "b"), ("a", "b")])
+    assert [link[:2] for link in ringroad.Topology.from_graph(parallel).links] == [(0, 1), (1, 0)] * 2
+
+
+def test_attributes():
+    graph = networkx.Graph()
+    graph.add_node("spine", kind="switch", processing=1e-6)
+    for name, rank in (("x", 1), ("y", 0)):
+        graph.add_node(name, rank=rank)
+        graph.add_edge(name, "spine", bandwidth=1e9, capacity=2, latency=1e-7, extra_latency=1e-8)
+    topology = ringroad.Topology.from_graph(graph, name="pair")
+    up, down = (1, 2, 2e9, pytest.approx(1.11e-6)), (2, 1, 2e9, pytest.approx(1.1e-7))
+    assert topology.links[:2] == [up, down] and (topology.spec, topology.nodes) == ("graph:pair", 3)
+    assert topology._links()[0] == (1, 2, 1e9, 2.0, 1e-7, pytest.approx(1.01e-6))
+
+
+def test_ranks_are_numbered_by_name_where_names_are_numbers():
+    named = networkx.path_graph(["10", "9", "2"])
+    assert [link[:2] for link in ringroad.Topology.from_graph(named).links] == [(1, 2), (2, 1), (0, 1), (1, 0)]
+    words = networkx.path_graph(["z", "a", "m"])
+    assert ringroad.Topology.from_graph(words).links[0][:2] == (0, 1)
+
+
+def _graph(*edges, nodes=(), directed=False, **attributes):
+    graph = networkx.DiGraph() if directed else networkx.Graph()
+    graph.add_nodes_from(nodes)
+    graph.add_edges_from(edges, **attributes)
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (_graph((0, 1), (1, 1)), "joins node 1 to itself; leave it out"),
+        (_graph((0, 1), directed=True), "no path leads from rank 1 to rank 0; add links"),
+        (_graph((0, 1), nodes=[(2, {})]), "no path leads from rank 0 to rank 2"),
+        (_graph(nodes=[(0, {"kind": "switch"})]), "has no ranks"),
+        (_graph((0, 1), nodes=[(0, {"kind": "router"})]), "node 0 is of kind 'router'; write rank or switch"),
+        (_graph((0, 1), nodes=[(0, {"rank": 0})]), "numbered 0 to 1, each once, or none"),
+        (_graph((0, 1), nodes=[(0, {"rank": 1}), (1, {"rank": 1})]), "numbered 0 to 1, each once"),
+        (_graph((0, 1), bandwidth="fast"), "edge 0 to 1 has bandwidth 'fast'; write a number"),
+        (_graph((0, 1), bandwidth=0), "cannot carry 0 bytes per second"),
+        (_graph((0, 1), latency=-1), "cannot take -1 seconds"),
+        (_graph((0, 1), capacity=float("nan")), "times the bandwidth"),
+    ],
+)
+def test_graphs_that_are_no_networks(graph, message):
+    with pytest.raises(ringroad.TopologyError, match=message):
+        ringroad.Topology.from_graph(graph)
+
+
+LINK = st.fixed_dictionaries(
+    {},
+    optional={
+        "bandwidth": st.floats(1e6, 1e12),
+        "capacity": st.floats(0.1, 10),
+        "latency": st.floats(0, 1e-3),
+        "extra_latency": st.floats(0, 1e-3),
+    },
+)
+
+
+@hypothesis.given(
+    ranks=st.integers(1, 8),
+    switches=st.integers(0, 3),
+    edges=st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10), LINK), max_size=20),
+    ending=st.sampled_from(["json", "graphml"]),
+)
+@hypothesis.settings(deadline=None, derandomize=True, database=None)
+def test_graphs_come_back(tmp_path_factory, ranks, switches, edges, ending):
+    """A ring, so that it is connected, and whatever else: the file has the same links."""
+    graph = networkx.MultiGraph(name="drawn")
+    graph.add_nodes_from(range(ranks), kind="rank")
+    graph.add_nodes_from(range(ranks, ranks + switches), kind="switch")
+    graph.add_edges_from((i, i + 1) for i in range(ranks - 1))
+    ends = [(a % (ranks + switches), b % (ranks + switches), data) for a, b, data in edges]
+    graph.add_edges_from((a, b, data) for a, b, data in ends if a != b)
+    topology = ringroad.Topology.from_graph(graph)
+    assert len(topology.links) == 2 * graph.number_of_edges()
+    path = tmp_path_factory.mktemp("graphs") / f"drawn.{ending}"
+    topology.save(path)
+    again = ringroad.Topology(str(path))
+    assert sorted(again._links()) == sorted(topology._links())
+    assert (again.spec, again.ranks, again.nodes) == ("graph:drawn", ranks, ranks + switches)
+    assert ending != "json" or again == topology
+
+
+# ------------------------------------------------------------------------------------------------ files
+
+NODE_LINK = {
+    "directed": False,
+    "multigraph": False,
+    "graph": {},
+    "nodes": [{"id": "a"}, {"id": "b"}, {"id": "s", "kind": "switch"}],
+    "links": [{"source": "a", "target": "s", "bandwidth": 2e9}, {"source": "b", "target": "s"}],
+}
+GML = """graph [
+  node [ id 0 label "a" ] node [ id 1 label "b" ] node [ id 2 label "s" kind "switch" ]
+  edge [ source 0 target 2 bandwidth 2e9 ]
+  edge [ source 1 target 2 ]
+]
+"""
+STAR = [(0, 2, 2e9), (2, 0, 2e9), (1, 2, 12.5e9), (2, 1, 12.5e9)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("star.json", json.dumps(NODE_LINK), STAR),
+        ("star.json", json.dumps(NODE_LINK | {"edges": NODE_LINK["links"]}), STAR),
+        ("star.gml", GML, STAR),
+        (
+            "net.csv",
+            "source,target,bandwidth\n0,1,1e9\n1,2,\n",
+            [(0, 1, 1e9), (1, 0, 1e9), (1, 2, 12.5e9), (2, 1, 12.5e9)],
+        ),
+        ("net.csv", "# directed\ntarget, source\n\n1, 0\n0, 1\n", [(0, 1, 12.5e9), (1, 0, 12.5e9)]),
+        (
+            "net.edges",
+            "0 1\n# more\n1 0 {'bandwidth': 1e9}\n",
+            [(0, 1, 12.5e9), (1, 0, 12.5e9)] + [(1, 0, 1e9), (0, 1, 1e9)],
+        ),
+        ("net.txt", "# directed\n5 7\n7 5\n", [(0, 1, 12.5e9), (1, 0, 12.5e9)]),
+        ("net.json", '{"spec": "ring:2", "bandwidth": 1e9}', [(0, 1, 1e9)] * 2 + [(1, 0, 1e9)] * 2),
+    ],
+)
+def test_files(tmp_path, name, text, expected):
+    path = tmp_path / name
+    path.write_text(text)
+    topology = ringroad.Topology(str(path))
+    assert sorted(link[:3] for link in topology.links) == sorted(expected)
+    assert topology == read(path)
+    # Wherever a spec is taken, so is the path.
+    assert ringroad.Schedule.build("ring", str(path)).ranks == topology.ranks
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("net.csv", "a,b\n0,1\n", "columns a, b; write source, target and any of bandwidth"),
+        ("net.csv", "source,target,colour\n0,1,red\n", "columns source, target, colour"),
+        ("net.csv", "source,target\n0\n", "line 2 of CSV has another number of columns"),
+        ("net.csv", "source,target,latency\n0,1,soon\n", "latency 'soon'; write a number"),
+        ("net.csv", "", "write source, target"),
+        ("net.json", "{}", 'JSON of a topology has a "spec"'),
+        ("net.json", "[1", "cannot be read as a graph"),
+        ("net.json", '{"spec": "rings:4"}', "did you mean ring?"),
+        ("net.json", '{"spec": "graph:g"}', "is only a name"),
+        ("net.graphml", "<graphml", "cannot be read as a graph"),
+        ("net.gml", "graph", "cannot be read as a graph"),
+        ("net.edges", "0\n", "has no ranks"),
+        ("net.dot", "graph {}", "by its ending; those are .json, .graphml"),
+    ],
+)
+def test_files_that_describe_nothing(tmp_path, name, text, message):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(ringroad.TopologyError, match=message):
+        ringroad.Topology(str(path))
+
+
+def test_files_that_cannot_be(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        ringroad.Topology(str(tmp_path / "none.json"))
+    with pytest.raises(ValueError, match=r"saved as .json or .graphml"):
+        ringroad.Topology("ring:4").save(tmp_path / "net.csv")
+
+
+def test_a_file_keeps_family_and_routing(tmp_path):
+    path = tmp_path / "mine.json"
+    torus = ringroad.Topology("torus:3x3", bandwidth=1e9, processing=1e-7, routing="single-path")
+    torus.save(path)
+    assert ringroad.Topology(str(path)) == torus
+
+
+def test_ranks_run_on_a_graph(tmp_path):
+    """Rank 0 publishes the graph to the others; or all of them read its file."""
+    path = tmp_path / "petersen.json"
+    graph = ringroad.Topology.from_graph(networkx.cycle_graph(3), name="triangle").with_routing("single-path")
+    graph.save(path)
+
+    def call(comm):
+        return comm.topology, comm.allreduce(np.full(5, comm.rank + 1.0)).tolist()
+
+    expected = [("graph:triangle,routing=single-path", [6.0] * 5)] * 3
+    for given in ({"topology": graph}, {"topology": str(path)}, {"env": {"RINGROAD_TOPOLOGY": str(path)}}):
+        with ringroad.local(3, **given) as cluster:
+            assert cluster.run(call) == expected
+
+
+# ------------------------------------------------------------------------------------------------ command line
+
+
+@pytest.fixture
+def ask(capsys):
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(arguments)
+        out, err = capsys.readouterr()
+        assert (end.value.code, err) == (0, "")
+        return out
+
+    return run
+
+
+def test_topology_command(ask, tmp_path):
+    assert (
+        ask("topology", "hammingmesh:2x2:32x32")
+        == """\
+hammingmesh:2x2:32x32
+  ranks           4096
+  switches        128
+  links           24576
+  grid            64x64
+  links per rank  4
+  diameter        4 hops
+  routing         minimal
+  bandwidth       100 Gb/s
+  latency         500 ns
+"""
+    )
+    path = tmp_path / "net.json"
+    options = ["--bandwidth", "5e9", "--latency", "1e-7", "--processing", "3e-7", "--routing", "single-path"]
+    report = json.loads(ask("topology", "hosts:2x2", *options, "--save", str(path), "--json"))
+    assert report == {
+        "topology": "hosts:2x2,routing=single-path",
+        "ranks": 4,
+        "nodes": 7,
+        "links": 12,
+        "dimensions": [],
+        "degree": 1,
+        "diameter": 4,
+        "routing": "single-path",
+        "bandwidth": [5e9, 10e9],
+        "latency": pytest.approx([4e-7, 8.5e-7]),
+    }
+    assert json.loads(ask("topology", str(path), "--json")) == report
+    listed = ask("topology")
+    for spec, *_ in FAMILIES:
+        assert spec.partition(":")[0] in listed
+    listed = json.loads(ask("topology", "--json"))
+    assert set(listed["routings"]) == {"minimal", "dimension-ordered", "single-path"}
+    for spec in listed["topologies"]:
+        assert spec == "net.graphml" or ringroad.Topology(spec).spec == spec
+
+
+# What 1 MiB costs: algorithm, steps, hops, link load in vectors, microseconds.
+COSTS = [
+    ("ring:8", "swing", 6, 10, 1.125),
+    ("torus:4x4x2", "swing", 10, 10, 0.3229166666666667),
+    ("mesh:4x4", "swing", 8, 24, 0.9375),
+    ("twisted-torus:8x4", "swing", 10, 12, 0.484375),
+    ("hyperx:4x4", "swing", 8, 8, 0.46875),
+    ("hammingmesh:2x2:4x4", "swing", 12, 24, 0.515625),
+    ("hypercube:4", "halving-doubling", 8, 8, 1.875),
+    ("twisted-hypercube:3", "halving-doubling", 6, 8, 2.25),
+    ("switch:16", "halving-doubling", 8, 16, 1.875),
+    ("fattree:4x8", "halving-doubling", 10, 28, 1.9375),
+    ("fattree:4x8:2", "halving-doubling", 10, 28, 3.875),
+    ("hosts:2x4", "hierarchical:ring", 6, 20, 1.75),
+]
+
+
+@pytest.mark.parametrize(("spec", "algorithm", "steps", "hops", "load"), COSTS)
+def test_costs(ask, spec, algorithm, steps, hops, load):
+    report = json.loads(ask("cost", algorithm, "--topology", spec, "--bytes", "1MiB", "--json"))
+    assert (report["topology"], report["steps"], report["hops"]) == (spec, steps, hops)
+    assert report["link_load"] == pytest.approx(load)
+    ranked = json.loads(ask("explain", "allreduce", "--topology", spec, "--bytes", "1MiB", "--json"))
+    assert algorithm in {candidate["algorithm"] for candidate in ranked["sizes"][0]["candidates"]}
+
+
+def test_costs_on_a_graph_from_a_file(ask, tmp_path):
+    path = tmp_path / "petersen.graphml"
+    networkx.write_graphml(networkx.petersen_graph(), path)
+    report = json.loads(ask("cost", "ring", "--topology", str(path), "--bytes", "1MiB", "--json"))
+    assert (report["topology"], report["steps"]) == ("graph:petersen", 18)
+    # Numbers do not follow a cycle: from 4 to 5 and from 9 to 0 it is two hops, and so is every step.
+    assert report["hops"] == 36
