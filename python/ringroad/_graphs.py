@@ -1,10 +1,10 @@
 """Graphs as topologies: networkx graphs, and files of them.
 
-A graph's nodes are ranks unless their attribute `kind` is `switch`. Ranks are numbered by their attribute `rank`, else by
-their names where all are whole numbers, else in the graph's order; switches follow. An edge of an undirected graph is a
-cable, with a link each way; a directed one is one link. Edges may have `bandwidth` (bytes per second), `capacity` (times
-that bandwidth, 1), `latency` (seconds) and `extra_latency`; nodes `processing`, the seconds that they take to pass a message
-on, which become extra latency of the links that end there.
+A graph's nodes are ranks unless their attribute `kind` is `switch`. Ranks are numbered by their attribute `rank`, else
+by their names where all are whole numbers, else in the graph's order; switches follow. An edge of an undirected graph
+is a cable, with a link each way; a directed one is one link. Edges may have `bandwidth` (bytes per second), `capacity`
+(times that bandwidth, 1), `latency` (seconds) and `extra_latency`; nodes `processing`, the seconds that they take to
+pass a message on, which become extra latency of the links that end there.
 """
 
 import csv
@@ -51,10 +51,10 @@ def to_graph(topology: Topology) -> Any:
 
 
 def read(path: str | os.PathLike[str]) -> Topology:
-    """Reads a file: JSON (what `Topology.save` writes, or networkx's node-link form), GraphML, GML, CSV or an edge list.
+    """Reads a file: JSON (of `Topology.save`, or networkx's node-link form), GraphML, GML, CSV or an edge list.
 
-    CSV has a header with `source`, `target` and the edges' attributes. Both CSV and edge lists describe cables, and links of
-    one direction after a line `# directed`; all their nodes are ranks.
+    CSV has a header with `source`, `target` and the edges' attributes. Both CSV and edge lists describe cables, and
+    links of one direction after a line `# directed`; all their nodes are ranks.
     """
     path = Path(path)
     try:
@@ -69,7 +69,7 @@ def read(path: str | os.PathLike[str]) -> Topology:
 
 
 def save(topology: Topology, path: str | os.PathLike[str]) -> None:
-    """Writes JSON or GraphML, as the name ends. Both keep all properties of links; JSON keeps the family and routing."""
+    """Writes JSON or GraphML, as the name ends. Both keep what links are like; JSON keeps the family and routing."""
     path = Path(path)
     ending = path.suffix.lower()
     if ending == ".json":

@@ -55,9 +55,10 @@ class TopologyError(RingroadError, ValueError):
 class Topology:
     """A directed multigraph of ranks, switches and links.
 
-    `ring:8`, `torus:4x4`, `mesh:4x4`, `twisted-torus:8x4`, `hyperx:4x4`, `hammingmesh:2x2:4x4` (a board, and how many),
-    `hypercube:4` (dimensions), `twisted-hypercube:3`, `switch:16`, `fattree:4x8:2` (from the top down; oversubscription),
-    `hosts:2x4`, each with a routing if wanted (`torus:4x4,routing=single-path`), or the path of a graph's file.
+    `ring:8`, `torus:4x4`, `mesh:4x4`, `twisted-torus:8x4`, `hyperx:4x4`, `hammingmesh:2x2:4x4` (a board, and how
+    many), `hypercube:4` (dimensions), `twisted-hypercube:3`, `switch:16`, `fattree:4x8:2` (from the top down;
+    oversubscription), `hosts:2x4`, each with a routing if wanted (`torus:4x4,routing=single-path`), or the path of a
+    graph's file.
     """
 
     def __new__(
@@ -69,8 +70,8 @@ class Topology:
         processing: float | None = None,
         routing: str | None = None,
     ) -> Topology:
-        """`bandwidth` (bytes/s) and `latency` (s) of every link; `processing`: what every node takes in addition to pass
-        a message on, where latency does not include it. `routing`: minimal, dimension-ordered or single-path."""
+        """`bandwidth` (bytes/s) and `latency` (s) of every link; `processing`: what every node takes in addition to
+        pass a message on, where latency does not include it. `routing`: minimal, dimension-ordered or single-path."""
     @staticmethod
     def from_graph(graph: Any, *, name: str | None = None) -> Topology:
         """Of a networkx graph. Nodes are ranks, or `kind="switch"`; edges may have bandwidth, capacity, latency and
