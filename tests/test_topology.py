@@ -233,7 +233,7 @@ def test_files(tmp_path, name, text, expected):
     path.write_text(text)
     topology = ringroad.Topology(str(path))
     assert sorted(link[:3] for link in topology.links) == sorted(expected)
-    assert topology == read(path)
+    assert topology == read(path) == ringroad.Topology(path)
     # Wherever a spec is taken, so is the path.
     assert ringroad.Schedule.build("ring", str(path)).ranks == topology.ranks
 

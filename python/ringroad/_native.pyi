@@ -63,7 +63,7 @@ class Topology:
 
     def __new__(
         cls,
-        spec: str,
+        spec: str | PathLike[str],
         *,
         bandwidth: float | None = None,
         latency: float | None = None,

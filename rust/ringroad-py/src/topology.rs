@@ -1,5 +1,7 @@
 //! `Topology`.
 
+use std::path::{Path, PathBuf};
+
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use ringroad_core::topology::{names_a_file, Link, Routes};
@@ -27,13 +29,13 @@ impl PyTopology {
     #[pyo3(signature = (spec, *, bandwidth=None, latency=None, processing=None, routing=None))]
     fn new(
         py: Python<'_>,
-        spec: &str,
+        spec: Source,
         bandwidth: Option<f64>,
         latency: Option<f64>,
         processing: Option<f64>,
         routing: Option<&str>,
     ) -> PyResult<Self> {
-        let mut topology = read(py, spec)?.with_links(bandwidth, latency).map_err(raise)?;
+        let mut topology = spec.read(py)?.with_links(bandwidth, latency).map_err(raise)?;
         if let Some(seconds) = processing {
             topology = topology.with_processing(seconds).map_err(raise)?;
         }
@@ -168,11 +170,24 @@ impl PyTopology {
 }
 
 /// A spec, or a file that describes a graph.
-fn read(py: Python<'_>, spec: &str) -> PyResult<Topology> {
-    if !names_a_file(spec) {
-        return Topology::parse(spec).map_err(raise);
+#[derive(FromPyObject)]
+enum Source {
+    Text(String),
+    Path(PathBuf),
+}
+
+impl Source {
+    fn read(self, py: Python<'_>) -> PyResult<Topology> {
+        match self {
+            Source::Text(spec) if !names_a_file(&spec) => Topology::parse(&spec).map_err(raise),
+            Source::Text(path) => read_file(py, Path::new(&path)),
+            Source::Path(path) => read_file(py, &path),
+        }
     }
-    let made = py.import(GRAPHS)?.call_method1("read", (spec,))?;
+}
+
+fn read_file(py: Python<'_>, path: &Path) -> PyResult<Topology> {
+    let made = py.import(GRAPHS)?.call_method1("read", (path,))?;
     Ok(made.cast::<PyTopology>()?.get().0.clone())
 }
 
@@ -188,7 +203,7 @@ impl TopologyArgument<'_> {
     pub fn resolve(self) -> PyResult<Topology> {
         match self {
             TopologyArgument::Object(object) => Ok(object.get().0.clone()),
-            TopologyArgument::Spec(spec) => Python::attach(|py| read(py, &spec)),
+            TopologyArgument::Spec(spec) => Python::attach(|py| Source::Text(spec).read(py)),
             TopologyArgument::Ranks(ranks) => Topology::ring(ranks).map_err(raise),
         }
     }

@@ -54,7 +54,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "RINGROAD_TOPOLOGY",
         default: "",
         unit: "",
-        allowed: "a topology such as ring:8, torus:4x4x2, switch:16 or hosts:2x4, or the path of a file that Topology.save has written",
+        allowed: "a topology such as ring:8, torus:4x4x2, switch:16 or hosts:2x4, or the path of a .json file that Topology.save has written",
         meaning: "how the ranks are connected; unset: as hosts whose ranks share memory, where all have as many, else all to one switch",
         secret: false,
         read: |config, text| {

@@ -509,6 +509,8 @@ fn invalid_values_are_explained() {
         ),
         ("RINGROAD_ALGO", "allreduce:", "\"allreduce:\" lacks the name of an algorithm"),
         ("RINGROAD_TOPOLOGY", "rnig:8", "did you mean ring?"),
+        ("RINGROAD_TOPOLOGY", "/nowhere/net.json", "No such file or directory"),
+        ("RINGROAD_TOPOLOGY", "/dev/null", "the path of a .json file that Topology.save has written"),
         ("RINGROAD_TRANSPORT", "tcp", "RINGROAD_TRANSPORT=\"tcp\" cannot be used; write auto or ucx"),
         ("RINGROAD_NET_DEVICES", "eth0,", "a name is empty; write UCX network devices"),
         ("RINGROAD_PORTS", "eth0,,eth1", "a name is empty; write one UCX network device for each port"),

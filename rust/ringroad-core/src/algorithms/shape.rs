@@ -14,7 +14,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// What algorithms see of a topology: a torus is what it is, and ranks behind a switch or on hosts make a ring.
+    /// What algorithms see of a topology: every grid is taken for a torus, and ranks that form none for a ring.
     pub fn of(topology: &Topology) -> Shape {
         let sizes = match topology.dimensions() {
             [] => vec![topology.ranks()],
@@ -107,7 +107,7 @@ impl fmt::Display for Shape {
         match &sizes[..] {
             [ranks] if self.per_host > 1 => write!(f, "{ranks} ranks on hosts of {}", self.per_host),
             [ranks] => write!(f, "{ranks} ranks"),
-            sizes => write!(f, "a torus of {} ranks", sizes.join("x")),
+            sizes => write!(f, "a grid of {} ranks", sizes.join("x")),
         }
     }
 }

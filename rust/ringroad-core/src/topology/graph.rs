@@ -1,4 +1,12 @@
 //! Any graph: ranks, switches and links as somebody else has drawn them.
+//!
+//! ```text
+//! graph:dumbbell    0 ─┐       ┌─ 2     ranks come first, then switches; a line is a link each way here, but links of
+//!                      4 ═════ 5        one direction will do, if every rank reaches every other one
+//!                   1 ─┘       └─ 3
+//! ```
+//!
+//! Links are in the order in which they were given.
 
 use super::measure::{reach, Adjacency};
 use super::{Link, TopologyError, MAX_LINKS, MAX_RANKS};
