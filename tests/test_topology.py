@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 
 import hypothesis
 import hypothesis.strategies as st
@@ -43,7 +44,7 @@ def test_families(spec, ranks, nodes, links, degree, diameter):
     assert max(hops[a][b] for a in range(ranks) for b in range(ranks)) == diameter
     again = ringroad.Topology.from_graph(graph)
     assert sorted(again._links()) == sorted(topology._links())
-    assert (again.ranks, again.nodes) == (ranks, nodes)
+    assert (again.ranks, again.nodes, again.dimensions) == (ranks, nodes, topology.dimensions)
     for copy in (pickle.loads(pickle.dumps(topology)), ringroad.Topology.from_json(topology.to_json())):
         assert copy == topology
 
@@ -116,6 +117,34 @@ def test_attributes():
     expected = [(0, 2, 2e9, slow), (1, 2, 2e9, slow), (2, 0, 2e9, fast), (2, 1, 2e9, fast)]
     assert sorted(topology.links) == expected
     assert min(topology._links()) == (0, 2, 1e9, 2.0, 1e-7, pytest.approx(1.01e-6))
+
+
+def test_a_torus_with_a_broken_cable(tmp_path):
+    torus = ringroad.Topology("torus:4x4")
+    graph = torus.to_graph()
+    graph.remove_edges_from([(0, 1), (1, 0)])
+    broken = ringroad.Topology.from_graph(graph, name="broken")
+    assert (broken.dimensions, len(broken.links), broken.route(0, 1)[0]) == ((4, 4), 62, 3)
+    swing = ringroad.Schedule.build("swing", broken)
+    assert swing == ringroad.Schedule.build("swing", torus)
+    cost = ringroad.CostModel().cost
+    assert cost(swing, broken, 1 << 20).seconds > cost(swing, torus, 1 << 20).seconds
+    for path in (tmp_path / "broken.json", tmp_path / "broken.graphml"):
+        broken.save(path)
+        assert ringroad.Topology(path).dimensions == (4, 4)
+    assert ringroad.Topology.from_graph(graph, dimensions=[2, 8]).dimensions == (2, 8)
+    graph.graph["dimensions"] = (16,)
+    assert ringroad.Topology.from_graph(graph).dimensions == (16,)
+    for wrong, message in [("4 by 4", "write sizes such as 4x4"), ("4x5", "not one of its 16 ranks")]:
+        graph.graph["dimensions"] = wrong
+        with pytest.raises(ringroad.TopologyError, match=message):
+            ringroad.Topology.from_graph(graph)
+
+
+def test_without_networkx(monkeypatch):
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(ringroad.TopologyError, match="pip install networkx"):
+        ringroad.Topology("ring:4").to_graph()
 
 
 def test_ranks_are_numbered_by_name_where_names_are_numbers():

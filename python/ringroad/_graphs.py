@@ -4,7 +4,8 @@ A graph's nodes are ranks unless their attribute `kind` is `switch`. Ranks are n
 by their names where all are whole numbers, else in the graph's order; switches follow. An edge of an undirected graph
 is a cable, with a link each way; a directed one is one link. Edges may have `bandwidth` (bytes per second), `capacity`
 (times that bandwidth, 1), `latency` (seconds) and `extra_latency`; nodes `processing`, the seconds that they take to
-pass a message on, which become extra latency of the links that end there.
+pass a message on, which become extra latency of the links that end there. The graph may have `dimensions` (`4x4`), the
+grid that algorithms take for a torus.
 """
 
 import csv
@@ -22,7 +23,7 @@ _DEFAULTS = {"bandwidth": _PLAIN[2], "capacity": 1.0, "latency": _PLAIN[3], "ext
 _TEXT_ENDINGS = (".edges", ".edgelist", ".txt")
 
 
-def from_graph(graph: Any, *, name: str | None = None) -> Topology:
+def from_graph(graph: Any, *, name: str | None = None, dimensions: list[int] | None = None) -> Topology:
     """The topology of a networkx graph, directed or not, with parallel edges or without."""
     ranks, switches = _nodes(graph)
     number = {node: index for index, node in enumerate([*ranks, *switches])}
@@ -34,12 +35,15 @@ def from_graph(graph: Any, *, name: str | None = None) -> Topology:
         for start, end in [(source, target)] if graph.is_directed() else [(source, target), (target, source)]:
             links.append((number[start], number[end], bandwidth, capacity, latency, extra + processing[end]))
     name = _plain_name(name or graph.graph.get("name"))
-    return Topology._from_links(name, len(ranks), len(number), links)
+    sizes = _sizes(graph.graph.get("dimensions")) if dimensions is None else dimensions
+    return Topology._from_links(name, len(ranks), len(number), links, sizes)
 
 
 def to_graph(topology: Topology) -> Any:
     """A networkx.MultiDiGraph that `from_graph` makes the same links of."""
     graph = _networkx().MultiDiGraph(name=topology.spec)
+    if topology.dimensions:
+        graph.graph["dimensions"] = "x".join(map(str, topology.dimensions))
     for node in range(topology.nodes):
         if node < topology.ranks:
             graph.add_node(node, kind="rank", rank=node)
@@ -145,6 +149,15 @@ def _number(data: dict[str, Any], key: str, default: float, where: str) -> float
         return float(value)
     except (TypeError, ValueError):
         raise TopologyError(f"{where} has {key} {value!r}; write a number") from None
+
+
+def _sizes(dimensions: object) -> list[int]:
+    if dimensions in (None, ""):
+        return []
+    text = dimensions if isinstance(dimensions, str) else "x".join(map(str, dimensions))  # type: ignore[call-overload]
+    if not re.fullmatch(r"[0-9]+(x[0-9]+)*", text):
+        raise TopologyError(f"the graph has dimensions {dimensions!r}; write sizes such as 4x4")
+    return [int(size) for size in text.split("x")]
 
 
 def _plain_name(name: object) -> str:

@@ -73,9 +73,10 @@ class Topology:
         """`bandwidth` (bytes/s) and `latency` (s) of every link; `processing`: what every node takes in addition to
         pass a message on, where latency does not include it. `routing`: minimal, dimension-ordered or single-path."""
     @staticmethod
-    def from_graph(graph: Any, *, name: str | None = None) -> Topology:
+    def from_graph(graph: Any, *, name: str | None = None, dimensions: Sequence[int] | None = None) -> Topology:
         """Of a networkx graph. Nodes are ranks, or `kind="switch"`; edges may have bandwidth, capacity, latency and
-        extra_latency, nodes rank and processing. Needs networkx."""
+        extra_latency, nodes rank and processing. `dimensions`: the grid that algorithms take for a torus; unset: the
+        graph's attribute (`4x4`), or none. Needs networkx."""
     def to_graph(self) -> Any:
         """A networkx.MultiDiGraph with the attributes that `from_graph` reads."""
     def save(self, path: str | PathLike[str]) -> None:
@@ -85,7 +86,11 @@ class Topology:
     def to_json(self) -> str: ...
     @staticmethod
     def _from_links(
-        name: str, ranks: int, nodes: int, links: Sequence[tuple[int, int, float, float, float, float]]
+        name: str,
+        ranks: int,
+        nodes: int,
+        links: Sequence[tuple[int, int, float, float, float, float]],
+        dimensions: Sequence[int],
     ) -> Topology: ...
     def _links(self) -> list[tuple[int, int, float, float, float, float]]:
         """(source, target, bandwidth, capacity, latency, extra latency)."""

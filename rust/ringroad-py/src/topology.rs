@@ -22,6 +22,8 @@ pub struct PyTopology(pub Topology);
 
 /// (source, target, bandwidth, capacity, latency, extra latency).
 type Properties = (usize, usize, f64, f64, f64, f64);
+/// (hops, latency, shares of links).
+type Route = (usize, f64, Vec<(usize, f64)>);
 
 #[pymethods]
 impl PyTopology {
@@ -43,10 +45,15 @@ impl PyTopology {
     }
 
     #[staticmethod]
-    #[pyo3(signature = (graph, *, name=None))]
-    fn from_graph(graph: &Bound<'_, PyAny>, name: Option<&str>) -> PyResult<Self> {
+    #[pyo3(signature = (graph, *, name=None, dimensions=None))]
+    fn from_graph(
+        graph: &Bound<'_, PyAny>,
+        name: Option<&str>,
+        dimensions: Option<Vec<usize>>,
+    ) -> PyResult<Self> {
         let arguments = PyDict::new(graph.py());
         arguments.set_item("name", name)?;
+        arguments.set_item("dimensions", dimensions)?;
         let made = graph.py().import(GRAPHS)?.call_method("from_graph", (graph,), Some(&arguments))?;
         Ok(made.cast::<PyTopology>()?.get().clone())
     }
@@ -60,7 +67,13 @@ impl PyTopology {
     }
 
     #[staticmethod]
-    fn _from_links(name: &str, ranks: usize, nodes: usize, links: Vec<Properties>) -> PyResult<Self> {
+    fn _from_links(
+        name: &str,
+        ranks: usize,
+        nodes: usize,
+        links: Vec<Properties>,
+        dimensions: Vec<usize>,
+    ) -> PyResult<Self> {
         let link = |(source, target, bandwidth, capacity, latency, extra_latency)| Link {
             source,
             target,
@@ -70,7 +83,8 @@ impl PyTopology {
             extra_latency,
         };
         let links = links.into_iter().map(link).collect();
-        Topology::from_links(name, ranks, nodes, links).map(PyTopology).map_err(raise)
+        let graph = Topology::from_links(name, ranks, nodes, links);
+        graph.and_then(|graph| graph.with_dimensions(&dimensions)).map(PyTopology).map_err(raise)
     }
 
     fn _links(&self) -> Vec<Properties> {
@@ -140,7 +154,7 @@ impl PyTopology {
         PyTuple::new(py, self.0.coordinates(rank))
     }
 
-    fn route(&self, source: usize, destination: usize) -> PyResult<(usize, f64, Vec<(usize, f64)>)> {
+    fn route(&self, source: usize, destination: usize) -> PyResult<Route> {
         let route = Routes::new(&self.0).route(source, destination);
         let route = route.map_err(|e| raise(Error::Topology(e.to_string())))?;
         Ok((route.hops, route.latency, route.shares.clone()))

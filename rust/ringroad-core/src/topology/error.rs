@@ -62,6 +62,9 @@ pub enum TopologyError {
     /// A graph without its links.
     #[error("{0:?} is only a name: a graph is known by its links; give the path of its file, such as net.graphml, or the topology itself")]
     NeedsLinks(String),
+    /// What only graphs have, stored with another spec.
+    #[error("ranks, nodes and dimensions follow from {0:?}; leave them out, or write graph:name")]
+    NoGraph(String),
     /// A path where a spec is read.
     #[error("{path:?} names a file, which has to be read first; write {} here", parse::examples())]
     File {

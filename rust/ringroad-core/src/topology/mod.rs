@@ -207,6 +207,21 @@ impl Topology {
         Ok(Topology::plain(Family::Graph(name.to_owned()), ranks, nodes, links))
     }
 
+    /// The graph with a grid that algorithms take for a torus, such as that of a torus of which a cable has failed. Its
+    /// links stay as they are. An empty one is none.
+    pub fn with_dimensions(self, sizes: &[usize]) -> Result<Topology, TopologyError> {
+        let wrong = |what: String| Err(TopologyError::Graph { spec: self.spec(), what });
+        if !matches!(self.family, Family::Graph(_)) {
+            return wrong("its grid is given; choose that of a graph".to_owned());
+        }
+        let ranks = sizes.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
+        if !sizes.is_empty() && ranks != Some(self.ranks) {
+            let sizes = parse::join(sizes);
+            return wrong(format!("a grid of {sizes} is not one of its {} ranks", self.ranks));
+        }
+        Ok(Topology { dimensions: sizes.to_vec(), ..self })
+    }
+
     /// Reads a spec: `ring:8`, `torus:4x4x2`, `mesh:4x4`, `twisted-torus:8x4`, `hyperx:4x4`, `hammingmesh:2x2:4x4`,
     /// `hypercube:4`, `twisted-hypercube:3`, `switch:16`, `fattree:4x8`, `fattree:4x8:2` or `hosts:2x4`, each with a
     /// routing if wanted, as in `torus:4x4,routing=single-path`.
@@ -302,7 +317,8 @@ impl Topology {
     }
 
     /// The sizes of the grid that the ranks form, which algorithms take for a torus; a ring has one, and switches, fat
-    /// trees, hosts and graphs have none. Not every grid is cabled as a torus: see [`Topology::is_torus`].
+    /// trees and hosts have none, nor have graphs unless told. Not every grid is cabled as a torus: see
+    /// [`Topology::is_torus`].
     pub fn dimensions(&self) -> &[usize] {
         &self.dimensions
     }
@@ -320,8 +336,8 @@ impl Topology {
 
     /// Whether ranks that differ in one coordinate reach each other by links of that dimension.
     fn is_ordered(&self) -> bool {
-        let twisted = matches!(self.family, Family::TwistedTorus | Family::TwistedHypercube);
-        !self.dimensions.is_empty() && !twisted
+        let other = matches!(self.family, Family::TwistedTorus | Family::TwistedHypercube | Family::Graph(_));
+        !self.dimensions.is_empty() && !other
     }
 
     /// The text that [`Topology::parse`] makes this wiring of; a graph's is only its name.
@@ -349,8 +365,8 @@ impl Topology {
 
     /// The link by which `port` leaves `rank`, where there is one. On grids port `2d` leads to the neighbour above in
     /// dimension `d`, or towards it, and `2d + 1` to the one below; over the border of a mesh there is none. Behind a
-    /// switch, on fat trees and hosts every port is the uplink. In a graph port `p` is the link out of `rank` with the
-    /// number `p`, or what remains of that.
+    /// switch, on fat trees and hosts every port is the uplink. In a graph without a grid the ports of a rank are its
+    /// links in turn.
     pub fn port_link(&self, rank: Rank, port: Port) -> Option<LinkId> {
         if rank >= self.ranks {
             return None;
@@ -366,9 +382,19 @@ impl Topology {
             Family::HammingMesh(boards) => self.link_to(rank, boards.neighbour(rank, dimension, up)?, up),
             Family::Switch | Family::FatTree(..) | Family::Hosts => Some(switch::uplink(rank)),
             Family::Graph(_) => {
-                let own: Vec<LinkId> =
-                    (0..self.links.len()).filter(|id| self.links[*id].source == rank).collect();
-                own.get(port % own.len().max(1)).copied()
+                let own = (0..self.links.len()).filter(|id| self.links[*id].source == rank);
+                if sizes.is_empty() {
+                    let own: Vec<LinkId> = own.collect();
+                    return own.get(port % own.len().max(1)).copied();
+                }
+                let neighbour =
+                    (dimension < sizes.len()).then(|| torus::neighbour(sizes, rank, dimension, up))??;
+                let mut there = own.filter(|id| self.links[*id].target == neighbour);
+                if up {
+                    there.next()
+                } else {
+                    there.last()
+                }
             }
         }
     }

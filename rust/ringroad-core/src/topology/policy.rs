@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::parse::nearest;
 use super::TopologyError;
 
-/// How routes are chosen. All of them use shortest paths only, and are the same on every machine.
+/// How routes are chosen. All of them use shortest paths only, and are the same on every machine. A path is as long as it
+/// has links, whatever these take or carry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Routing {

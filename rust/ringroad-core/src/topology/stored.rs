@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{parse, Family, Link, Topology, TopologyError};
 use crate::units::Seconds;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Stored {
     spec: String,
     /// Of a graph.
@@ -15,6 +16,9 @@ pub(super) struct Stored {
     /// Of a graph: ranks and switches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nodes: Option<usize>,
+    /// Of a graph, where it has a grid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dimensions: Vec<usize>,
     /// Of all links that are not listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bandwidth: Option<f64>,
@@ -28,28 +32,22 @@ impl From<Topology> for Stored {
     fn from(topology: Topology) -> Self {
         let spec = topology.spec();
         if let Family::Graph(_) = topology.family {
-            let (ranks, nodes) = (Some(topology.ranks), Some(topology.nodes));
             return Stored {
                 spec,
-                ranks,
-                nodes,
-                bandwidth: None,
-                latency: None,
+                ranks: Some(topology.ranks),
+                nodes: Some(topology.nodes),
+                dimensions: topology.dimensions,
                 links: Some(topology.links),
+                ..Stored::default()
             };
         }
         let first = topology.links.first();
         let (bandwidth, latency) = (first.map(|l| l.bandwidth), first.map(|l| l.latency));
         let plain = Topology::parse(&spec).and_then(|plain| plain.with_links(bandwidth, latency));
-        match plain {
-            Ok(plain) if plain.links == topology.links => {
-                Stored { spec, ranks: None, nodes: None, bandwidth, latency, links: None }
-            }
-            _ => {
-                let links = Some(topology.links);
-                Stored { spec, ranks: None, nodes: None, bandwidth: None, latency: None, links }
-            }
+        if plain.is_ok_and(|plain| plain.links == topology.links) {
+            return Stored { spec, bandwidth, latency, ..Stored::default() };
         }
+        Stored { spec, links: Some(topology.links), ..Stored::default() }
     }
 }
 
@@ -57,13 +55,16 @@ impl TryFrom<Stored> for Topology {
     type Error = TopologyError;
 
     fn try_from(stored: Stored) -> Result<Self, Self::Error> {
-        let Stored { spec, ranks, nodes, bandwidth, latency, links } = stored;
+        let Stored { spec, ranks, nodes, dimensions, bandwidth, latency, links } = stored;
         if let Some((name, routing)) = parse::graph(&spec)? {
             let (Some(ranks), Some(links)) = (ranks, links) else {
                 return Err(TopologyError::NeedsLinks(spec));
             };
             let graph = Topology::from_links(&name, ranks, nodes.unwrap_or(ranks), links)?;
-            return graph.with_links(bandwidth, latency)?.with_routing(routing);
+            return graph.with_dimensions(&dimensions)?.with_links(bandwidth, latency)?.with_routing(routing);
+        }
+        if ranks.is_some() || nodes.is_some() || !dimensions.is_empty() {
+            return Err(TopologyError::NoGraph(spec));
         }
         let mut topology = Topology::parse(&spec)?;
         if let Some(links) = links {

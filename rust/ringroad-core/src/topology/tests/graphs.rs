@@ -45,6 +45,10 @@ fn graphs_are_written_by_hand() {
     );
     let only = "is only a name: a graph is known by its links; give the path of its file, such as net.graphml, or the \
                 topology itself";
+    check(
+        r#"{"spec":"ring:3","ranks":3}"#,
+        Err("ranks, nodes and dimensions follow from \"ring:3\"; leave them out, or write graph:name"),
+    );
     check(r#"{"spec":"graph:one-way"}"#, Err(&format!("\"graph:one-way\" {only}")));
     let cannot = r#"topology "graph:cut" cannot be used"#;
     check(
@@ -76,6 +80,31 @@ fn what_is_no_network_is_refused() {
     let slow = Link { bandwidth: 0.0, ..Link::between(0, 1) };
     let error = Topology::from_links("g", 2, 2, vec![slow]).unwrap_err();
     assert_eq!(error, TopologyError::Bandwidth(0.0));
+}
+
+/// A torus without one of its cables is still a torus to algorithms, and its bytes take a way round.
+#[test]
+fn graphs_may_have_a_grid() {
+    let torus = topology("torus:3x4");
+    let ends = |link: &Link| (link.source.min(link.target), link.source.max(link.target));
+    let links: Vec<Link> = torus.links().iter().filter(|link| ends(link) != (0, 1)).copied().collect();
+    let graph = Topology::from_links("broken", 12, 12, links).unwrap();
+    assert!(graph.coordinates(7).is_empty());
+    let graph = graph.with_dimensions(&[3, 4]).unwrap();
+    assert_eq!((graph.dimensions(), graph.coordinates(7)), (&[3, 4][..], vec![1, 3]));
+    let target = |rank, port| graph.port_link(rank, port).map(|link| graph.links()[link].target);
+    assert_eq!([0, 1, 2, 3, 4].map(|port| target(0, port)), [Some(4), Some(8), None, Some(3), None]);
+    assert_eq!((graph.port_to(0, 3), graph.port_to(0, 1)), (Some(3), None));
+    assert_eq!(Routes::new(&graph).route(0, 1).unwrap().hops, 3);
+    assert!(!graph.is_torus() && graph.clone().with_routing(Routing::DimensionOrdered).is_err());
+    let json = serde_json::to_string(&graph).unwrap();
+    assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), graph);
+    let refuse = |topology: Topology, message: &str| {
+        let error = topology.with_dimensions(&[3, 5]).unwrap_err().to_string();
+        assert!(error.ends_with(message), "{error}");
+    };
+    refuse(graph, "a grid of 3x5 is not one of its 12 ranks");
+    refuse(torus, "its grid is given; choose that of a graph");
 }
 
 proptest! {
