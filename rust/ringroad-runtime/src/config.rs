@@ -11,7 +11,6 @@ use strsim::levenshtein;
 
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::CostModel;
-use ringroad_core::topology::names_a_file;
 use ringroad_core::{Collective, Topology};
 
 /// All variables begin like this; `UCX_*` goes to UCX as it is.
@@ -523,6 +522,15 @@ fn devices(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
+/// A spec, or a file with the serialised form. Other forms of graphs are Python's to read.
+fn read_topology(text: &str) -> Result<Topology, String> {
+    if !ringroad_core::topology::names_a_file(text) {
+        return Topology::parse(text).map_err(|e| e.to_string());
+    }
+    let content = std::fs::read_to_string(text).map_err(|e| e.to_string())?;
+    serde_json::from_str(&content).map_err(|e| e.to_string())
+}
+
 fn number(text: &str, allowed: fn(f64) -> bool) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && allowed(number) => Ok(number),
@@ -533,15 +541,6 @@ fn number(text: &str, allowed: fn(f64) -> bool) -> Result<f64, String> {
 fn one_of<V: Copy>(text: &str, values: &[(&str, V)]) -> Result<V, String> {
     let found = values.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     found.map(|(_, value)| *value).ok_or_else(String::new)
-}
-
-/// A spec, or a file with the serialised form. Other forms of graphs are Python's to read.
-fn read_topology(text: &str) -> Result<Topology, String> {
-    if !names_a_file(text) {
-        return Topology::parse(text).map_err(|e| e.to_string());
-    }
-    let content = std::fs::read_to_string(text).map_err(|e| e.to_string())?;
-    serde_json::from_str(&content).map_err(|e| e.to_string())
 }
 
 /// A list without a collective is for every collective that one of its algorithms performs, unless that has a list of
