@@ -49,6 +49,63 @@ def test_families(spec, ranks, nodes, links, degree, diameter):
         assert copy == topology
 
 
+def _twisted(dimensions):
+    """A hypercube, two opposite sides of a square of which have become its diagonals."""
+    cube = networkx.hypercube_graph(dimensions)
+    corners = [tuple(corner) + (0,) * (dimensions - 2) for corner in ((0, 0), (0, 1), (1, 1), (1, 0))]
+    a, b, c, d = corners
+    cube.remove_edges_from([(a, b), (c, d)])
+    cube.add_edges_from([(a, c), (b, d)])
+    return cube
+
+
+def _plane(a):
+    """The points of a plane, where (2a, 0) and (a, a) lead back to where one came from."""
+
+    def point(x, y):
+        around = y // a
+        return (x - around * a) % (2 * a), y - around * a
+
+    steps = [(1, 0), (0, 1)]
+    points = [(x, y) for x in range(2 * a) for y in range(a)]
+    return networkx.Graph([((x, y), point(x + i, y + j)) for x, y in points for i, j in steps])
+
+
+def _boards(rows, columns):
+    """Squares of four ranks, with a switch for every row and column of ranks."""
+    graph = networkx.Graph()
+    for y in range(2 * rows):
+        for x in range(2 * columns):
+            graph.add_edges_from(
+                [((y, x), (y ^ 1, x)), ((y, x), (y, x ^ 1)), ((y, x), f"row {y}"), ((y, x), f"column {x}")]
+            )
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("ring:7", networkx.cycle_graph(7)),
+        ("torus:3x5x4", networkx.grid_graph((3, 5, 4), periodic=True)),
+        ("mesh:3x4x2", networkx.grid_graph((3, 4, 2))),
+        ("twisted-torus:4x2", networkx.complete_bipartite_graph(4, 4)),
+        ("twisted-torus:8x4", _plane(4)),
+        ("twisted-torus:5x10", _plane(5)),
+        ("hyperx:3x4", networkx.cartesian_product(networkx.complete_graph(3), networkx.complete_graph(4))),
+        ("hammingmesh:2x2:2x3", _boards(2, 3)),
+        ("hypercube:5", networkx.hypercube_graph(5)),
+        ("twisted-hypercube:3", _twisted(3)),
+        ("twisted-hypercube:5", _twisted(5)),
+        ("switch:6", networkx.star_graph(6)),
+        ("fattree:3x3", networkx.balanced_tree(3, 2)),
+        ("fattree:2x2x2:1.5", networkx.balanced_tree(2, 3)),
+    ],
+)
+def test_families_are_the_graphs_of_the_literature(spec, expected):
+    graph = networkx.Graph(ringroad.Topology(spec).to_graph())
+    assert networkx.is_isomorphic(graph, expected)
+
+
 def test_routing():
     torus = ringroad.Topology("torus:4x4", routing="dimension-ordered")
     assert (torus.spec, torus.routing) == ("torus:4x4,routing=dimension-ordered", "dimension-ordered")

@@ -77,7 +77,7 @@ impl Topology {
     }
 
     /// Ranks of which one has another at the greatest distance. Where all are alike, and at a corner of a mesh, that is
-    /// rank 0; on a HammingMesh all boards are alike.
+    /// rank 0; on a HammingMesh all boards are alike, and on a hypercube that is twisted in two dimensions all the others.
     fn ends(&self) -> Vec<Rank> {
         match &self.family {
             Family::HammingMesh(boards) => {
@@ -87,7 +87,12 @@ impl Topology {
                 };
                 (0..self.ranks()).filter(on_first).collect()
             }
-            Family::TwistedHypercube | Family::Graph(_) => (0..self.ranks()).collect(),
+            Family::TwistedHypercube => {
+                let bits = |set: usize| ((1 << set) - 1) << 2;
+                let others = 0..=self.dimensions().len() - 2;
+                others.flat_map(|set| (0..4).map(move |twisted| bits(set) | twisted)).collect()
+            }
+            Family::Graph(_) => (0..self.ranks()).collect(),
             _ => vec![0],
         }
     }
