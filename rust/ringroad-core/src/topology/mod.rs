@@ -87,6 +87,7 @@ impl Topology {
         bandwidth: Option<f64>,
         latency: Option<Seconds>,
     ) -> Result<Topology, TopologyError> {
+        link::check(bandwidth.unwrap_or(DEFAULT_BANDWIDTH), latency.unwrap_or(DEFAULT_LATENCY))?;
         self.map_links(|_, link| {
             link.bandwidth = bandwidth.unwrap_or(link.bandwidth);
             link.latency = latency.unwrap_or(link.latency);
@@ -109,11 +110,16 @@ impl Topology {
         extra_latency: Option<Seconds>,
     ) -> Result<Topology, TopologyError> {
         link::check_relative(capacity.unwrap_or(1.0), extra_latency.unwrap_or(0.0))?;
-        let memory = if self.family == Family::Hosts { 2 * self.ranks } else { usize::MAX };
-        self.map_links(|id, link| match id < memory {
-            true if memory < usize::MAX => link.capacity = capacity.unwrap_or(link.capacity),
-            true => {}
-            false => link.extra_latency = extra_latency.unwrap_or(link.extra_latency),
+        if self.family != Family::Hosts {
+            return Ok(self);
+        }
+        let memory = 2 * self.ranks;
+        self.map_links(|id, link| {
+            if id < memory {
+                link.capacity = capacity.unwrap_or(link.capacity);
+            } else {
+                link.extra_latency = extra_latency.unwrap_or(link.extra_latency);
+            }
         })
     }
 

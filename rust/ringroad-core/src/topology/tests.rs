@@ -173,6 +173,7 @@ fn links_take_sensible_properties_only() {
             "{bad}"
         );
     }
+    assert!(topology("ring:1").with_links(Some(0.0), None).is_err(), "though it has no links");
     for bad in [-1e-9, f64::NAN, f64::INFINITY] {
         assert!(matches!(ring.clone().with_links(None, Some(bad)), Err(TopologyError::Latency(_))), "{bad}");
     }
