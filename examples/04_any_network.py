@@ -21,8 +21,8 @@ for spec in ["torus:8x8", "mesh:8x8", "hyperx:8x8", "hammingmesh:2x2:4x4", "fatt
     network = ringroad.Topology(spec)
     print(f"{spec}: {len(network.links)} links, diameter {network.diameter}: {best(network)}")
 
-# Any graph will do, from networkx or from a file. This is a torus one cable of which has failed: algorithms still see the
-# torus, and what used the cable goes around.
+# Any graph will do, from networkx or from a file. This is a torus one cable of which has failed: algorithms still see
+# the torus, and what used the cable goes around.
 graph = ringroad.Topology("torus:8x8").to_graph()
 graph.remove_edges_from([(0, 1), (1, 0)])
 broken = ringroad.Topology.from_graph(graph, name="broken")

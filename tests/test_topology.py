@@ -399,7 +399,7 @@ def test_topology_command(ask, tmp_path):
         == """\
 hammingmesh:2x2:32x32
   ranks           4096
-  switches        128
+  other nodes     128
   links           24576
   grid            64x64
   links per rank  4

@@ -97,7 +97,7 @@ def describe(topology: Topology, diameter: bool = True) -> list[tuple[str, str]]
     links = topology.links
     return [
         ("ranks", str(topology.ranks)),
-        ("switches", str(topology.nodes - topology.ranks)),
+        ("other nodes", str(topology.nodes - topology.ranks)),
         ("links", str(len(links))),
         ("grid", sizes or "none: algorithms see a ring"),
         ("links per rank", str(topology.degree)),
