@@ -5,9 +5,15 @@
 //! nothing is copied before a call out of place: the first reduction reads the input and writes the home. A slot that a
 //! rank copies from another one of its own shares its location until either is written.
 
+mod near;
+mod options;
+mod streams;
+
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+
+pub use options::{LowerError, LowerOptions, Near};
+use streams::{cut, merge, zip, zip_all};
 
 use super::hazards::Hazards;
 use super::{Buffer, Command, Counts, Layout, Operation, Plan, Sources, Span};
@@ -20,118 +26,6 @@ pub const MAX_MESSAGES: u32 = 1 << 14;
 
 /// Scratch ranges start at multiples of this many bytes: a cache line.
 const ALIGN: usize = 64;
-
-/// The ranks whose memory this rank can read, as they can read its own: its scratch memory, and where said more.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Near {
-    /// For each rank, whether it is one. None are where this is empty.
-    pub ranks: Arc<[bool]>,
-    /// The most bytes in one message between such ranks, as [`LowerOptions::segment`].
-    pub segment: usize,
-    /// They can also read [`Buffer::Input`].
-    pub input: bool,
-    /// They can also read [`Buffer::Output`].
-    pub output: bool,
-    /// Shorter messages are copied to scratch memory first, even where they can be read where they are: then the call
-    /// need not wait until that has been done.
-    pub lend: usize,
-}
-
-impl Near {
-    fn has(&self, rank: Rank) -> bool {
-        self.ranks.get(rank).copied().unwrap_or(false)
-    }
-}
-
-/// How to lower.
-///
-/// Message sizes depend on `segment`, `pack`, `part` and `near`'s segment, so all ranks of a call must use the same; two ranks
-/// must agree whether they are near each other. The other fields are each rank's own.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LowerOptions {
-    /// Input and output share memory: the smaller one is at its natural place within the larger, which the plan calls
-    /// [`Buffer::Output`]; [`Buffer::Input`] is not used. Without effect on a rank that has only one of them.
-    pub in_place: bool,
-    /// Multiply this rank's data by the call's factor first.
-    pub premultiply: bool,
-    /// Divide the result by the number of ranks last.
-    pub average: bool,
-    /// The most bytes in one message (rounded to whole elements). Longer ones are cut, so that reduction overlaps transfer.
-    pub segment: usize,
-    /// Scattered chunks of up to this many bytes travel together, packed; larger ones apart.
-    pub pack: usize,
-    /// Bytes of scratch memory that receives to be reduced cycle through.
-    pub window: usize,
-    /// Whose memory can be read.
-    pub near: Near,
-    /// The most bytes of the vector at a time, or about as many: more are taken one part after the other, by the same
-    /// scratch memory in rotation, which stays in the caches so.
-    pub part: usize,
-}
-
-impl Default for LowerOptions {
-    fn default() -> Self {
-        LowerOptions {
-            in_place: false,
-            premultiply: false,
-            average: false,
-            segment: 512 << 10,
-            pack: 32 << 10,
-            window: 4 << 20,
-            near: Near::default(),
-            part: usize::MAX,
-        }
-    }
-}
-
-/// Why a schedule cannot be lowered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LowerError {
-    /// No such rank.
-    #[error("rank {rank} is not one of the schedule's {ranks} ranks")]
-    NoSuchRank {
-        /// The rank asked for.
-        rank: Rank,
-        /// How many there are.
-        ranks: usize,
-    },
-    /// The vector's size in bytes overflows.
-    #[error("a block of {elements} elements of {element_bytes} bytes is too large for this machine")]
-    TooLarge {
-        /// Elements in a block, or in the vector.
-        elements: usize,
-        /// Bytes in each.
-        element_bytes: usize,
-    },
-    /// Not one count for every block.
-    #[error("{collective} over {ranks} ranks cannot have {counts} counts, one for each rank's block")]
-    Counts {
-        /// The collective.
-        collective: Collective,
-        /// How many ranks.
-        ranks: usize,
-        /// How many counts.
-        counts: usize,
-    },
-    /// More messages between two ranks than tags can tell apart.
-    #[error(
-        "the schedule sends more than {MAX_MESSAGES} messages from one rank to rank {peer}; use one with fewer steps"
-    )]
-    TooManyMessages {
-        /// The receiver or sender.
-        peer: Rank,
-    },
-    /// The schedule uses data that is not there. Verified schedules never do.
-    #[error("step {step}: rank {rank} needs chunk {chunk} but does not hold it; verify the schedule first")]
-    NotHeld {
-        /// The step.
-        step: usize,
-        /// The rank.
-        rank: Rank,
-        /// The chunk.
-        chunk: ChunkId,
-    },
-}
 
 impl Plan {
     /// What `rank` has to do to perform `schedule` on blocks of so many elements of `element_bytes` bytes: one count for
@@ -492,26 +386,6 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Whether a near rank may read `span`, which is part of `send`, where it is. The receiver of a copy may read it up
-    /// to the end of its plan, so that nobody may write there any more. What is reduced is read within the step; but if
-    /// what leaves is replaced in it, each of two ranks would wait until the other has read.
-    fn can_lend(&self, span: Span, send: &Send, exchanges: bool) -> bool {
-        let readable = match span.buffer {
-            Buffer::Input => self.options.near.input,
-            Buffer::Output => self.options.near.output,
-            Buffer::Scratch => true,
-            Buffer::Arrived(_) => false,
-        };
-        let written = |slot, chunk| {
-            let place = self.at(slot, chunk);
-            self.homes[place] == self.locations[self.at(send.from, chunk)]
-                && self.last_written[place] > self.step
-        };
-        let stays = || send.chunks.iter().all(|chunk| !(0..self.slots).any(|slot| written(slot, chunk)));
-        let soon = send.action == Action::Reduce && !exchanges;
-        readable && span.bytes >= self.options.near.lend && (soon || stays())
-    }
-
     /// Copies the pieces to where they are side by side and stay as they are; once for all that are sent the same.
     fn pack(&mut self, pieces: Vec<(usize, Span)>) -> Span {
         let key: Vec<Span> = pieces.iter().map(|(_, span)| *span).collect();
@@ -524,90 +398,6 @@ impl<'a> Lowering<'a> {
         }
         self.packed.insert(key, packed);
         packed
-    }
-
-    /// How many of these, from the first on, are reduced in one go: different near ranks send them for one place.
-    fn together(&self, arriving: &[Send]) -> usize {
-        let joins = |at: &usize| {
-            let (first, send) = (&arriving[0], &arriving[*at]);
-            self.options.near.has(send.source)
-                && (first.action, send.action) == (Action::Reduce, Action::Reduce)
-                && (first.into, &first.chunks) == (send.into, &send.chunks)
-                && arriving[..*at].iter().all(|other| other.source != send.source)
-        };
-        1 + (1..arriving.len()).take_while(joins).count()
-    }
-
-    /// What a near rank sends for one place is read where it lies; several such are reduced in one go.
-    fn lower_arrivals(&mut self, group: &[Send]) -> Result<(), LowerError> {
-        let Send { ref chunks, action, into: slot, .. } = group[0];
-        self.leave(slot, chunks);
-        let homes = self.stream(chunks, |s, c| s.homes[s.at(slot, c)])?;
-        let held = match action {
-            Action::Copy => Vec::new(),
-            Action::Reduce => self.stream(chunks, |s, c| s.locations[s.at(slot, c)])?,
-        };
-        let messages = self.messages(chunks, true);
-        let scattered =
-            |homes: &[(usize, Span)]| homes.iter().all(|(_, home)| home.buffer == Buffer::Scratch);
-        if action == Action::Copy && messages.len() == 1 && !messages[0].is_empty() && scattered(&homes) {
-            return self.leave_arrived(&group[0]);
-        }
-        for range in messages {
-            let pieces = cut(&homes, &range);
-            if range.is_empty() || action == Action::Copy && pieces.len() == 1 {
-                let target = pieces.first().map_or(Span::new(Buffer::Scratch, 0, 0), |(_, span)| *span);
-                for send in group {
-                    let message = count(&mut self.received, send.source)?;
-                    self.emit(Command::Receive { peer: send.source, port: send.port, message, target });
-                }
-                continue;
-            }
-            let arrived =
-                group.iter().map(|send| self.expect(send, range.len())).collect::<Result<Vec<_>, _>>()?;
-            if action == Action::Copy {
-                for (at, home) in pieces {
-                    self.emit(Command::Copy { target: home, source: arrived[0].part(at, home.bytes) });
-                }
-            } else {
-                for (at, home, left) in zip(&pieces, &cut(&held, &range)) {
-                    let right = arrived.iter().map(|message| message.part(at, home.bytes));
-                    self.reduce(home, std::iter::once(left).chain(right));
-                }
-            }
-            arrived.into_iter().for_each(|message| self.release(message.buffer));
-        }
-        self.settle(slot, chunks);
-        Ok(())
-    }
-
-    /// Takes note of where a message lies, which nobody needs elsewhere.
-    fn leave_arrived(&mut self, send: &Send) -> Result<(), LowerError> {
-        let bytes = send.chunks.iter().map(|chunk| self.bytes_of(chunk)).sum();
-        let arrived = self.expect(send, bytes)?;
-        let Buffer::Arrived(arrival) = arrived.buffer else { unreachable!("it has just arrived") };
-        self.kept.push(arrival);
-        let mut at = 0;
-        for chunk in send.chunks.iter() {
-            let (place, bytes) = (self.at(send.into, chunk), self.bytes_of(chunk));
-            self.locations[place] = Some(arrived.part(at, bytes));
-            at += bytes;
-        }
-        Ok(())
-    }
-
-    fn expect(&mut self, send: &Send, bytes: usize) -> Result<Span, LowerError> {
-        let (peer, port) = (send.source, send.port);
-        let message = count(&mut self.received, peer)?;
-        let arrival = self.arrivals;
-        self.arrivals += 1;
-        self.emit(Command::Expect { peer, port, message, arrival, bytes });
-        Ok(Span::new(Buffer::Arrived(arrival), 0, bytes))
-    }
-
-    fn release(&mut self, buffer: Buffer) {
-        let Buffer::Arrived(arrival) = buffer else { unreachable!("only what has arrived is released") };
-        self.emit(Command::Release { arrival });
     }
 
     fn reduce(&mut self, target: Span, sources: impl Iterator<Item = Span>) {
@@ -852,63 +642,4 @@ fn count(counts: &mut HashMap<Rank, u32>, peer: Rank) -> Result<u32, LowerError>
         return Err(LowerError::TooManyMessages { peer });
     }
     Ok(message)
-}
-
-/// The parts of a stream within `range`, positions counted from its start.
-fn cut(stream: &[(usize, Span)], range: &Range<usize>) -> Vec<(usize, Span)> {
-    stream
-        .iter()
-        .filter_map(|&(at, span)| {
-            let start = at.max(range.start);
-            let end = (at + span.bytes).min(range.end);
-            (start < end).then(|| (start - range.start, span.part(start - at, end - start)))
-        })
-        .collect()
-}
-
-/// Two divisions of the same bytes, cut at the borders of both: `(position, left part, right part)`.
-fn zip(left: &[(usize, Span)], right: &[(usize, Span)]) -> Vec<(usize, Span, Span)> {
-    let mut pairs = Vec::new();
-    for (at, span) in left {
-        for (position, other) in cut(right, &(*at..at + span.bytes)) {
-            pairs.push((at + position, span.part(position, other.bytes), other));
-        }
-    }
-    pairs
-}
-
-/// As [`zip`], with any number of divisions of the bytes of `targets`: `(target, parts of all)`.
-fn zip_all(targets: &[(usize, Span)], divisions: &[Vec<(usize, Span)>]) -> Vec<(Span, Vec<Span>)> {
-    let mut borders: Vec<usize> =
-        divisions.iter().flatten().chain(targets).flat_map(|(at, span)| [*at, at + span.bytes]).collect();
-    borders.sort_unstable();
-    borders.dedup();
-    let part =
-        |stream: &[(usize, Span)], range: &Range<usize>| cut(stream, range).first().map(|(_, span)| *span);
-    let ranges = borders.windows(2).map(|pair| pair[0]..pair[1]);
-    let parts = |range| {
-        let sources = divisions.iter().map(|stream| part(stream, &range)).collect::<Option<Vec<_>>>()?;
-        Some((part(targets, &range)?, sources))
-    };
-    ranges.filter_map(parts).collect()
-}
-
-/// Joins moves that continue each other on both sides.
-fn merge(moves: Vec<(Span, Span)>) -> Vec<(Span, Span)> {
-    let mut merged: Vec<(Span, Span)> = Vec::new();
-    for (target, source) in moves.into_iter().filter(|(t, _)| t.bytes > 0) {
-        match merged.last_mut() {
-            Some((t, s))
-                if t.buffer == target.buffer
-                    && s.buffer == source.buffer
-                    && t.end() == target.offset
-                    && s.end() == source.offset =>
-            {
-                t.bytes += target.bytes;
-                s.bytes += source.bytes;
-            }
-            _ => merged.push((target, source)),
-        }
-    }
-    merged
 }

@@ -1,0 +1,112 @@
+//! Ranks that read each other's memory: what they may be lent, and messages that are read where they are.
+
+use super::streams::{cut, zip};
+use super::{count, LowerError, Lowering};
+use crate::plan::{Buffer, Command, Span};
+use crate::schedule::{Action, Send};
+
+impl Lowering<'_> {
+    /// Whether a near rank may read `span`, which is part of `send`, where it is. The receiver of a copy may read it up
+    /// to the end of its plan, so that nobody may write there any more. What is reduced is read within the step; but if
+    /// what leaves is replaced in it, each of two ranks would wait until the other has read.
+    pub(super) fn can_lend(&self, span: Span, send: &Send, exchanges: bool) -> bool {
+        let readable = match span.buffer {
+            Buffer::Input => self.options.near.input,
+            Buffer::Output => self.options.near.output,
+            Buffer::Scratch => true,
+            Buffer::Arrived(_) => false,
+        };
+        let written = |slot, chunk| {
+            let place = self.at(slot, chunk);
+            self.homes[place] == self.locations[self.at(send.from, chunk)]
+                && self.last_written[place] > self.step
+        };
+        let stays = || send.chunks.iter().all(|chunk| !(0..self.slots).any(|slot| written(slot, chunk)));
+        let soon = send.action == Action::Reduce && !exchanges;
+        readable && span.bytes >= self.options.near.lend && (soon || stays())
+    }
+
+    /// How many of these, from the first on, are reduced in one go: different near ranks send them for one place.
+    pub(super) fn together(&self, arriving: &[Send]) -> usize {
+        let joins = |at: &usize| {
+            let (first, send) = (&arriving[0], &arriving[*at]);
+            self.options.near.has(send.source)
+                && (first.action, send.action) == (Action::Reduce, Action::Reduce)
+                && (first.into, &first.chunks) == (send.into, &send.chunks)
+                && arriving[..*at].iter().all(|other| other.source != send.source)
+        };
+        1 + (1..arriving.len()).take_while(joins).count()
+    }
+
+    /// What a near rank sends for one place is read where it lies; several such are reduced in one go.
+    pub(super) fn lower_arrivals(&mut self, group: &[Send]) -> Result<(), LowerError> {
+        let Send { ref chunks, action, into: slot, .. } = group[0];
+        self.leave(slot, chunks);
+        let homes = self.stream(chunks, |s, c| s.homes[s.at(slot, c)])?;
+        let held = match action {
+            Action::Copy => Vec::new(),
+            Action::Reduce => self.stream(chunks, |s, c| s.locations[s.at(slot, c)])?,
+        };
+        let messages = self.messages(chunks, true);
+        let scattered =
+            |homes: &[(usize, Span)]| homes.iter().all(|(_, home)| home.buffer == Buffer::Scratch);
+        if action == Action::Copy && messages.len() == 1 && !messages[0].is_empty() && scattered(&homes) {
+            return self.leave_arrived(&group[0]);
+        }
+        for range in messages {
+            let pieces = cut(&homes, &range);
+            if range.is_empty() || action == Action::Copy && pieces.len() == 1 {
+                let target = pieces.first().map_or(Span::new(Buffer::Scratch, 0, 0), |(_, span)| *span);
+                for send in group {
+                    let message = count(&mut self.received, send.source)?;
+                    self.emit(Command::Receive { peer: send.source, port: send.port, message, target });
+                }
+                continue;
+            }
+            let arrived =
+                group.iter().map(|send| self.expect(send, range.len())).collect::<Result<Vec<_>, _>>()?;
+            if action == Action::Copy {
+                for (at, home) in pieces {
+                    self.emit(Command::Copy { target: home, source: arrived[0].part(at, home.bytes) });
+                }
+            } else {
+                for (at, home, left) in zip(&pieces, &cut(&held, &range)) {
+                    let right = arrived.iter().map(|message| message.part(at, home.bytes));
+                    self.reduce(home, std::iter::once(left).chain(right));
+                }
+            }
+            arrived.into_iter().for_each(|message| self.release(message.buffer));
+        }
+        self.settle(slot, chunks);
+        Ok(())
+    }
+
+    /// Takes note of where a message lies, which nobody needs elsewhere.
+    fn leave_arrived(&mut self, send: &Send) -> Result<(), LowerError> {
+        let bytes = send.chunks.iter().map(|chunk| self.bytes_of(chunk)).sum();
+        let arrived = self.expect(send, bytes)?;
+        let Buffer::Arrived(arrival) = arrived.buffer else { unreachable!("it has just arrived") };
+        self.kept.push(arrival);
+        let mut at = 0;
+        for chunk in send.chunks.iter() {
+            let (place, bytes) = (self.at(send.into, chunk), self.bytes_of(chunk));
+            self.locations[place] = Some(arrived.part(at, bytes));
+            at += bytes;
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, send: &Send, bytes: usize) -> Result<Span, LowerError> {
+        let (peer, port) = (send.source, send.port);
+        let message = count(&mut self.received, peer)?;
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        self.emit(Command::Expect { peer, port, message, arrival, bytes });
+        Ok(Span::new(Buffer::Arrived(arrival), 0, bytes))
+    }
+
+    pub(super) fn release(&mut self, buffer: Buffer) {
+        let Buffer::Arrived(arrival) = buffer else { unreachable!("only what has arrived is released") };
+        self.emit(Command::Release { arrival });
+    }
+}
