@@ -19,6 +19,9 @@ use crate::store::store_of;
 use crate::topology::TopologyArgument;
 use crate::work::{duration, wait_until, PyWork};
 
+/// Arrays of so many bytes are kept alive each on its own.
+const APART: usize = 64 << 10;
+
 /// A group of processes that call collectives together.
 #[pyclass(name = "Communicator", module = "ringroad", frozen, weakref)]
 pub struct PyCommunicator(Communicator);
@@ -174,9 +177,14 @@ impl PyCommunicator {
             _ => false,
         };
         let result = out.as_ref().map(Array::object);
-        // Mostly the call ends before this is dropped, so that its share is the last one and goes while the GIL is held.
+        // Mostly the call ends before these are dropped, so that their share is the last one and goes while the GIL is
+        // held. Short arrays have one owner; of long ones others may go on reading the input after the call.
         let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
-        let take = |array: Option<Array<'_>>| array.map_or_else(Memory::nothing, |a| a.memory(owner.clone()));
+        let take = |array: Option<Array<'_>>| match array {
+            None => Memory::nothing(),
+            Some(array) if array.bytes() < APART => array.memory(owner.clone()),
+            Some(array) => array.memory(Arc::new(array.object())),
+        };
         let (input, output) = if in_place {
             let larger = if matches!(output, Holding::Block(_)) { send } else { out };
             (Memory::nothing(), take(larger))

@@ -27,6 +27,7 @@ mod progress;
 mod scheduler;
 mod sync;
 pub mod transport;
+mod turns;
 mod work;
 
 pub use buffer::Memory;

@@ -3,15 +3,10 @@
 //! The caller that waits drives: a hand-over to another thread costs more than a small collective. A background thread
 //! exists only for calls that nobody waits for.
 //!
-//! Waiting fits the cores. A thread spins for a short while (hardly at all where ranks share cores), then offers its
-//! core to others, then blocks until the transport has something to do. Spinning with more ranks than cores makes
-//! everybody wait for a time slice, and so does spinning beside others on the same core: that is noticed by the first yield
-//! which lets somebody else run, and then each wait spins half as long as the one before, until a yield finds nobody. If that
-//! goes on although there are cores for all, the thread asks for another core.
-//! Yielding beside a busy process takes a time slice too, which is noticed by the first yield that takes long, and for a
-//! while after it nobody yields any more.
+//! Waiting fits the cores. A thread spins for a short while (not at all where ranks share cores), then offers its core to
+//! others (see [`crate::turns`]), then blocks until the transport has something to do.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -22,27 +17,14 @@ use crate::engine::{Ended, Engine, Job};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::notice::Reason;
-use crate::scheduler;
 use crate::transport::Wait;
+use crate::turns::Turns;
 use crate::work::Completion;
 
-const SPIN_ALONE: Duration = Duration::from_micros(50);
-const SPIN_SHARED: Duration = Duration::ZERO;
-/// A yield that takes longer than this has let somebody else run.
-const SOMEBODY: Duration = Duration::from_micros(2);
-/// So many of them in a row, times a number that ranks differ in lest all of them move, are reason to change the core; and
-/// how long that may not happen again.
-const PATIENCE: u32 = 8;
-const STAY: Duration = Duration::from_millis(20);
-/// The shortest time to spin that is not none, and what it begins with again.
-const SPIN_LEAST: Duration = Duration::from_micros(1);
 const YIELDS: u32 = 100;
-/// A yield that takes longer than this means that others want the core: ranks themselves give it back sooner.
-const LONG_YIELD: Duration = Duration::from_micros(1200);
-const BACK_OFF: Duration = Duration::from_millis(5);
-const LONGEST_BACK_OFF: Duration = Duration::from_millis(160);
-/// How many rounds make a moment: a few microseconds, where little happens in them.
+/// How many rounds make a moment: a few microseconds, where little happens in them; and how many in which something does.
 const MOMENT: u32 = 100;
+const BUSY_MOMENT: u32 = 16;
 /// How many rounds in which something happened go by before a look at the clock.
 const BUSY_ROUNDS: u32 = 64;
 /// How often the background thread drives a transport that may owe its peers something, when nobody else does.
@@ -56,22 +38,11 @@ const INSPECT: Duration = Duration::from_millis(10);
 pub(crate) struct Driver {
     engine: Mutex<Engine>,
     waiter: Arc<dyn Wait>,
-    /// How long to spin at most, and how long now, in nanoseconds.
-    longest_spin: Duration,
-    spin: AtomicU64,
-    /// How many yields in a row let somebody run before the core is changed, and have; and until when it is not, in
-    /// microseconds since `start`.
-    patience: u32,
-    shared: AtomicU32,
-    stay_until: AtomicU64,
+    turns: Turns,
     /// Threads that wait for a call of their own and drive the engine meanwhile.
     waiting: AtomicUsize,
     /// Threads that are blocked, and want to know when somebody else completes their call.
     blocked: AtomicUsize,
-    /// Until when yielding makes no sense, in microseconds since `start`, and for how long next time.
-    no_yield_until: AtomicU64,
-    back_off: AtomicU64,
-    start: Instant,
     process: fork::Generation,
     background: Arc<Background>,
 }
@@ -114,20 +85,12 @@ impl Driver {
     /// For `rank`. `crowded`: more ranks share this host than it has cores for.
     pub fn new(engine: Engine, rank: Rank, crowded: bool) -> Arc<Driver> {
         let waiter = engine.transport().waiter();
-        let longest_spin = if crowded { SPIN_SHARED } else { SPIN_ALONE };
         Arc::new(Driver {
             engine: Mutex::new(engine),
             waiter,
-            longest_spin,
-            spin: AtomicU64::new(longest_spin.as_nanos() as u64),
-            patience: if crowded { u32::MAX } else { PATIENCE * (1 + rank as u32 % 16) },
-            shared: AtomicU32::new(0),
-            stay_until: AtomicU64::new(0),
+            turns: Turns::new(rank, crowded),
             waiting: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
-            no_yield_until: AtomicU64::new(0),
-            back_off: AtomicU64::new(BACK_OFF.as_micros() as u64),
-            start: Instant::now(),
             process: fork::generation(),
             background: Arc::default(),
         })
@@ -166,6 +129,7 @@ impl Driver {
     /// Starts a call. The caller runs the callbacks of calls that ended meanwhile when it holds no lock.
     pub fn submit(self: &Arc<Self>, job: Job) -> (Result<Arc<Completion>>, Ended) {
         let ((submitted, owing), ended) = self.locked(|engine| (engine.submit(job), engine.is_owing()));
+        self.hand_over();
         self.tend_if(owing);
         (submitted, ended)
     }
@@ -176,14 +140,21 @@ impl Driver {
         if completion.is_done() {
             return true;
         }
-        let rounds = if self.spin() < SPIN_LEAST { 1 } else { MOMENT };
+        let rounds = if self.turns.may_spin() { MOMENT } else { 1 };
         let (done, owing) = self.with(|engine| {
+            let mut busy = 0;
             for _ in 0..rounds {
-                if !engine.progress() {
+                if engine.progress() {
+                    busy += 1;
+                } else {
                     std::hint::spin_loop();
                 }
                 if completion.is_done() {
                     return (true, engine.is_owing());
+                }
+                // Others want to know of the end of their calls, and to look after theirs.
+                if engine.has_ended() || busy == BUSY_MOMENT {
+                    break;
                 }
             }
             (false, false)
@@ -258,13 +229,11 @@ impl Driver {
                 inspected = Some(now);
                 self.with(Engine::inspect);
             }
-            if now - *idle_since.get_or_insert(now) < self.spin() {
+            if now - *idle_since.get_or_insert(now) < self.turns.spin() {
                 std::hint::spin_loop();
-            } else if yields < YIELDS && self.may_yield(now) {
+            } else if yields < YIELDS && self.turns.may_yield(now) {
                 yields += 1;
-                let before = Instant::now();
-                std::thread::yield_now();
-                self.note_yield(before.elapsed());
+                self.turns.offer_core();
             } else {
                 let counted = Counted::new(&self.blocked);
                 if !enough() && self.with(Engine::arm) {
@@ -272,49 +241,6 @@ impl Driver {
                 }
                 drop(counted);
             }
-        }
-    }
-
-    fn spin(&self) -> Duration {
-        Duration::from_nanos(self.spin.load(Ordering::Relaxed))
-    }
-
-    fn may_yield(&self, now: Instant) -> bool {
-        (now - self.start).as_micros() as u64 >= self.no_yield_until.load(Ordering::Relaxed)
-    }
-
-    /// Learns from how long a yield took whether others want the core.
-    fn note_yield(&self, took: Duration) {
-        let spin = self.spin();
-        let next = if took > SOMEBODY { spin / 2 } else { (2 * spin).max(SPIN_LEAST).min(self.longest_spin) };
-        if next != spin {
-            self.spin.store(next.as_nanos() as u64, Ordering::Relaxed);
-        }
-        if took <= SOMEBODY {
-            self.shared.store(0, Ordering::Relaxed);
-        } else if self.shared.fetch_add(1, Ordering::Relaxed) >= self.patience {
-            self.change_core();
-        }
-        if took > LONG_YIELD {
-            scheduler::shorten();
-            let back_off = self.back_off.load(Ordering::Relaxed);
-            let now = self.start.elapsed();
-            // Ranks that were disturbed together should not try again together: each would wait for the one before.
-            let spread = back_off / 2 + back_off * u64::from(now.subsec_nanos() % 1024) / 1024;
-            self.no_yield_until.store(now.as_micros() as u64 + spread, Ordering::Relaxed);
-            let longest = LONGEST_BACK_OFF.as_micros() as u64;
-            self.back_off.store((2 * back_off).min(longest), Ordering::Relaxed);
-        } else if self.back_off.load(Ordering::Relaxed) != BACK_OFF.as_micros() as u64 {
-            self.back_off.store(BACK_OFF.as_micros() as u64, Ordering::Relaxed);
-        }
-    }
-
-    fn change_core(&self) {
-        let now = self.start.elapsed();
-        if now.as_micros() as u64 >= self.stay_until.load(Ordering::Relaxed) {
-            self.stay_until.store((now + STAY).as_micros() as u64, Ordering::Relaxed);
-            self.shared.store(0, Ordering::Relaxed);
-            scheduler::change_core();
         }
     }
 
@@ -426,6 +352,9 @@ impl Background {
                 idle || self.state.lock().stop
             };
             while !driver.drive(Instant::now() + Duration::from_secs(1), idle) {}
+            // Nobody may be there to wait for what has ended here.
+            let owing = driver.with(|engine| engine.is_owing());
+            driver.tend_if(owing);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What a waiting thread asks the scheduler for: short turns that come soon, or another core.
 
 use std::cell::Cell;
+use std::time::{Duration, Instant};
 
-use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity, CpuSet};
 
 /// A thread that only looks whether something has come needs no longer turn than this.
 const NANOSECONDS: u64 = 100_000;
@@ -44,6 +45,19 @@ pub(crate) fn shorten() {
     }
 }
 
+/// How long a system call takes that does nothing.
+pub(crate) fn system_call() -> Duration {
+    if cfg!(miri) {
+        return Duration::ZERO;
+    }
+    let call = || {
+        let start = Instant::now();
+        std::hint::black_box(std::os::unix::process::parent_id());
+        start.elapsed()
+    };
+    (0..8).map(|_| call()).min().unwrap_or_default()
+}
+
 /// Moves the calling thread to another core, where it may run on one; it may come back at any time. The scheduler itself
 /// leaves two threads that keep waking each other on one core for seconds although another has nothing to do.
 pub(crate) fn change_core() {
@@ -53,7 +67,23 @@ pub(crate) fn change_core() {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let mut others = allowed;
     others.unset(sched_getcpu());
-    if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
-        let _ = sched_setaffinity(None, &allowed);
+    if others.count() == 0 || sched_setaffinity(None, &others).is_err() {
+        return;
     }
+    // Who may run everywhere shall go on so when there are more cores: the kernel takes of a mask what there is.
+    let narrowed = online().is_none_or(|online| allowed.count() < online);
+    if !(narrowed && sched_setaffinity(None, &allowed).is_ok()) {
+        let _ = sched_setaffinity(None, &every_cpu());
+    }
+}
+
+fn every_cpu() -> CpuSet {
+    let mut every = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|cpu| every.set(cpu));
+    every
+}
+
+fn online() -> Option<u32> {
+    // SAFETY: asks for a number.
+    u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok().filter(|cores| *cores > 0)
 }

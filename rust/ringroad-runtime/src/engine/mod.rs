@@ -24,7 +24,9 @@ use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
-use crate::transport::{Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED};
+use crate::transport::{
+    Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, LONG,
+};
 use crate::work::Completion;
 
 /// How long a rank that fails waits for what the others have to say.
@@ -35,8 +37,6 @@ const SUSPICION: Duration = Duration::from_millis(200);
 const ABORT: Duration = Duration::from_secs(1);
 /// Messages of at least this many bytes may be sent in a way that needs the receiver's word (rendezvous).
 const ACKNOWLEDGED: usize = 1 << 10;
-/// Nobody is woken later because of work on fewer bytes.
-const LONG: usize = 4 << 10;
 /// How many calls are remembered, to tell others who ask what this rank called.
 const HISTORY: usize = 64;
 /// Executors kept for later calls.
@@ -404,6 +404,11 @@ impl Engine {
             }
         }
         self.closed = true;
+    }
+
+    /// Whether a call has ended since the last look.
+    pub fn has_ended(&self) -> bool {
+        self.ended.any()
     }
 
     /// The calls that ended since the last look, for callbacks to be run when the lock is released.

@@ -30,7 +30,7 @@ use self::lane::{makes_room, Bell, Counters, End, Farewell, Form, Lane, Parcel, 
 use self::segment::Segment;
 use super::events::EventWait;
 use super::ucx::UcxTransport;
-use super::{Arrived, Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{Arrived, Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait, LONG};
 use crate::buffer::Region;
 
 /// So many bytes may wait to be read by others when a call ends; of more, the call waits for the end.
@@ -503,6 +503,7 @@ impl SharedMemory {
             self.reclaim();
             self.pool.allocate(source.len()).map_err(error)
         })?;
+        self.ring_before(source.len());
         // SAFETY: the copy is new and as long; the poster leaves the source alone until the send has ended.
         unsafe { copy.copy_from(source) };
         parcel.place = self.pool.offset_of(&copy).expect("it is from the pool") as u64;
@@ -524,6 +525,14 @@ impl SharedMemory {
         if std::mem::take(&mut self.has_news) {
             Bell::before_look();
             self.peers.iter_mut().flatten().for_each(|peer| peer.ring());
+        }
+    }
+
+    /// Wakes them before so many bytes are copied, if that takes long.
+    #[inline]
+    fn ring_before(&mut self, bytes: usize) {
+        if bytes >= LONG {
+            self.ring();
         }
     }
 
@@ -604,6 +613,7 @@ impl SharedMemory {
                 self.arrived.push_back((wanted.request, message.arrived));
             }
             Some(target) => {
+                self.ring_before(target.len());
                 // SAFETY: the sender leaves its memory alone until it is released, and whoever waits leaves the
                 // target alone.
                 unsafe { target.copy_from(&message.arrived.region) };

@@ -1,0 +1,234 @@
+//! How a waiting thread shares its core: what it learns from how long its yields take.
+//!
+//! Spinning with more ranks than cores makes everybody wait for a time slice, and so does spinning beside others on the
+//! same core. That is noticed by the first yield which lets somebody else run: then each wait spins half as long as the
+//! one before, until a yield finds nobody. If it goes on although there are cores for all, the thread asks for another
+//! core. Yielding beside a busy process takes a time slice too, which is noticed by the first yield that takes long, and
+//! for a while after it nobody yields any more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use ringroad_core::Rank;
+
+use crate::scheduler;
+
+const SPIN_ALONE: Duration = Duration::from_micros(50);
+const SPIN_SHARED: Duration = Duration::ZERO;
+/// The shortest time to spin that is not none, and what it begins with again.
+const SPIN_LEAST: Duration = Duration::from_micros(1);
+/// A yield that takes longer than this, and than so many other system calls, has let somebody else run.
+const SOMEBODY: Duration = Duration::from_micros(2);
+const SYSTEM_CALLS: u32 = 8;
+/// A yield that takes longer than this means that others want the core: ranks themselves give it back sooner.
+const LONG_YIELD: Duration = Duration::from_micros(1200);
+/// How long nobody yields then, and at most if it happens again and again.
+const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(160)];
+/// So many yields in a row that let somebody run, times a number that ranks differ in lest all of them move, are reason to
+/// change the core.
+const PATIENCE: u32 = 8;
+/// How long that may not happen again, and at most if it happens again and again.
+const STAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(5)];
+
+/// What is known.
+pub(crate) struct Turns {
+    start: Instant,
+    longest_spin: Duration,
+    /// In nanoseconds.
+    spin: AtomicU64,
+    learned: Mutex<Learned>,
+}
+
+/// Times are from the start.
+#[derive(Debug)]
+struct Learned {
+    /// How many yields in a row may let somebody run; `None` where there are more ranks than cores.
+    patience: Option<u32>,
+    /// How many have.
+    shared: u32,
+    /// A yield that takes longer has let somebody run.
+    somebody: Duration,
+    stay: Duration,
+    stay_until: Duration,
+    back_off: Duration,
+    no_yield_until: Duration,
+}
+
+/// What to ask the scheduler for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Advice {
+    Nothing,
+    ShortTurns,
+    AnotherCore,
+}
+
+impl Turns {
+    /// For `rank`. `crowded`: more ranks share this host than it has cores for.
+    pub fn new(rank: Rank, crowded: bool) -> Turns {
+        let longest_spin = if crowded { SPIN_SHARED } else { SPIN_ALONE };
+        Turns {
+            start: Instant::now(),
+            longest_spin,
+            spin: AtomicU64::new(longest_spin.as_nanos() as u64),
+            learned: Mutex::new(Learned::new(rank, crowded, scheduler::system_call())),
+        }
+    }
+
+    /// How long to spin before the core is offered to others.
+    pub fn spin(&self) -> Duration {
+        Duration::from_nanos(self.spin.load(Ordering::Relaxed))
+    }
+
+    /// Whether spinning makes any sense now.
+    pub fn may_spin(&self) -> bool {
+        self.spin() >= SPIN_LEAST
+    }
+
+    /// Whether yielding does.
+    pub fn may_yield(&self, now: Instant) -> bool {
+        now - self.start >= self.learned.lock().no_yield_until
+    }
+
+    /// Offers the core to others.
+    pub fn offer_core(&self) {
+        let before = Instant::now();
+        std::thread::yield_now();
+        let after = Instant::now();
+        let (alone, advice) = self.learned.lock().note(after - before, after - self.start);
+        let spin = self.spin();
+        let next = if alone { (2 * spin).max(SPIN_LEAST).min(self.longest_spin) } else { spin / 2 };
+        if next != spin {
+            self.spin.store(next.as_nanos() as u64, Ordering::Relaxed);
+        }
+        match advice {
+            Advice::Nothing => {}
+            Advice::ShortTurns => scheduler::shorten(),
+            Advice::AnotherCore => scheduler::change_core(),
+        }
+    }
+}
+
+impl Learned {
+    fn new(rank: Rank, crowded: bool, system_call: Duration) -> Learned {
+        Learned {
+            patience: (!crowded).then_some(PATIENCE * (1 + rank as u32 % 16)),
+            shared: 0,
+            somebody: SOMEBODY.max(SYSTEM_CALLS * system_call),
+            stay: STAY[0],
+            stay_until: Duration::ZERO,
+            back_off: BACK_OFF[0],
+            no_yield_until: Duration::ZERO,
+        }
+    }
+
+    /// A yield took so long; returns whether nobody else has run, and what to ask for.
+    fn note(&mut self, took: Duration, now: Duration) -> (bool, Advice) {
+        let alone = took <= self.somebody;
+        self.shared = if alone { 0 } else { self.shared.saturating_add(1) };
+        if took > LONG_YIELD {
+            // Ranks that were disturbed together should not try again together: each would wait for the one before.
+            let spread = self.back_off / 2 + self.back_off * (now.subsec_nanos() % 1024) / 1024;
+            self.no_yield_until = now + spread;
+            self.back_off = (2 * self.back_off).min(BACK_OFF[1]);
+            return (alone, Advice::ShortTurns);
+        }
+        self.back_off = BACK_OFF[0];
+        if self.patience.is_none_or(|patience| self.shared < patience) || now < self.stay_until {
+            return (alone, Advice::Nothing);
+        }
+        // After a long time on its own it may try as soon as at first.
+        if now > self.stay_until + STAY[1] {
+            self.stay = STAY[0];
+        }
+        self.shared = 0;
+        self.stay_until = now + self.stay;
+        self.stay = (2 * self.stay).min(STAY[1]);
+        (alone, Advice::AnotherCore)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUICK: Duration = Duration::from_nanos(400);
+    const SWITCH: Duration = Duration::from_micros(3);
+
+    fn learned(rank: Rank) -> Learned {
+        Learned::new(rank, false, QUICK / 4)
+    }
+
+    fn at(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    /// How many switches in a row, one each microsecond from `start` on, until another core is asked for.
+    fn switches(learned: &mut Learned, start: Duration) -> u64 {
+        let asks = |n: &u64| learned.note(SWITCH, start + Duration::from_micros(*n)).1 == Advice::AnotherCore;
+        (1..).find(asks).unwrap()
+    }
+
+    #[test]
+    fn ranks_on_one_core_part_one_after_the_other() {
+        let mut ranks = [learned(0), learned(1)];
+        assert_eq!(switches(&mut ranks[0], at(0)), 8);
+        assert_eq!(switches(&mut ranks[1], at(0)), 16);
+    }
+
+    #[test]
+    fn who_is_alone_stays() {
+        let mut learned = learned(0);
+        for round in 0..1000 {
+            let took = if round % 8 == 7 { QUICK } else { SWITCH };
+            assert_ne!(learned.note(took, at(round)).1, Advice::AnotherCore);
+        }
+    }
+
+    #[test]
+    fn moving_in_vain_becomes_rare() {
+        let mut learned = learned(0);
+        let mut now = at(1);
+        let mut pauses = Vec::new();
+        for _ in 0..12 {
+            let until = now + Duration::from_micros(switches(&mut learned, now));
+            pauses.push((learned.stay_until - until).as_millis());
+            now = learned.stay_until;
+        }
+        assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000, 5000, 5000]);
+        let later = learned.stay_until + at(6000);
+        switches(&mut learned, later);
+        assert_eq!(learned.stay, 2 * STAY[0]);
+    }
+
+    #[test]
+    fn crowds_do_not_move() {
+        let mut learned = Learned::new(0, true, QUICK / 4);
+        for round in 0..10_000 {
+            assert_ne!(learned.note(SWITCH, at(round)).1, Advice::AnotherCore);
+        }
+    }
+
+    #[test]
+    fn slow_system_calls_are_nobody_else() {
+        let mut learned = Learned::new(0, false, 2 * QUICK);
+        for round in 0..1000 {
+            assert_eq!(learned.note(16 * QUICK, at(round)), (true, Advice::Nothing));
+        }
+    }
+
+    #[test]
+    fn beside_a_busy_process_nobody_yields_for_a_while() {
+        let mut learned = learned(0);
+        let mut now = at(10);
+        for round in 0..8 {
+            assert_eq!(learned.note(at(3), now).1, Advice::ShortTurns);
+            let pause = learned.no_yield_until - now;
+            let longest = (at(5) * (1 << round)).min(at(160)) * 3 / 2;
+            assert!(longest / 3 <= pause && pause <= longest, "{pause:?} after {round} long yields");
+            now = learned.no_yield_until;
+        }
+        learned.note(QUICK, now);
+        assert_eq!(learned.back_off, BACK_OFF[0]);
+    }
+}
