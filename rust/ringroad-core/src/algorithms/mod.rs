@@ -54,7 +54,7 @@ use crate::topology::Topology;
 
 /// The most ranks that a schedule is made for: on a ring a rank sends its neighbour two messages for each other one, and
 /// no more can be told apart (see [`crate::plan::MAX_MESSAGES`]).
-pub const MAX_RANKS: usize = 1 << 13;
+pub const MAX_RANKS: usize = 1 << 14;
 
 /// A named way to perform one or several collectives.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 mod line;
 mod model;
 mod select;
+mod traffic;
 
 pub use model::{CostError, CostModel, ScheduleCost, StepCost, DEFAULT_STEP_LATENCY};
 pub use select::{rank, Candidate, Ranked, SwitchRange, SwitchTable, TableError};

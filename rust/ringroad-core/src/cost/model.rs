@@ -9,7 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::{Schedule, Transfer};
+use super::traffic::{self, Totals};
+use crate::schedule::Schedule;
 use crate::topology::{Routes, Topology, Unreachable};
 use crate::units::{Bytes, Rank, Seconds};
 
@@ -93,6 +94,9 @@ pub struct StepCost {
     pub seconds_per_byte: f64,
     /// What the busiest rank reduces, in vectors.
     pub reduced: f64,
+    /// What the busiest port of a rank sends, in vectors. A rank behind a switch or on a host has one.
+    #[serde(default)]
+    pub port_load: f64,
 }
 
 /// The cost of a schedule on a topology, for any number of bytes.
@@ -118,24 +122,27 @@ impl ScheduleCost {
         let mut times = vec![0usize; first_alike.len()];
         first_alike.iter().for_each(|first| times[*first] += 1);
         let different = || (0..first_alike.len()).filter(|index| first_alike[*index] == *index);
-        // Ask for all routes to one destination in a row, which is what finding them is fast at.
-        let mut pairs: Vec<(Rank, Rank)> =
-            different().flat_map(|s| view.transfers(s)).map(|t| (t.destination, t.source)).collect();
-        pairs.sort_unstable();
-        pairs.dedup();
-        for (destination, source) in pairs {
-            routes.route(source, destination)?;
+        if routes.lattice().is_none() {
+            // Ask for all routes to one destination in a row, which is what finding them is fast at.
+            let mut pairs: Vec<(Rank, Rank)> =
+                different().flat_map(|s| view.transfers(s)).map(|t| (t.destination, t.source)).collect();
+            pairs.sort_unstable();
+            pairs.dedup();
+            for (destination, source) in pairs {
+                routes.route(source, destination)?;
+            }
         }
         let vector = schedule.chunks_per_vector() as f64;
-        let mut totals = vec![0.0; routes.topology().links().len()];
+        let mut totals = Totals::new(routes);
         let mut steps = vec![StepCost::default(); first_alike.len()];
         for index in different() {
-            let cost = step_cost(&view.transfers(index), vector, routes, &mut totals, times[index])?;
+            let cost = traffic::of_step(&view, index, vector, routes, &mut totals, times[index])?;
+            let port_load = traffic::busiest_port(&view, index, routes.topology()) as f64 / vector;
             let (messages, reduced) = (view.messages(index), view.reduced(index) as f64 / vector);
-            steps[index] = StepCost { messages, reduced, ..cost };
+            steps[index] = StepCost { messages, reduced, port_load, ..cost };
         }
         let steps = first_alike.into_iter().map(|first| steps[first]).collect();
-        Ok(ScheduleCost { steps, busiest_link: totals.into_iter().fold(0.0, f64::max) / vector })
+        Ok(ScheduleCost { steps, busiest_link: totals.most(routes) / vector })
     }
 
     /// The hops of all steps' longest routes.
@@ -160,36 +167,6 @@ fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {
     }
     schedule.check_indices().map_err(|what| CostError::Malformed { name, what })?;
     Ok(())
-}
-
-/// The cost of a step, which is added to the links' totals as often as it occurs.
-fn step_cost(
-    step: &[Transfer],
-    vector: f64,
-    routes: &mut Routes<'_>,
-    totals: &mut [f64],
-    times: usize,
-) -> Result<StepCost, CostError> {
-    let links = routes.topology().links();
-    let mut chunks = vec![0.0; links.len()];
-    let mut cost = StepCost::default();
-    for transfer in step {
-        let route = routes.route(transfer.source, transfer.destination)?;
-        cost.hops = cost.hops.max(route.hops);
-        cost.latency = cost.latency.max(route.latency);
-        cost.extra_latency = cost.extra_latency.max(route.extra_latency);
-        for &(link, share) in &route.shares {
-            chunks[link] += share * transfer.chunks as f64;
-        }
-    }
-    for ((link, chunks), total) in links.iter().zip(chunks).zip(totals) {
-        let chunks = chunks / link.capacity;
-        *total += chunks * times as f64;
-        let load = chunks / vector;
-        cost.link_load = cost.link_load.max(load);
-        cost.seconds_per_byte = cost.seconds_per_byte.max(load / link.bandwidth);
-    }
-    Ok(cost)
 }
 
 impl CostModel {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use chunks::ChunkSet;
 pub use format::{FormatError, FORMAT_VERSION};
-pub use rows::{Row, Transfer, View};
+pub use rows::{Orbit, Row, Transfer, View};
 pub use symmetry::{Axis, Cycle, Motion, Slice, Symmetry};
 pub use transform::TransformError;
 pub use verify::VerifyError;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::symmetry::Chart;
-use super::{Action, ChunkSet, Local, Schedule, Send, Step};
+use super::{Action, ChunkSet, Local, Schedule, Send, Slice, Step};
 use crate::units::{Port, Rank, Slot};
 
 /// What one rank does in one step.
@@ -30,6 +30,42 @@ pub struct Transfer {
     pub action: Action,
     /// How many chunks it has.
     pub chunks: usize,
+}
+
+/// A message that every rank of a symmetric schedule sends in a step, seen from its own place.
+pub struct Orbit<'a> {
+    chart: &'a Chart<'a>,
+    send: &'a Send,
+    slice: usize,
+}
+
+impl Orbit<'_> {
+    /// The slice that it is of.
+    pub fn slice(&self) -> &Slice {
+        self.chart.slice(self.slice)
+    }
+
+    /// To which position the first one sends it.
+    pub fn goal(&self) -> usize {
+        self.chart.position(self.slice, self.send.destination)
+    }
+
+    /// By which port a position sends it.
+    pub fn port(&self, position: usize) -> Port {
+        self.slice().port(position, self.goal(), self.send.port)
+    }
+
+    /// How many chunks it has.
+    pub fn chunks(&self) -> usize {
+        self.send.chunks.len()
+    }
+
+    /// What all ranks send.
+    pub fn transfers(&self) -> impl Iterator<Item = Transfer> + '_ {
+        let (action, chunks) = (self.send.action, self.chunks());
+        let all = self.chart.everywhere(self.send);
+        all.map(move |((source, destination), port)| Transfer { source, destination, port, action, chunks })
+    }
 }
 
 /// A schedule as all ranks see it, whether it is written out or not: for whoever asks for more than one thing.
@@ -77,6 +113,13 @@ impl Schedule {
 }
 
 impl View<'_> {
+    /// The messages of a symmetric schedule's step, each of which stands for one of every rank.
+    pub fn orbits(&self, step: usize) -> Option<Vec<Orbit<'_>>> {
+        let chart = self.chart.as_ref()?;
+        let orbit = |send| Orbit { chart, send, slice: chart.slice_of(&send.chunks) };
+        Some(self.schedule.steps[step].sends.iter().map(orbit).collect())
+    }
+
     /// The messages of all ranks in a step, without their contents. Of a symmetric schedule, slices that share a message
     /// are told apart.
     pub fn transfers(&self, step: usize) -> Vec<Transfer> {

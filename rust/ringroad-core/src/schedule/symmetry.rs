@@ -196,7 +196,7 @@ impl Slice {
     }
 
     /// The port by which the motion to `r` makes a message leave that leaves position 0 for `x` by `port`.
-    fn port(&self, r: usize, x: usize, port: Port) -> Port {
+    pub(super) fn port(&self, r: usize, x: usize, port: Port) -> Port {
         if let Some(Cycle { ports, .. }) = &self.cycle {
             return if port == 0 { ports[r] } else { ports[(r + ports.len() - 1) % ports.len()] ^ 1 };
         }
@@ -263,7 +263,11 @@ impl<'a> Chart<'a> {
         chunks.max().map_or(0, |chunk| self.blocks[chunk].0 as usize)
     }
 
-    fn position(&self, slice: usize, rank: Rank) -> usize {
+    pub fn slice(&self, index: usize) -> &Slice {
+        &self.slices[index]
+    }
+
+    pub fn position(&self, slice: usize, rank: Rank) -> usize {
         self.positions[slice].get(rank).copied().unwrap_or(rank)
     }
 

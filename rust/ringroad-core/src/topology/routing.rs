@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::measure::Adjacency;
-use super::{Routing, Topology};
+use super::{Lattice, Routing, Topology};
 use crate::units::{LinkId, NodeId, Seconds};
 
 /// How bytes get from one node to another.
@@ -47,6 +47,7 @@ pub struct Unreachable {
 #[derive(Debug, Clone)]
 pub struct Routes<'a> {
     topology: &'a Topology,
+    lattice: Option<Lattice>,
     outgoing: Adjacency,
     incoming: Adjacency,
     search: Search,
@@ -123,12 +124,18 @@ impl<'a> Routes<'a> {
         let (nodes, links) = (topology.nodes(), topology.links());
         Routes {
             topology,
+            lattice: Lattice::of(topology),
             outgoing: Adjacency::new(nodes, links.iter().map(|l| l.source)),
             incoming: Adjacency::new(nodes, links.iter().map(|l| l.target)),
             search: Search { destination: None, found: vec![None; nodes], queue: Vec::new(), done: 0 },
             flow: vec![0.0; nodes],
             known: HashMap::new(),
         }
+    }
+
+    /// A ring or torus whose links are all alike has formulas for its routes, which need no search.
+    pub(crate) fn lattice(&mut self) -> Option<&mut Lattice> {
+        self.lattice.as_mut()
     }
 
     /// The topology they are routes of.

@@ -16,7 +16,7 @@ pub(super) fn neighbour(sizes: &[usize], rank: Rank, dimension: usize, up: bool)
 }
 
 /// The links that leave a rank.
-fn ports(sizes: &[usize]) -> usize {
+pub(super) fn ports(sizes: &[usize]) -> usize {
     2 * sizes.iter().filter(|size| **size > 1).count()
 }
 

@@ -1,0 +1,275 @@
+//! What links and ports carry in a step.
+//!
+//! In general every message is sent along its route. On a ring or torus whose links are all alike, what a symmetric
+//! schedule's ranks send along one dimension loads all lines of that dimension alike, so that one line tells; and if
+//! all ranks send the same way, so does one link. Both count halves of chunks in whole numbers, without rounding.
+
+use std::ops::Range;
+
+use super::model::{CostError, StepCost};
+use crate::schedule::{Motion, Orbit, Transfer, View};
+use crate::topology::{Lattice, Routes, Topology, Way};
+use crate::units::{Port, Rank};
+
+/// What all links have carried so far.
+pub(super) enum Totals {
+    /// Chunks by link.
+    Links(Vec<f64>),
+    /// On a ring or torus whose links are all alike.
+    Lattice(Field),
+}
+
+impl Totals {
+    pub fn new(routes: &mut Routes<'_>) -> Totals {
+        match routes.lattice() {
+            Some(lattice) => Totals::Lattice(Field::new(lattice)),
+            None => Totals::Links(vec![0.0; routes.topology().links().len()]),
+        }
+    }
+
+    /// What the busiest link has carried, in chunks.
+    pub fn most(&self, routes: &mut Routes<'_>) -> f64 {
+        match (self, routes.lattice()) {
+            (Totals::Lattice(field), Some(lattice)) => field.most(lattice) / lattice.link().capacity,
+            (Totals::Lattice(_), None) => unreachable!("a topology does not cease to be a lattice"),
+            (Totals::Links(chunks), _) => chunks.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
+/// What a step costs as far as links are concerned, where a vector has so many chunks; it is added to the totals as often
+/// as it occurs.
+pub(super) fn of_step(
+    view: &View<'_>,
+    step: usize,
+    vector: f64,
+    routes: &mut Routes<'_>,
+    totals: &mut Totals,
+    times: usize,
+) -> Result<StepCost, CostError> {
+    let topology = routes.topology();
+    match (totals, routes.lattice()) {
+        (Totals::Lattice(total), Some(lattice)) => {
+            let (field, hops) = on_lattice(view, step, lattice);
+            total.add(&field, times);
+            let (latency, extra_latency) = lattice.latency(hops);
+            let link_load = field.most(lattice) / lattice.link().capacity / vector;
+            let seconds_per_byte = link_load / lattice.link().bandwidth;
+            Ok(StepCost { hops, latency, extra_latency, link_load, seconds_per_byte, ..StepCost::default() })
+        }
+        (Totals::Links(total), None) => {
+            on_links(&view.transfers(step), vector, topology, routes, total, times)
+        }
+        _ => unreachable!("the totals are of the same topology"),
+    }
+}
+
+fn on_links(
+    step: &[Transfer],
+    vector: f64,
+    topology: &Topology,
+    routes: &mut Routes<'_>,
+    totals: &mut [f64],
+    times: usize,
+) -> Result<StepCost, CostError> {
+    let mut chunks = vec![0.0; totals.len()];
+    let mut cost = StepCost::default();
+    for transfer in step {
+        let route = routes.route(transfer.source, transfer.destination)?;
+        cost.hops = cost.hops.max(route.hops);
+        cost.latency = cost.latency.max(route.latency);
+        cost.extra_latency = cost.extra_latency.max(route.extra_latency);
+        for &(link, share) in &route.shares {
+            chunks[link] += share * transfer.chunks as f64;
+        }
+    }
+    for ((link, chunks), total) in topology.links().iter().zip(chunks).zip(totals) {
+        let chunks = chunks / link.capacity;
+        *total += chunks * times as f64;
+        let load = chunks / vector;
+        cost.link_load = cost.link_load.max(load);
+        cost.seconds_per_byte = cost.seconds_per_byte.max(load / link.bandwidth);
+    }
+    Ok(cost)
+}
+
+/// What every link carries, and the most hops of a message.
+fn on_lattice(view: &View<'_>, step: usize, lattice: &mut Lattice) -> (Field, usize) {
+    let mut field = Field::new(lattice);
+    let mut most = 0;
+    let mut one_by_one = |transfers: &mut dyn Iterator<Item = Transfer>, field: &mut Field| {
+        for Transfer { source, destination, chunks, .. } in transfers {
+            most = most.max(lattice.hops(source, destination));
+            lattice.spread(source, destination, chunks as f64, field.own(lattice.links()));
+        }
+        most
+    };
+    let Some(orbits) = view.orbits(step) else {
+        let most = one_by_one(&mut view.transfers(step).into_iter(), &mut field);
+        return (field, most);
+    };
+    let mut hops = 0;
+    for orbit in &orbits {
+        hops = hops.max(match straight(orbit, field.sizes()) {
+            Some(ways) => ways.iter().map(|(d, motion, goal)| field.add_line(*d, *motion, *goal, orbit)).sum(),
+            None => one_by_one(&mut orbit.transfers(), &mut field),
+        });
+    }
+    (field, hops)
+}
+
+/// For every dimension along which the messages go, the motion that makes them of the first one, and its goal: if the
+/// load of each line follows from that alone. That is so for messages along a single dimension, and for messages along
+/// several if all of them go the same way, since what the shifts of the other dimensions add up to is a message along
+/// the line.
+fn straight(orbit: &Orbit<'_>, sizes: &[usize]) -> Option<Vec<(usize, Motion, usize)>> {
+    let slice = orbit.slice();
+    if slice.cycle.is_some() || !slice.axes.iter().map(|axis| axis.size).eq(sizes.iter().copied()) {
+        return None;
+    }
+    let mut ways = Vec::new();
+    let mut rest = orbit.goal();
+    for (dimension, axis) in slice.axes.iter().enumerate().rev() {
+        let goal = rest % axis.size;
+        rest /= axis.size;
+        if goal > 0 {
+            ways.push((dimension, axis.motion, goal));
+        }
+    }
+    (ways.len() <= 1 || ways.iter().all(|(_, motion, _)| *motion == Motion::Shift)).then_some(ways)
+}
+
+/// A number of chunks for every link of a lattice: what all parallel lines have alike, and what single links have
+/// besides.
+#[derive(Debug, Clone)]
+pub(super) struct Field {
+    sizes: Vec<usize>,
+    /// Halves of chunks, for every dimension, direction and coordinate of the link's start.
+    lines: Vec<u64>,
+    /// Chunks by link; empty where there are none.
+    links: Vec<f64>,
+}
+
+impl Field {
+    fn new(lattice: &Lattice) -> Field {
+        let sizes = lattice.sizes().to_vec();
+        Field { lines: vec![0; 2 * sizes.iter().sum::<usize>()], links: Vec::new(), sizes }
+    }
+
+    fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    fn place(&self, dimension: usize, direction: usize) -> Range<usize> {
+        let start = 2 * self.sizes[..dimension].iter().sum::<usize>() + direction * self.sizes[dimension];
+        start..start + self.sizes[dimension]
+    }
+
+    fn line(&mut self, dimension: usize, direction: usize) -> &mut [u64] {
+        let place = self.place(dimension, direction);
+        &mut self.lines[place]
+    }
+
+    /// The numbers of single links.
+    fn own(&mut self, links: usize) -> &mut [f64] {
+        self.links.resize(links, 0.0);
+        &mut self.links
+    }
+
+    fn add(&mut self, other: &Field, times: usize) {
+        self.lines.iter_mut().zip(&other.lines).for_each(|(sum, more)| *sum += more * times as u64);
+        if !other.links.is_empty() {
+            let links = self.own(other.links.len());
+            links.iter_mut().zip(&other.links).for_each(|(sum, more)| *sum += more * times as f64);
+        }
+    }
+
+    /// The largest number.
+    fn most(&self, lattice: &Lattice) -> f64 {
+        let halves = |halves: u64| halves as f64 / 2.0;
+        if self.links.is_empty() {
+            return halves(self.lines.iter().copied().max().unwrap_or(0));
+        }
+        let wide = (0..self.sizes.len()).filter(|dimension| self.sizes[*dimension] > 1);
+        let lines: Vec<(usize, &[u64])> =
+            wide.flat_map(|d| [0, 1].map(|way| (d, &self.lines[self.place(d, way)]))).collect();
+        // Links come rank by rank, dimension by dimension, the upper one first.
+        let of_rank = |(rank, own): (usize, &[f64])| {
+            let sum = |(own, (dimension, line)): (&f64, &(usize, &[u64]))| {
+                own + halves(line[lattice.coordinate(rank, *dimension)])
+            };
+            own.iter().zip(&lines).map(sum).fold(0.0, f64::max)
+        };
+        self.links.chunks(lines.len()).enumerate().map(of_rank).fold(0.0, f64::max)
+    }
+
+    /// Adds what a line carries of what all its positions send; how many hops the farthest takes.
+    fn add_line(&mut self, dimension: usize, motion: Motion, goal: usize, orbit: &Orbit<'_>) -> usize {
+        let size = self.sizes[dimension];
+        let halves = |way: Way| (2 * orbit.chunks() / way.parts()) as u64;
+        if motion == Motion::Shift {
+            let way = Way::to(goal, size);
+            for direction in (0..2).filter(|direction| way.directions[*direction]) {
+                let every = halves(way) * way.hops as u64;
+                self.line(dimension, direction).iter_mut().for_each(|link| *link += every);
+            }
+            return way.hops;
+        }
+        let mut hops = 0;
+        let mut changes = [vec![0i64; size + 1], vec![0i64; size + 1]];
+        for position in 0..size {
+            let way = Way::to((motion.apply(size, position, goal) + size - position) % size, size);
+            hops = hops.max(way.hops);
+            let amount = halves(way) as i64;
+            // The links that lead up start at the position and above, those that lead down at it and below.
+            let starts = [position, (position + size + 1 - way.hops) % size];
+            for direction in (0..2).filter(|direction| way.directions[*direction]) {
+                let (start, end) = (starts[direction], starts[direction] + way.hops);
+                let changes = &mut changes[direction];
+                changes[start] += amount;
+                changes[end.min(size)] -= amount;
+                if end > size {
+                    changes[0] += amount;
+                    changes[end - size] -= amount;
+                }
+            }
+        }
+        for (direction, changes) in changes.iter().enumerate() {
+            let mut load = 0;
+            for (link, change) in self.line(dimension, direction).iter_mut().zip(changes) {
+                load += change;
+                *link += load as u64;
+            }
+        }
+        hops
+    }
+}
+
+/// The most chunks that leave a rank by one port. Ranks without a place on a torus have one cable, whatever ports say.
+pub(super) fn busiest_port(view: &View<'_>, step: usize, topology: &Topology) -> usize {
+    let sizes = topology.dimensions();
+    let on_lines = |orbits: Vec<Orbit<'_>>| -> Option<usize> {
+        let mut sent = vec![0; 2 * sizes.iter().sum::<usize>()];
+        for orbit in &orbits {
+            straight(orbit, sizes)?;
+            let dimension = orbit.port(0) / 2;
+            let size = *sizes.get(dimension)?;
+            let stride: usize = sizes[dimension + 1..].iter().product();
+            let start = 2 * sizes[..dimension].iter().sum::<usize>();
+            for at in 0..size {
+                sent[start + orbit.port(at * stride) % 2 * size + at] += orbit.chunks();
+            }
+        }
+        sent.into_iter().max()
+    };
+    if let Some(most) = view.orbits(step).filter(|_| !sizes.is_empty()).and_then(on_lines) {
+        return most;
+    }
+    let outlet = |port: Port| if sizes.is_empty() { 0 } else { port };
+    let transfers = view.transfers(step).into_iter();
+    let mut sent: Vec<(Rank, Port, usize)> =
+        transfers.map(|t| (t.source, outlet(t.port), t.chunks)).collect();
+    sent.sort_unstable();
+    let of_port = |sent: &[(Rank, Port, usize)]| sent.iter().map(|(_, _, chunks)| chunks).sum();
+    sent.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(of_port).max().unwrap_or(0)
+}
