@@ -11,6 +11,7 @@ const MODEL: CostModel = CostModel {
     hop_latency: None,
     bandwidth: None,
     reduce_cost: 5e-11,
+    overlapped: false,
 };
 
 fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {

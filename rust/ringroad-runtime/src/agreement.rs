@@ -22,6 +22,7 @@ const NETWORK: CostModel = CostModel {
     message_latency: 0.5e-6,
     bandwidth: None,
     reduce_cost: 5e-11,
+    overlapped: false,
 };
 /// The most bytes of a vector at a time where all ranks share memory, up to 15 of them: what others read stays in the
 /// caches. With more ranks their blocks must not become too short.

@@ -13,16 +13,19 @@
 //!
 //! Cost: one step for each factor of a size; 1 vector for a factor of two and 2 for a factor of three.
 
-use super::dimension_wise::{allreduce, rotated};
+use super::dimension_wise::{allreduce, line, rotated, whole};
 use super::{Request, Shape};
 use crate::collective::Collective;
-use crate::schedule::{Action, ChunkSet, Local, Schedule, Send, Step};
+use crate::schedule::{Action, ChunkSet, Local, Motion, Schedule, Send, Step};
 use crate::units::Rank;
 
-/// The allreduce on tori whose sizes have no other factors than two and three. What is added first depends on where a
-/// rank stands, and so all of them are written out.
+/// The allreduce on tori whose sizes have no other factors than two and three. In groups of three, what is added first
+/// depends on where a rank stands, and so all of them are written out.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, .. } = *request;
+    if shape.sizes().iter().all(|size| size.is_power_of_two()) {
+        return allreduce(name, shape, &rotated(shape), |size, _| pairs(name, size));
+    }
     allreduce(name, shape, &rotated(shape), |size, _| {
         let mut schedule = Schedule::empty(name, Collective::Allreduce, size, 1);
         let [twos, threes] = factors(size).expect("no other factors than two and three");
@@ -33,6 +36,16 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
         }
         schedule
     })
+}
+
+/// On a ring of a power of two all ranks do the same, seen from their own places.
+fn pairs(name: &str, size: usize) -> Schedule {
+    let ring = Shape::ring(size);
+    let mut schedule = line(name, size, Motion::Flip);
+    for distance in (0..size.ilog2()).map(|bit| 1 << bit) {
+        schedule.push(vec![whole(distance, ring.port_towards(0, distance))]);
+    }
+    schedule
 }
 
 /// How many factors of two and of three there are, if no others.

@@ -223,16 +223,28 @@ impl InTrees {
             levels.extend(times.iter().enumerate().map(|(level, time)| (*time, dimension, level)));
         }
         levels.sort_unstable();
-        // A block's sets, coarse to fine, each named by the lowest position that holds it.
-        let path = |block: &usize| -> Vec<usize> {
-            let coordinates = self.shape.coordinates(*block);
-            let holder = |&(_, dimension, level): &(usize, usize, usize)| {
-                holders[dimension][coordinates[dimension]][level + 1]
-            };
-            levels.iter().map(holder).collect()
-        };
+        // In the order of their sets, from coarse to fine, each named by the lowest position that holds it: sorted by the
+        // finest first, keeping the order of equals. Levels in a row of one dimension make one key.
         let mut blocks: Vec<usize> = (0..self.ranks()).collect();
-        blocks.sort_by_cached_key(path);
+        for row in levels.chunk_by(|a, b| a.1 == b.1).rev() {
+            let dimension = row[0].1;
+            let (size, stride) = (self.shape.sizes()[dimension], self.shape.stride(dimension));
+            let by_level = |keys: Vec<usize>, &(_, _, level): &(usize, usize, usize)| {
+                sorted_by(keys, size, |coordinate| holders[dimension][coordinate][level + 1])
+            };
+            let order = row.iter().rev().fold((0..size).collect(), by_level);
+            let alike = |a: &usize, b: &usize| {
+                let same = |l: &(_, _, usize)| {
+                    holders[dimension][*a][l.2 + 1] == holders[dimension][*b][l.2 + 1]
+                };
+                row.iter().all(same)
+            };
+            let mut keys = vec![0; size];
+            for (key, coordinates) in order.chunk_by(alike).enumerate() {
+                coordinates.iter().for_each(|coordinate| keys[*coordinate] = key);
+            }
+            blocks = sorted_by(blocks, size, |block| keys[block / stride % size]);
+        }
         let mut numbers = vec![0; self.ranks()];
         blocks.into_iter().enumerate().for_each(|(number, block)| numbers[self.rank(block)] = number);
         numbers
@@ -292,6 +304,20 @@ pub fn interleaved(shape: &Shape, tables: &[Table], both_ways: bool) -> Vec<(InT
         (trees.clone(), trees)
     });
     trees.collect()
+}
+
+/// Items by a key less than `keys`, equals in the order that they had.
+fn sorted_by(items: Vec<usize>, keys: usize, key: impl Fn(usize) -> usize) -> Vec<usize> {
+    let mut next = vec![0; keys + 1];
+    items.iter().for_each(|item| next[key(*item) + 1] += 1);
+    (0..keys).for_each(|key| next[key + 1] += next[key]);
+    let mut sorted = vec![0; items.len()];
+    for item in items {
+        let place = &mut next[key(item)];
+        sorted[*place] = item;
+        *place += 1;
+    }
+    sorted
 }
 
 fn runs(schedule: &Schedule) -> usize {

@@ -1,6 +1,6 @@
 //! The link model: steps follow each other, and a step takes
-//! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced`, and
-//! `message_latency` for every message but the first that the busiest rank sends or receives. Links with an extra latency
+//! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced` (or the longer
+//! of the last two, if they are overlapped), and `message_latency` for every message but the first that the busiest rank sends or receives. Links with an extra latency
 //! or another capacity than 1 are slower or faster than that, which tells steps within a host from steps between hosts.
 //!
 //! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
@@ -34,6 +34,10 @@ pub struct CostModel {
     /// Seconds that a rank takes to reduce one byte (gamma); 0 unless told otherwise.
     #[serde(default)]
     pub reduce_cost: Seconds,
+    /// Whether what arrives is reduced while more arrives, so that of a step's transfer and its reduction only the longer
+    /// one counts; else they follow each other.
+    #[serde(default)]
+    pub overlapped: bool,
 }
 
 impl Default for CostModel {
@@ -44,6 +48,7 @@ impl Default for CostModel {
             hop_latency: None,
             bandwidth: None,
             reduce_cost: 0.0,
+            overlapped: false,
         }
     }
 }
@@ -192,7 +197,12 @@ impl CostModel {
                 Some(bandwidth) => step.link_load / bandwidth,
                 None => step.seconds_per_byte,
             };
-            transfer + step.reduced * self.reduce_cost
+            let reduction = step.reduced * self.reduce_cost;
+            if self.overlapped {
+                transfer.max(reduction)
+            } else {
+                transfer + reduction
+            }
         };
         cost.steps.iter().map(per_byte).sum()
     }

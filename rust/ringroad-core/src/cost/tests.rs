@@ -52,6 +52,7 @@ fn a_ring_reduce_scatter_costs_what_the_textbook_says() {
         link_load: 0.25,
         seconds_per_byte,
         reduced: 0.25,
+        port_load: 0.25,
     };
     assert_eq!(cost.steps, [step; 3]);
     assert_eq!((cost.hops(), cost.link_load()), (3, 0.75));
@@ -184,6 +185,7 @@ const PLAIN: CostModel = CostModel {
     hop_latency: None,
     bandwidth: None,
     reduce_cost: 0.0,
+    overlapped: false,
 };
 
 #[test]

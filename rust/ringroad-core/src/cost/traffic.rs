@@ -273,3 +273,66 @@ pub(super) fn busiest_port(view: &View<'_>, step: usize, topology: &Topology) ->
     let of_port = |sent: &[(Rank, Port, usize)]| sent.iter().map(|(_, _, chunks)| chunks).sum();
     sent.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(of_port).max().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::algorithms::available;
+    use crate::collective::Collective;
+    use crate::cost::{ScheduleCost, StepCost};
+    use crate::schedule::Schedule;
+    use crate::topology::{Routes, Topology};
+
+    /// Formulas say the same as a search for every route and a sum over all messages, whether rows are written out or not.
+    #[test]
+    fn formulas_agree_with_search() {
+        let specs = [
+            "ring:1", "ring:2", "ring:8", "ring:9", "ring:14", "torus:2x2", "torus:4x4", "torus:2x3", "torus:1x6",
+            "torus:8x4", "torus:3x9", "torus:5x6", "torus:4x2x3", "torus:3x3x3", "torus:4x4x4",
+        ];
+        for topology in specs.map(|spec| Topology::parse(spec).unwrap()) {
+            let (mut formulas, mut search) = (Routes::new(&topology), Routes::new(&topology).by_search());
+            for collective in Collective::ALL {
+                for member in available(&topology, collective) {
+                    let schedule = member.build(&topology, collective).unwrap();
+                    let what = format!("{member}: {collective} on {topology}");
+                    check(&schedule, &mut formulas, &mut search, &what);
+                }
+            }
+        }
+    }
+
+    fn check(schedule: &Schedule, formulas: &mut Routes<'_>, search: &mut Routes<'_>, what: &str) {
+        let slow = ScheduleCost::with_routes(&schedule.expand(), search).unwrap();
+        for fast in [schedule, &schedule.expand()] {
+            let fast = ScheduleCost::with_routes(fast, formulas).unwrap();
+            assert_eq!(fast.steps.len(), slow.steps.len(), "{what}");
+            let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * b;
+            assert!(close(fast.busiest_link, slow.busiest_link), "{what}: {fast:?} {slow:?}");
+            for (fast, slow) in fast.steps.iter().zip(&slow.steps) {
+                let whole = |step: &StepCost| (step.messages, step.hops);
+                let sums = |step: &StepCost| {
+                    [step.link_load, step.seconds_per_byte, step.latency, step.reduced, step.port_load]
+                };
+                assert_eq!(whole(fast), whole(slow), "{what}");
+                let same = sums(fast).into_iter().zip(sums(slow)).all(|(a, b)| close(a, b));
+                assert!(same, "{what}: {fast:?} instead of {slow:?}");
+            }
+        }
+    }
+
+    /// Whole numbers are added up where messages keep to one dimension, so that no order of summation matters.
+    #[test]
+    fn loads_along_one_dimension_are_exact() {
+        let topology = Topology::parse("torus:12x18").unwrap();
+        for name in ["swing", "trivance", "bruck", "bucket", "hamiltonian-rings"] {
+            let member = crate::algorithms::find(name).unwrap();
+            let schedule = member.build(&topology, Collective::Allreduce).unwrap();
+            let chunks = schedule.chunks as f64;
+            for step in ScheduleCost::of(&schedule, &topology).unwrap().steps {
+                let halves = 2.0 * step.link_load * chunks;
+                assert!((halves - halves.round()).abs() < 1e-9, "{name}: {halves}");
+                assert_eq!(halves.round() / 2.0 / chunks, step.link_load, "{name}");
+            }
+        }
+    }
+}

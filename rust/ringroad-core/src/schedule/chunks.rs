@@ -91,8 +91,41 @@ impl From<ChunkSet> for Vec<(ChunkId, ChunkId)> {
 
 impl FromIterator<ChunkId> for ChunkSet {
     fn from_iter<T: IntoIterator<Item = ChunkId>>(chunks: T) -> Self {
-        ChunkSet::from(chunks.into_iter().map(|c| (c, c + 1)).collect::<Vec<_>>())
+        let (runs, ascend) = runs(chunks.into_iter());
+        if ascend {
+            return ChunkSet { runs };
+        }
+        let (first, end) = runs.iter().fold((ChunkId::MAX, 0), |(a, b), run| (a.min(run.0), b.max(run.1)));
+        // Where they lie close together, to tick them off takes less time than to sort them.
+        if (end - first) / 64 > runs.len() {
+            return ChunkSet::from(runs);
+        }
+        let mut words = vec![0u64; (end - first).div_ceil(64)];
+        for chunk in runs.into_iter().flat_map(|(start, end)| start - first..end - first) {
+            words[chunk / 64] |= 1 << (chunk % 64);
+        }
+        let set = words.into_iter().enumerate().flat_map(|(index, word)| {
+            let rests = std::iter::successors(Some(word), |rest| Some(rest & rest.wrapping_sub(1)));
+            rests.take_while(|rest| *rest != 0).map(move |r| first + 64 * index + r.trailing_zeros() as usize)
+        });
+        ChunkSet { runs: self::runs(set).0 }
     }
+}
+
+/// Chunks as runs in their order, and whether these ascend.
+fn runs(chunks: impl Iterator<Item = ChunkId>) -> (Vec<(ChunkId, ChunkId)>, bool) {
+    let mut runs: Vec<(ChunkId, ChunkId)> = Vec::new();
+    let mut ascend = true;
+    for chunk in chunks {
+        match runs.last_mut() {
+            Some((_, end)) if chunk == *end => *end += 1,
+            last => {
+                ascend &= last.is_none_or(|(_, end)| chunk > *end);
+                runs.push((chunk, chunk + 1));
+            }
+        }
+    }
+    (runs, ascend)
 }
 
 impl fmt::Display for ChunkSet {

@@ -366,9 +366,11 @@ impl Symmetry {
     /// Whether every slice is a grid of all ranks and every chunk is in one slice.
     pub(super) fn check(&self, ranks: usize, chunks: usize) -> Result<(), String> {
         self.slices.iter().try_for_each(|slice| slice.check(ranks, chunks))?;
-        let mut all: Vec<ChunkId> = self.slices.iter().flat_map(|s| s.chunks.iter().copied()).collect();
-        all.sort_unstable();
-        if all.into_iter().eq(0..chunks) {
+        // A slice's check has found its chunks to be there.
+        let mut seen = vec![false; chunks];
+        let mut all = self.slices.iter().flat_map(|slice| &slice.chunks);
+        let once = all.all(|chunk| !std::mem::replace(&mut seen[*chunk], true));
+        if once && seen.into_iter().all(|seen| seen) {
             Ok(())
         } else {
             Err(format!("the slices do not have each of {chunks} chunks once"))

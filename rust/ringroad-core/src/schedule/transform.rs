@@ -35,6 +35,16 @@ pub enum TransformError {
     /// No collective is the reverse of this one.
     #[error("the reverse in time of {0} performs no collective")]
     Reverse(Collective),
+    /// There is no such slice.
+    #[error("{name:?} has {slices} slices, and no slice {index}; a schedule that is written out has none")]
+    NoSlice {
+        /// The schedule's name.
+        name: String,
+        /// Its slices.
+        slices: usize,
+        /// Which one was asked for.
+        index: usize,
+    },
     /// What is combined cannot be taken apart.
     #[error("a schedule whose ranks combine slots cannot be reversed")]
     Slots,
@@ -116,7 +126,7 @@ impl Schedule {
         Ok(Schedule { collective, steps, symmetry: self.symmetry.clone(), ..self.without_steps() })
     }
 
-    /// The same schedule with chunk `c` called `numbers[c]`. Only an allreduce does not care which chunk is which.
+    /// The same schedule with chunk `c` called `numbers[c]`. If that changes their order, only an allreduce does not care.
     pub(crate) fn renumbered(mut self, numbers: &[ChunkId]) -> Schedule {
         let renumber = |chunks: &mut ChunkSet| *chunks = chunks.iter().map(|chunk| numbers[chunk]).collect();
         for step in &mut self.steps {
@@ -127,6 +137,29 @@ impl Schedule {
             slice.chunks.iter_mut().for_each(|chunk| *chunk = numbers[*chunk]);
         }
         self
+    }
+
+    /// What happens to one slice of a symmetric schedule, as a schedule of the whole vector: it uses the ports of this
+    /// slice alone.
+    pub fn on_slice(&self, index: usize) -> Result<Schedule, TransformError> {
+        let slices = self.symmetry.iter().flat_map(|symmetry| &symmetry.slices);
+        let Some(slice) = slices.clone().nth(index) else {
+            return Err(TransformError::NoSlice { name: self.name.clone(), slices: slices.count(), index });
+        };
+        let mut own = slice.chunks.clone();
+        own.sort_unstable();
+        let ours = |chunks: &ChunkSet| chunks.max().is_some_and(|chunk| own.binary_search(&chunk).is_ok());
+        let mut alone = Schedule { chunks: own.len(), ..self.without_steps() };
+        alone.symmetry = Some(Symmetry { slices: vec![slice.clone()] });
+        alone.steps = self.steps.clone();
+        for step in &mut alone.steps {
+            step.sends.retain(|send| ours(&send.chunks));
+            step.locals.retain(|local| ours(&local.chunks));
+        }
+        alone.steps.retain(|step| !(step.sends.is_empty() && step.locals.is_empty()));
+        let mut numbers = vec![0; self.chunks];
+        own.into_iter().enumerate().for_each(|(number, chunk)| numbers[chunk] = number);
+        Ok(alone.renumbered(&numbers))
     }
 
     /// Divides the vector into as many equal slices as there are `parts` and runs them side by side, step by step:
@@ -164,15 +197,13 @@ impl Schedule {
             .collect();
         joint.symmetry = first.symmetry.is_some().then_some(Symmetry { slices });
         for index in 0..parts.iter().map(|p| p.steps.len()).max().unwrap_or(0) {
-            let at = |(part, schedule): (usize, &'_ Schedule)| {
-                schedule.steps.get(index).map(|step| (part, step.clone()))
-            };
             let mut step = Step::default();
-            for (part, slice) in parts.iter().enumerate().filter_map(at) {
-                let send = |send: Send| Send { chunks: placed(part, &send.chunks), ..send };
-                step.sends.extend(slice.sends.into_iter().map(send));
-                let local = |local: Local| Local { chunks: placed(part, &local.chunks), ..local };
-                step.locals.extend(slice.locals.into_iter().map(local));
+            for (part, schedule) in parts.iter().enumerate() {
+                let Some(slice) = schedule.steps.get(index) else { continue };
+                let send = |send: &Send| Send { chunks: placed(part, &send.chunks), ..*send };
+                step.sends.extend(slice.sends.iter().map(send));
+                let local = |local: &Local| Local { chunks: placed(part, &local.chunks), ..*local };
+                step.locals.extend(slice.locals.iter().map(local));
             }
             if joint.symmetry.is_none() {
                 step.sends = unnumbered(merged(step.sends.into_iter()));

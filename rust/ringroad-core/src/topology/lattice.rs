@@ -86,10 +86,6 @@ impl Lattice {
         &self.sizes
     }
 
-    pub fn ranks(&self) -> usize {
-        self.ranks
-    }
-
     /// How many links it has.
     pub fn links(&self) -> usize {
         self.ranks * self.links_per_rank

@@ -133,6 +133,13 @@ impl<'a> Routes<'a> {
         }
     }
 
+    /// The same without formulas, to compare with.
+    #[cfg(test)]
+    pub(crate) fn by_search(mut self) -> Routes<'a> {
+        self.lattice = None;
+        self
+    }
+
     /// A ring or torus whose links are all alike has formulas for its routes, which need no search.
     pub(crate) fn lattice(&mut self) -> Option<&mut Lattice> {
         self.lattice.as_mut()
