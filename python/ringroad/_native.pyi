@@ -179,6 +179,8 @@ class Schedule:
         """Raises ScheduleError naming rank, chunk and step unless the schedule performs its collective."""
     def reverse(self) -> Schedule: ...
     def compose(self, after: Schedule) -> Schedule: ...
+    def on_slice(self, index: int) -> Schedule:
+        """What happens to one slice of a symmetric schedule, as a schedule of the whole vector on that slice's ports."""
     @property
     def name(self) -> str: ...
     @property
@@ -218,10 +220,18 @@ class Schedule:
 
 @disjoint_base
 class Cost:
-    """What the model says of a schedule on a topology."""
+    """What the model says of a schedule on a topology: `fixed + per_byte * bytes` seconds.
+
+    The deficiencies are factors over what is optimal, as Swing's paper defines them; for an allreduce of n bytes the
+    optimum of a torus of D dimensions is log2(ranks) steps, and n / D bytes by every port.
+    """
 
     @property
     def seconds(self) -> float: ...
+    @property
+    def fixed(self) -> float: ...
+    @property
+    def per_byte(self) -> float: ...
     @property
     def steps(self) -> int: ...
     @property
@@ -233,6 +243,18 @@ class Cost:
     @property
     def max_link_load(self) -> float:
         """The most loaded link's bytes over the whole schedule, in units of the vector."""
+    @property
+    def latency_deficiency(self) -> float:
+        """Lambda: steps over the fewest, log2(ranks)."""
+    @property
+    def bandwidth_deficiency(self) -> float:
+        """Psi: what the busiest port sends, step by step, over the least."""
+    @property
+    def congestion_deficiency(self) -> float:
+        """Xi: what the most loaded link carries, step by step, over what the busiest port sends."""
+    @property
+    def worst_link(self) -> float:
+        """Psi * Xi: what the most loaded link carries, step by step, over the least that a port sends."""
 
 @final
 class Candidate(Cost):
@@ -251,7 +273,8 @@ class CostModel:
     """step_latency + hops * hop_latency + most loaded link's bytes / bandwidth, summed over the steps.
 
     hop_latency and bandwidth override the topology's links; reduce_cost is seconds per byte reduced (default 0);
-    message_latency is what every message of a step but a rank's first costs (default 0).
+    message_latency is what every message of a step but a rank's first costs (default 0). Where reductions are
+    overlapped, only the longer of a step's transfer and its reduction counts.
     """
 
     def __new__(
@@ -262,6 +285,7 @@ class CostModel:
         hop_latency: float | None = None,
         bandwidth: float | None = None,
         reduce_cost: float | None = None,
+        overlapped: bool = False,
     ) -> CostModel: ...
     @property
     def step_latency(self) -> float: ...
@@ -273,9 +297,13 @@ class CostModel:
     def message_latency(self) -> float: ...
     @property
     def reduce_cost(self) -> float: ...
+    @property
+    def overlapped(self) -> bool: ...
     def cost(self, schedule: Schedule, topology: Topology, bytes: int) -> Cost: ...
     def explain(self, collective: str, topology: Topology, bytes: int) -> list[Candidate]:
         """All algorithms available for the collective on the topology's ranks, best first (by time)."""
+    def compare(self, collective: str, topology: Topology, sizes: Sequence[int]) -> list[list[Candidate]]:
+        """As `explain`, for several numbers of bytes at once."""
     def switch_points(self, collective: str, topology: Topology, consistent: bool = True) -> list[tuple[int, str]]:
         """(from bytes, algorithm) for every range of sizes."""
 
@@ -521,6 +549,8 @@ class Communicator:
     ) -> Work | None: ...
     def algorithm_for(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> str:
         """The algorithm that a call with a vector of `bytes` would run."""
+    def compare(self, collective: str, topology: Topology, sizes: Sequence[int]) -> list[list[Candidate]]:
+        """As `explain`, for several numbers of bytes at once."""
     def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]:
         """(from bytes, algorithm): the choice that rank 0 made for floating-point data."""
     def abort(self, reason: str = "") -> None:

@@ -1,8 +1,8 @@
 //! `CostModel` and what it says: `Cost`, `Candidate`.
 
 use pyo3::prelude::*;
-use ringroad_core::cost::{rank, Candidate, CostModel, ScheduleCost, SwitchTable};
-use ringroad_core::Collective;
+use ringroad_core::cost::{rank, Candidate, CostModel, Deficiencies, Ranked, ScheduleCost, SwitchTable};
+use ringroad_core::{Collective, Topology};
 use ringroad_runtime::planner::candidates;
 
 use crate::errors::raise;
@@ -13,20 +13,40 @@ use crate::topology::PyTopology;
 #[pyclass(name = "Cost", module = "ringroad", frozen, subclass, get_all)]
 pub struct PyCost {
     seconds: f64,
+    fixed: f64,
+    per_byte: f64,
     steps: usize,
     hops: usize,
     link_load: f64,
     max_link_load: f64,
+    latency_deficiency: f64,
+    bandwidth_deficiency: f64,
+    congestion_deficiency: f64,
+    worst_link: f64,
 }
 
 impl PyCost {
-    fn new(cost: &ScheduleCost, seconds: f64) -> PyCost {
+    fn new(
+        model: &CostModel,
+        cost: &ScheduleCost,
+        collective: Collective,
+        topology: &Topology,
+        bytes: u64,
+    ) -> PyCost {
+        let Deficiencies { latency, bandwidth, congestion, worst_link } =
+            cost.deficiencies(collective, topology);
         PyCost {
-            seconds,
+            seconds: model.seconds(cost, bytes),
+            fixed: model.fixed(cost),
+            per_byte: model.per_byte(cost),
             steps: cost.steps.len(),
             hops: cost.hops(),
             link_load: cost.link_load(),
             max_link_load: cost.busiest_link,
+            latency_deficiency: latency,
+            bandwidth_deficiency: bandwidth,
+            congestion_deficiency: congestion,
+            worst_link,
         }
     }
 }
@@ -46,13 +66,15 @@ pub struct PyCostModel(CostModel);
 #[pymethods]
 impl PyCostModel {
     #[new]
-    #[pyo3(signature = (*, step_latency=None, message_latency=None, hop_latency=None, bandwidth=None, reduce_cost=None))]
+    #[pyo3(signature = (*, step_latency=None, message_latency=None, hop_latency=None, bandwidth=None, reduce_cost=None,
+        overlapped=false))]
     fn new(
         step_latency: Option<f64>,
         message_latency: Option<f64>,
         hop_latency: Option<f64>,
         bandwidth: Option<f64>,
         reduce_cost: Option<f64>,
+        overlapped: bool,
     ) -> PyResult<Self> {
         let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v < 0.0);
         let seconds = [
@@ -80,6 +102,7 @@ impl PyCostModel {
             hop_latency,
             bandwidth,
             reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
+            overlapped,
         }))
     }
 
@@ -108,9 +131,21 @@ impl PyCostModel {
         self.0.reduce_cost
     }
 
-    fn cost(&self, schedule: &PySchedule, topology: &PyTopology, bytes: u64) -> PyResult<PyCost> {
-        let cost = ScheduleCost::of(&schedule.0, &topology.0).map_err(raise)?;
-        Ok(PyCost::new(&cost, self.0.seconds(&cost, bytes)))
+    #[getter]
+    fn overlapped(&self) -> bool {
+        self.0.overlapped
+    }
+
+    fn cost(
+        &self,
+        py: Python<'_>,
+        schedule: &PySchedule,
+        topology: &PyTopology,
+        bytes: u64,
+    ) -> PyResult<PyCost> {
+        let (schedule, topology) = (&schedule.0, &topology.0);
+        let cost = py.detach(|| ScheduleCost::of(schedule, topology)).map_err(raise)?;
+        Ok(PyCost::new(&self.0, &cost, schedule.collective, topology, bytes))
     }
 
     fn explain(
@@ -120,18 +155,29 @@ impl PyCostModel {
         topology: &PyTopology,
         bytes: u64,
     ) -> PyResult<Vec<Py<PyCandidate>>> {
+        let rows = self.compare(py, collective, topology, vec![bytes])?;
+        Ok(rows.into_iter().next().unwrap_or_default())
+    }
+
+    fn compare(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        topology: &PyTopology,
+        sizes: Vec<u64>,
+    ) -> PyResult<Vec<Vec<Py<PyCandidate>>>> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
-        rank(&self.0, &all, bytes)
-            .into_iter()
-            .map(|row| {
-                let candidate =
-                    all.iter().find(|c| c.name == row.name).map(|c| PyCost::new(&c.cost, row.seconds));
-                let base = candidate.expect("every row is one of the candidates");
-                let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
-                Py::new(py, PyClassInitializer::from(base).add_subclass(more))
-            })
-            .collect()
+        let row = |bytes: u64| {
+            rank(&self.0, &all, bytes).into_iter().map(move |row| (bytes, row)).collect::<Vec<_>>()
+        };
+        let candidate = |(bytes, row): (u64, Ranked)| {
+            let found = all.iter().find(|c| c.name == row.name).expect("every row is one of the candidates");
+            let base = PyCost::new(&self.0, &found.cost, collective, &topology.0, bytes);
+            let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
+            Py::new(py, PyClassInitializer::from(base).add_subclass(more))
+        };
+        sizes.into_iter().map(|bytes| row(bytes).into_iter().map(candidate).collect()).collect()
     }
 
     #[pyo3(signature = (collective, topology, consistent=true))]

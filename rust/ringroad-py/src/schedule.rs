@@ -67,6 +67,10 @@ impl PySchedule {
         self.0.compose(&after.0).map(PySchedule).map_err(schedule_error)
     }
 
+    fn on_slice(&self, index: usize) -> PyResult<Self> {
+        self.0.on_slice(index).map(PySchedule).map_err(schedule_error)
+    }
+
     #[getter]
     fn name(&self) -> &str {
         &self.0.name

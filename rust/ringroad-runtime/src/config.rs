@@ -499,6 +499,7 @@ impl Config {
             bandwidth: self.bandwidth.or(prior.bandwidth),
             message_latency: self.message_latency.unwrap_or(prior.message_latency),
             reduce_cost: self.reduce_cost.unwrap_or(prior.reduce_cost),
+            ..prior
         }
     }
 }

@@ -5,6 +5,7 @@
 //! cannot lead to differing choices.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use ringroad_core::algorithms::{self, Member};
@@ -58,13 +59,40 @@ pub fn candidates(topology: &Topology, collective: Collective) -> Result<Vec<Can
     costs(topology, collective, algorithms::available(topology, collective))
 }
 
+/// From so many ranks on it pays to share the work out among the cores.
+const SHARED_WORK: usize = 1024;
+
 fn costs(topology: &Topology, collective: Collective, members: Vec<Member>) -> Result<Vec<Candidate>> {
-    let mut routes = Routes::new(topology);
-    let candidate = |member: Member| {
-        let cost = ScheduleCost::with_routes(&member.build(topology, collective)?, &mut routes)?;
+    let candidate = |member: &Member, routes: &mut Routes<'_>| {
+        let cost = ScheduleCost::with_routes(&member.build(topology, collective)?, routes)?;
         Ok(Candidate { name: member.name(), cost, consistent: member.consistent(topology, collective) })
     };
-    members.into_iter().map(candidate).collect()
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if topology.ranks() < SHARED_WORK || cores == 1 {
+        let mut routes = Routes::new(topology);
+        return members.iter().map(|member| candidate(member, &mut routes)).collect();
+    }
+    // Whoever is free takes the next one. What a candidate costs does not depend on who takes it.
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut routes = Routes::new(topology);
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(member) = members.get(place) else { return done };
+            done.push((place, candidate(member, &mut routes)));
+        }
+    };
+    let mut found: Vec<(usize, Result<Candidate>)> = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..cores.min(members.len())).map(|_| scope.spawn(work)).collect();
+        let mut found = work();
+        for helper in helpers {
+            found.extend(helper.join().expect("costs do not panic"));
+        }
+        found
+    });
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
 impl Choices {

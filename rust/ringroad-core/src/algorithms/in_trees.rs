@@ -234,9 +234,8 @@ impl InTrees {
             };
             let order = row.iter().rev().fold((0..size).collect(), by_level);
             let alike = |a: &usize, b: &usize| {
-                let same = |l: &(_, _, usize)| {
-                    holders[dimension][*a][l.2 + 1] == holders[dimension][*b][l.2 + 1]
-                };
+                let same =
+                    |l: &(_, _, usize)| holders[dimension][*a][l.2 + 1] == holders[dimension][*b][l.2 + 1];
                 row.iter().all(same)
             };
             let mut keys = vec![0; size];

@@ -111,7 +111,9 @@ fn on_lattice(view: &View<'_>, step: usize, lattice: &mut Lattice) -> (Field, us
     let mut hops = 0;
     for orbit in &orbits {
         hops = hops.max(match straight(orbit, field.sizes()) {
-            Some(ways) => ways.iter().map(|(d, motion, goal)| field.add_line(*d, *motion, *goal, orbit)).sum(),
+            Some(ways) => {
+                ways.iter().map(|(d, motion, goal)| field.add_line(*d, *motion, *goal, orbit)).sum()
+            }
             None => one_by_one(&mut orbit.transfers(), &mut field),
         });
     }
@@ -286,8 +288,21 @@ mod tests {
     #[test]
     fn formulas_agree_with_search() {
         let specs = [
-            "ring:1", "ring:2", "ring:8", "ring:9", "ring:14", "torus:2x2", "torus:4x4", "torus:2x3", "torus:1x6",
-            "torus:8x4", "torus:3x9", "torus:5x6", "torus:4x2x3", "torus:3x3x3", "torus:4x4x4",
+            "ring:1",
+            "ring:2",
+            "ring:8",
+            "ring:9",
+            "ring:14",
+            "torus:2x2",
+            "torus:4x4",
+            "torus:2x3",
+            "torus:1x6",
+            "torus:8x4",
+            "torus:3x9",
+            "torus:5x6",
+            "torus:4x2x3",
+            "torus:3x3x3",
+            "torus:4x4x4",
         ];
         for topology in specs.map(|spec| Topology::parse(spec).unwrap()) {
             let (mut formulas, mut search) = (Routes::new(&topology), Routes::new(&topology).by_search());
