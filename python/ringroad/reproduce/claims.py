@@ -1,0 +1,181 @@
+"""What a paper states, and what the model says: quantities of a panel, and how far apart the two are."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ringroad._text import bytes_text, parse_bytes, seconds_text, significant
+from ringroad.reproduce.definition import Claim, Figure
+from ringroad.reproduce.evaluation import Panel
+
+
+def _gain(panel: Panel, bytes: str, over: str | None = None) -> float:
+    return panel.gain(parse_bytes(bytes), over)
+
+
+def _largest_gain(panel: Panel, smallest: str = "0", largest: str = "1T") -> float:
+    return max(panel.gain(size) for size in panel.between(parse_bytes(smallest), parse_bytes(largest)))
+
+
+def _smallest_gain(panel: Panel) -> float:
+    return min(panel.gains())
+
+
+def _median_gain(panel: Panel) -> float:
+    return statistics.median(panel.gains())
+
+
+def _gain_over(panel: Panel, over: str, bytes: str) -> float:
+    return panel.gain(parse_bytes(bytes), over)
+
+
+def _sweet_spot(panel: Panel) -> int:
+    return max(panel.sizes, key=panel.gain)
+
+
+def _leads_until(panel: Panel) -> int:
+    until = 0
+    for size in panel.sizes:
+        if panel.winner(size) != panel.subject:
+            break
+        until = size
+    return until
+
+
+def _winner(panel: Panel, bytes: str) -> str:
+    return panel.winner(parse_bytes(bytes))
+
+
+def _goodput(panel: Panel, series: str, bytes: str) -> float:
+    return panel.goodput(series, parse_bytes(bytes)) / panel.peak
+
+
+def _time(panel: Panel, series: str, bytes: str) -> float:
+    return panel.seconds(series, parse_bytes(bytes))
+
+
+def _steps(panel: Panel, form: str) -> int:
+    return panel.form(form).cost.steps
+
+
+def _lambda(panel: Panel, form: str) -> float:
+    return panel.form(form).cost.latency_deficiency
+
+
+def _psi(panel: Panel, form: str) -> float:
+    return panel.form(form).cost.bandwidth_deficiency
+
+
+def _xi(panel: Panel, form: str) -> float:
+    return panel.form(form).cost.congestion_deficiency
+
+
+def _psi_xi(panel: Panel, form: str) -> float:
+    return panel.form(form).cost.worst_link
+
+
+def _form_margin(panel: Panel, form: str, among: list[str]) -> float:
+    """By which part a form is at least faster than others, whatever the size."""
+    there = {found.name for forms in panel.forms.values() for found in forms}
+    others = [panel.form(name) for name in among if name in there]
+    return min(other.seconds(size) / panel.form(form).seconds(size) for size in panel.sizes for other in others) - 1
+
+
+QUANTITIES: dict[str, tuple[Callable[..., Any], str]] = {
+    "gain": (_gain, "percent"),
+    "largest gain": (_largest_gain, "percent"),
+    "smallest gain": (_smallest_gain, "percent"),
+    "median gain": (_median_gain, "percent"),
+    "gain over": (_gain_over, "percent"),
+    "sweet spot": (_sweet_spot, "bytes"),
+    "leads until": (_leads_until, "bytes"),
+    "winner": (_winner, "name"),
+    "goodput": (_goodput, "percent"),
+    "time": (_time, "seconds"),
+    "steps": (_steps, "number"),
+    "Lambda": (_lambda, "number"),
+    "Psi": (_psi, "number"),
+    "Xi": (_xi, "number"),
+    "Psi Xi": (_psi_xi, "number"),
+    "margin": (_form_margin, "percent"),
+}
+"""What can be stated of a panel, and its unit."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A statement beside ours."""
+
+    figure: str
+    panel: str
+    text: str
+    quantity: str
+    unit: str
+    stated: Any
+    bound: str
+    ours: Any
+    difference: float | None
+    agrees: bool
+    why: str
+
+    @property
+    def stated_text(self) -> str:
+        return f"{self.bound}{_shown(self.stated, self.unit)}"
+
+    @property
+    def ours_text(self) -> str:
+        return _shown(self.ours, self.unit)
+
+    @property
+    def difference_text(self) -> str:
+        if self.difference is None:
+            return "none" if self.agrees else "another one"
+        if self.unit == "bytes":
+            return "0" if self.difference == 0 else f"x{significant(self.ours / self.stated)}"
+        sign = "+" if self.difference > 0 else "-" if self.difference < 0 else ""
+        return f"{sign}{_shown(abs(self.difference), 'points' if self.unit == 'percent' else self.unit)}"
+
+
+def _shown(value: Any, unit: str) -> str:
+    if isinstance(value, str):
+        return value
+    match unit:
+        case "percent" | "points":
+            return f"{100 * value:.0f}" + (" %" if unit == "percent" else " points")
+        case "bytes":
+            return bytes_text(int(value))
+        case "seconds":
+            return seconds_text(value)
+        case _:
+            return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def judge(figure: Figure, claim: Claim, panels: list[Panel]) -> list[Verdict]:
+    """The statement on every panel that it is about."""
+    if claim.quantity not in QUANTITIES:
+        raise ValueError(f"{figure.name} states the unknown quantity {claim.quantity!r}; one of {', '.join(QUANTITIES)}")
+    wanted = range(len(panels)) if claim.panels is None else claim.panels
+    return [_judge(figure.name, claim, panels[index]) for index in wanted]
+
+
+def _judge(figure: str, claim: Claim, panel: Panel) -> Verdict:
+    measure, unit = QUANTITIES[claim.quantity]
+    ours = measure(panel, **claim.arguments)
+    given = [("", claim.stated), (">= ", claim.at_least), ("<= ", claim.at_most)]
+    bound, stated = next((bound, value) for bound, value in given if value is not None)
+    if unit == "bytes":
+        stated = parse_bytes(stated)
+    if unit == "name":
+        difference, agrees = None, ours == stated
+    else:
+        difference = ours - stated
+        # What floating-point arithmetic leaves over is no difference.
+        slack = claim.margin + 1e-12 * abs(stated)
+        low = claim.at_most is not None or difference >= -slack
+        high = claim.at_least is not None or difference <= slack
+        agrees = low and high
+    why = claim.why
+    return Verdict(
+        figure, panel.label, claim.text, claim.quantity, unit, stated, bound, ours, difference, agrees, why
+    )

@@ -1,0 +1,144 @@
+"""What a paper shows and states, read from its TOML file."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+from typing import Any
+
+from ringroad._text import parse_bytes
+
+PAPERS = ["swing", "trivance", "kolmakov"]
+"""The papers whose evaluations can be reproduced."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """The network and the software as the paper has them: seconds, and bytes per second of a link."""
+
+    step_latency: float
+    link_latency: float
+    processing: float
+    bandwidth: float
+    reduce_cost: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a figure: at every size the fastest of several forms.
+
+    A form is an algorithm; `swing-latency/0` is what it does on the ports of its slice 0 alone. What is `aside` is shown,
+    but is not one of those that others are compared with.
+    """
+
+    key: str
+    label: str
+    letter: str
+    forms: tuple[str, ...]
+    aside: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A panel of a figure: a network, and which series it leaves out."""
+
+    topology: str
+    bandwidth: float
+    without: tuple[str, ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper states of a quantity on some panels: a number within a margin, a bound, or a name."""
+
+    quantity: str
+    text: str
+    arguments: Mapping[str, Any]
+    stated: Any = None
+    margin: float = 0.0
+    at_least: Any = None
+    at_most: Any = None
+    panels: tuple[int, ...] | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure or a table of the paper. `plot` is what its panels show over the sizes."""
+
+    name: str
+    title: str
+    plot: str
+    settings: tuple[Setting, ...]
+    sizes: tuple[int, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """All of it."""
+
+    paper: str
+    source: str
+    subject: str
+    model: Model
+    series: tuple[Series, ...]
+    figures: tuple[Figure, ...]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, paper: str) -> "Definition":
+        """The definition of one of `PAPERS`; ValueError for others."""
+        if paper not in PAPERS:
+            raise ValueError(f"nothing is known of the paper {paper!r}; write one of {', '.join(PAPERS)}")
+        text = resources.files(__package__).joinpath(f"{paper}.toml").read_text()
+        return cls._read(paper, tomllib.loads(text))
+
+    @classmethod
+    def _read(cls, paper: str, data: dict[str, Any]) -> "Definition":
+        model = Model(**data["model"])
+        series = tuple(
+            Series(key, entry["label"], entry["letter"], tuple(entry["forms"]), entry.get("aside", False))
+            for key, entry in data["series"].items()
+        )
+        sizes = _sizes(data["sizes"])
+        figures = tuple(_figure(entry, model, sizes) for entry in data["figure"])
+        return cls(paper, data["source"], data["subject"], model, series, figures, data.get("extra", {}))
+
+    @cached_property
+    def subject_label(self) -> str:
+        return next(series.label for series in self.series if series.key == self.subject)
+
+
+def _sizes(entry: dict[str, Any]) -> tuple[int, ...]:
+    smallest, largest = parse_bytes(entry["smallest"]), parse_bytes(entry["largest"])
+    sizes = [smallest]
+    while sizes[-1] * entry["factor"] <= largest:
+        sizes.append(sizes[-1] * entry["factor"])
+    return tuple(sizes)
+
+
+def _figure(entry: dict[str, Any], model: Model, sizes: tuple[int, ...]) -> Figure:
+    settings = tuple(
+        Setting(
+            panel["topology"],
+            panel.get("bandwidth", model.bandwidth),
+            tuple(panel.get("without", [])),
+            panel.get("label", panel["topology"]),
+        )
+        for panel in entry["panels"]
+    )
+    claims = tuple(_claim(claim) for claim in entry.get("claims", []))
+    own = _sizes(entry["sizes"]) if "sizes" in entry else sizes
+    return Figure(entry["name"], entry["title"], entry["plot"], settings, own, claims)
+
+
+def _claim(entry: dict[str, Any]) -> Claim:
+    known = {"quantity", "text", "stated", "margin", "at_least", "at_most", "why"}
+    panels = entry.get("panels")
+    arguments = {name: value for name, value in entry.items() if name not in known | {"panels"}}
+    rest = {name: value for name, value in entry.items() if name in known}
+    return Claim(**rest, arguments=arguments, panels=None if panels is None else tuple(panels))

@@ -1,0 +1,98 @@
+"""The lines of a panel: how long every series takes for every size."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ringroad._native import Algorithm, Cost, CostModel, Schedule, Topology
+from ringroad.reproduce.definition import Definition, Model, Setting
+
+
+@dataclass(frozen=True)
+class Form:
+    """An algorithm on the panel's network."""
+
+    name: str
+    cost: Cost
+
+    def seconds(self, size: int) -> float:
+        return self.cost.fixed + self.cost.per_byte * size
+
+
+@lru_cache(maxsize=512)
+def _form(name: str, spec: str, bandwidth: float, model: Model) -> Form | None:
+    """None where the algorithm does not run on the network."""
+    algorithm, _, part = name.partition("/")
+    network = Topology(spec, bandwidth=bandwidth, latency=model.link_latency, processing=model.processing)
+    if not Algorithm(algorithm).supports(network):
+        return None
+    schedule = Schedule.build(algorithm, network)
+    if part:
+        schedule = schedule.on_slice(int(part))
+    costs = CostModel(step_latency=model.step_latency, reduce_cost=model.reduce_cost)
+    return Form(name, costs.cost(schedule, network, 0))
+
+
+class Panel:
+    """What a figure shows of one network."""
+
+    def __init__(self, definition: Definition, setting: Setting, sizes: Sequence[int]) -> None:
+        self.setting = setting
+        self.label = setting.label
+        self.sizes = list(sizes)
+        self.subject = definition.subject
+        self.series = {series.key: series for series in definition.series if series.key not in setting.without}
+        found = {
+            key: [_form(name, setting.topology, setting.bandwidth, definition.model) for name in series.forms]
+            for key, series in self.series.items()
+        }
+        self.forms = {key: [form for form in forms if form is not None] for key, forms in found.items()}
+        self.forms = {key: forms for key, forms in self.forms.items() if forms}
+        self.missing = [key for key in self.series if key not in self.forms]
+        network = Topology(setting.topology)
+        wide = sum(size > 1 for size in network.dimensions)
+        self.ranks = network.ranks
+        # An allreduce sends everything twice by all 2D ports.
+        self.peak = (wide or 0.5) * setting.bandwidth
+
+    def best(self, key: str, size: int) -> Form:
+        """The form of a series that is the fastest."""
+        return min(self.forms[key], key=lambda form: form.seconds(size))
+
+    def seconds(self, key: str, size: int) -> float:
+        return self.best(key, size).seconds(size)
+
+    def goodput(self, key: str, size: int) -> float:
+        """Bytes reduced per second."""
+        return size / self.seconds(key, size)
+
+    def rivals(self) -> list[str]:
+        """All that the subject is compared with."""
+        return [key for key in self.forms if key != self.subject and not self.series[key].aside]
+
+    def rival(self, size: int) -> str:
+        """The fastest of them."""
+        return min(self.rivals(), key=lambda key: self.seconds(key, size))
+
+    def winner(self, size: int) -> str:
+        """The fastest of all; the subject, if it is as fast as another one."""
+        rival = self.rival(size)
+        return self.subject if self.gain(size) >= 0 else rival
+
+    def gain(self, size: int, over: str | None = None) -> float:
+        """By which part the subject's goodput exceeds that of another one, or of the best."""
+        return self.seconds(over or self.rival(size), size) / self.seconds(self.subject, size) - 1
+
+    def between(self, start: int, end: int) -> list[int]:
+        return [size for size in self.sizes if start <= size <= end]
+
+    def gains(self, start: int = 0, end: int | None = None) -> list[float]:
+        return [self.gain(size) for size in self.between(start, math.inf if end is None else end)]  # type: ignore[arg-type]
+
+    def form(self, name: str) -> Form:
+        """A form by its name."""
+        found = {form.name: form for forms in self.forms.values() for form in forms}
+        if name not in found:
+            raise ValueError(f"{name!r} is no form of {self.label}; there are {', '.join(found)}")
+        return found[name]
