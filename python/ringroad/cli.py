@@ -25,6 +25,7 @@ from ringroad._native import (
 from ringroad._native import algorithms as catalogue
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.bench.command import bench
+from ringroad.commands.reproduce import reproduce
 from ringroad.commands.topology import topology as topology_command
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 
 app.command()(bench)
+app.command()(reproduce)
 app.command("topology")(topology_command)
 
 DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
@@ -304,15 +306,23 @@ def cost(
     step_latency: StepLatency = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
+    reduce_cost: Annotated[float | None, typer.Option(help="Seconds to reduce a byte; unset: 0.")] = None,
+    overlapped: Annotated[bool, typer.Option("--overlapped", help="Reduce while transfers go on.")] = False,
     as_json: Json = False,
 ) -> None:
     """Predict how long an algorithm takes."""
     network, length = Topology(topology), parse_bytes(size)
-    model = CostModel(step_latency=step_latency, hop_latency=hop_latency, bandwidth=bandwidth)
+    model = CostModel(
+        step_latency=step_latency,
+        hop_latency=hop_latency,
+        bandwidth=bandwidth,
+        reduce_cost=reduce_cost,
+        overlapped=overlapped,
+    )
     result = model.cost(Schedule.build(name, network, collective, root), network, length)
     if as_json:
         head = {"algorithm": name, "collective": collective, "topology": network.spec, "bytes": length}
-        return _print_json(head | _numbers(result) | {"max_link_load": result.max_link_load})
+        return _print_json(head | _numbers(result) | {"max_link_load": result.max_link_load} | _deficiencies(result))
     _describe(
         f"{name}: {collective} of {bytes_text(length)} on {network.spec}",
         [
@@ -320,6 +330,10 @@ def cost(
             ("steps", str(result.steps)),
             ("hops", str(result.hops)),
             ("link load", f"{result.link_load:.4g} vectors"),
+            ("latency deficiency, Lambda", f"{result.latency_deficiency:.4f}"),
+            ("bandwidth deficiency, Psi", f"{result.bandwidth_deficiency:.4f}"),
+            ("congestion deficiency, Xi", f"{result.congestion_deficiency:.4f}"),
+            ("worst link, Psi Xi", f"{result.worst_link:.4f}"),
         ],
     )
     return None
@@ -387,6 +401,15 @@ def _numbers(result: Cost) -> dict[str, Any]:
         "steps": result.steps,
         "hops": result.hops,
         "link_load": result.link_load,
+    }
+
+
+def _deficiencies(result: Cost) -> dict[str, float]:
+    return {
+        "latency_deficiency": result.latency_deficiency,
+        "bandwidth_deficiency": result.bandwidth_deficiency,
+        "congestion_deficiency": result.congestion_deficiency,
+        "worst_link": result.worst_link,
     }
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ringroad._text import bytes_text, parse_bytes, seconds_text, significant
-from ringroad.reproduce.definition import Claim, Figure
+from ringroad.reproduce.definition import Claim, Figure, Model
 from ringroad.reproduce.evaluation import Panel
+from ringroad.reproduce.formulas import FORMULAS
 
 
 def _gain(panel: Panel, bytes: str, over: str | None = None) -> float:
@@ -19,7 +20,9 @@ def _largest_gain(panel: Panel, smallest: str = "0", largest: str = "1T") -> flo
 
 
 def _smallest_gain(panel: Panel) -> float:
-    return min(panel.gains())
+    # Equal is not worse, whichever way it is rounded.
+    smallest = min(panel.gains())
+    return 0.0 if abs(smallest) < 1e-12 else smallest
 
 
 def _median_gain(panel: Panel) -> float:
@@ -55,6 +58,14 @@ def _time(panel: Panel, series: str, bytes: str) -> float:
     return panel.seconds(series, parse_bytes(bytes))
 
 
+def _form_time(panel: Panel, form: str, bytes: str) -> float:
+    return panel.form(form).seconds(parse_bytes(bytes))
+
+
+def _best_r(panel: Panel, series: str, bytes: str) -> int:
+    return int(panel.best(series, parse_bytes(bytes)).name.partition(":")[2])
+
+
 def _steps(panel: Panel, form: str) -> int:
     return panel.form(form).cost.steps
 
@@ -76,10 +87,11 @@ def _psi_xi(panel: Panel, form: str) -> float:
 
 
 def _form_margin(panel: Panel, form: str, among: list[str]) -> float:
-    """By which part a form is at least faster than others, whatever the size."""
+    """By which part a form is at least faster than others, at the sizes for which it is the subject's best one."""
     there = {found.name for forms in panel.forms.values() for found in forms}
     others = [panel.form(name) for name in among if name in there]
-    return min(other.seconds(size) / panel.form(form).seconds(size) for size in panel.sizes for other in others) - 1
+    sizes = [size for size in panel.sizes if panel.best(panel.subject, size).name == form]
+    return min(other.seconds(size) / panel.form(form).seconds(size) for size in sizes for other in others) - 1
 
 
 QUANTITIES: dict[str, tuple[Callable[..., Any], str]] = {
@@ -93,6 +105,8 @@ QUANTITIES: dict[str, tuple[Callable[..., Any], str]] = {
     "winner": (_winner, "name"),
     "goodput": (_goodput, "percent"),
     "time": (_time, "seconds"),
+    "form time": (_form_time, "seconds"),
+    "best r": (_best_r, "number"),
     "steps": (_steps, "number"),
     "Lambda": (_lambda, "number"),
     "Psi": (_psi, "number"),
@@ -151,31 +165,41 @@ def _shown(value: Any, unit: str) -> str:
             return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-def judge(figure: Figure, claim: Claim, panels: list[Panel]) -> list[Verdict]:
+def judge(model: Model, figure: Figure, claim: Claim, panels: list[Panel]) -> list[Verdict]:
     """The statement on every panel that it is about."""
     if claim.quantity not in QUANTITIES:
-        raise ValueError(f"{figure.name} states the unknown quantity {claim.quantity!r}; one of {', '.join(QUANTITIES)}")
+        raise ValueError(
+            f"{figure.name} states the unknown quantity {claim.quantity!r}; one of {', '.join(QUANTITIES)}"
+        )
     wanted = range(len(panels)) if claim.panels is None else claim.panels
-    return [_judge(figure.name, claim, panels[index]) for index in wanted]
+    return [_judge(model, figure.name, claim, panels[index]) for index in wanted]
 
 
-def _judge(figure: str, claim: Claim, panel: Panel) -> Verdict:
+def _judge(model: Model, figure: str, claim: Claim, panel: Panel) -> Verdict:
     measure, unit = QUANTITIES[claim.quantity]
     ours = measure(panel, **claim.arguments)
-    given = [("", claim.stated), (">= ", claim.at_least), ("<= ", claim.at_most)]
-    bound, stated = next((bound, value) for bound, value in given if value is not None)
-    if unit == "bytes":
+    bound, stated = _stated(model, claim, panel)
+    if unit == "bytes" and isinstance(stated, str):
         stated = parse_bytes(stated)
     if unit == "name":
         difference, agrees = None, ours == stated
     else:
         difference = ours - stated
         # What floating-point arithmetic leaves over is no difference.
-        slack = claim.margin + 1e-12 * abs(stated)
-        low = claim.at_most is not None or difference >= -slack
-        high = claim.at_least is not None or difference <= slack
-        agrees = low and high
-    why = claim.why
+        if abs(difference) <= 1e-12 * abs(stated):
+            difference = 0.0
+        low, high = -claim.margin, claim.margin
+        if unit == "bytes" and claim.margin:
+            low, high = stated / claim.margin - stated, stated * claim.margin - stated
+        agrees = (bound == "<= " or difference >= low) and (bound == ">= " or difference <= high)
     return Verdict(
-        figure, panel.label, claim.text, claim.quantity, unit, stated, bound, ours, difference, agrees, why
+        figure, panel.label, claim.text, claim.quantity, unit, stated, bound, ours, difference, agrees, claim.why
     )
+
+
+def _stated(model: Model, claim: Claim, panel: Panel) -> tuple[str, Any]:
+    """Which bound it is, and the value."""
+    if claim.formula:
+        return "", FORMULAS[claim.formula](panel, model, **claim.of)
+    given = [("", claim.stated), (">= ", claim.at_least), ("<= ", claim.at_most)]
+    return next((bound, value) for bound, value in given if value is not None)

@@ -29,8 +29,8 @@ class Model:
 class Series:
     """A line of a figure: at every size the fastest of several forms.
 
-    A form is an algorithm; `swing-latency/0` is what it does on the ports of its slice 0 alone. What is `aside` is shown,
-    but is not one of those that others are compared with.
+    A form is an algorithm; `swing-latency/0` is what it does on the ports of its slice 0 alone. What is `aside` is
+    shown, but is not one of those that others are compared with.
     """
 
     key: str
@@ -52,7 +52,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper states of a quantity on some panels: a number within a margin, a bound, or a name."""
+    """What the paper states of a quantity on some panels: a number within a margin, a bound, or a name.
+
+    Bytes agree within a factor of `margin`. What an equation states is computed by one of `FORMULAS`, with the
+    arguments `of`.
+    """
 
     quantity: str
     text: str
@@ -61,6 +65,8 @@ class Claim:
     margin: float = 0.0
     at_least: Any = None
     at_most: Any = None
+    formula: str = ""
+    of: Mapping[str, Any] = field(default_factory=dict)
     panels: tuple[int, ...] | None = None
     why: str = ""
 
@@ -87,7 +93,6 @@ class Definition:
     model: Model
     series: tuple[Series, ...]
     figures: tuple[Figure, ...]
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def load(cls, paper: str) -> "Definition":
@@ -106,7 +111,7 @@ class Definition:
         )
         sizes = _sizes(data["sizes"])
         figures = tuple(_figure(entry, model, sizes) for entry in data["figure"])
-        return cls(paper, data["source"], data["subject"], model, series, figures, data.get("extra", {}))
+        return cls(paper, data["source"], data["subject"], model, series, figures)
 
     @cached_property
     def subject_label(self) -> str:
@@ -137,7 +142,7 @@ def _figure(entry: dict[str, Any], model: Model, sizes: tuple[int, ...]) -> Figu
 
 
 def _claim(entry: dict[str, Any]) -> Claim:
-    known = {"quantity", "text", "stated", "margin", "at_least", "at_most", "why"}
+    known = {"quantity", "text", "stated", "margin", "at_least", "at_most", "formula", "of", "why"}
     panels = entry.get("panels")
     arguments = {name: value for name, value in entry.items() if name not in known | {"panels"}}
     rest = {name: value for name, value in entry.items() if name in known}

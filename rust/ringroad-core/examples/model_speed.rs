@@ -1,50 +1,36 @@
-//! How long it takes to build and to judge the schedule of every algorithm on a network.
-use ringroad_core::algorithms;
+//! What it takes to build and to judge every allreduce on a network: `model_speed torus:128x128 [NAME]`.
+
+use std::time::Instant;
+
+use ringroad_core::algorithms::available;
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
-use std::time::Instant;
 
-fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let spec = args.get(1).cloned().unwrap_or("torus:16x16".into());
-    let only = args.get(2).cloned();
-    let t0 = Instant::now();
-    let topology = Topology::parse(&spec).unwrap();
-    println!("topology {:.1} ms", t0.elapsed().as_secs_f64() * 1e3);
-    let t0 = Instant::now();
-    let members = algorithms::available(&topology, Collective::Allreduce);
-    println!("members {} {:.1} ms", members.len(), t0.elapsed().as_secs_f64() * 1e3);
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let spec = arguments.next().unwrap_or_else(|| "torus:128x128".to_owned());
+    let only = arguments.next().unwrap_or_default();
+    let topology = Topology::parse(&spec)?;
     let mut routes = Routes::new(&topology);
-    let (mut tb, mut tc) = (0.0, 0.0);
-    for m in members {
-        if only.as_ref().is_some_and(|o| !m.name().starts_with(o.as_str())) {
+    let (mut built, mut judged) = (0.0, 0.0);
+    for member in available(&topology, Collective::Allreduce) {
+        if !member.name().starts_with(&only) {
             continue;
         }
-        let t = Instant::now();
-        let s = m.build(&topology, Collective::Allreduce).unwrap();
-        let b = t.elapsed().as_secs_f64() * 1e3;
-        let t = Instant::now();
-        let cost = if std::env::var("NOCOST").is_ok() {
-            None
-        } else {
-            ScheduleCost::with_routes(&s, &mut routes).ok()
-        };
-        let c = t.elapsed().as_secs_f64() * 1e3;
-        tb += b;
-        tc += c;
-        let sends: usize = s.steps.iter().map(|x| x.sends.len()).sum();
+        let start = Instant::now();
+        let schedule = member.build(&topology, Collective::Allreduce)?;
+        let build = start.elapsed().as_secs_f64() * 1e3;
+        let start = Instant::now();
+        let cost = ScheduleCost::with_routes(&schedule, &mut routes)?;
+        let judge = start.elapsed().as_secs_f64() * 1e3;
+        (built, judged) = (built + build, judged + judge);
+        let (steps, load) = (cost.steps.len(), cost.link_load());
         println!(
-            "{:28} build {:9.2} ms  cost {:9.2} ms  steps {:6} sends {:8} sym {} chunks {} load {:?}",
-            m.name(),
-            b,
-            c,
-            s.steps.len(),
-            sends,
-            s.symmetry.is_some(),
-            s.chunks,
-            cost.map(|c| c.link_load())
+            "{:28} build {build:8.2} ms, cost {judge:8.2} ms, {steps:6} steps, link load {load}",
+            member.name()
         );
     }
-    println!("total build {tb:.1} cost {tc:.1}");
+    println!("all                          build {built:8.2} ms, cost {judged:8.2} ms");
+    Ok(())
 }

@@ -133,7 +133,7 @@ fn generalized() {
             let steps = 2 * levels - r;
             assert_eq!(cost.steps.len(), steps, "{ranks}, r = {r}");
             let (sent, reduced) = kolmakov(ranks, levels, r);
-            // 2^r results are what the equations count; fewer are enough where that divides the ranks' power of two less.
+            // The equations count 2^r results; for some numbers of ranks fewer are enough.
             let exact = r == levels || ranks.div_ceil(1 << (levels - r)) == 1 << r;
             for bytes in [425u64, 9 << 10, 1 << 20] {
                 let block = bytes as f64 / ranks as f64;
@@ -144,10 +144,10 @@ fn generalized() {
                     close(found, transfer, 1e-12 * transfer, &what);
                 }
                 assert!(found <= transfer * (1.0 + 1e-12), "{what}: {found} of {transfer}");
-                // Reductions that results share are counted once here, and for each of them there.
+                // The equations are for the worst case: all numbers of vectors but the first are even, as for 127 ranks.
                 let formula = transfer + reduced * block * gamma;
                 assert!(total <= formula * (1.0 + 1e-12), "{what}: {total} of {formula}");
-                if r == 0 {
+                if r == 0 || ranks == 127 {
                     close(total, formula, 1e-12 * formula, &what);
                 }
             }

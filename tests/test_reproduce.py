@@ -1,0 +1,135 @@
+"""The papers' evaluations: what agrees, what does not and why, and that definitions and pictures are complete."""
+
+import json
+import statistics
+import subprocess
+import sys
+
+import pytest
+from ringroad import CostModel, Schedule, Topology
+from ringroad._text import parse_bytes
+from ringroad.reproduce import PAPERS, Definition, Panel, Report, reproduce
+from ringroad.reproduce.claims import QUANTITIES, judge
+from ringroad.reproduce.definition import Claim
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, list[Report]]:
+    return {paper: list(reproduce(paper)) for paper in PAPERS}
+
+
+@pytest.mark.parametrize(
+    ("paper", "statements", "agreeing"), [("swing", 113, 96), ("trivance", 35, 22), ("kolmakov", 33, 32)]
+)
+def test_statements(reports, paper, statements, agreeing):
+    """As many as agree now: one more or less is a change of the model, which should be told."""
+    verdicts = [verdict for report in reports[paper] for verdict in report.verdicts]
+    assert (len(verdicts), sum(verdict.agrees for verdict in verdicts)) == (statements, agreeing)
+    unexplained = [(v.figure, v.panel, v.text) for v in verdicts if not (v.agrees or v.why)]
+    assert not unexplained, "a statement that we do not confirm needs a reason"
+
+
+def test_swing_on_64x64(reports):
+    """Swing is the best from 32 B to 32 MiB, by about 120 % at 2 MiB; from 128 MiB on bucket is."""
+    (panel,) = next(report.panels for report in reports["swing"] if report.figure.name == "Figure 7")
+    rivals = {"recursive-doubling", "bucket", "ring"}
+    assert set(panel.rivals()) == rivals
+    for size in panel.sizes:
+        times = {key: panel.seconds(key, size) for key in rivals | {"swing"}}
+        expected = "swing" if size <= 32 << 20 else "bucket"
+        assert min(times, key=times.get) == panel.winner(size) == expected, size
+    expected = {"32": 0.42, "2MiB": 1.27, "32MiB": 0.18, "128MiB": -0.06, "512MiB": -0.13}
+    found = {size: panel.gain(parse_bytes(size)) for size in expected}
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_swing_without_start_up_times():
+    """With hops alone whole-vector Swing is half as fast again as recursive doubling, as the paper has it at 32 B."""
+    network = Topology("torus:64x64", latency=100e-9, processing=300e-9)
+    model = CostModel(step_latency=0.0)
+    swing = model.cost(Schedule.build("swing-latency", network).on_slice(0), network, 0)
+    doubling = model.cost(Schedule.build("recursive-doubling", network), network, 0)
+    assert doubling.fixed / swing.fixed == pytest.approx(1.5)
+
+
+def test_trivance_on_tori_of_threes(reports):
+    """Where the published distances are exact, the paper's statements hold: the best from 32 B to 8 MiB and beyond."""
+    report = next(report for report in reports["trivance"] if report.figure.name == "Figures 11 and 12")
+    panel = report.panels[0]
+    assert all(panel.winner(size) == "trivance" for size in panel.sizes if size <= 8 << 20)
+    assert statistics.median(panel.gains()) > 0.05
+
+
+def test_equations_of_kolmakov(reports):
+    """(25), (36) and (44) are what the schedules cost among 127 ranks, to rounding, and (37) finds the best of them."""
+    equations = next(report for report in reports["kolmakov"] if report.figure.name == "Equations")
+    assert len(equations.verdicts) == 14
+    for verdict in equations.verdicts:
+        assert verdict.ours == pytest.approx(verdict.stated, rel=1e-12), verdict.text
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_definitions_name_what_there_is(paper):
+    definition = Definition.load(paper)
+    keys = {series.key for series in definition.series}
+    assert definition.subject in keys
+    for figure in definition.figures:
+        assert figure.plot in {"none", "goodput", "time", "gain", "box", "ranks"}
+        assert figure.sizes and figure.settings
+        for setting in figure.settings:
+            assert set(setting.without) <= keys
+        for claim in figure.claims:
+            assert claim.quantity in QUANTITIES
+            given = [claim.stated, claim.at_least, claim.at_most, claim.formula or None]
+            assert sum(value is not None for value in given) == 1, claim
+
+
+def test_bounds_and_margins():
+    definition = Definition.load("swing")
+    figure = next(figure for figure in definition.figures if figure.name == "Figure 7")
+    panel = Panel(definition, figure.settings[0], figure.sizes)
+
+    def check(claim: Claim, agrees: bool) -> None:
+        (verdict,) = judge(definition.model, figure, claim, [panel])
+        assert verdict.agrees is agrees, verdict
+
+    at = {"bytes": "2MiB"}
+    check(Claim("gain", "", at, stated=1.2, margin=0.1), True)
+    check(Claim("gain", "", at, stated=1.2, margin=0.01), False)
+    check(Claim("gain", "", at, at_least=1.0), True)
+    check(Claim("gain", "", at, at_least=1.4), False)
+    check(Claim("gain", "", at, at_most=1.4), True)
+    check(Claim("gain", "", at, at_most=1.0, margin=0.3), True)
+    check(Claim("sweet spot", "", {}, stated="1MiB", margin=2), True)
+    check(Claim("sweet spot", "", {}, stated="1MiB", margin=1.5), False)
+    check(Claim("winner", "", at, stated="swing"), True)
+    check(Claim("winner", "", at, stated="ring"), False)
+    with pytest.raises(ValueError, match=r"unknown quantity 'speed'; one of gain,"):
+        judge(definition.model, figure, Claim("speed", "", {}, stated=1), [panel])
+    with pytest.raises(ValueError, match=r"'bruck' is no form of torus:64x64; there are swing-latency/0,"):
+        panel.form("bruck")
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ringroad", "reproduce", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_command(tmp_path):
+    run = _run("kolmakov", "--plot", str(tmp_path))
+    assert run.returncode == 0, run.stderr
+    assert "32 of 33 statements agree" in run.stdout
+    names = {"1", "7-to-9", "10", "11", "12"}
+    pictures = {path.name for path in tmp_path.iterdir()}
+    assert pictures == {f"kolmakov-figure{'s' if '-to-' in name else ''}-{name}.png" for name in names}
+    assert all(path.stat().st_size > 10_000 for path in tmp_path.iterdir())
+    run = _run("trivance", "--json")
+    report = json.loads(run.stdout)
+    assert (report["statements"], report["agreeing"]) == (35, 22)
+    figure = next(figure for figure in report["figures"] if figure["figure"] == "Figure 10")
+    assert [panel["network"] for panel in figure["panels"]][-1] == "3.2 Tb/s"
+    first = figure["panels"][0]["series"]["trivance"][0]
+    assert (first["bytes"], first["form"]) == (32, "trivance-latency")
+    run = _run("swings")
+    assert run.returncode == 2
+    assert run.stderr == "ringroad: nothing is known of the paper 'swings'; write one of swing, trivance, kolmakov\n"
