@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::{Candidate, CostModel, ScheduleCost, SwitchRange, SwitchTable};
-use ringroad_core::plan::{Counts, LowerOptions, Near};
+use ringroad_core::plan::{Counts, LowerOptions, Near, MAX_MESSAGES};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule, Topology};
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,12 @@ impl Choices {
                 let table = SwitchTable::always(&only.name());
                 return Ok(Choice { collective, consistent: table.clone(), any: table });
             }
-            let wanted = costs(&topology, collective, wanted)?;
+            let mut wanted = costs(&topology, collective, wanted)?;
+            // What has more steps may send a neighbour more messages than can be told apart.
+            let runs = |candidate: &Candidate| candidate.cost.steps.len() <= MAX_MESSAGES as usize;
+            if wanted.iter().any(runs) {
+                wanted.retain(runs);
+            }
             let table = |some: &[Candidate]| SwitchTable::build(&model, some).map_err(Error::from);
             let any = table(&wanted)?;
             let consistent: Vec<Candidate> = wanted.iter().filter(|c| c.consistent).cloned().collect();

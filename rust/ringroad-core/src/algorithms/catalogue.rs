@@ -67,6 +67,11 @@ const MODERATE: Requirement = Requirement {
     text: "at most 4096 ranks, or a power of two of them in each dimension",
     admits: |shape| shape.ranks() <= 4096 || powers_of_two(shape),
 };
+/// Swing's ranks do not all do the same where one of an odd number is left out.
+const EVEN_OR_MODERATE: Requirement = Requirement {
+    text: "at most 4096 ranks, or an even number of them in each dimension",
+    admits: |shape| shape.ranks() <= 4096 || shape.sizes().iter().all(|size| *size <= 3 || size % 2 == 0),
+};
 /// Nor must what is written out for all ranks and vectors.
 const SMALL: Requirement = Requirement {
     text: "at most 256 ranks in each dimension and 1024 in all",
@@ -257,7 +262,7 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         ports: Ports::All,
         parameter: None,
         consistent: always,
-        offers: &phases(ANY, swing::bandwidth, optimal!(swings)),
+        offers: &phases(EVEN_OR_MODERATE, swing::bandwidth, optimal!(swings)),
     },
     Algorithm {
         name: "swing-latency",

@@ -1,6 +1,6 @@
 //! What goes wrong when an algorithm is chosen by hand, and what to choose instead.
 
-use super::{catalogue, Algorithm, Offer, Parameter, Requirement, Shape, MAX_RANKS};
+use super::{catalogue, Algorithm, Offer, Parameter, Requirement, Shape, MAX_LENGTH, MAX_RANKS};
 use crate::collective::Collective;
 use crate::units::Rank;
 use strsim::levenshtein;
@@ -8,9 +8,9 @@ use strsim::levenshtein;
 /// An algorithm does not perform this collective over this number of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// More ranks than a schedule can be written out for.
+    /// More ranks than schedules are made for.
     #[error(
-        "{collective} over {ranks} ranks is too large; schedules are written out for up to {MAX_RANKS} ranks"
+        "{collective} over {ranks} ranks is too large; schedules are made for up to {MAX_RANKS} ranks, and {MAX_LENGTH} in a dimension"
     )]
     TooManyRanks {
         /// The collective.

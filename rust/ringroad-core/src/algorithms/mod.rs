@@ -52,9 +52,12 @@ use crate::collective::Collective;
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 
-/// The most ranks that a schedule is made for: on a ring a rank sends its neighbour two messages for each other one, and
-/// no more can be told apart (see [`crate::plan::MAX_MESSAGES`]).
+/// The most ranks that a schedule is made for. Above 8192 ranks, what goes around all of them can be judged but not run: a
+/// rank sends its neighbour two messages for each other one, and no more can be told apart (see
+/// [`crate::plan::MAX_MESSAGES`]).
 pub const MAX_RANKS: usize = 1 << 14;
+/// The most of them in a dimension.
+pub const MAX_LENGTH: usize = 1 << 13;
 
 /// A named way to perform one or several collectives.
 #[derive(Debug)]
@@ -294,7 +297,7 @@ impl Member {
 
     fn check(&self, shape: &Shape, collective: Collective) -> Result<&'static Offer, Unavailable> {
         let ranks = shape.ranks();
-        if ranks > MAX_RANKS {
+        if ranks > MAX_RANKS || shape.sizes().iter().any(|size| *size > MAX_LENGTH) {
             return Err(Unavailable::TooManyRanks { collective, ranks });
         }
         if let Some(root) = collective.root().filter(|root| *root >= ranks) {
