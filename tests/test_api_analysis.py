@@ -150,3 +150,42 @@ def test_explain_and_switch_points_agree():
             assert next(row.algorithm for row in rows if row.consistent or not consistent) == algorithm
             assert [row.ratio for row in rows] == sorted(row.ratio for row in rows) and rows[0].ratio == 1.0
             assert all(row.seconds == pytest.approx(row.ratio * rows[0].seconds) for row in rows)
+
+
+def test_many_sizes_at_once():
+    """As one after the other, bit for bit; and a cost is a straight line."""
+    network, model = ringroad.Topology("torus:4x4"), ringroad.CostModel()
+    sizes = [0, 32, 1 << 20]
+    rows = model.compare("allreduce", network, sizes)
+    for size, row in zip(sizes, rows, strict=True):
+        alone = model.explain("allreduce", network, size)
+        assert [(c.algorithm, c.seconds) for c in row] == [(c.algorithm, c.seconds) for c in alone]
+        assert all(c.seconds == c.fixed + c.per_byte * size for c in row)
+    assert model.compare("allreduce", network, []) == []
+
+
+def test_deficiencies():
+    network = ringroad.Topology("torus:8x8")
+    cost = ringroad.CostModel().cost(ringroad.Schedule.build("swing", network), network, 0)
+    found = (cost.latency_deficiency, cost.bandwidth_deficiency, cost.congestion_deficiency, cost.worst_link)
+    assert found == pytest.approx((2, 63 / 64, 1.078125 / (63 / 64), 1.078125))
+
+
+def test_overlapped_reductions():
+    network = ringroad.Topology("ring:4", bandwidth=1.0)
+    ring = ringroad.Schedule.build("ring", network)
+    # Three steps transfer and reduce a quarter each, three only transfer one.
+    for reduce_cost, apart, together in [(0.5, 1.875, 1.5), (4.0, 4.5, 3.75)]:
+        for overlapped, expected in [(False, apart), (True, together)]:
+            model = ringroad.CostModel(reduce_cost=reduce_cost, overlapped=overlapped)
+            assert model.overlapped is overlapped
+            assert model.cost(ring, network, 0).per_byte == pytest.approx(expected)
+
+
+def test_one_slice_alone():
+    whole = ringroad.Schedule.build("swing-latency", "torus:8x8")
+    alone = whole.on_slice(0)
+    alone.verify()
+    assert (whole.ports, alone.ports, alone.max_sent) == (4, 1, 6)
+    with pytest.raises(ringroad.ScheduleError, match="has 4 slices, and no slice 4"):
+        whole.on_slice(4)

@@ -141,3 +141,35 @@ impl fmt::Display for ChunkSet {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seeded() -> ProptestConfig {
+        let rng_seed = proptest::test_runner::RngSeed::Fixed(11);
+        ProptestConfig { rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+    }
+
+    proptest! {
+        #![proptest_config(seeded())]
+
+        /// Close together or far apart, in any order, with repetitions.
+        #[test]
+        fn a_set_has_each_chunk_once(
+            chunks in prop::collection::vec(any::<u32>(), 0..200),
+            spread in prop::sample::select(vec![4u32, 64, 300, 100_000, u32::MAX]),
+        ) {
+            let chunks: Vec<ChunkId> = chunks.into_iter().map(|c| (c % spread) as usize).collect();
+            let set: ChunkSet = chunks.iter().copied().collect();
+            let expected: BTreeSet<ChunkId> = chunks.iter().copied().collect();
+            prop_assert!(set.iter().eq(expected.iter().copied()));
+            prop_assert!(set.runs().windows(2).all(|pair| pair[0].1 < pair[1].0));
+            prop_assert_eq!(set, ChunkSet::from(chunks.into_iter().map(|c| (c, c + 1)).collect::<Vec<_>>()));
+        }
+    }
+}

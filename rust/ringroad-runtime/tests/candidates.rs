@@ -1,0 +1,22 @@
+//! Candidates cost the same, and come in the same order, however many threads share the work.
+
+use ringroad_core::algorithms::available;
+use ringroad_core::cost::ScheduleCost;
+use ringroad_core::{Collective, Topology};
+use ringroad_runtime::planner::candidates;
+
+#[test]
+fn candidates_are_those_of_the_catalogue() {
+    // From 1024 ranks on the work is shared.
+    for spec in ["torus:4x8", "torus:32x32"] {
+        let topology = Topology::parse(spec).unwrap();
+        let found = candidates(&topology, Collective::Allreduce).unwrap();
+        let members = available(&topology, Collective::Allreduce);
+        assert_eq!(found.len(), members.len(), "{spec}");
+        for (candidate, member) in found.iter().zip(members) {
+            let schedule = member.build(&topology, Collective::Allreduce).unwrap();
+            assert_eq!(candidate.name, member.name(), "{spec}");
+            assert_eq!(candidate.cost, ScheduleCost::of(&schedule, &topology).unwrap(), "{spec}: {member}");
+        }
+    }
+}
