@@ -129,10 +129,14 @@ def test_cost(ask):
         ask("cost", "ring", "--topology", "ring:8", "--bytes", "1MiB", *MODEL)
         == """\
 ring: allreduce of 1 MiB on ring:8
-  time       1.85 ms
-  steps      14
-  hops       14
-  link load  1.75 vectors
+  time                        1.85 ms
+  steps                       14
+  hops                        14
+  link load                   1.75 vectors
+  latency deficiency, Lambda  4.6667
+  bandwidth deficiency, Psi   1.7500
+  congestion deficiency, Xi   1.0000
+  worst link, Psi Xi          1.7500
 """
     )
 
@@ -142,6 +146,7 @@ def test_cost_as_json(ask):
     assert report["seconds"] == pytest.approx(6e-6 + report["link_load"] * 8 / 1e9)
     assert set(report) == {
         "algorithm", "collective", "topology", "bytes", "seconds", "steps", "hops", "link_load", "max_link_load",
+        "latency_deficiency", "bandwidth_deficiency", "congestion_deficiency", "worst_link",
     }  # fmt: skip
 
 
