@@ -1,6 +1,5 @@
 """The lines of a panel: how long every series takes for every size."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,6 +41,8 @@ class Panel:
         self.label = setting.label
         self.sizes = list(sizes)
         self.subject = definition.subject
+        # A series has the same number, and so the same colour, on all panels.
+        self.numbers = {series.key: number for number, series in enumerate(definition.series)}
         self.series = {series.key: series for series in definition.series if series.key not in setting.without}
         found = {
             key: [_form(name, setting.topology, setting.bandwidth, definition.model) for name in series.forms]
@@ -87,8 +88,8 @@ class Panel:
     def between(self, start: int, end: int) -> list[int]:
         return [size for size in self.sizes if start <= size <= end]
 
-    def gains(self, start: int = 0, end: int | None = None) -> list[float]:
-        return [self.gain(size) for size in self.between(start, math.inf if end is None else end)]  # type: ignore[arg-type]
+    def gains(self) -> list[float]:
+        return [self.gain(size) for size in self.sizes]
 
     def form(self, name: str) -> Form:
         """A form by its name."""

@@ -38,13 +38,10 @@ def draw(report: Report, folder: Path) -> Path | None:
             apart(panel, axis)
     figure.suptitle(f"{report.definition.paper.capitalize()}, {report.figure.name}: {report.figure.title}")
     lines = {label: line for axis in axes.flat for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    below = 0.0
+    figure.tight_layout(rect=(0, 0.07 / rows, 1, 1))
     if lines:
-        figure.legend(
-            lines.values(), lines.keys(), loc="lower center", ncols=min(len(lines), 6), frameon=False, fontsize=8
-        )
-        below = 0.05 / rows
-    figure.tight_layout(rect=(0, below, 1, 1))
+        across = min(len(lines), 3 * columns)
+        figure.legend(lines.values(), lines.keys(), loc="lower center", ncols=across, frameon=False, fontsize=8)
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"{report.definition.paper}-{report.figure.name.lower().replace(' ', '-')}.png"
     figure.savefig(picture, dpi=120)
@@ -53,16 +50,16 @@ def draw(report: Report, folder: Path) -> Path | None:
 
 
 def _lines(panel: Panel, axis: "Axes", value: Any, sizes: list[int]) -> None:
-    for number, key in enumerate(panel.forms):
-        series = panel.series[key]
+    for key in panel.forms:
+        series, colour = panel.series[key], f"C{panel.numbers[key]}"
         style: dict[str, Any] = {"lw": 2.2 if key == panel.subject else 1.2, "ls": "--" if series.aside else "-"}
-        axis.plot(sizes, [value(key, size) for size in sizes], color=f"C{number}", label=series.label, **style)
+        axis.plot(sizes, [value(key, size) for size in sizes], color=colour, label=series.label, **style)
         changes = [
             (size, value(key, size))
             for before, size in pairwise(sizes)
             if panel.best(key, before).name != panel.best(key, size).name
         ]
-        axis.plot([x for x, _ in changes], [y for _, y in changes], "o", color=f"C{number}", markersize=5)
+        axis.plot([x for x, _ in changes], [y for _, y in changes], "o", color=colour, markersize=5)
 
 
 def _sizes_axis(axis: "Axes", sizes: list[int]) -> None:
@@ -80,7 +77,7 @@ def _goodput(panel: Panel, axis: "Axes") -> None:
     axis.set_ylabel("goodput in Gb/s")
     # Room above for the insets.
     axis.set_ylim(0, 8e-9 * panel.peak * 1.1)
-    gain = axis.inset_axes((0.1, 0.66, 0.42, 0.3))
+    gain = axis.inset_axes((0.1, 0.64, 0.42, 0.28))
     gain.plot(panel.sizes, [100 * panel.gain(size) for size in panel.sizes], color="C0", lw=1)
     for size in panel.sizes:
         gain.annotate(panel.series[panel.rival(size)].letter, (size, 100 * panel.gain(size)), fontsize=6)
