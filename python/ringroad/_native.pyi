@@ -549,8 +549,6 @@ class Communicator:
     ) -> Work | None: ...
     def algorithm_for(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> str:
         """The algorithm that a call with a vector of `bytes` would run."""
-    def compare(self, collective: str, topology: Topology, sizes: Sequence[int]) -> list[list[Candidate]]:
-        """As `explain`, for several numbers of bytes at once."""
     def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]:
         """(from bytes, algorithm): the choice that rank 0 made for floating-point data."""
     def abort(self, reason: str = "") -> None:
