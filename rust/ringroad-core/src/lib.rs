@@ -8,7 +8,7 @@
 //! ```text
 //! Topology + Collective --Algorithm--> Schedule --verify, transform--> Schedule
 //! Schedule + Topology + bytes --CostModel--> seconds     (Selector = argmin over algorithms)
-//! Schedule --lower--> Plan (one rank) --> Executor, driven by whoever can move bytes
+//! Schedule --lower--> Plan (one rank) --> Executor, driven by whoever can move bytes, or by the Simulator --> Trace
 //! ```
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ pub mod cost;
 pub mod executor;
 pub mod plan;
 pub mod schedule;
+pub mod simulate;
 pub mod topology;
 pub mod trace;
 pub mod units;

@@ -1,6 +1,7 @@
 //! What happened when: one type for predicted and measured timelines.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{json, Value};
 
 use crate::units::{Bytes, Rank, Seconds};
 
@@ -12,6 +13,19 @@ pub enum TraceKind {
     Send,
     /// From posting a receive until the data was there.
     Receive,
+    /// While the rank's processor combined data. The peer is the rank itself.
+    Reduce,
+}
+
+impl TraceKind {
+    /// The word for it, as it is serialised.
+    pub fn name(self) -> &'static str {
+        match self {
+            TraceKind::Send => "send",
+            TraceKind::Receive => "receive",
+            TraceKind::Reduce => "reduce",
+        }
+    }
 }
 
 /// One event of one rank.
@@ -23,12 +37,15 @@ pub struct TraceEvent {
     pub rank: Rank,
     /// The other side.
     pub peer: Rank,
-    /// Message size.
+    /// Message size, or how many bytes were combined with others.
     pub bytes: Bytes,
     /// Which call of the communicator.
     pub sequence: u32,
-    /// Which message between the two ranks within the call.
+    /// Which message between the two ranks within the call; 0 for what is no message.
     pub message: u32,
+    /// Which step of the schedule it belongs to, where that is known: a transport does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u32>,
     /// When it began, from the start of the trace.
     pub start: Seconds,
     /// When it was complete, or `None` where it never was.
@@ -40,4 +57,93 @@ pub struct TraceEvent {
 pub struct Trace {
     /// The events, by their beginning.
     pub events: Vec<TraceEvent>,
+}
+
+impl Trace {
+    /// The trace in the format of Chrome's trace viewer and of Perfetto: a process for each rank, with a row for each kind
+    /// of event, and an arrow for each message that arrived. What has no end is shown as begun.
+    pub fn to_chrome(&self) -> String {
+        let mut ranks: Vec<Rank> = self.events.iter().map(|event| event.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let mut records: Vec<Value> = Vec::with_capacity(2 * self.events.len() + 4 * ranks.len());
+        for rank in ranks {
+            let about = |what, row, name| json!({"ph": "M", "name": what, "pid": rank, "tid": row, "args": {"name": name}});
+            records.push(about("process_name", 0, format!("rank {rank}")));
+            for kind in [TraceKind::Send, TraceKind::Receive, TraceKind::Reduce] {
+                records.push(about("thread_name", kind as usize, kind.name().to_owned()));
+            }
+        }
+        self.events.iter().for_each(|event| event.add_chrome_records(&mut records));
+        json!({"displayTimeUnit": "ns", "traceEvents": records}).to_string()
+    }
+}
+
+/// The unit of the format.
+const MICROSECONDS: f64 = 1e6;
+
+impl TraceEvent {
+    fn add_chrome_records(&self, records: &mut Vec<Value>) {
+        let name = match self.kind {
+            TraceKind::Send => format!("send to {}", self.peer),
+            TraceKind::Receive => format!("receive from {}", self.peer),
+            TraceKind::Reduce => "reduce".to_owned(),
+        };
+        let mut arguments = json!({"bytes": self.bytes, "sequence": self.sequence, "message": self.message});
+        if let Some(step) = self.step {
+            arguments["step"] = json!(step);
+        }
+        let mut record = json!({
+            "name": name, "cat": self.kind.name(), "pid": self.rank, "tid": self.kind as usize,
+            "ts": self.start * MICROSECONDS, "args": arguments,
+        });
+        match self.end {
+            Some(end) => {
+                record["ph"] = json!("X");
+                record["dur"] = json!((end - self.start) * MICROSECONDS);
+            }
+            None => record["ph"] = json!("B"),
+        }
+        records.push(record);
+        // An arrow leads from the beginning of the send to the end of the receive, and is told by both their names.
+        let (phase, source, destination, at) = match (self.kind, self.end) {
+            (TraceKind::Send, Some(_)) => ("s", self.rank, self.peer, self.start),
+            (TraceKind::Receive, Some(end)) => ("f", self.peer, self.rank, end),
+            _ => return,
+        };
+        records.push(json!({
+            "ph": phase, "bp": "e", "name": "message", "cat": "message", "pid": self.rank, "tid": self.kind as usize,
+            "ts": at * MICROSECONDS, "id": format!("{}.{source}.{destination}.{}", self.sequence, self.message),
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chrome_sees_every_event() {
+        let event = |kind, rank: Rank, peer: Rank, start, end| TraceEvent {
+            kind,
+            rank,
+            peer,
+            bytes: 64,
+            sequence: 7,
+            message: 3,
+            step: (kind == TraceKind::Reduce).then_some(2),
+            start,
+            end,
+        };
+        let trace = Trace {
+            events: vec![
+                event(TraceKind::Send, 0, 1, 0.0, Some(1e-6)),
+                event(TraceKind::Receive, 1, 0, 0.0, Some(2e-6)),
+                event(TraceKind::Reduce, 1, 1, 2e-6, Some(3e-6)),
+                event(TraceKind::Receive, 0, 1, 1e-6, None),
+            ],
+        };
+        let value: Value = serde_json::from_str(&trace.to_chrome()).unwrap();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&value["traceEvents"]).unwrap());
+    }
 }

@@ -16,8 +16,8 @@ const LAYERS: &[(&str, usize)] = &[
     ("synthesis", 3),
     ("plan", 4),
     ("executor", 5),
-    ("simulate", 6),
     ("cost", 6),
+    ("simulate", 7),
 ];
 
 /// What of the standard library reaches outside.

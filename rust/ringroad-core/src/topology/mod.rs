@@ -4,6 +4,7 @@
 //! array of the same shape: the last dimension varies fastest, as in NumPy and in torch's `DeviceMesh`. The order of the
 //! links says which port they leave by (see [`Topology::port_link`]).
 
+mod degraded;
 mod error;
 mod families;
 mod fat_tree;

@@ -85,6 +85,7 @@ impl<T: Transport> Tracer<T> {
             bytes: bytes as Bytes,
             sequence: tag.sequence,
             message: tag.message,
+            step: None,
             start: self.handle.now(),
             end: None,
         };

@@ -1,0 +1,77 @@
+//! What is going to happen when. Of events at the same time, the one that was entered first comes first: a simulation is
+//! the same every time.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::fair::FlowId;
+use super::traffic::MessageId;
+use crate::units::{Rank, Seconds};
+
+/// Something that happens at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Event {
+    /// A rank enters the call.
+    Enter(Rank),
+    /// A message's start-up is over: it may take its links.
+    Depart(MessageId),
+    /// A flow has no bytes left, unless its rate has changed since: then the number of the change is another one.
+    Drain(FlowId, u32),
+    /// The last byte of a message has left for the end of its stage.
+    Left(MessageId),
+    /// All of a message is at the end of its stage.
+    Arrive(MessageId),
+    /// The receiver's processor turns to a message that has arrived.
+    Take(MessageId),
+    /// A rank's processor has finished a reduction.
+    Reduced(Rank),
+}
+
+struct Entry {
+    time: Seconds,
+    number: u64,
+    event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Entry {}
+
+impl Ord for Entry {
+    /// The earliest is the greatest, for the heap.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The events to come.
+#[derive(Default)]
+pub(super) struct Agenda {
+    heap: BinaryHeap<Entry>,
+    count: u64,
+}
+
+impl Agenda {
+    pub fn enter(&mut self, time: Seconds, event: Event) {
+        self.heap.push(Entry { time, number: self.count, event });
+        self.count += 1;
+    }
+
+    pub fn next_time(&self) -> Option<Seconds> {
+        self.heap.peek().map(|entry| entry.time)
+    }
+
+    pub fn pop(&mut self) -> Option<(Seconds, Event)> {
+        self.heap.pop().map(|entry| (entry.time, entry.event))
+    }
+}

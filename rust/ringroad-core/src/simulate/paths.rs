@@ -1,0 +1,87 @@
+//! The way of every message: which links it takes at once, and how long after that its last byte arrives.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::fair::Shares;
+use super::{Forwarding, SimulationError};
+use crate::cost::CostModel;
+use crate::topology::{Route, Routes, Topology};
+use crate::units::{LinkId, NodeId, Rank, Seconds};
+
+/// Links that a message takes at the same time.
+pub(super) struct Stage {
+    /// Which, and what fraction of the message each carries.
+    pub shares: Shares,
+    /// From when the last byte has left to when it is at the stage's end.
+    pub latency: Seconds,
+}
+
+/// One stage after the other: one where messages cut through, one for each hop where they are stored.
+pub(super) type Path = Arc<[Stage]>;
+
+/// The paths between all pairs that talk to each other. Only looked up.
+pub(super) type Paths = HashMap<(Rank, Rank), Path>;
+
+/// Finds the paths between `pairs` of `(destination, source)`, which are best sorted.
+pub(super) fn find(
+    topology: &Topology,
+    failed: &[LinkId],
+    pairs: &[(Rank, Rank)],
+    model: &CostModel,
+    forwarding: Forwarding,
+) -> Result<Paths, SimulationError> {
+    let degraded = (!failed.is_empty()).then(|| topology.without_links(failed));
+    let mut routes = Routes::new(degraded.as_ref().map_or(topology, |(left, _)| left));
+    let number = |link: LinkId| degraded.as_ref().map_or(link, |(_, numbers)| numbers[link]);
+    let mut paths = Paths::new();
+    let mut cut_off = Vec::new();
+    for &(destination, source) in pairs {
+        let Ok(route) = routes.route(source, destination) else {
+            cut_off.push((source, destination));
+            continue;
+        };
+        let shares = route.shares.iter().map(|&(link, share)| (number(link), share)).collect::<Vec<_>>();
+        let path = match forwarding {
+            Forwarding::CutThrough => {
+                vec![Stage { latency: latency(&route, model), shares: shares.into() }]
+            }
+            Forwarding::StoreAndForward => hops(topology, model, source, &shares),
+        };
+        paths.insert((source, destination), path.into());
+    }
+    if cut_off.is_empty() {
+        return Ok(paths);
+    }
+    let name = |link: &LinkId| (topology.links()[*link].source, topology.links()[*link].target);
+    Err(SimulationError::CutOff {
+        topology: topology.spec(),
+        failed: failed.iter().map(name).collect(),
+        pairs: cut_off,
+    })
+}
+
+fn latency(route: &Route, model: &CostModel) -> Seconds {
+    match model.hop_latency {
+        Some(hop_latency) => route.hops as f64 * hop_latency + route.extra_latency,
+        None => route.latency,
+    }
+}
+
+/// The links of a route by their distance from the source; nearer ones come first in a route.
+fn hops(topology: &Topology, model: &CostModel, source: NodeId, shares: &[(LinkId, f64)]) -> Vec<Stage> {
+    let mut distance = HashMap::from([(source, 0)]);
+    let mut stages: Vec<(Vec<(LinkId, f64)>, Seconds)> = Vec::new();
+    for &(id, share) in shares {
+        let link = topology.links()[id];
+        let from = distance[&link.source];
+        distance.insert(link.target, from + 1);
+        if stages.len() == from {
+            stages.push((Vec::new(), 0.0));
+        }
+        let (links, latency) = &mut stages[from];
+        links.push((id, share));
+        *latency = latency.max(model.hop_latency.unwrap_or(link.latency) + link.extra_latency);
+    }
+    stages.into_iter().map(|(links, latency)| Stage { shares: links.into(), latency }).collect()
+}

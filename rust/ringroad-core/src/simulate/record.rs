@@ -1,0 +1,99 @@
+//! What is written down while a simulation runs.
+
+use std::collections::BTreeMap;
+
+use super::traffic::{Message, Side};
+use crate::trace::{Trace, TraceEvent, TraceKind};
+use crate::units::{LinkId, Rank, Seconds};
+
+#[derive(Default)]
+pub(super) struct Record {
+    /// Whether events and the loads of single steps are wanted.
+    detailed: bool,
+    events: Vec<TraceEvent>,
+    /// Bytes by step and link.
+    step_loads: Vec<BTreeMap<LinkId, f64>>,
+    pub loads: Vec<f64>,
+    pub messages: usize,
+    /// When the last operation of each step had completed.
+    pub step_ends: Vec<Seconds>,
+    pub finished: Vec<Seconds>,
+}
+
+impl Record {
+    pub fn new(detailed: bool, ranks: usize, steps: usize, links: usize) -> Record {
+        Record {
+            detailed,
+            step_loads: vec![BTreeMap::new(); if detailed { steps } else { 0 }],
+            loads: vec![0.0; links],
+            step_ends: vec![0.0; steps],
+            finished: vec![0.0; ranks],
+            ..Record::default()
+        }
+    }
+
+    /// A message begins to take links.
+    pub fn load(&mut self, message: &Message, shares: &[(LinkId, f64)]) {
+        for &(link, share) in shares {
+            let bytes = share * message.bytes as f64;
+            self.loads[link] += bytes;
+            if self.detailed && bytes > 0.0 {
+                *self.step_loads[message.step as usize].entry(link).or_default() += bytes;
+            }
+        }
+    }
+
+    pub fn complete(&mut self, step: u32, now: Seconds) {
+        if let Some(end) = self.step_ends.get_mut(step as usize) {
+            *end = end.max(now);
+        }
+    }
+
+    pub fn message(&mut self, kind: TraceKind, message: &Message, side: Side, now: Seconds) {
+        if !self.detailed {
+            return;
+        }
+        let (rank, peer) = match kind {
+            TraceKind::Send => (message.source, message.destination),
+            _ => (message.destination, message.source),
+        };
+        self.events.push(TraceEvent {
+            kind,
+            rank,
+            peer,
+            bytes: message.bytes as u64,
+            sequence: 0,
+            message: message.number,
+            step: Some(message.step),
+            start: side.start,
+            end: Some(now),
+        });
+    }
+
+    pub fn reduction(&mut self, rank: Rank, bytes: usize, step: u32, start: Seconds, end: Seconds) {
+        if self.detailed {
+            let (kind, end) = (TraceKind::Reduce, Some(end));
+            let (sequence, message, step) = (0, 0, Some(step));
+            let bytes = bytes as u64;
+            self.events.push(TraceEvent {
+                kind,
+                rank,
+                peer: rank,
+                bytes,
+                sequence,
+                message,
+                step,
+                start,
+                end,
+            });
+        }
+    }
+
+    /// The timeline by the beginning of its events, and the bytes of every link in every step.
+    pub fn details(&mut self) -> (Trace, Vec<Vec<(LinkId, f64)>>) {
+        let mut events = std::mem::take(&mut self.events);
+        events.sort_by(|a, b| a.start.total_cmp(&b.start).then(a.rank.cmp(&b.rank)));
+        let loads = std::mem::take(&mut self.step_loads).into_iter().map(|step| step.into_iter().collect());
+        (Trace { events }, loads.collect())
+    }
+}

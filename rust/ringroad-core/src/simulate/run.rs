@@ -1,0 +1,356 @@
+//! The loop: all ranks' executors, their processors and the network, event after event.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::agenda::{Agenda, Event};
+use super::record::Record;
+use super::scenario::Conditions;
+use super::traffic::{MessageId, Side, Traffic};
+use super::{Outcome, Pace, Simulator};
+use crate::executor::Executor;
+use crate::plan::{Command, Operation, Plan};
+use crate::trace::TraceKind;
+use crate::units::{Rank, Seconds};
+
+/// A reduction that waits for the processor or is under way.
+struct Reduction {
+    operation: u32,
+    step: u32,
+    bytes: usize,
+    start: Seconds,
+    seconds: Seconds,
+}
+
+/// A rank: what it has to do, and its processor, which starts messages, takes them and reduces.
+struct Machine {
+    executor: Executor,
+    /// Operations that may start, but belong to steps that have not begun, by step.
+    held: BTreeMap<u32, Vec<(u32, Operation)>>,
+    reductions: VecDeque<Reduction>,
+    slowness: f64,
+    /// When the processor may start, and take, its next message.
+    next_post: Seconds,
+    next_take: Seconds,
+}
+
+pub(super) struct Run<'a> {
+    simulator: &'a Simulator,
+    machines: Vec<Machine>,
+    traffic: Traffic,
+    agenda: Agenda,
+    record: Record,
+    late: Vec<Seconds>,
+    now: Seconds,
+    /// Operations of later steps do not start.
+    gate: u32,
+    /// In synchronous steps: messages that will leave, and arrive, together.
+    departures: Vec<MessageId>,
+    arrivals: Vec<MessageId>,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(
+        simulator: &'a Simulator,
+        plans: Vec<Arc<Plan>>,
+        conditions: &Conditions,
+        traffic: Traffic,
+        record: Record,
+    ) -> Run<'a> {
+        let machine = |(plan, slowness): (Arc<Plan>, &f64)| Machine {
+            executor: Executor::new(plan),
+            held: BTreeMap::new(),
+            reductions: VecDeque::new(),
+            slowness: *slowness,
+            next_post: 0.0,
+            next_take: 0.0,
+        };
+        Run {
+            simulator,
+            machines: plans.into_iter().zip(&conditions.slowness).map(machine).collect(),
+            traffic,
+            agenda: Agenda::default(),
+            record,
+            late: conditions.late.clone(),
+            now: 0.0,
+            gate: if simulator.pace == Pace::Free { u32::MAX } else { 0 },
+            departures: Vec::new(),
+            arrivals: Vec::new(),
+        }
+    }
+
+    pub fn finish(mut self) -> Outcome {
+        for (rank, late) in self.late.iter().enumerate() {
+            self.agenda.enter(*late, Event::Enter(rank));
+        }
+        loop {
+            let next = self.agenda.next_time();
+            if self.traffic.must_settle(next) {
+                self.traffic.settle(self.now, &mut self.agenda);
+            } else if let Some((time, event)) = self.agenda.pop() {
+                self.handle(time, event);
+            } else if !self.advance() {
+                break;
+            }
+        }
+        let stuck = self.machines.iter().position(|machine| !machine.executor.is_done());
+        assert!(stuck.is_none(), "rank {stuck:?} cannot go on, though the schedule is verified");
+        let (trace, step_loads) = self.record.details();
+        Outcome {
+            seconds: self.record.finished.iter().copied().fold(0.0, f64::max),
+            finished: self.record.finished,
+            step_ends: self.record.step_ends,
+            messages: self.record.messages,
+            loads: self.record.loads,
+            step_loads,
+            trace,
+        }
+    }
+
+    fn handle(&mut self, time: Seconds, event: Event) {
+        if let Event::Drain(flow, changes) = event {
+            // A time that was entered before the rate changed means nothing, not even that it has come.
+            if !self.traffic.is_current(flow, changes) {
+                return;
+            }
+        }
+        self.now = self.now.max(time);
+        match event {
+            Event::Enter(rank) => self.collect(rank),
+            Event::Depart(message) => self.depart(message),
+            Event::Drain(flow, _) => {
+                let message = self.traffic.drain(flow, self.now);
+                self.left(message);
+            }
+            Event::Left(message) => self.left(message),
+            Event::Arrive(message) => self.arrive(message),
+            Event::Take(message) => self.received(message),
+            Event::Reduced(rank) => self.reduced(rank),
+        }
+    }
+
+    /// Starts what `rank` may start.
+    fn collect(&mut self, rank: Rank) {
+        while let Some(number) = self.machines[rank].executor.start() {
+            let operation = *self.machines[rank].executor.operation(number);
+            if operation.step > self.gate {
+                self.machines[rank].held.entry(operation.step).or_default().push((number, operation));
+            } else {
+                self.start(rank, number, operation);
+            }
+        }
+        if self.machines[rank].executor.is_done() {
+            self.record.finished[rank] = self.record.finished[rank].max(self.now);
+        }
+    }
+
+    /// Starts an operation. What takes no time completes at once; whoever calls must collect what may start then.
+    fn start(&mut self, rank: Rank, number: u32, operation: Operation) {
+        let side = Side { operation: number, start: self.now };
+        match operation.command {
+            Command::Send { peer, port, message, source, .. } => {
+                let about = (port, source.bytes, operation.step);
+                let id = self.traffic.post_send((rank, peer, message), about, side);
+                self.record.messages += 1;
+                self.post(rank, id);
+            }
+            Command::Receive { peer, message, .. } | Command::Expect { peer, message, .. } => {
+                let id = self.traffic.post_receive((peer, rank, message), side);
+                let message = self.traffic.message_mut(id);
+                if message.arrived {
+                    self.take(id);
+                } else if std::mem::take(&mut message.waits) {
+                    self.leave(id);
+                }
+            }
+            Command::Reduce { target, sources } => {
+                let machine = &self.machines[rank];
+                let bytes = target.bytes * (machine.executor.plan().sources(sources).len() - 1);
+                let seconds = bytes as f64 * self.simulator.model.reduce_cost * machine.slowness;
+                if seconds > 0.0 {
+                    self.reduce(rank, Reduction { operation: number, step: operation.step, bytes, start: self.now, seconds });
+                } else {
+                    self.complete(rank, number, operation.step);
+                }
+            }
+            Command::Copy { .. }
+            | Command::Premultiply { .. }
+            | Command::Average { .. }
+            | Command::Release { .. } => self.complete(rank, number, operation.step),
+        }
+    }
+
+    fn complete(&mut self, rank: Rank, number: u32, step: u32) {
+        self.machines[rank].executor.complete(number);
+        self.record.complete(step, self.now);
+    }
+
+    /// A send's start-up begins.
+    fn post(&mut self, rank: Rank, message: MessageId) {
+        if self.simulator.pace == Pace::Synchronous {
+            return self.departures.push(message);
+        }
+        let (model, machine) = (&self.simulator.model, &mut self.machines[rank]);
+        let at = machine.next_post.max(self.now);
+        machine.next_post = at + model.message_latency * machine.slowness;
+        self.agenda.enter(at + model.step_latency * machine.slowness, Event::Depart(message));
+    }
+
+    /// A message's start-up is over.
+    fn depart(&mut self, id: MessageId) {
+        let free = self.simulator.pace == Pace::Free;
+        let message = self.traffic.message_mut(id);
+        if free && message.receiver.is_none() && message.bytes > self.simulator.eager {
+            message.waits = true;
+        } else {
+            self.leave(id);
+        }
+    }
+
+    fn leave(&mut self, id: MessageId) {
+        if self.traffic.depart(id, self.now, &mut self.agenda) {
+            self.record.load(self.traffic.message(id), &self.traffic.stage(id).shares);
+        }
+    }
+
+    /// The last byte of a message has left for the end of its stage.
+    fn left(&mut self, id: MessageId) {
+        let latency = self.traffic.stage(id).latency;
+        if self.simulator.pace == Pace::Synchronous && self.traffic.is_at_last_stage(id) {
+            self.arrivals.push(id);
+        } else {
+            self.agenda.enter(self.now + latency, Event::Arrive(id));
+        }
+        if !self.traffic.is_at_first_stage(id) {
+            return;
+        }
+        if let Some(next) = self.traffic.next_behind(id, self.now, &mut self.agenda) {
+            self.record.load(self.traffic.message(next), &self.traffic.stage(next).shares);
+        }
+        let message = self.traffic.message(id);
+        let (source, step) = (message.source, message.step);
+        let side = message.sender.expect("what leaves has been posted");
+        self.record.message(TraceKind::Send, message, side, self.now);
+        self.complete(source, side.operation, step);
+        self.collect(source);
+    }
+
+    /// All of a message is at the end of its stage.
+    fn arrive(&mut self, id: MessageId) {
+        if !self.traffic.is_at_last_stage(id) {
+            self.traffic.forward(id, self.now, &mut self.agenda);
+            return self.record.load(self.traffic.message(id), &self.traffic.stage(id).shares);
+        }
+        let message = self.traffic.message_mut(id);
+        message.arrived = true;
+        let destination = message.destination;
+        if message.receiver.is_some() {
+            self.take(id);
+            self.collect(destination);
+        }
+    }
+
+    /// The receiver has room for a message that is there. Its processor takes one after the other; in synchronous steps
+    /// that is part of the start-up.
+    fn take(&mut self, id: MessageId) {
+        let rank = self.traffic.message(id).destination;
+        let machine = &mut self.machines[rank];
+        let at = machine.next_take.max(self.now);
+        if self.simulator.pace == Pace::Free {
+            machine.next_take = at + self.simulator.model.message_latency * machine.slowness;
+        }
+        if at > self.now {
+            self.agenda.enter(at, Event::Take(id));
+        } else {
+            self.accept(id);
+        }
+    }
+
+    fn received(&mut self, id: MessageId) {
+        let rank = self.traffic.message(id).destination;
+        self.accept(id);
+        self.collect(rank);
+    }
+
+    fn accept(&mut self, id: MessageId) {
+        let message = self.traffic.message(id);
+        let (rank, step) = (message.destination, message.step);
+        let side = message.receiver.expect("what is taken has been asked for");
+        self.record.message(TraceKind::Receive, message, side, self.now);
+        self.traffic.deliver(id);
+        self.complete(rank, side.operation, step);
+    }
+
+    fn reduce(&mut self, rank: Rank, reduction: Reduction) {
+        let idle = self.machines[rank].reductions.is_empty();
+        let seconds = reduction.seconds;
+        self.machines[rank].reductions.push_back(reduction);
+        if idle {
+            self.agenda.enter(self.now + seconds, Event::Reduced(rank));
+        }
+    }
+
+    /// The first reduction of the queue is done; the next one begins.
+    fn reduced(&mut self, rank: Rank) {
+        let reductions = &mut self.machines[rank].reductions;
+        let done = reductions.pop_front().expect("a processor finishes what it began");
+        if let Some(next) = reductions.front_mut() {
+            next.start = self.now;
+            self.agenda.enter(self.now + next.seconds, Event::Reduced(rank));
+        }
+        self.record.reduction(rank, done.bytes, done.step, done.start, self.now);
+        self.complete(rank, done.operation, done.step);
+        self.collect(rank);
+    }
+
+    /// Nothing can happen any more by itself. In synchronous steps, that is when the next phase begins: all messages of
+    /// a step leave together, arrive together, and the next step begins for all. Returns whether anything began.
+    fn advance(&mut self) -> bool {
+        if self.simulator.pace == Pace::Free {
+            return false;
+        }
+        if !self.departures.is_empty() {
+            let at = self.now + self.startup();
+            let departures = std::mem::take(&mut self.departures).into_iter();
+            departures.for_each(|message| self.agenda.enter(at, Event::Depart(message)));
+            return true;
+        }
+        if !self.arrivals.is_empty() {
+            let arrivals = std::mem::take(&mut self.arrivals);
+            let latency = arrivals.iter().map(|id| self.traffic.stage(*id).latency).fold(0.0, f64::max);
+            let at = self.now + latency;
+            arrivals.into_iter().for_each(|message| self.agenda.enter(at, Event::Arrive(message)));
+            return true;
+        }
+        self.open_gate()
+    }
+
+    /// How long it takes until all have posted their messages of a step.
+    fn startup(&self) -> Seconds {
+        let model = &self.simulator.model;
+        let mut counts = vec![(0usize, 0usize); self.machines.len()];
+        for id in &self.departures {
+            let message = self.traffic.message(*id);
+            counts[message.source].0 += 1;
+            counts[message.destination].1 += 1;
+        }
+        let posting = counts.into_iter().zip(&self.machines).map(|((sent, received), machine)| {
+            let further = sent.max(received).saturating_sub(1) as f64;
+            (model.step_latency + further * model.message_latency) * machine.slowness
+        });
+        posting.fold(0.0, f64::max)
+    }
+
+    fn open_gate(&mut self) -> bool {
+        let first = |machine: &Machine| machine.held.keys().next().copied();
+        let Some(step) = self.machines.iter().filter_map(first).min() else { return false };
+        self.gate = step;
+        for rank in 0..self.machines.len() {
+            if let Some(operations) = self.machines[rank].held.remove(&step) {
+                operations.into_iter().for_each(|(number, operation)| self.start(rank, number, operation));
+                self.collect(rank);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,152 @@
+//! What goes wrong on the way: ranks that are late or slow, and links that are slow or gone.
+
+use crate::topology::Topology;
+use crate::units::{LinkId, NodeId, Rank, Seconds};
+
+/// What is not as it should be. By default, nothing.
+///
+/// Links are named by their ends, in the direction of the bytes; several parallel links are meant together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Scenario {
+    /// Ranks that enter the call so much later than the others. Twice the same rank adds up.
+    pub late: Vec<(Rank, Seconds)>,
+    /// Ranks whose processor takes so many times as long, to start messages and to reduce.
+    pub slow_ranks: Vec<(Rank, f64)>,
+    /// Links from one node to another that have this fraction of their bandwidth.
+    pub slow_links: Vec<(NodeId, NodeId, f64)>,
+    /// Links from one node to another that carry nothing. Routes go around them where they can.
+    pub failed_links: Vec<(NodeId, NodeId)>,
+}
+
+/// A scenario that does not fit the network.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ScenarioError {
+    /// No such rank.
+    #[error("rank {rank} is late or slow, but the schedule has the ranks 0 to {}; name one of them", ranks - 1)]
+    NoSuchRank {
+        /// The rank.
+        rank: Rank,
+        /// How many there are.
+        ranks: usize,
+    },
+    /// Negative or not finite.
+    #[error("rank {rank} cannot be {seconds} seconds late; give zero or a positive number, for example 1e-3")]
+    Late {
+        /// The rank.
+        rank: Rank,
+        /// What was asked for.
+        seconds: Seconds,
+    },
+    /// Zero, negative or not finite.
+    #[error("{what} cannot be {factor} times as {property}; give a positive number")]
+    Factor {
+        /// Which rank or links.
+        what: String,
+        /// Slow, or fast.
+        property: &'static str,
+        /// What was asked for.
+        factor: f64,
+    },
+    /// The nodes are not neighbours.
+    #[error("no link leads from node {origin} to node {target} on {topology}; {neighbours}")]
+    NoSuchLink {
+        /// Where it would start.
+        origin: NodeId,
+        /// Where it would end.
+        target: NodeId,
+        /// The topology's spec.
+        topology: String,
+        /// Where links do lead.
+        neighbours: String,
+    },
+}
+
+/// A scenario by rank and by link.
+pub(super) struct Conditions {
+    /// When each rank enters the call.
+    pub late: Vec<Seconds>,
+    /// How many times as long each rank's processor takes.
+    pub slowness: Vec<f64>,
+    /// The fraction of its bandwidth that each link has.
+    pub speed: Vec<f64>,
+    /// The links that have failed, ascending.
+    pub failed: Vec<LinkId>,
+}
+
+impl Scenario {
+    /// Ranks that enter the call at any time from 0 to `spread` seconds, every time as likely as another: the same for
+    /// the same `seed`.
+    pub fn skew(ranks: usize, spread: Seconds, seed: u64) -> Scenario {
+        let late = |rank| (rank, spread * fraction(seed.wrapping_add(rank as u64 + 1)));
+        Scenario { late: (0..ranks).map(late).collect(), ..Scenario::default() }
+    }
+
+    pub(super) fn resolve(&self, topology: &Topology, ranks: usize) -> Result<Conditions, ScenarioError> {
+        let mut late = vec![0.0; ranks];
+        for &(rank, seconds) in &self.late {
+            let slot = late.get_mut(rank).ok_or(ScenarioError::NoSuchRank { rank, ranks })?;
+            if !(seconds >= 0.0 && seconds.is_finite()) {
+                return Err(ScenarioError::Late { rank, seconds });
+            }
+            *slot += seconds;
+        }
+        let mut slowness = vec![1.0; ranks];
+        for &(rank, factor) in &self.slow_ranks {
+            let slot = slowness.get_mut(rank).ok_or(ScenarioError::NoSuchRank { rank, ranks })?;
+            check_factor(factor, "slow", || format!("rank {rank}"))?;
+            *slot *= factor;
+        }
+        let mut speed = vec![1.0; topology.links().len()];
+        for &(origin, target, factor) in &self.slow_links {
+            check_factor(factor, "fast", || format!("the link from node {origin} to node {target}"))?;
+            links_between(topology, origin, target)?.into_iter().for_each(|link| speed[link] *= factor);
+        }
+        let mut failed = Vec::new();
+        for &(origin, target) in &self.failed_links {
+            failed.extend(links_between(topology, origin, target)?);
+        }
+        failed.sort_unstable();
+        failed.dedup();
+        Ok(Conditions { late, slowness, speed, failed })
+    }
+}
+
+fn check_factor(
+    factor: f64,
+    property: &'static str,
+    what: impl Fn() -> String,
+) -> Result<(), ScenarioError> {
+    if factor > 0.0 && factor.is_finite() {
+        return Ok(());
+    }
+    Err(ScenarioError::Factor { what: what(), property, factor })
+}
+
+fn links_between(topology: &Topology, origin: NodeId, target: NodeId) -> Result<Vec<LinkId>, ScenarioError> {
+    let links = topology.links().iter().enumerate();
+    let found: Vec<LinkId> = links
+        .filter(|(_, link)| (link.source, link.target) == (origin, target))
+        .map(|(id, _)| id)
+        .collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let leaving = topology.links().iter().filter(|link| link.source == origin);
+    let mut targets: Vec<NodeId> = leaving.map(|link| link.target).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    let names: Vec<String> = targets.iter().map(NodeId::to_string).collect();
+    let neighbours = match names.len() {
+        0 => format!("no link leads away from node {origin}"),
+        _ => format!("from node {origin} links lead to {}", names.join(", ")),
+    };
+    Err(ScenarioError::NoSuchLink { origin, target, topology: topology.spec(), neighbours })
+}
+
+/// A number from 0 to 1 that looks like chance (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
+fn fraction(seed: u64) -> f64 {
+    let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (x ^ (x >> 31)) as f64 / u64::MAX as f64
+}
