@@ -307,6 +307,54 @@ class CostModel:
     def switch_points(self, collective: str, topology: Topology, consistent: bool = True) -> list[tuple[int, str]]:
         """(from bytes, algorithm) for every range of sizes."""
 
+@final
+class Outcome:
+    """What happened in a simulation. Times are seconds from the beginning, loads bytes."""
+
+    @property
+    def seconds(self) -> float:
+        """When the last rank was done."""
+    @property
+    def finished(self) -> list[float]:
+        """When each rank was done."""
+    @property
+    def step_ends(self) -> list[float]:
+        """When the last operation of each step was done; 0 where it has none."""
+    @property
+    def messages(self) -> int: ...
+    @property
+    def loads(self) -> list[float]:
+        """What each of the topology's links carried."""
+    @property
+    def step_loads(self) -> list[list[tuple[int, float]]]:
+        """For each step, (link, bytes) of all links that carried something. Empty without details."""
+    @property
+    def events(self) -> list[tuple[str, int, int, int | None, int, int, float, float | None]]:
+        """("send", "receive" or "reduce", rank, peer, step, bytes, message, start, end). Empty without details."""
+    def trace_json(self) -> str:
+        """The timeline as JSON."""
+    def chrome_trace(self) -> str:
+        """The timeline for chrome://tracing and ui.perfetto.dev."""
+
+def simulate(
+    schedule: Schedule,
+    topology: Topology,
+    bytes: int,
+    *,
+    model: CostModel | None = None,
+    pace: str = "synchronous",
+    forwarding: str = "cut-through",
+    late: Sequence[tuple[int, float]] = [],
+    slow_ranks: Sequence[tuple[int, float]] = [],
+    slow_links: Sequence[tuple[int, int, float]] = [],
+    failed_links: Sequence[tuple[int, int]] = [],
+    skew: tuple[float, int] | None = None,
+    eager: int | None = None,
+    segment: int | None = None,
+    details: bool = True,
+) -> Outcome:
+    """Runs a verified schedule over a model of the network; see `ringroad.simulate`."""
+
 # ------------------------------------------------------------------------------------------------ running
 
 class Store(Protocol):

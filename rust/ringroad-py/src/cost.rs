@@ -61,7 +61,7 @@ pub struct PyCandidate {
 
 /// The cost model.
 #[pyclass(name = "CostModel", module = "ringroad", frozen)]
-pub struct PyCostModel(CostModel);
+pub struct PyCostModel(pub CostModel);
 
 #[pymethods]
 impl PyCostModel {

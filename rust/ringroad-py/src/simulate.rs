@@ -1,0 +1,130 @@
+//! `simulate` and its `Outcome`.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use ringroad_core::plan::LowerOptions;
+use ringroad_core::simulate::{
+    Forwarding, Outcome, Pace, Scenario, SimulationError, Simulator, DEFAULT_EAGER,
+};
+use ringroad_runtime::Error;
+
+use crate::cost::PyCostModel;
+use crate::errors::raise;
+use crate::schedule::PySchedule;
+use crate::topology::PyTopology;
+
+/// Kind, rank, peer, step, bytes, message, start, end.
+type EventTuple = (&'static str, usize, usize, Option<u32>, u64, u32, f64, Option<f64>);
+
+/// What happened in a simulation.
+#[pyclass(name = "Outcome", module = "ringroad", frozen)]
+pub struct PyOutcome(Outcome);
+
+#[pymethods]
+impl PyOutcome {
+    #[getter]
+    fn seconds(&self) -> f64 {
+        self.0.seconds
+    }
+
+    #[getter]
+    fn finished(&self) -> Vec<f64> {
+        self.0.finished.clone()
+    }
+
+    #[getter]
+    fn step_ends(&self) -> Vec<f64> {
+        self.0.step_ends.clone()
+    }
+
+    #[getter]
+    fn messages(&self) -> usize {
+        self.0.messages
+    }
+
+    #[getter]
+    fn loads(&self) -> Vec<f64> {
+        self.0.loads.clone()
+    }
+
+    #[getter]
+    fn step_loads(&self) -> Vec<Vec<(usize, f64)>> {
+        self.0.step_loads.clone()
+    }
+
+    #[getter]
+    fn events(&self) -> Vec<EventTuple> {
+        let events = self.0.trace.events.iter();
+        events
+            .map(|e| (e.kind.name(), e.rank, e.peer, e.step, e.bytes, e.message, e.start, e.end))
+            .collect()
+    }
+
+    fn trace_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0.trace).map_err(|e| PyValueError::new_err(e.to_string()))
+    }
+
+    fn chrome_trace(&self) -> String {
+        self.0.trace.to_chrome()
+    }
+}
+
+fn one_of<T: Copy>(what: &str, word: &str, choices: [(&str, T); 2]) -> PyResult<T> {
+    let chosen = choices.iter().find(|(name, _)| *name == word);
+    chosen.map(|(_, choice)| *choice).ok_or_else(|| {
+        let [(first, _), (second, _)] = choices;
+        PyValueError::new_err(format!("unknown {what} {word:?}; write {first:?} or {second:?}"))
+    })
+}
+
+fn exception(error: SimulationError) -> PyErr {
+    let text = error.to_string();
+    raise(match error {
+        SimulationError::Schedule(_) | SimulationError::TooFewRanks { .. } => Error::Schedule(text),
+        SimulationError::Lower(_) => Error::Schedule(text),
+        SimulationError::CutOff { .. } => Error::Topology(text),
+        SimulationError::Scenario(_) | SimulationError::Indivisible { .. } => Error::Argument(text),
+    })
+}
+
+/// Runs a schedule over a model of the network.
+#[pyfunction]
+#[pyo3(signature = (
+    schedule, topology, bytes, *, model=None, pace="synchronous", forwarding="cut-through", late=vec![],
+    slow_ranks=vec![], slow_links=vec![], failed_links=vec![], skew=None, eager=None, segment=None, details=true
+))]
+pub fn simulate(
+    py: Python<'_>,
+    schedule: &PySchedule,
+    topology: &PyTopology,
+    bytes: u64,
+    model: Option<&PyCostModel>,
+    pace: &str,
+    forwarding: &str,
+    late: Vec<(usize, f64)>,
+    slow_ranks: Vec<(usize, f64)>,
+    slow_links: Vec<(usize, usize, f64)>,
+    failed_links: Vec<(usize, usize)>,
+    skew: Option<(f64, u64)>,
+    eager: Option<usize>,
+    segment: Option<usize>,
+    details: bool,
+) -> PyResult<PyOutcome> {
+    let paces = [("synchronous", Pace::Synchronous), ("free", Pace::Free)];
+    let ways = [("cut-through", Forwarding::CutThrough), ("store-and-forward", Forwarding::StoreAndForward)];
+    let lowering = LowerOptions::default();
+    let simulator = Simulator {
+        model: model.map(|model| model.0).unwrap_or_default(),
+        pace: one_of("pace", pace, paces)?,
+        forwarding: one_of("forwarding", forwarding, ways)?,
+        eager: eager.unwrap_or(DEFAULT_EAGER),
+        lowering: LowerOptions { segment: segment.unwrap_or(lowering.segment).max(1), ..lowering },
+        details,
+    };
+    let mut scenario = Scenario { late, slow_ranks, slow_links, failed_links };
+    if let Some((spread, seed)) = skew {
+        scenario.late.extend(Scenario::skew(schedule.0.ranks, spread, seed).late);
+    }
+    let outcome = py.detach(|| simulator.run(&schedule.0, &topology.0, bytes, &scenario));
+    outcome.map(PyOutcome).map_err(exception)
+}
