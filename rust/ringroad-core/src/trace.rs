@@ -1,5 +1,7 @@
 //! What happened when: one type for predicted and measured timelines.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
@@ -18,6 +20,8 @@ pub enum TraceKind {
 }
 
 impl TraceKind {
+    const ALL: [TraceKind; 3] = [TraceKind::Send, TraceKind::Receive, TraceKind::Reduce];
+
     /// The word for it, as it is serialised.
     pub fn name(self) -> &'static str {
         match self {
@@ -60,22 +64,58 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The trace in the format of Chrome's trace viewer and of Perfetto: a process for each rank, with a row for each kind
-    /// of event, and an arrow for each message that arrived. What has no end is shown as begun.
+    /// The trace in the format of Chrome's trace viewer and of Perfetto: a process for each rank, with rows for each kind
+    /// of event, as many as overlap, and an arrow for each message that arrived. What has no end is shown as begun.
     pub fn to_chrome(&self) -> String {
-        let mut ranks: Vec<Rank> = self.events.iter().map(|event| event.rank).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        let mut records: Vec<Value> = Vec::with_capacity(2 * self.events.len() + 4 * ranks.len());
-        for rank in ranks {
-            let about = |what, row, name| json!({"ph": "M", "name": what, "pid": rank, "tid": row, "args": {"name": name}});
-            records.push(about("process_name", 0, format!("rank {rank}")));
-            for kind in [TraceKind::Send, TraceKind::Receive, TraceKind::Reduce] {
-                records.push(about("thread_name", kind as usize, kind.name().to_owned()));
-            }
+        let mut order: Vec<&TraceEvent> = self.events.iter().collect();
+        order.sort_by(|a, b| a.start.total_cmp(&b.start));
+        let mut rows = Rows::default();
+        let mut records = Vec::with_capacity(2 * order.len());
+        for event in order {
+            let row = rows.take(event);
+            event.add_chrome_records(row, &mut records);
         }
-        self.events.iter().for_each(|event| event.add_chrome_records(&mut records));
-        json!({"displayTimeUnit": "ns", "traceEvents": records}).to_string()
+        let mut all = rows.names();
+        all.append(&mut records);
+        json!({"displayTimeUnit": "ns", "traceEvents": all}).to_string()
+    }
+}
+
+/// For every rank and kind, until when each of its rows is taken.
+#[derive(Default)]
+struct Rows(BTreeMap<(Rank, usize), Vec<Seconds>>);
+
+impl Rows {
+    /// More than a rank ever needs of one kind.
+    const OF_A_KIND: usize = 1 << 20;
+
+    /// The first row that is free when the event begins.
+    fn take(&mut self, event: &TraceEvent) -> usize {
+        let kind = event.kind as usize;
+        let rows = self.0.entry((event.rank, kind)).or_default();
+        let row = rows.iter().position(|end| *end <= event.start).unwrap_or(rows.len());
+        if row == rows.len() {
+            rows.push(0.0);
+        }
+        rows[row] = event.end.unwrap_or(Seconds::INFINITY);
+        kind * Rows::OF_A_KIND + row
+    }
+
+    fn names(&self) -> Vec<Value> {
+        let (mut names, mut told) = (Vec::new(), None);
+        for ((rank, kind), rows) in &self.0 {
+            let mut name = |what, row: usize, name: String| {
+                names.push(json!({"ph": "M", "name": what, "pid": rank, "tid": row, "args": {"name": name}}));
+            };
+            if told != Some(*rank) {
+                name("process_name", 0, format!("rank {rank}"));
+            }
+            told = Some(*rank);
+            let word = TraceKind::ALL[*kind].name();
+            (0..rows.len())
+                .for_each(|row| name("thread_name", kind * Rows::OF_A_KIND + row, word.to_owned()));
+        }
+        names
     }
 }
 
@@ -83,7 +123,7 @@ impl Trace {
 const MICROSECONDS: f64 = 1e6;
 
 impl TraceEvent {
-    fn add_chrome_records(&self, records: &mut Vec<Value>) {
+    fn add_chrome_records(&self, row: usize, records: &mut Vec<Value>) {
         let name = match self.kind {
             TraceKind::Send => format!("send to {}", self.peer),
             TraceKind::Receive => format!("receive from {}", self.peer),
@@ -94,7 +134,7 @@ impl TraceEvent {
             arguments["step"] = json!(step);
         }
         let mut record = json!({
-            "name": name, "cat": self.kind.name(), "pid": self.rank, "tid": self.kind as usize,
+            "name": name, "cat": self.kind.name(), "pid": self.rank, "tid": row,
             "ts": self.start * MICROSECONDS, "args": arguments,
         });
         match self.end {
@@ -112,7 +152,7 @@ impl TraceEvent {
             _ => return,
         };
         records.push(json!({
-            "ph": phase, "bp": "e", "name": "message", "cat": "message", "pid": self.rank, "tid": self.kind as usize,
+            "ph": phase, "bp": "e", "name": "message", "cat": "message", "pid": self.rank, "tid": row,
             "ts": at * MICROSECONDS, "id": format!("{}.{source}.{destination}.{}", self.sequence, self.message),
         }));
     }
@@ -141,9 +181,12 @@ mod tests {
                 event(TraceKind::Receive, 1, 0, 0.0, Some(2e-6)),
                 event(TraceKind::Reduce, 1, 1, 2e-6, Some(3e-6)),
                 event(TraceKind::Receive, 0, 1, 1e-6, None),
+                event(TraceKind::Receive, 0, 2, 1.5e-6, Some(2e-6)),
+                event(TraceKind::Send, 0, 2, 1e-6, Some(2e-6)),
             ],
         };
         let value: Value = serde_json::from_str(&trace.to_chrome()).unwrap();
-        insta::assert_snapshot!(serde_json::to_string_pretty(&value["traceEvents"]).unwrap());
+        let records = value["traceEvents"].as_array().unwrap().iter().map(Value::to_string);
+        insta::assert_snapshot!(records.collect::<Vec<_>>().join("\n"));
     }
 }

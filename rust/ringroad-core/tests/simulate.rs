@@ -1,29 +1,488 @@
-use ringroad_core::algorithms::available;
+//! The simulator against arithmetic by hand, against the cost model, and against itself.
+
+// Of which this needs the choices only.
+#[allow(dead_code)]
+mod common;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use common::Random;
+use ringroad_core::algorithms::{available, find, Member};
 use ringroad_core::cost::{CostModel, ScheduleCost};
 use ringroad_core::plan::LowerOptions;
-use ringroad_core::simulate::{Scenario, Simulator, Pace};
-use ringroad_core::{Collective, Topology};
+use ringroad_core::simulate::{Forwarding, Outcome, Pace, Scenario, SimulationError, Simulator};
+use ringroad_core::trace::{TraceEvent, TraceKind};
+use ringroad_core::{Bytes, Collective, LinkId, Schedule, Topology};
 
+fn topology(spec: &str) -> Topology {
+    Topology::parse(spec).unwrap()
+}
+
+fn schedule(algorithm: &str, collective: Collective, on: &Topology) -> Schedule {
+    find(algorithm).unwrap().build(on, collective).unwrap()
+}
+
+/// Messages as the schedule has them: neither cut nor sent in several parts.
+fn whole() -> LowerOptions {
+    LowerOptions { segment: usize::MAX, pack: usize::MAX, window: usize::MAX, ..LowerOptions::default() }
+}
+
+fn assert_close(found: f64, expected: f64, what: &str) {
+    assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{what}: {found} instead of {expected}");
+}
+
+// ---------------------------------------------------------------------------------------------- by hand
+
+const MICROSECOND: f64 = 1e-6;
+
+/// A start-up, a hop and 1,000 bytes take a microsecond each.
+fn unit_model() -> CostModel {
+    CostModel {
+        step_latency: MICROSECOND,
+        hop_latency: Some(MICROSECOND),
+        bandwidth: Some(1e9),
+        ..CostModel::default()
+    }
+}
+
+fn simulator(pace: Pace) -> Simulator {
+    Simulator { model: unit_model(), pace, lowering: whole(), ..Simulator::default() }
+}
+
+fn segments(bytes: usize) -> LowerOptions {
+    LowerOptions { segment: bytes, ..LowerOptions::default() }
+}
+
+/// 1,000 bytes from rank 0 to rank 1 behind a switch, node 2; in microseconds.
 #[test]
-fn experiment() {
-    let model = CostModel { reduce_cost: 2e-11, message_latency: 1e-7, ..CostModel::default() };
-    let lowering = LowerOptions { ..LowerOptions::default() };
-    for spec in ["torus:8x8", "ring:64"] {
-        let topology = Topology::parse(spec).unwrap();
+fn one_message() {
+    let check = |what: &str, simulator: Simulator, scenario: Scenario, expected: f64| {
+        let switch = topology("switch:2");
+        let schedule = schedule("binomial", Collective::Broadcast { root: 0 }, &switch);
+        let outcome = simulator.run(&schedule, &switch, 1000, &scenario).unwrap();
+        assert_close(outcome.seconds / MICROSECOND, expected, what);
+        assert_eq!((outcome.loads, outcome.finished.len()), (vec![1000.0, 0.0, 0.0, 1000.0], 2), "{what}");
+    };
+    for pace in [Pace::Synchronous, Pace::Free] {
+        let as_is = Scenario::default;
+        check("start-up, transfer, two hops", simulator(pace), as_is(), 1.0 + 1.0 + 2.0);
+        let store = Simulator { forwarding: Forwarding::StoreAndForward, ..simulator(pace) };
+        check("stored in the switch", store.clone(), as_is(), 1.0 + 2.0 * (1.0 + 1.0));
+        let store = Simulator { lowering: segments(250), ..store };
+        check("stored in four parts", store, as_is(), 1.0 + 1.0 + 1.0 + 0.25 + 1.0);
+        let cut = Simulator { lowering: segments(250), ..simulator(pace) };
+        check("in four parts", cut.clone(), as_is(), 1.0 + 1.0 + 2.0);
+        let model = CostModel { message_latency: MICROSECOND, ..unit_model() };
+        let last = if pace == Pace::Free { 0.25 } else { 1.0 };
+        check("four start-ups", Simulator { model, ..cut }, as_is(), 1.0 + 3.0 + last + 2.0);
+        let slow = Scenario { slow_ranks: vec![(0, 3.0)], ..as_is() };
+        check("a slow sender", simulator(pace), slow, 3.0 + 1.0 + 2.0);
+        for (source, target) in [(0, 2), (2, 1)] {
+            let slow = Scenario { slow_links: vec![(source, target, 0.25)], ..as_is() };
+            check("a slow link", simulator(pace), slow, 1.0 + 4.0 + 2.0);
+        }
+        let late = Scenario { late: vec![(0, 7e-6)], ..as_is() };
+        check("a late sender", simulator(pace), late, 7.0 + 1.0 + 1.0 + 2.0);
+    }
+    let late = || Scenario { late: vec![(1, 7e-6)], ..Scenario::default() };
+    check("the step begins late", simulator(Pace::Synchronous), late(), 7.0 + 1.0 + 1.0 + 2.0);
+    let free = |eager| Simulator { eager, ..simulator(Pace::Free) };
+    check("a late receiver finds it there", free(1000), late(), 7.0);
+    check("a late receiver lets it come", free(999), late(), 7.0 + 1.0 + 2.0);
+}
+
+/// Reductions of parts overlap the transfer of others, unless steps are synchronous.
+#[test]
+fn reductions() {
+    let check = |what: &str, simulator: Simulator, scenario: Scenario, expected: f64| {
+        let switch = topology("switch:2");
+        let schedule = schedule("binomial", Collective::Reduce { root: 0 }, &switch);
+        let model = CostModel { reduce_cost: 2e-9, ..simulator.model };
+        let outcome = Simulator { model, ..simulator }.run(&schedule, &switch, 1000, &scenario).unwrap();
+        assert_close(outcome.seconds / MICROSECOND, expected, what);
+        let reductions = outcome.trace.events.iter().filter(|e| e.kind == TraceKind::Reduce);
+        assert_eq!(
+            reductions.map(|e| (e.rank, e.bytes)).fold((0, 0), |s, e| (s.0 + e.0, s.1 + e.1)),
+            (0, 1000)
+        );
+    };
+    let as_is = Scenario::default;
+    for pace in [Pace::Synchronous, Pace::Free] {
+        check("after the transfer", simulator(pace), as_is(), 1.0 + 1.0 + 2.0 + 2.0);
+        let slow = |rank| Scenario { slow_ranks: vec![(rank, 2.0)], ..as_is() };
+        check("by a slow rank", simulator(pace), slow(0), if pace == Pace::Free { 8.0 } else { 9.0 });
+        let parts = Simulator { lowering: segments(250), ..simulator(pace) };
+        let overlap = if pace == Pace::Free { 0.75 } else { 0.0 };
+        check("in four parts", parts, as_is(), 1.0 + 1.0 + 2.0 + 2.0 - overlap);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------- and the cost model
+
+/// What the simulator takes in synchronous steps, over what the cost model says.
+fn ratio(member: Member, collective: Collective, on: &Topology, bytes: Bytes, model: CostModel) -> f64 {
+    let schedule = member.build(on, collective).unwrap();
+    let predicted = model.seconds(&ScheduleCost::of(&schedule, on).unwrap(), bytes);
+    let simulator = Simulator { model, lowering: whole(), details: false, ..Simulator::default() };
+    simulator.run(&schedule, on, bytes, &Scenario::default()).unwrap().seconds / predicted
+}
+
+/// Where long and short messages meet on a link that is busy to the end, fair shares hold the long ones up: Swing's last
+/// rank of an odd number sends each other one a part of its own.
+fn has_uneven_messages(member: Member, on: &Topology) -> bool {
+    member.name() == "swing" && on.ranks() % 2 == 1
+}
+
+fn any_model(random: &mut Random) -> CostModel {
+    let mut any = |unit: f64| unit * random.below(1000) as f64;
+    let further = CostModel { message_latency: any(1e-10), ..CostModel::default() };
+    CostModel {
+        step_latency: any(1e-9),
+        hop_latency: Some(any(1e-9)),
+        bandwidth: Some(1e9 + any(1e7)),
+        reduce_cost: any(1e-13),
+        ..further
+    }
+}
+
+/// Every algorithm for every collective, on networks of all kinds.
+#[test]
+fn synchronous_steps_take_what_the_cost_model_says() {
+    let mut random = Random(20);
+    let (mut count, mut uneven) = (0, 0);
+    for spec in
+        ["ring:8", "ring:7", "ring:9", "torus:4x4", "torus:3x4", "torus:2x3x4", "switch:6", "hosts:3x3"]
+    {
+        let on = topology(spec);
         for collective in Collective::ALL {
-            for member in available(&topology, collective) {
-                let schedule = member.build(&topology, collective).unwrap();
-                let bytes = 1000 * schedule.chunks_per_vector() as u64 * schedule.ranks as u64;
-                for pace in [Pace::Synchronous, Pace::Free] {
-                let cost = ScheduleCost::of(&schedule, &topology).unwrap();
-                let predicted = model.seconds(&cost, bytes);
-                let simulator = Simulator { model, pace, lowering: lowering.clone(), ..Simulator::default() };
-                let start = std::time::Instant::now();
-                let found = simulator.run(&schedule, &topology, bytes, &Scenario::default()).unwrap();
-                let ratio = found.seconds / predicted;
-                    println!("{:?} {spec} {pace:?} {collective} {} {ratio} {}", start.elapsed(), member.name(), found.messages);
-                }
+            for member in available(&on, collective) {
+                let schedule = member.build(&on, collective).unwrap();
+                // Chunks of equal length.
+                let bytes = (1 + random.below(1000)) * schedule.chunks_per_vector() * schedule.ranks;
+                let ratio = ratio(member, collective, &on, bytes as Bytes, any_model(&mut random));
+                let bounds =
+                    if has_uneven_messages(member, &on) { 1.0 - 1e-9..1.2 } else { 1.0 - 1e-9..1.0 + 1e-9 };
+                assert!(bounds.contains(&ratio), "{collective} by {} on {spec}: {ratio}", member.name());
+                uneven += usize::from(ratio > 1.01);
+                count += 1;
             }
         }
     }
+    assert!(count > 500 && uneven > 0, "{count} of which {uneven} take longer");
+}
+
+/// Any vector of more than a hundred bytes per chunk, so that a byte more or less is less than a hundredth.
+#[test]
+fn random_calls_take_what_the_cost_model_says() {
+    let mut random = Random(2024);
+    let specs = [
+        "ring:5",
+        "ring:16",
+        "torus:4x8",
+        "torus:5x5",
+        "torus:3x3x3",
+        "torus:2x2x2x2",
+        "switch:12",
+        "hosts:4x4",
+    ];
+    let mut triples = 0;
+    while triples < 40 {
+        let on = topology(random.pick(&specs));
+        let collective = random.pick(&Collective::ALL);
+        let member = random.pick(&available(&on, collective));
+        if has_uneven_messages(member, &on) {
+            continue;
+        }
+        let chunks = member.build(&on, collective).unwrap().chunks_per_vector();
+        let block = if collective == Collective::Alltoall { on.ranks() } else { 1 };
+        let bytes = (chunks * (200 + random.below(5000)) + random.below(chunks)) / block * block;
+        let ratio = ratio(member, collective, &on, bytes as Bytes, CostModel::default());
+        assert!(
+            (ratio - 1.0).abs() < 0.01,
+            "{collective} of {bytes} B by {} on {on}: {ratio}",
+            member.name()
+        );
+        triples += 1;
+    }
+}
+
+/// The same network with a link of half the bandwidth.
+fn with_slow_link(on: &Topology, link: LinkId) -> Topology {
+    let mut value = serde_json::to_value(on).unwrap();
+    value["links"][link]["capacity"] = (on.links()[link].capacity / 2.0).into();
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn a_slow_link_moves_both_alike() {
+    let mut slower = 0;
+    for (spec, algorithm) in
+        [("torus:4x4", "swing"), ("torus:4x4", "bucket"), ("ring:8", "trivance"), ("switch:6", "ring")]
+    {
+        let on = topology(spec);
+        let schedule = schedule(algorithm, Collective::Allreduce, &on);
+        let bytes = 4096 * schedule.chunks as Bytes;
+        let simulator = Simulator { lowering: whole(), ..Simulator::default() };
+        let predict =
+            |on: &Topology| simulator.model.seconds(&ScheduleCost::of(&schedule, on).unwrap(), bytes);
+        let run = |on: &Topology, scenario| simulator.run(&schedule, on, bytes, &scenario).unwrap();
+        let before = run(&on, Scenario::default());
+        for (link, ends) in on.links().iter().enumerate().step_by(3) {
+            let changed = with_slow_link(&on, link);
+            let outcome = run(&changed, Scenario::default());
+            let what = format!("{algorithm} on {spec} with link {link} at half its speed");
+            assert_close(outcome.seconds, predict(&changed), &what);
+            // Named by its ends, the same link; two sides of length 2 would be two.
+            let scenario =
+                Scenario { slow_links: vec![(ends.source, ends.target, 0.5)], ..Scenario::default() };
+            assert_close(run(&on, scenario).seconds, outcome.seconds, &what);
+            assert_eq!(outcome.loads, before.loads, "{what}");
+            slower += usize::from(outcome.seconds > 1.2 * before.seconds);
+        }
+    }
+    assert!(slower > 10, "{slower}");
+}
+
+/// Links carry in every step what the cost model counts, however the run goes.
+#[test]
+fn loads_are_those_of_the_cost_model() {
+    for (spec, algorithm) in
+        [("torus:4x4", "swing"), ("ring:9", "swing"), ("torus:3x5", "nested"), ("hosts:2x4", "hierarchical")]
+    {
+        let on = topology(spec);
+        let schedule = schedule(algorithm, Collective::Allreduce, &on);
+        let cost = ScheduleCost::of(&schedule, &on).unwrap();
+        let bytes = 840 * schedule.chunks as Bytes;
+        for (pace, forwarding) in [
+            (Pace::Synchronous, Forwarding::CutThrough),
+            (Pace::Free, Forwarding::CutThrough),
+            (Pace::Free, Forwarding::StoreAndForward),
+        ] {
+            let simulator = Simulator { pace, forwarding, lowering: segments(500), ..Simulator::default() };
+            let outcome = simulator.run(&schedule, &on, bytes, &Scenario::skew(on.ranks(), 1e-5, 3)).unwrap();
+            assert_eq!(outcome.step_loads.len(), cost.steps.len());
+            let relative = |&(link, load): &(LinkId, f64)| load / on.links()[link].capacity / bytes as f64;
+            for (step, (loads, cost)) in outcome.step_loads.iter().zip(&cost.steps).enumerate() {
+                let most = loads.iter().map(relative).fold(0.0, f64::max);
+                assert_close(most, cost.link_load, &format!("step {step} of {algorithm} on {spec}"));
+            }
+            let total = (0..on.links().len()).map(|link| relative(&(link, outcome.loads[link])));
+            assert_close(total.fold(0.0, f64::max), cost.busiest_link, algorithm);
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------- where they differ
+
+fn seconds(spec: &str, algorithm: &str, collective: Collective, pace: Pace, scenario: &Scenario) -> f64 {
+    let on = topology(spec);
+    let schedule = schedule(algorithm, collective, &on);
+    let bytes = 4096 * schedule.chunks as Bytes;
+    let simulator = Simulator { pace, ..Simulator::default() };
+    simulator.run(&schedule, &on, bytes, scenario).unwrap().seconds
+}
+
+/// Ranks that do not wait for each other are faster where steps use different links, and slower where messages that run
+/// ahead get into the way of others.
+#[test]
+fn running_freely_is_not_the_cost_model() {
+    let check = |spec, algorithm, bounds: std::ops::Range<f64>| {
+        let take = |pace| seconds(spec, algorithm, Collective::Allreduce, pace, &Scenario::default());
+        let ratio = take(Pace::Free) / take(Pace::Synchronous);
+        assert!(bounds.contains(&ratio), "{algorithm} on {spec}: {ratio}");
+    };
+    check("torus:4x4", "ring", 1.0 - 1e-9..1.0 + 1e-9);
+    check("torus:4x4", "bucket", 1.0 - 1e-9..1.0 + 1e-9);
+    // Parts of the vector follow each other up and down the trees.
+    check("ring:16", "double-binary-tree:16", 0.2..0.5);
+    // The long dimension's steps need not wait for the short one's.
+    check("torus:4x8", "bucket", 0.7..0.9);
+    check("torus:8x8", "nested:1", 1.1..1.4);
+}
+
+/// A rank that is late delays all that depend on it: everybody where steps are synchronous, else those only that it would
+/// have had to serve. The last leaf of a broadcast has time.
+#[test]
+fn slack_absorbs_skew() {
+    let broadcast = Collective::Broadcast { root: 0 };
+    let take = |pace, late: f64| {
+        let scenario = Scenario { late: vec![(3, late)], ..Scenario::default() };
+        seconds("switch:4", "binomial", broadcast, pace, &scenario)
+    };
+    assert_eq!(take(Pace::Free, 1.5e-6), take(Pace::Free, 0.0));
+    assert_close(take(Pace::Synchronous, 1.5e-6), take(Pace::Synchronous, 0.0) + 1.5e-6, "synchronous");
+    // An allreduce waits for all, whatever the pace.
+    let spread = 50e-6;
+    let skew = Scenario::skew(16, spread, 7);
+    let last = skew.late.iter().map(|(_, late)| *late).fold(0.0, f64::max);
+    assert!(last > 0.5 * spread && last < spread && skew == Scenario::skew(16, spread, 7));
+    assert!(skew != Scenario::skew(16, spread, 8));
+    for pace in [Pace::Synchronous, Pace::Free] {
+        let take = |scenario: &Scenario| seconds("torus:4x4", "swing", Collective::Allreduce, pace, scenario);
+        let (even, skewed) = (take(&Scenario::default()), take(&skew));
+        assert!(skewed > last, "{pace:?}: {skewed}");
+        if pace == Pace::Synchronous {
+            assert_close(skewed, last + even, "everybody waits for the last");
+        }
+    }
+}
+
+/// With fewer bytes than chunks most messages are empty: plans leave them out, the cost model does not know.
+#[test]
+fn empty_messages_are_not_sent() {
+    let on = topology("ring:16");
+    let schedule = schedule("ring", Collective::Allreduce, &on);
+    let simulator = Simulator::default();
+    let outcome = simulator.run(&schedule, &on, 4, &Scenario::default()).unwrap();
+    assert_eq!(outcome.messages, 30 * 4);
+    // All of nothing is sent: ranks wait for each other.
+    let nothing = simulator.run(&schedule, &on, 0, &Scenario::default()).unwrap();
+    assert_eq!(nothing.messages, 30 * 16);
+    assert_close(nothing.seconds, 30.0 * 1e-6, "30 steps of a start-up and a hop");
+}
+
+// ---------------------------------------------------------------------------------------------- failures
+
+#[test]
+fn messages_go_around_failed_links() {
+    let on = topology("ring:4");
+    let schedule = schedule("ring", Collective::Allreduce, &on);
+    let run = |scenario: &Scenario| Simulator::default().run(&schedule, &on, 4000, scenario).unwrap();
+    let whole = run(&Scenario::default());
+    // 1→2 goes 1→0→3→2, against the stream that uses the other direction's links.
+    let detour = run(&Scenario { failed_links: vec![(1, 2)], ..Scenario::default() });
+    let loads = |outcome: &Outcome| -> BTreeMap<(usize, usize), f64> {
+        let ends = on.links().iter().map(|link| (link.source, link.target));
+        ends.zip(outcome.loads.iter().copied()).filter(|(_, bytes)| *bytes > 0.0).collect()
+    };
+    assert_eq!(loads(&whole), BTreeMap::from([(0, 1), (1, 2), (2, 3), (3, 0)].map(|link| (link, 6000.0))));
+    let around = [(0, 1), (2, 3), (3, 0), (1, 0), (0, 3), (3, 2)].map(|link| (link, 6000.0));
+    assert_eq!(loads(&detour), BTreeMap::from(around));
+    assert_close(detour.seconds, whole.seconds + 6.0 * 2.0 * 0.5e-6, "two more hops in each of six steps");
+}
+
+fn refused(spec: &str, bytes: Bytes, collective: Collective, scenario: Scenario) -> SimulationError {
+    let on = topology(spec);
+    let schedule = schedule("direct", collective, &on);
+    Simulator::default().run(&schedule, &on, bytes, &scenario).unwrap_err()
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let mut text = String::new();
+    let mut check = |spec, bytes, collective, scenario| {
+        writeln!(text, "{}", refused(spec, bytes, collective, scenario)).unwrap();
+    };
+    let none = Scenario::default;
+    let reduce = Collective::Allreduce;
+    check("ring:4", 8, reduce, Scenario { failed_links: vec![(1, 2), (1, 0)], ..none() });
+    check("switch:3", 8, reduce, Scenario { failed_links: vec![(3, 0)], ..none() });
+    check("switch:8", 8, reduce, Scenario { failed_links: vec![(8, 5)], ..none() });
+    check("ring:4", 8, reduce, Scenario { failed_links: vec![(0, 2)], ..none() });
+    check("ring:4", 8, reduce, Scenario { slow_links: vec![(9, 2, 0.5)], ..none() });
+    check("ring:4", 8, reduce, Scenario { slow_links: vec![(0, 1, 0.0)], ..none() });
+    check("ring:4", 8, reduce, Scenario { slow_ranks: vec![(4, 2.0)], ..none() });
+    check("ring:4", 8, reduce, Scenario { slow_ranks: vec![(3, f64::NAN)], ..none() });
+    check("ring:4", 8, reduce, Scenario { late: vec![(2, -1.0)], ..none() });
+    check("ring:4", 10, Collective::Alltoall, none());
+    check("ring:4", u64::MAX, reduce, none());
+    let large = schedule("ring", reduce, &topology("ring:5"));
+    let error = Simulator::default().run(&large, &topology("ring:4"), 8, &none()).unwrap_err();
+    writeln!(text, "{error}").unwrap();
+    let mut wrong = schedule("ring", reduce, &topology("ring:4")).expand();
+    wrong.steps.pop();
+    let error = Simulator::default().run(&wrong, &topology("ring:4"), 8, &none()).unwrap_err();
+    writeln!(text, "{error}").unwrap();
+    let error = Simulator::default().run(
+        &Schedule::empty("", Collective::Allgather, 0, 0),
+        &topology("ring:4"),
+        8,
+        &none(),
+    );
+    writeln!(text, "{}", error.unwrap_err()).unwrap();
+    insta::assert_snapshot!(text);
+}
+
+// ---------------------------------------------------------------------------------------------- the timeline
+
+fn describe(event: &TraceEvent) -> String {
+    let end = event.end.unwrap() / MICROSECOND;
+    let (rank, kind, start) = (event.rank, event.kind.name(), event.start / MICROSECOND);
+    let step = event.step.unwrap();
+    format!("{start:8.3} {end:8.3}  step {step}  rank {rank} {kind:7} {:4} B, {}", event.bytes, event.peer)
+}
+
+#[test]
+fn a_timeline_as_text() {
+    let on = topology("ring:3");
+    let schedule = schedule("ring", Collective::Allreduce, &on);
+    let mut text = String::new();
+    for pace in [Pace::Synchronous, Pace::Free] {
+        let model = CostModel { reduce_cost: 1e-9, ..unit_model() };
+        let scenario = Scenario { late: vec![(2, 2e-6)], ..Scenario::default() };
+        let simulator = Simulator { model, ..simulator(pace) };
+        let outcome = simulator.run(&schedule, &on, 1500, &scenario).unwrap();
+        writeln!(text, "{pace:?}: {:.3} us", outcome.seconds / MICROSECOND).unwrap();
+        outcome.trace.events.iter().for_each(|event| writeln!(text, "{}", describe(event)).unwrap());
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// Every message is sent once and received once, later; nobody's processor does two things at once; steps follow each
+/// other; and the same run gives the same bits.
+#[test]
+fn timelines_make_sense() {
+    let mut random = Random(5);
+    for spec in ["torus:3x3", "ring:6", "hosts:2x3"] {
+        let on = topology(spec);
+        for member in available(&on, Collective::Allreduce) {
+            let schedule = member.build(&on, Collective::Allreduce).unwrap();
+            let pace = random.pick(&[Pace::Synchronous, Pace::Free]);
+            let lowering = segments(random.pick(&[40, 300, 4000]));
+            let model = CostModel { reduce_cost: 1e-10, message_latency: 1e-7, ..CostModel::default() };
+            let forwarding = random.pick(&[Forwarding::CutThrough, Forwarding::StoreAndForward]);
+            let eager = random.pick(&[0, 100, 10_000]);
+            let simulator = Simulator { model, pace, forwarding, eager, lowering, details: true };
+            let scenario = Scenario::skew(on.ranks(), 1e-6, random.next());
+            let run = || simulator.run(&schedule, &on, 9999, &scenario).unwrap();
+            let outcome = run();
+            let what = format!("{} on {spec}", member.name());
+            assert_eq!(outcome, run(), "{what}");
+            check_timeline(&outcome, &what);
+            let brief = Simulator { details: false, ..simulator.clone() };
+            let brief = brief.run(&schedule, &on, 9999, &scenario).unwrap();
+            assert_eq!((brief.seconds, &brief.loads), (outcome.seconds, &outcome.loads), "{what}");
+            assert!(brief.trace.events.is_empty() && brief.step_loads.is_empty());
+        }
+    }
+}
+
+fn check_timeline(outcome: &Outcome, what: &str) {
+    let events = &outcome.trace.events;
+    assert!(events.windows(2).all(|pair| pair[0].start <= pair[1].start), "{what}");
+    let mut sends = BTreeMap::new();
+    for event in events.iter().filter(|event| event.kind == TraceKind::Send) {
+        assert!(sends.insert((event.rank, event.peer, event.message), event).is_none(), "{what}: {event:?}");
+    }
+    let receives = events.iter().filter(|event| event.kind == TraceKind::Receive);
+    let mut received = 0;
+    for event in receives {
+        let send = sends[&(event.peer, event.rank, event.message)];
+        assert!(send.end <= event.end && send.start < send.end.unwrap(), "{what}: {send:?} {event:?}");
+        assert_eq!((send.bytes, send.step), (event.bytes, event.step), "{what}");
+        received += 1;
+    }
+    assert_eq!((received, sends.len()), (outcome.messages, outcome.messages), "{what}");
+    for rank in 0..outcome.finished.len() {
+        let reductions: Vec<&TraceEvent> =
+            events.iter().filter(|e| e.kind == TraceKind::Reduce && e.rank == rank).collect();
+        assert!(reductions.windows(2).all(|pair| pair[0].end.unwrap() <= pair[1].start), "{what}");
+        let last = events.iter().filter(|e| e.rank == rank).filter_map(|e| e.end).fold(0.0, f64::max);
+        assert!(outcome.finished[rank] >= last, "{what}");
+    }
+    assert_eq!(outcome.finished.iter().copied().fold(0.0, f64::max), outcome.seconds, "{what}");
+    assert!(outcome.step_ends.iter().all(|end| *end > 0.0 && *end <= outcome.seconds), "{what}");
+    let (_, most) = outcome.busiest_link().unwrap();
+    assert!(outcome.loads.iter().all(|load| *load <= most));
 }

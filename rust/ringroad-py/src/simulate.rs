@@ -55,9 +55,7 @@ impl PyOutcome {
     #[getter]
     fn events(&self) -> Vec<EventTuple> {
         let events = self.0.trace.events.iter();
-        events
-            .map(|e| (e.kind.name(), e.rank, e.peer, e.step, e.bytes, e.message, e.start, e.end))
-            .collect()
+        events.map(|e| (e.kind.name(), e.rank, e.peer, e.step, e.bytes, e.message, e.start, e.end)).collect()
     }
 
     fn trace_json(&self) -> PyResult<String> {

@@ -82,14 +82,8 @@ impl PartialOrd for Level {
 impl FairNetwork {
     /// Links with these capacities in bytes per second, which must be positive, and no flows.
     pub fn new(capacities: impl Iterator<Item = f64>) -> FairNetwork {
-        let link = |capacity| Channel {
-            capacity,
-            flows: Vec::new(),
-            seen: 0,
-            left: 0.0,
-            weight: 0.0,
-            competing: 0,
-        };
+        let link =
+            |capacity| Channel { capacity, flows: Vec::new(), seen: 0, left: 0.0, weight: 0.0, competing: 0 };
         FairNetwork {
             links: capacities.map(link).collect(),
             flows: Vec::new(),
@@ -154,7 +148,8 @@ impl FairNetwork {
     fn reach(&mut self) -> (Vec<LinkId>, Vec<FlowId>) {
         self.round += 1;
         let (mut links, mut flows) = std::mem::take(&mut self.reached);
-        (links.clear(), flows.clear());
+        links.clear();
+        flows.clear();
         let FairNetwork { links: channels, flows: all, changed, round, .. } = self;
         let visit = |channels: &mut Vec<Channel>, links: &mut Vec<LinkId>, link: LinkId| {
             if channels[link].seen != *round {

@@ -175,7 +175,9 @@ fn cut_off(topology: &str, failed: &[(NodeId, NodeId)], pairs: &[(Rank, Rank)]) 
         Some(more @ 1..) => format!("{} and {more} more", all[..NAMED].join(", ")),
         _ => all.join(", "),
     };
-    let cannot = list(pairs.iter().map(|(source, target)| format!("rank {source} cannot reach rank {target}")).collect());
+    let cannot = list(
+        pairs.iter().map(|(source, target)| format!("rank {source} cannot reach rank {target}")).collect(),
+    );
     let mut failed = failed.to_vec();
     failed.dedup();
     if failed.is_empty() {

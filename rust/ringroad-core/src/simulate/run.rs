@@ -168,7 +168,16 @@ impl<'a> Run<'a> {
                 let bytes = target.bytes * (machine.executor.plan().sources(sources).len() - 1);
                 let seconds = bytes as f64 * self.simulator.model.reduce_cost * machine.slowness;
                 if seconds > 0.0 {
-                    self.reduce(rank, Reduction { operation: number, step: operation.step, bytes, start: self.now, seconds });
+                    self.reduce(
+                        rank,
+                        Reduction {
+                            operation: number,
+                            step: operation.step,
+                            bytes,
+                            start: self.now,
+                            seconds,
+                        },
+                    );
                 } else {
                     self.complete(rank, number, operation.step);
                 }

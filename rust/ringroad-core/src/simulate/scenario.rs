@@ -30,7 +30,9 @@ pub enum ScenarioError {
         ranks: usize,
     },
     /// Negative or not finite.
-    #[error("rank {rank} cannot be {seconds} seconds late; give zero or a positive number, for example 1e-3")]
+    #[error(
+        "rank {rank} cannot be {seconds} seconds late; give zero or a positive number, for example 1e-3"
+    )]
     Late {
         /// The rank.
         rank: Rank,
@@ -111,11 +113,7 @@ impl Scenario {
     }
 }
 
-fn check_factor(
-    factor: f64,
-    property: &'static str,
-    what: impl Fn() -> String,
-) -> Result<(), ScenarioError> {
+fn check_factor(factor: f64, property: &'static str, what: impl Fn() -> String) -> Result<(), ScenarioError> {
     if factor > 0.0 && factor.is_finite() {
         return Ok(());
     }
@@ -124,10 +122,8 @@ fn check_factor(
 
 fn links_between(topology: &Topology, origin: NodeId, target: NodeId) -> Result<Vec<LinkId>, ScenarioError> {
     let links = topology.links().iter().enumerate();
-    let found: Vec<LinkId> = links
-        .filter(|(_, link)| (link.source, link.target) == (origin, target))
-        .map(|(id, _)| id)
-        .collect();
+    let found: Vec<LinkId> =
+        links.filter(|(_, link)| (link.source, link.target) == (origin, target)).map(|(id, _)| id).collect();
     if !found.is_empty() {
         return Ok(found);
     }
