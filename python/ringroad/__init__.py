@@ -10,7 +10,7 @@ Run, in processes that a launcher started (torchrun, srun, mpirun) or on this ma
     with ringroad.local(4) as cluster:                  # in a script or a notebook
         totals = cluster.run(lambda comm: comm.allreduce(array))
 
-Look, without a network: `Topology`, `Schedule`, `CostModel`, `algorithms`, and the same on the command line
+Look, without a network: `Topology`, `Schedule`, `CostModel`, `algorithms`, `simulate`, and the same on the command line
 (`python -m ringroad --help`).
 """
 
@@ -41,6 +41,7 @@ from ringroad._native import (
     algorithms,
 )
 from ringroad.bootstrap import init
+from ringroad.simulation import Simulation, simulate
 
 if TYPE_CHECKING:
     from ringroad.cluster import LocalCluster, WorkerError, local
@@ -61,6 +62,7 @@ __all__ = [
     "RingroadError",
     "Schedule",
     "ScheduleError",
+    "Simulation",
     "StoreError",
     "TimeoutError",
     "Topology",
@@ -72,6 +74,7 @@ __all__ = [
     "algorithms",
     "init",
     "local",
+    "simulate",
 ]
 
 

@@ -26,6 +26,7 @@ from ringroad._native import algorithms as catalogue
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.bench.command import bench
 from ringroad.commands.reproduce import reproduce
+from ringroad.commands.simulate import simulate
 from ringroad.commands.topology import topology as topology_command
 
 app = typer.Typer(
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command()(bench)
 app.command()(reproduce)
 app.command("topology")(topology_command)
+app.command()(simulate)
 
 DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
 SHOWN_CANDIDATES = 5

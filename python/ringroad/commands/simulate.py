@@ -1,0 +1,160 @@
+"""`ringroad simulate`: a schedule on a model of the network."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ringroad._native import CostModel, Schedule, Topology
+from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text
+from ringroad.simulation import LinkLoad, Simulation
+from ringroad.simulation import simulate as run
+
+
+def simulate(
+    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them, or a .json.")],
+    topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them.")],
+    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="The vector: 8, 64KiB, 1MiB, 2G.")],
+    collective: Annotated[str, typer.Option(help="What to perform.")] = "allreduce",
+    root: Annotated[int, typer.Option(help="The root, for collectives that have one.")] = 0,
+    free_running: Annotated[bool, typer.Option("--free-running", help="Ranks do not wait between steps.")] = False,
+    store: Annotated[bool, typer.Option("--store-and-forward", help="Nodes pass on whole messages.")] = False,
+    late: Annotated[list[str] | None, typer.Option(metavar="RANK:SECONDS", help="A rank that enters late.")] = None,
+    slow_rank: Annotated[
+        list[str] | None, typer.Option(metavar="RANK:FACTOR", help="A rank that takes so many times as long.")
+    ] = None,
+    slow_link: Annotated[
+        list[str] | None, typer.Option(metavar="FROM:TO:FRACTION", help="Links with a fraction of their bandwidth.")
+    ] = None,
+    fail_link: Annotated[
+        list[str] | None, typer.Option(metavar="FROM:TO", help="Links that carry nothing; messages go around them.")
+    ] = None,
+    skew: Annotated[float, typer.Option(help="Ranks enter within so many seconds, by chance.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of that chance.")] = 0,
+    step_latency: Annotated[float | None, typer.Option(help="Seconds to start a step, or a message.")] = None,
+    message_latency: Annotated[float | None, typer.Option(help="Seconds for each further message of a rank.")] = None,
+    hop_latency: Annotated[float | None, typer.Option(help="Seconds per hop; unset: the topology's.")] = None,
+    bandwidth: Annotated[float | None, typer.Option(help="Bytes per second of a link; unset: the topology's.")] = None,
+    reduce_cost: Annotated[float | None, typer.Option(help="Seconds to reduce a byte.")] = None,
+    segment: Annotated[str | None, typer.Option(metavar="BYTES", help="The most in one message.")] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Show every step's end and most loaded link.")] = False,
+    save_trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the timeline as JSON.")] = None,
+    save_chrome_trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it for ui.perfetto.dev or chrome://tracing.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw each rank's timeline (matplotlib).")] = None,
+    plot_links: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw what links carry in each step.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Simulate an algorithm: what every rank and link does when, and what if some are slow, late or gone."""
+    network = Topology(topology)
+    simulation = run(
+        Schedule.from_json(Path(name).read_text()) if name.endswith(".json") else name,
+        network,
+        parse_bytes(size),
+        collective=collective,
+        root=root,
+        model=CostModel(
+            step_latency=step_latency,
+            message_latency=message_latency,
+            hop_latency=hop_latency,
+            bandwidth=bandwidth,
+            reduce_cost=reduce_cost,
+        ),
+        free_running=free_running,
+        store_and_forward=store,
+        late={int(rank): value for rank, value in _fields("--late", late, "3:1e-3", 1)},
+        slow_ranks={int(rank): value for rank, value in _fields("--slow-rank", slow_rank, "3:2", 1)},
+        slow_links={(int(a), int(b)): value for a, b, value in _fields("--slow-link", slow_link, "0:1:0.5", 2)},
+        failed_links=[(int(a), int(b)) for a, b in _fields("--fail-link", fail_link, "0:1", 2)],
+        skew=skew,
+        seed=seed,
+        segment=None if segment is None else parse_bytes(segment),
+    )
+    if save_trace is not None:
+        simulation.save_trace(save_trace)
+    if save_chrome_trace is not None:
+        simulation.save_chrome_trace(save_chrome_trace)
+    for what, file in (("timeline", plot), ("links", plot_links)):
+        if file is not None:
+            _draw(simulation, what, file)
+    if as_json:
+        print(json.dumps(_report(simulation), indent=2))
+        return
+    print(simulation.title)
+    rows = simulation.rows()
+    width = max(len(label) for label, _ in rows)
+    for label, value in rows:
+        print(f"  {label:<{width}}  {value}")
+    if steps:
+        print()
+        _print_steps(simulation)
+
+
+def _fields(option: str, texts: list[str] | None, example: str, whole: int) -> list[list[float]]:
+    """What an option says, divided by colons: `whole` numbers of ranks or nodes, and perhaps a fraction."""
+    count = example.count(":") + 1
+    values = []
+    for text in texts or []:
+        parts = text.split(":")
+        try:
+            if len(parts) != count:
+                raise ValueError
+            values.append([float(int(part)) for part in parts[:whole]] + [float(part) for part in parts[whole:]])
+        except ValueError:
+            raise ValueError(f"{option} {text!r} makes no sense; write for example {option} {example}") from None
+        if min(values[-1][:whole]) < 0:
+            raise ValueError(f"{option} {text!r} makes no sense: ranks and nodes count from 0")
+    return values
+
+
+def _draw(simulation: Simulation, what: Any, file: Path) -> None:
+    try:
+        import matplotlib
+    except ImportError:
+        raise ValueError("pictures need matplotlib: pip install matplotlib") from None
+    matplotlib.use("Agg")
+    simulation.plot(what).savefig(file, dpi=120)
+
+
+def _busiest(simulation: Simulation) -> dict[int, LinkLoad]:
+    """By step: the link that needs the longest; the first of those that are equal."""
+    busiest: dict[int, LinkLoad] = {}
+    for load in simulation.link_loads:
+        if load.step not in busiest or load.seconds > busiest[load.step].seconds:
+            busiest[load.step] = load
+    return busiest
+
+
+def _print_steps(simulation: Simulation) -> None:
+    busiest = _busiest(simulation)
+    rows = []
+    for step, end in enumerate(simulation.step_ends):
+        link = busiest.get(step)
+        cells = [f"{link.source}→{link.target}", bytes_text(round(link.bytes))] if link else ["-", "-"]
+        rows.append([str(step), seconds_text(end), *cells])
+    print_table(["step", "done at", "busiest link", "carries"], rows, right=["step", "done at", "carries"])
+
+
+def _report(simulation: Simulation) -> dict[str, Any]:
+    schedule, busiest = simulation.schedule, _busiest(simulation)
+    links = zip(simulation.topology.links, simulation.loads, strict=True)
+    return {
+        "algorithm": schedule.name,
+        "collective": schedule.collective,
+        "topology": simulation.topology.spec,
+        "bytes": simulation.bytes,
+        "free_running": simulation.free_running,
+        "seconds": simulation.seconds,
+        "predicted": simulation.predicted,
+        "messages": simulation.messages,
+        "finished": simulation.finished,
+        "steps": [
+            {"end": end, "busiest_link": busiest[step]._asdict() if step in busiest else None}
+            for step, end in enumerate(simulation.step_ends)
+        ],
+        "links": [
+            {"source": source, "target": target, "bytes": bytes} for (source, target, *_), bytes in links if bytes > 0
+        ],
+    }

@@ -1,0 +1,131 @@
+"""Algorithms beside each other, as the cost model sees them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ringroad._native import CostModel, Topology
+from ringroad._text import bytes_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Best:
+    """Which algorithm is the fastest, and how much longer the next one takes."""
+
+    topology: str
+    ranks: int
+    bytes: int
+    algorithm: str
+    seconds: float
+    runner_up: str
+    margin: float
+    """0.1 where the runner-up takes 10 % longer; infinite where there is none."""
+
+
+def best_algorithms(
+    topologies: Iterable[Topology | str],
+    sizes: Iterable[int],
+    *,
+    collective: str = "allreduce",
+    model: CostModel | None = None,
+    among: Sequence[str] | None = None,
+) -> list[Best]:
+    """The fastest of all algorithms (or of `among`) that leave the same bits on all ranks, for every network and number
+    of bytes. Members of one family count as one algorithm: `nested:1` and `nested:2` do not compete for the margin."""
+    model = model or CostModel()
+    found = []
+    sizes = list(sizes)
+    for topology in topologies:
+        network = topology if isinstance(topology, Topology) else Topology(topology)
+        for size in sizes:
+            rows = [row for row in model.explain(collective, network, size) if row.consistent]
+            rows = [row for row in rows if among is None or _family(row.algorithm) in among]
+            if not rows:
+                raise ValueError(f"none of {', '.join(among or [])} performs {collective} on {network.spec}")
+            best, family = rows[0], _family(rows[0].algorithm)
+            second = next((row for row in rows if _family(row.algorithm) != family), None)
+            margin = second.seconds / best.seconds - 1 if second and best.seconds else float("inf")
+            runner_up = second.algorithm if second else "-"
+            found.append(Best(network.spec, network.ranks, size, best.algorithm, best.seconds, runner_up, margin))
+    return found
+
+
+def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
+    """The best algorithm over size and network: its family's colour and name, with the margin to the runner-up."""
+    from matplotlib import pyplot
+    from matplotlib.patches import Rectangle
+
+    networks, sizes = list(dict.fromkeys(b.topology for b in best)), sorted({b.bytes for b in best})
+    families = sorted({_family(b.algorithm) for b in best})
+    if axes is None:
+        _, axes = pyplot.subplots(figsize=(1.2 + 0.95 * len(sizes), 1.4 + 0.55 * len(networks)), layout="constrained")
+    palette = pyplot.get_cmap("tab20")
+    for entry in best:
+        column, row = sizes.index(entry.bytes), networks.index(entry.topology)
+        colour = palette(families.index(_family(entry.algorithm)) % palette.N)
+        # The closer the runner-up, the paler.
+        strength = 0.25 + 0.75 * min(entry.margin, 0.5) / 0.5
+        axes.add_patch(Rectangle((column, row), 1, 1, facecolor=(*colour[:3], strength), edgecolor="white"))
+        margin = "" if entry.margin == float("inf") else f"\n+{entry.margin:.0%}"
+        axes.text(column + 0.5, row + 0.5, entry.algorithm + margin, ha="center", va="center", fontsize=6)
+    axes.set_xlim(0, len(sizes))
+    axes.set_ylim(len(networks), 0)
+    axes.set_xticks([i + 0.5 for i in range(len(sizes))], [bytes_text(size) for size in sizes], rotation=45, ha="right")
+    axes.set_yticks([i + 0.5 for i in range(len(networks))], networks)
+    axes.set_title("fastest algorithm, and how much longer the next one takes")
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def curves(
+    topology: Topology | str,
+    sizes: Sequence[int],
+    *,
+    collective: str = "allreduce",
+    model: CostModel | None = None,
+    algorithms: Sequence[str] | None = None,
+    measured: Mapping[str, Mapping[int, float]] | None = None,
+    axes: "Axes | None" = None,
+) -> "Figure":
+    """Predicted seconds over bytes, a line for each of `algorithms` (default: those that are the best for one of the
+    sizes), with what was `measured` as dots: seconds by algorithm and bytes."""
+    from matplotlib import pyplot
+
+    network = topology if isinstance(topology, Topology) else Topology(topology)
+    model = model or CostModel()
+    rows = {size: {row.algorithm: row for row in model.explain(collective, network, size)} for size in sizes}
+    measured = measured or {}
+    if algorithms is None:
+        best = [next(row.algorithm for row in table.values() if row.consistent) for table in rows.values()]
+        algorithms = list(dict.fromkeys([*best, *measured]))
+    missing = [name for name in algorithms if any(name not in table for table in rows.values())]
+    if missing:
+        raise ValueError(
+            f"{', '.join(missing)}: no algorithm of that name is offered for {collective} on {network.spec}"
+        )
+    if axes is None:
+        _, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+    for index, name in enumerate(algorithms):
+        times = [rows[size][name].seconds * 1e6 for size in sizes]
+        axes.loglog(sizes, times, color=f"C{index}", label=name, base=10)
+        if name in measured:
+            points = sorted(measured[name].items())
+            axes.loglog([b for b, _ in points], [1e6 * s for _, s in points], "o--", color=f"C{index}", linewidth=0.7)
+    axes.set_xlabel("bytes")
+    axes.set_ylabel("microseconds")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7)
+    dots = "; dots: measured" if measured else ""
+    axes.set_title(f"{collective} on {network.spec}, predicted{dots}")
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def _family(algorithm: str) -> str:
+    return algorithm.partition(":")[0]

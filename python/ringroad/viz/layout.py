@@ -1,0 +1,125 @@
+"""Where the nodes of a network are drawn, and how its links run between them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringroad._native import Topology
+
+Points = NDArray[np.float64]
+
+_GAP = 1.5  # between the planes of a torus of three and more dimensions
+_STUB = 0.42  # of a link that leads around the torus
+_DIAGONAL = 0.5**0.5
+_SIDE = 0.055  # by which the two directions of a cable are apart
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Positions of nodes, and each link's line from its source to where its arrow ends."""
+
+    nodes: Points
+    lines: Points
+
+
+def draw(topology: Topology) -> Drawing:
+    """Grids of two and more dimensions as grids, whose links around the torus leave the picture at its edge; everything
+    else with its ranks on a circle, and switches among the nodes that they join."""
+    grid = len(topology.dimensions) > 1
+    nodes = _grid(topology) if grid else _circle(topology)
+    wraps = _wraps(topology) if grid else {}
+    lines = [
+        _stub(nodes[source], wraps[link]) if link in wraps else _line(nodes[source], nodes[target])
+        for link, (source, target, _, _) in enumerate(topology.links)
+    ]
+    return Drawing(nodes, np.array(lines).reshape(-1, 2, 2))
+
+
+def _grid(topology: Topology) -> Points:
+    """The last two dimensions make a plane; planes stand side by side. Nodes that are no ranks are off the grid, in the
+    middle of their neighbours."""
+    *planes, _, columns = topology.dimensions
+    places = np.zeros((topology.nodes, 2))
+    for rank in range(topology.ranks):
+        *plane, row, column = topology.coordinates(rank)
+        number = 0
+        for size, coordinate in zip(planes, plane, strict=True):
+            number = number * size + coordinate
+        places[rank] = (column + number * (columns + _GAP), -row)
+    return _between(topology, places, lift=0.35)
+
+
+def _circle(topology: Topology) -> Points:
+    """Ranks on a circle, clockwise from the top, at a distance of 1 from each other."""
+    radius = max(1.0, topology.ranks / (2 * np.pi))
+    angles = np.pi / 2 - 2 * np.pi * np.arange(topology.ranks) / topology.ranks
+    places = np.zeros((topology.nodes, 2))
+    places[: topology.ranks] = radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return _between(topology, places, lift=0.0)
+
+
+def _between(topology: Topology, places: Points, lift: float) -> Points:
+    """Puts the nodes that are no ranks in the middle of their neighbours: what they settle on if each moves there again
+    and again (Tutte, How to draw a graph, 1963)."""
+    count = topology.nodes - topology.ranks
+    if count == 0:
+        return places
+    pull = np.zeros((count, topology.nodes))
+    for source, target, _, _ in topology.links:
+        for node, other in ((source, target), (target, source)):
+            if node >= topology.ranks:
+                pull[node - topology.ranks, other] += 1
+    total = np.maximum(pull.sum(axis=1, keepdims=True), 1)
+    pull /= total
+    own, ranks = pull[:, topology.ranks :], pull[:, : topology.ranks]
+    # Nodes without a rank in reach would have no place: least squares puts them in the middle of the picture.
+    places[topology.ranks :] = np.linalg.lstsq(np.eye(count) - own, ranks @ places[: topology.ranks], rcond=None)[0]
+    places[topology.ranks :, 1] += lift
+    return places
+
+
+def _line(start: Points, end: Points) -> Points:
+    """Beside the straight line, so that the other direction has room; from beside one node to beside the other."""
+    way = end - start
+    length = float(np.hypot(*way)) or 1.0
+    shorten = way / length * min(0.16, length / 4)
+    return np.array([start + shorten, end - shorten]) + _aside(way / length)
+
+
+def _stub(start: Points, direction: Points) -> Points:
+    return np.array([start + 0.16 * direction, start + _STUB * direction]) + _aside(direction)
+
+
+def _aside(direction: Points) -> Points:
+    return np.array([direction[1], -direction[0]]) * _SIDE
+
+
+def _wraps(topology: Topology) -> dict[int, Points]:
+    """The links that lead around the grid, and in which direction they leave it: those to the other end of a dimension,
+    and where that has two ranks, the second of the two links between them."""
+    sizes = topology.dimensions
+    places = np.array([topology.coordinates(rank) for rank in range(topology.ranks)])
+    wraps: dict[int, Points] = {}
+    known: set[tuple[int, int]] = set()
+    for link, (source, target, _, _) in enumerate(topology.links):
+        if max(source, target) >= topology.ranks:
+            continue
+        steps = places[target] - places[source]
+        (differing,) = np.nonzero(steps)
+        if len(differing) == 1:
+            dimension = int(differing[0])
+            is_second, size = (source, target) in known, sizes[dimension]
+            if abs(steps[dimension]) == size - 1 and (size > 2 or is_second):
+                wraps[link] = _outwards(len(sizes) - 1 - dimension, -np.sign(steps[dimension]))
+        known.add((source, target))
+    return wraps
+
+
+def _outwards(dimension: int, sign: float) -> Points:
+    """Dimensions count from the last: along the row, along the column, and any other one askew."""
+    if dimension == 0:
+        return np.array([sign, 0.0])
+    if dimension == 1:
+        return np.array([0.0, -sign])
+    return np.array([sign, -sign]) * _DIAGONAL
