@@ -84,13 +84,13 @@ def simulate(
         schedule,
         network,
         length,
+        list((late or {}).items()),
+        list((slow_ranks or {}).items()),
+        [(*ends, factor) for ends, factor in (slow_links or {}).items()],
+        list(failed_links),
         model=model,
         pace="free" if free_running else "synchronous",
         forwarding="store-and-forward" if store_and_forward else "cut-through",
-        late=list((late or {}).items()),
-        slow_ranks=list((slow_ranks or {}).items()),
-        slow_links=[(*ends, factor) for ends, factor in (slow_links or {}).items()],
-        failed_links=list(failed_links),
         skew=(skew, seed) if skew else None,
         eager=eager,
         segment=segment,
@@ -203,7 +203,7 @@ class Simulation:
         busiest = max(range(len(links)), key=loads.__getitem__, default=None)
         rows = [
             ("time", f"{seconds_text(self.seconds)}, {pace}"),
-            ("cost model", f"{seconds_text(self.predicted)}; simulated {ratio:.4g} times that"),
+            ("cost model", f"{seconds_text(self.predicted)} (simulated: {ratio:.2f}x)"),
             ("steps", str(self.schedule.steps)),
             ("messages", str(self.messages)),
         ]

@@ -88,21 +88,21 @@ fn exception(error: SimulationError) -> PyErr {
 /// Runs a schedule over a model of the network.
 #[pyfunction]
 #[pyo3(signature = (
-    schedule, topology, bytes, *, model=None, pace="synchronous", forwarding="cut-through", late=vec![],
-    slow_ranks=vec![], slow_links=vec![], failed_links=vec![], skew=None, eager=None, segment=None, details=true
+    schedule, topology, bytes, late, slow_ranks, slow_links, failed_links, *, model=None, pace="synchronous",
+    forwarding="cut-through", skew=None, eager=None, segment=None, details=true
 ))]
 pub fn simulate(
     py: Python<'_>,
     schedule: &PySchedule,
     topology: &PyTopology,
     bytes: u64,
-    model: Option<&PyCostModel>,
-    pace: &str,
-    forwarding: &str,
     late: Vec<(usize, f64)>,
     slow_ranks: Vec<(usize, f64)>,
     slow_links: Vec<(usize, usize, f64)>,
     failed_links: Vec<(usize, usize)>,
+    model: Option<&PyCostModel>,
+    pace: &str,
+    forwarding: &str,
     skew: Option<(f64, u64)>,
     eager: Option<usize>,
     segment: Option<usize>,

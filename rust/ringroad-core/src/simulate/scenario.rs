@@ -79,7 +79,8 @@ impl Scenario {
     /// Ranks that enter the call at any time from 0 to `spread` seconds, every time as likely as another: the same for
     /// the same `seed`.
     pub fn skew(ranks: usize, spread: Seconds, seed: u64) -> Scenario {
-        let late = |rank| (rank, spread * fraction(seed.wrapping_add(rank as u64 + 1)));
+        let fraction = |rank| scatter(scatter(seed).wrapping_add(rank as u64)) as f64 / u64::MAX as f64;
+        let late = |rank| (rank, spread * fraction(rank));
         Scenario { late: (0..ranks).map(late).collect(), ..Scenario::default() }
     }
 
@@ -139,10 +140,10 @@ fn links_between(topology: &Topology, origin: NodeId, target: NodeId) -> Result<
     Err(ScenarioError::NoSuchLink { origin, target, topology: topology.spec(), neighbours })
 }
 
-/// A number from 0 to 1 that looks like chance (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
-fn fraction(seed: u64) -> f64 {
-    let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+/// A number that looks like chance (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
+fn scatter(number: u64) -> u64 {
+    let mut x = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (x ^ (x >> 31)) as f64 / u64::MAX as f64
+    x ^ (x >> 31)
 }
