@@ -51,7 +51,12 @@ def test_arguments():
     assert skewed[0] == skewed[1] != skewed[2] and all(1e-4 < seconds < 1.1e-3 for seconds in skewed)
     brief = simulate(details=False)
     assert (brief.seconds, brief.events, brief.link_loads) == (simulate().seconds, [], [])
-    early, waits = (simulate(free_running=True, late={1: 1e-3}, eager=size).seconds for size in (1000, 999))
+    early, waits = (
+        simulate(
+            "binomial", "switch:2", 1000, collective="broadcast", free_running=True, late={1: 1e-3}, eager=size
+        ).seconds
+        for size in (1000, 999)
+    )
     assert early < waits
 
 
