@@ -178,6 +178,12 @@ def test_command_with_everything(run, tmp_path):
         assert json.loads((tmp_path / name).read_text())
 
 
+def test_command_overlapped(run):
+    # A transfer takes as long as a reduction, which no longer adds to it.
+    report = json.loads(run(0, *COMMAND, "--overlapped", "--json"))
+    assert report["seconds"] == pytest.approx(6 * 3e-6) == pytest.approx(report["predicted"])
+
+
 def test_command_on_a_schedule_of_a_file(run, tmp_path):
     file = tmp_path / "mine.json"
     file.write_text(ringroad.Schedule.build("ring", 4).to_json())

@@ -37,6 +37,9 @@ def simulate(
     hop_latency: Annotated[float | None, typer.Option(help="Seconds per hop; unset: the topology's.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Bytes per second of a link; unset: the topology's.")] = None,
     reduce_cost: Annotated[float | None, typer.Option(help="Seconds to reduce a byte.")] = None,
+    overlapped: Annotated[
+        bool, typer.Option("--overlapped", help="In synchronous steps, reduce while transfers go on.")
+    ] = False,
     segment: Annotated[str | None, typer.Option(metavar="BYTES", help="The most in one message.")] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Show every step's end and most loaded link.")] = False,
     save_trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the timeline as JSON.")] = None,
@@ -61,6 +64,7 @@ def simulate(
             hop_latency=hop_latency,
             bandwidth=bandwidth,
             reduce_cost=reduce_cost,
+            overlapped=overlapped,
         ),
         free_running=free_running,
         store_and_forward=store,

@@ -137,11 +137,13 @@ fn has_uneven_messages(member: Member, on: &Topology) -> bool {
 fn any_model(random: &mut Random) -> CostModel {
     let mut any = |unit: f64| unit * random.below(1000) as f64;
     let further = CostModel { message_latency: any(1e-10), ..CostModel::default() };
+    let coin = any(1.0) < 500.0;
     CostModel {
         step_latency: any(1e-9),
         hop_latency: Some(any(1e-9)),
         bandwidth: Some(1e9 + any(1e7)),
-        reduce_cost: any(1e-13),
+        reduce_cost: any(1e-12),
+        overlapped: coin,
         ..further
     }
 }

@@ -9,6 +9,8 @@
 //!   of its links (see `fair`). The route's latency after its last byte has left, it is there.
 //! - Messages by one port to the same peer leave one after the other.
 //! - A rank's processor reduces one piece after the other, at `reduce_cost` seconds per byte. Copies are free.
+//! - Ranks that share memory (`hosts:2x4`) send each other messages over the links to it and from it, as the cost model
+//!   has it. What the runtime saves by reading where data lies is not simulated.
 //!
 //! What the network and the software are like is said by the [`CostModel`], which is the same model without the course
 //! of events. In synchronous steps both agree wherever fair shares keep the most loaded link of every step busy to the
@@ -48,11 +50,13 @@ pub const DEFAULT_EAGER: usize = 8 << 10;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pace {
     /// As the cost model assumes: the messages of a step leave together when the slowest rank has started its own, and
-    /// arrive together, and the next step begins when the slowest rank has reduced what it got.
+    /// arrive together, and the next step begins when the slowest rank has reduced what it got. If the model says that
+    /// transfers and reductions overlap, ranks have then reduced for as long as the transfer took.
     #[default]
     Synchronous,
     /// As the runtime does: every operation begins as soon as what it depends on is done. Each message has a start-up of
     /// its own of `step_latency`, and messages that a rank starts, or takes, follow each other by `message_latency`.
+    /// Reductions overlap transfers wherever messages are cut into segments, whatever the model says.
     Free,
 }
 

@@ -29,6 +29,8 @@ struct Machine {
     held: BTreeMap<u32, Vec<(u32, Operation)>>,
     reductions: VecDeque<Reduction>,
     slowness: f64,
+    /// Where transfers and reductions overlap: for how long it could have reduced while the step's messages came.
+    credit: Seconds,
     /// When the processor may start, and take, its next message.
     next_post: Seconds,
     next_take: Seconds,
@@ -46,6 +48,7 @@ pub(super) struct Run<'a> {
     gate: u32,
     /// In synchronous steps: messages that will leave, and arrive, together.
     departures: Vec<MessageId>,
+    departed: Seconds,
     arrivals: Vec<MessageId>,
 }
 
@@ -62,6 +65,7 @@ impl<'a> Run<'a> {
             held: BTreeMap::new(),
             reductions: VecDeque::new(),
             slowness: *slowness,
+            credit: 0.0,
             next_post: 0.0,
             next_take: 0.0,
         };
@@ -75,6 +79,7 @@ impl<'a> Run<'a> {
             now: 0.0,
             gate: if simulator.pace == Pace::Free { u32::MAX } else { 0 },
             departures: Vec::new(),
+            departed: 0.0,
             arrivals: Vec::new(),
         }
     }
@@ -164,9 +169,11 @@ impl<'a> Run<'a> {
                 }
             }
             Command::Reduce { target, sources } => {
-                let machine = &self.machines[rank];
+                let machine = &mut self.machines[rank];
                 let bytes = target.bytes * (machine.executor.plan().sources(sources).len() - 1);
-                let seconds = bytes as f64 * self.simulator.model.reduce_cost * machine.slowness;
+                let all = bytes as f64 * self.simulator.model.reduce_cost * machine.slowness;
+                let seconds = (all - machine.credit).max(0.0);
+                machine.credit = (machine.credit - all).max(0.0);
                 if seconds > 0.0 {
                     self.reduce(
                         rank,
@@ -320,6 +327,7 @@ impl<'a> Run<'a> {
         }
         if !self.departures.is_empty() {
             let at = self.now + self.startup();
+            self.departed = at;
             let departures = std::mem::take(&mut self.departures).into_iter();
             departures.for_each(|message| self.agenda.enter(at, Event::Depart(message)));
             return true;
@@ -328,6 +336,10 @@ impl<'a> Run<'a> {
             let arrivals = std::mem::take(&mut self.arrivals);
             let latency = arrivals.iter().map(|id| self.traffic.stage(*id).latency).fold(0.0, f64::max);
             let at = self.now + latency;
+            if self.simulator.model.overlapped {
+                let transfer = self.now - self.departed;
+                self.machines.iter_mut().for_each(|machine| machine.credit = transfer);
+            }
             arrivals.into_iter().for_each(|message| self.agenda.enter(at, Event::Arrive(message)));
             return true;
         }
