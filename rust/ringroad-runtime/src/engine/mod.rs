@@ -25,7 +25,7 @@ use crate::gauge::Gauge;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
 use crate::transport::{
-    Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, LONG,
+    Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
 };
 use crate::work::Completion;
 
@@ -496,7 +496,7 @@ impl Engine {
                     continue;
                 }
                 local => {
-                    if local.bytes() >= LONG {
+                    if local.bytes() >= AWHILE {
                         self.transport.flush();
                     }
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);

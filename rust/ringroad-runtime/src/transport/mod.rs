@@ -117,8 +117,8 @@ pub enum Failure {
     Broken(String),
 }
 
-/// Work on so many bytes takes long: peers are woken before it (see [`Transport::flush`]).
-pub(crate) const LONG: usize = 4 << 10;
+/// Work on so many bytes takes a while: peers are woken before it (see [`Transport::flush`]).
+pub(crate) const AWHILE: usize = 4 << 10;
 
 /// The reason of [`Event::PeerFailed`] where the peer has aborted: what it sent last may have been overwritten.
 pub(crate) const ABORTED: &str = "it has aborted";

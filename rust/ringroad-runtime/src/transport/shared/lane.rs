@@ -39,14 +39,20 @@ pub(super) enum Form {
     Segment,
     /// No message: the parcel of this number, which went the other way, has been released before others that are older.
     Release,
+    /// The first part of a long message, at an offset in the sender's segment; the length is that of the whole.
+    Flow,
+    /// A further part of it. The tag is the number of the first one's parcel.
+    Part,
 }
 
 /// The bits of a length that say how long it is.
-const LENGTH: u64 = (1 << 62) - 1;
+const LENGTH: u64 = (1 << FORM) - 1;
+/// The form is in the bits from this one on.
+const FORM: u32 = 61;
 
 impl Parcel {
     pub fn new(tag: u64, form: Form, bytes: usize) -> Parcel {
-        Parcel { tag, length: bytes as u64 | (form as u64) << 62, ..Parcel::default() }
+        Parcel { tag, length: bytes as u64 | (form as u64) << FORM, ..Parcel::default() }
     }
 
     pub fn bytes(&self) -> usize {
@@ -54,10 +60,12 @@ impl Parcel {
     }
 
     pub fn form(&self) -> Form {
-        match self.length >> 62 {
+        match self.length >> FORM {
             0 => Form::Inline,
             1 => Form::Segment,
-            _ => Form::Release,
+            2 => Form::Release,
+            3 => Form::Flow,
+            _ => Form::Part,
         }
     }
 }
@@ -256,7 +264,7 @@ mod tests {
     #[test]
     fn parcels_say_what_they_are() {
         for bytes in [0, 1, INLINE, LENGTH as usize] {
-            for form in [Form::Inline, Form::Segment, Form::Release] {
+            for form in [Form::Inline, Form::Segment, Form::Release, Form::Flow, Form::Part] {
                 let parcel = Parcel::new(7, form, bytes);
                 assert_eq!((parcel.tag, parcel.form(), parcel.bytes()), (7, form, bytes));
             }

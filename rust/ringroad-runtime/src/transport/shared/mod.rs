@@ -4,9 +4,10 @@
 //! them: messages are places in the segment. Their receivers reduce or copy straight out of it, and say when they are
 //! done with it by a counter in their own segment. So nobody ever writes another process's memory.
 //!
-//! A message from elsewhere in the sender's memory is copied into the segment first; plans for near ranks do that
-//! themselves, where it is needed, and keep their scratch memory in the segment.
+//! A message from elsewhere in the sender's memory is copied into the segment first, part by part if it is long
+//! ([`flow`]); plans for near ranks do that themselves, where it is needed, and keep their scratch memory in the segment.
 
+mod flow;
 mod lane;
 mod pool;
 mod segment;
@@ -26,11 +27,12 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 use serde::{Deserialize, Serialize};
 
+use self::flow::{Inflow, Outflow, Room, LONG, PART};
 use self::lane::{makes_room, Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
 use self::segment::Segment;
 use super::events::EventWait;
 use super::ucx::UcxTransport;
-use super::{Arrived, Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait, LONG};
+use super::{Arrived, Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait, AWHILE};
 use crate::buffer::Region;
 
 /// So many bytes may wait to be read by others when a call ends; of more, the call waits for the end.
@@ -99,6 +101,8 @@ struct Outgoing {
     queue: VecDeque<Queued>,
     /// What the peer may be reading, by parcel number.
     lent: VecDeque<Lent>,
+    /// Long messages of which some is still to be put.
+    flows: Vec<Outflow>,
 }
 
 struct Queued {
@@ -112,12 +116,24 @@ struct Lent {
     region: Region,
     /// The send that ends with it.
     request: Option<RequestId>,
+    /// The first parcel of the flow that it is a part of.
+    flow: Option<u64>,
 }
 
 impl Lent {
-    fn end(self, kept: &mut usize, waiting: &mut usize, events: &mut Vec<Event>) {
+    fn end(
+        self,
+        peer: Rank,
+        kept: &mut usize,
+        waiting: &mut usize,
+        room: &mut Vec<Room>,
+        events: &mut Vec<Event>,
+    ) {
         match self.request {
-            None => *kept -= self.region.len(),
+            None => {
+                *kept -= self.region.len();
+                room.extend(self.flow.map(|first| (peer, first, self.region)));
+            }
             Some(request) => {
                 *waiting -= 1;
                 events.push(Event::Completed { request, result: Ok(()) });
@@ -134,6 +150,8 @@ struct Incoming {
     released: u64,
     /// Later ones that have.
     early: BTreeSet<u64>,
+    /// Long messages of which some is still to come.
+    flows: Vec<Inflow>,
 }
 
 /// A parcel that has been taken out of its lane.
@@ -143,6 +161,8 @@ struct Message {
     /// Counts what nobody had asked for when it came.
     order: u64,
     bytes: usize,
+    /// Whether only its first part has arrived.
+    flows: bool,
     arrived: Arrived,
 }
 
@@ -207,6 +227,8 @@ pub struct SharedMemory {
     kept: usize,
     /// Sends that end when others have read.
     waiting: usize,
+    /// What others have read of flows, and has not been used again yet.
+    room: Vec<Room>,
     rounds: u32,
     /// Whether some peer is to be woken.
     has_news: bool,
@@ -405,6 +427,7 @@ impl SharedMemory {
             events: Vec::new(),
             kept: 0,
             waiting: 0,
+            room: Vec::new(),
             rounds: 0,
             has_news: false,
             asleep: false,
@@ -437,12 +460,15 @@ impl SharedMemory {
             return self.network(peer)?.send(peer, port, tag, source, request);
         }
         self.check_open()?;
+        if source.len() >= LONG && self.pool.offset_of(&source).is_none() {
+            return self.begin_flow(peer, tag, source, request);
+        }
         let (parcel, region) = self.pack(tag, &source)?;
         let waits = region.as_ref().is_some_and(|region| {
             let copied = region.as_ptr() != source.as_ptr();
             !(stays || copied) || self.kept + region.len() > KEPT
         });
-        let queued = self.put(peer, parcel, region, waits.then_some(request));
+        let queued = self.put(peer, parcel, region, waits.then_some(request), None);
         if let Some(queued) = queued.filter(|_| !waits) {
             queued.request = Some(request);
             return Ok(Posted::Pending);
@@ -450,14 +476,15 @@ impl SharedMemory {
         Ok(if waits { Posted::Pending } else { Posted::Complete })
     }
 
-    /// Puts a parcel on its way; `region` is what the peer will read, `request` the send that ends with that. Returns it
-    /// where it has to wait for a slot.
+    /// Puts a parcel on its way; `region` is what the peer will read, `request` the send that ends with that, `flow` the
+    /// flow that it is a part of. Returns it where it has to wait for a slot.
     fn put(
         &mut self,
         peer: Rank,
         parcel: Parcel,
         region: Option<Region>,
         request: Option<RequestId>,
+        flow: Option<u64>,
     ) -> Option<&mut Queued> {
         if self.asleep {
             // Another thread is about to block or does, who did not know of this parcel's end to wait for.
@@ -471,7 +498,7 @@ impl SharedMemory {
                 None => self.kept += region.len(),
                 Some(_) => self.waiting += 1,
             }
-            peer.out.lent.push_back(Lent { number, region, request });
+            peer.out.lent.push_back(Lent { number, region, request, flow });
         }
         if peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
             lane.put(peer.out.next, &parcel);
@@ -498,15 +525,11 @@ impl SharedMemory {
             parcel.place = offset as u64;
             return Ok((parcel, Some(source.clone())));
         }
-        let copy = self.pool.allocate(source.len()).or_else(|_| {
-            // Others may have read enough meanwhile.
-            self.reclaim();
-            self.pool.allocate(source.len()).map_err(error)
-        })?;
+        let copy = self.allocate(source.len())?;
         self.ring_before(source.len());
         // SAFETY: the copy is new and as long; the poster leaves the source alone until the send has ended.
         unsafe { copy.copy_from(source) };
-        parcel.place = self.pool.offset_of(&copy).expect("it is from the pool") as u64;
+        parcel.place = self.place_of(&copy);
         Ok((parcel, Some(copy)))
     }
 
@@ -528,12 +551,25 @@ impl SharedMemory {
         }
     }
 
-    /// Wakes them before so many bytes are copied, if that takes long.
+    /// Wakes them before so many bytes are copied, if that takes a while.
     #[inline]
     fn ring_before(&mut self, bytes: usize) {
-        if bytes >= LONG {
+        if bytes >= AWHILE {
             self.ring();
         }
+    }
+
+    /// Memory of the segment.
+    fn allocate(&mut self, bytes: usize) -> Result<Region, TransportError> {
+        self.pool.allocate(bytes).or_else(|_| {
+            // Others may have read enough meanwhile.
+            self.reclaim();
+            self.pool.allocate(bytes).map_err(error)
+        })
+    }
+
+    fn place_of(&self, region: &Region) -> u64 {
+        self.pool.offset_of(region).expect("it is from the pool") as u64
     }
 
     /// Takes out of all lanes what is there.
@@ -562,6 +598,14 @@ impl SharedMemory {
             }
             let message = peer.open(number, &parcel, &mut self.cells);
             self.home.counters_for(rank).take(number + 1);
+            match parcel.form() {
+                Form::Part => {
+                    self.add_part(parcel.tag, message.arrived);
+                    continue;
+                }
+                Form::Flow => self.open_inflow(rank, number, message.bytes),
+                _ => {}
+            }
             if message.arrived.number.is_none() {
                 self.note_release(rank, number);
             }
@@ -585,8 +629,13 @@ impl SharedMemory {
         match pop(&mut self.wanted, key) {
             Some(wanted) => {
                 let request = wanted.request;
-                let result = self.deliver(message, wanted);
-                self.events.push(Event::Completed { request, result });
+                match self.deliver(message, wanted) {
+                    Ok(Posted::Pending) => {}
+                    result => {
+                        let result = result.map(|_| ());
+                        self.events.push(Event::Completed { request, result });
+                    }
+                }
             }
             None => {
                 self.unclaimed_number += 1;
@@ -596,7 +645,7 @@ impl SharedMemory {
         }
     }
 
-    fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<(), Failure> {
+    fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<Posted, Failure> {
         let wrong = if message.tag != wanted.tag {
             Some(Failure::Check { found: Tag::unpack(message.tag) })
         } else if message.bytes != wanted.bytes {
@@ -605,8 +654,16 @@ impl SharedMemory {
             None
         };
         if let Some(failure) = wrong {
-            self.release(message.arrived);
+            if message.flows {
+                self.refuse_inflow(message.arrived);
+            } else {
+                self.release(message.arrived);
+            }
             return Err(failure);
+        }
+        if message.flows {
+            self.take_inflow(message.arrived, wanted);
+            return Ok(Posted::Pending);
         }
         match wanted.target {
             None => {
@@ -620,7 +677,7 @@ impl SharedMemory {
                 self.release(message.arrived);
             }
         }
-        Ok(())
+        Ok(Posted::Complete)
     }
 
     /// Posts what is wanted: it may be there already.
@@ -636,9 +693,9 @@ impl SharedMemory {
         };
         let request = wanted.request;
         match self.deliver(message, wanted) {
-            Ok(()) => Ok(Posted::Complete),
-            result => {
-                self.events.push(Event::Completed { request, result });
+            Ok(posted) => Ok(posted),
+            Err(failure) => {
+                self.events.push(Event::Completed { request, result: Err(failure) });
                 Ok(Posted::Pending)
             }
         }
@@ -693,7 +750,7 @@ impl SharedMemory {
             let released = peer.counters(self.home.rank).released();
             while peer.out.lent.front().is_some_and(|lent| lent.number < released) {
                 let lent = peer.out.lent.pop_front().expect("it is not empty");
-                lent.end(&mut self.kept, &mut self.waiting, &mut self.events);
+                lent.end(*rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
             }
         }
         self.events.len() > before
@@ -704,7 +761,7 @@ impl SharedMemory {
         let lent = &mut self.peers[rank].as_mut().expect("the rank is near").out.lent;
         let found = lent.binary_search_by_key(&number, |lent| lent.number).ok();
         if let Some(lent) = found.and_then(|index| lent.remove(index)) {
-            lent.end(&mut self.kept, &mut self.waiting, &mut self.events);
+            lent.end(rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
         }
     }
 
@@ -724,6 +781,9 @@ impl SharedMemory {
         self.rounds = self.rounds.wrapping_add(1);
         if self.waiting > 0 || self.rounds.is_multiple_of(HOUSEKEEPING) {
             any |= self.reclaim();
+        }
+        if !self.room.is_empty() {
+            any |= self.refill();
         }
         self.ring();
         any
@@ -772,19 +832,20 @@ impl Peer {
                 unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
                 (cell.part(0..bytes.min(INLINE)), None, Some(cell))
             }
-            _ => {
+            form => {
                 let offset = parcel.place as usize;
-                assert!(offset + bytes <= self.segment.len(), "a message lies within its sender's segment");
+                let there = if form == Form::Flow { PART } else { bytes };
+                assert!(offset + there <= self.segment.len(), "a message lies within its sender's segment");
                 // SAFETY: within the mapping, which the region keeps; nobody here writes it.
                 (
-                    unsafe { Region::foreign(self.segment.at(offset), bytes, self.segment.clone()) },
+                    unsafe { Region::foreign(self.segment.at(offset), there, self.segment.clone()) },
                     Some(number),
                     None,
                 )
             }
         };
         let arrived = Arrived { region, peer: self.rank, number, cell };
-        Message { tag: parcel.tag, order: 0, bytes, arrived }
+        Message { tag: parcel.tag, order: 0, bytes, flows: parcel.form() == Form::Flow, arrived }
     }
 }
 
@@ -907,7 +968,7 @@ impl Transport for SharedMemory {
         } else {
             let mut parcel = Parcel::new(0, Form::Release, 0);
             parcel.place = number;
-            self.put(arrived.peer, parcel, None, None);
+            self.put(arrived.peer, parcel, None, None, None);
         }
     }
 
@@ -925,7 +986,7 @@ impl Transport for SharedMemory {
         let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
         // Best effort: where there is no memory left, the peer is told nothing.
         if let Ok((parcel, region)) = self.pack(tag, &Region::of(payload)) {
-            self.put(peer, parcel, region, None);
+            self.put(peer, parcel, region, None, None);
             self.ring();
         }
     }
@@ -1000,6 +1061,7 @@ impl Transport for SharedMemory {
     fn abort(&mut self, deadline: Instant) {
         self.leave(End::Aborted);
         self.wanted.clear();
+        self.forget_inflows();
         if let Some(network) = &mut self.network {
             network.abort(deadline);
         }

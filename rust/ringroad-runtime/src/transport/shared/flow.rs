@@ -1,0 +1,207 @@
+//! Long messages from memory that is not in the segment flow through it in parts: the sender copies the next part in
+//! while the receiver copies the last one out. So they take little longer than one copy, what is copied stays in the
+//! caches, and little of the segment is taken.
+//!
+//! The first parcel is matched as any other; the parts after it name it by its number. The memory of a part is used
+//! again when it has been released: a flow waits for its receiver, and its sender has to be driven meanwhile.
+
+use std::collections::VecDeque;
+
+use ringroad_core::Rank;
+
+use super::lane::{Form, Parcel};
+use super::{SharedMemory, Wanted};
+use crate::buffer::Region;
+use crate::transport::{Arrived, Event, Posted, RequestId, Tag, Transport, TransportError};
+
+/// Messages of at least this many bytes flow. Shorter ones are copied whole, and wait for nobody.
+pub(super) const LONG: usize = 2 << 20;
+/// A part: two of them fit a core's own cache.
+pub(super) const PART: usize = 256 << 10;
+/// So many parts of a flow are in the segment, so that neither side waits for the other's every step.
+const PARTS: usize = 4;
+
+// No flow has ended before its receiver has come.
+const _: () = assert!(LONG > PART * PARTS);
+
+/// A message on its way out.
+pub(super) struct Outflow {
+    /// The number of its first parcel.
+    first: u64,
+    source: Region,
+    /// So many bytes have been put.
+    put: usize,
+    /// The send, which ends when all have been.
+    request: RequestId,
+}
+
+/// A message on its way in.
+pub(super) struct Inflow {
+    /// The number of its first parcel.
+    first: u64,
+    bytes: usize,
+    /// So many bytes have been taken out.
+    taken: usize,
+    /// Parts that nobody has asked for yet.
+    parts: VecDeque<Arrived>,
+    goes: Goes,
+}
+
+/// Where a message goes.
+enum Goes {
+    /// Nobody has asked for it yet.
+    Open,
+    /// To whoever waits for it, and to this memory.
+    To(Wanted, Region),
+    /// Nowhere: it did not fit what was asked for.
+    Nowhere,
+}
+
+/// Memory of a part that has been read: of the flow to this rank that began with this parcel.
+pub(super) type Room = (Rank, u64, Region);
+
+impl SharedMemory {
+    /// Begins to send a long message that is not in the segment.
+    pub(super) fn begin_flow(
+        &mut self,
+        rank: Rank,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        let region = self.allocate(PART)?;
+        let bytes = source.len();
+        self.ring();
+        // SAFETY: the part is new; the poster leaves the source alone until the send has ended.
+        unsafe { region.copy_from(&source.part(0..PART)) };
+        let mut parcel = Parcel::new(tag.pack(), Form::Flow, bytes);
+        parcel.place = self.place_of(&region);
+        let out = &mut self.peers[rank].as_mut().expect("the rank is near").out;
+        let first = out.next + out.queue.len() as u64;
+        out.flows.push(Outflow { first, source, put: PART, request });
+        self.waiting += 1;
+        self.put(rank, parcel, Some(region), None, Some(first));
+        for _ in 1..PARTS {
+            // One part is enough, where the segment has no more.
+            let Ok(region) = self.pool.allocate(PART) else { break };
+            self.put_part((rank, first, region));
+        }
+        Ok(Posted::Pending)
+    }
+
+    /// Puts the next parts of flows into what has been read.
+    pub(super) fn refill(&mut self) -> bool {
+        let room = std::mem::take(&mut self.room);
+        let any = !room.is_empty();
+        room.into_iter().for_each(|room| self.put_part(room));
+        any
+    }
+
+    /// Puts the next part of a flow into this memory, if there is any.
+    fn put_part(&mut self, (rank, first, region): Room) {
+        self.ring();
+        let flows = &mut self.peers[rank].as_mut().expect("the rank is near").out.flows;
+        let Some(index) = flows.iter().position(|flow| flow.first == first) else { return };
+        let flow = &mut flows[index];
+        let end = flow.source.len().min(flow.put + PART);
+        let part = region.part(0..end - flow.put);
+        // SAFETY: the part is new or has been released; the poster leaves the source alone until the send has ended.
+        unsafe { part.copy_from(&flow.source.part(flow.put..end)) };
+        flow.put = end;
+        let ended = (end == flow.source.len()).then(|| flows.swap_remove(index).request);
+        let mut parcel = Parcel::new(first, Form::Part, part.len());
+        parcel.place = self.place_of(&part);
+        let queued = self.put(rank, parcel, Some(part), None, Some(first));
+        let Some(request) = ended else { return };
+        match queued {
+            Some(queued) => queued.request = Some(request),
+            None => self.events.push(Event::Completed { request, result: Ok(()) }),
+        }
+        self.waiting -= 1;
+    }
+
+    /// A flow of so many bytes has begun to come in; its first part is elsewhere until somebody asks for it.
+    pub(super) fn open_inflow(&mut self, rank: Rank, first: u64, bytes: usize) {
+        let flow = Inflow { first, bytes, taken: 0, parts: VecDeque::new(), goes: Goes::Open };
+        self.peers[rank].as_mut().expect("the rank is near").incoming.flows.push(flow);
+    }
+
+    /// Gives a flow to who wants it, with its first part. An event follows: the last part comes after a release.
+    pub(super) fn take_inflow(&mut self, part: Arrived, wanted: Wanted) {
+        let to = wanted.target.clone().unwrap_or_else(|| Region::scratch(wanted.bytes));
+        self.direct_inflow(part, Goes::To(wanted, to));
+    }
+
+    /// Reads a flow to its end that nobody can use.
+    pub(super) fn refuse_inflow(&mut self, part: Arrived) {
+        self.direct_inflow(part, Goes::Nowhere);
+    }
+
+    /// From now on nothing is written to where flows go.
+    pub(super) fn forget_inflows(&mut self) {
+        for flow in self.peers.iter_mut().flatten().flat_map(|peer| &mut peer.incoming.flows) {
+            if let Goes::To(..) = flow.goes {
+                flow.goes = Goes::Nowhere;
+            }
+        }
+    }
+
+    fn direct_inflow(&mut self, part: Arrived, goes: Goes) {
+        let (rank, first) = (part.peer, part.number.expect("a part is in the segment"));
+        let flow = self.find_inflow(rank, first);
+        flow.goes = goes;
+        flow.parts.push_front(part);
+        self.drain_inflow(rank, first);
+    }
+
+    /// The next part of a flow has come.
+    pub(super) fn add_part(&mut self, first: u64, part: Arrived) {
+        let rank = part.peer;
+        self.find_inflow(rank, first).parts.push_back(part);
+        self.drain_inflow(rank, first);
+    }
+
+    fn find_inflow(&mut self, rank: Rank, first: u64) -> &mut Inflow {
+        let flows = &mut self.peers[rank].as_mut().expect("the rank is near").incoming.flows;
+        flows
+            .iter_mut()
+            .find(|flow| flow.first == first)
+            .expect("parts come after the first and before the end")
+    }
+
+    /// Takes out what has come of a flow, unless nobody has asked for it yet.
+    fn drain_inflow(&mut self, rank: Rank, first: u64) {
+        let flow = self.find_inflow(rank, first);
+        let target = match &flow.goes {
+            Goes::Open => return,
+            Goes::To(_, target) => Some(target.clone()),
+            Goes::Nowhere => None,
+        };
+        let (mut taken, bytes) = (flow.taken, flow.bytes);
+        for part in std::mem::take(&mut flow.parts) {
+            let end = taken + part.region.len();
+            if let Some(target) = &target {
+                self.ring();
+                // SAFETY: the sender leaves the part alone until it is released, and whoever waits leaves the target alone.
+                unsafe { target.part(taken..end).copy_from(&part.region) };
+            }
+            taken = end;
+            self.release(part);
+        }
+        self.find_inflow(rank, first).taken = taken;
+        if taken == bytes {
+            self.end_inflow(rank, first);
+        }
+    }
+
+    fn end_inflow(&mut self, rank: Rank, first: u64) {
+        let flows = &mut self.peers[rank].as_mut().expect("the rank is near").incoming.flows;
+        let index = flows.iter().position(|flow| flow.first == first).expect("it has just been found");
+        let Goes::To(wanted, region) = flows.swap_remove(index).goes else { return };
+        if wanted.target.is_none() {
+            self.arrived
+                .push_back((wanted.request, Arrived { region, peer: rank, number: None, cell: None }));
+        }
+        self.events.push(Event::Completed { request: wanted.request, result: Ok(()) });
+    }
+}
