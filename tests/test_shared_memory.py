@@ -75,6 +75,36 @@ def test_short_messages_do_not_wait_for_their_receivers(clusters):
     clusters(2).run(work)
 
 
+LONG = 2 << 20
+"""From here on messages that are not in memory of `empty` go in parts."""
+
+
+@pytest.mark.parametrize("count", [LONG - 1, LONG, LONG + 1, 9 * LONG + 4321])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_long_messages(clusters, ranks, count):
+    def work(comm, count):
+        def pattern(rank):
+            return (np.arange(count) * 7 + rank).astype(np.uint8)
+
+        up, down = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        for shared in [False, True]:
+            mine = pattern(comm.rank)
+            if shared:
+                mine = comm.empty(count, np.uint8)
+                mine[:] = pattern(comm.rank)
+            works = [comm.send(mine, up, tag=tag, async_op=True) for tag in (1, 2)]
+            for tag in (2, 1):
+                assert (comm.recv(np.zeros(count, np.uint8), down, tag=tag) == pattern(down)).all()
+            for one in works:
+                one.wait()
+            mine[:] = 0
+        # What is short may be sent by all before it is received.
+        comm.send(pattern(comm.rank)[:1000], up)
+        assert (comm.recv(np.zeros(1000, np.uint8), down) == pattern(down)[:1000]).all()
+
+    clusters(ranks).run(work, count)
+
+
 def test_forked_children_get_no_memory(clusters):
     def work(comm):
         import os

@@ -12,6 +12,7 @@ use common::Case;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
 use ringroad_runtime::config::Config;
+use ringroad_runtime::transport::shared::LONG;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
 
 const VARIABLE: &str = "RINGROAD_TEST_SHARED_MEMORY_CHILD";
@@ -61,7 +62,10 @@ const SCENARIOS: &[Scenario] = &[
     killed("killed_100_kilobytes", |communicator| killed_in_round(communicator, 25_000)),
     killed("killed_4_megabytes", |communicator| killed_in_round(communicator, 1 << 20)),
     killed("killed_asleep", killed_asleep),
+    killed("killed_in_a_flow", killed_in_a_flow),
     killed("exit_without_close", exit_without_close),
+    scenario("messages", &[2, 3], messages),
+    scenario("late_for_a_flow", &[3], late_for_a_flow),
     scenario("late", &[3], late),
     scenario("different_calls", &[3], different_calls),
     scenario("aborted", &[3], aborted),
@@ -102,8 +106,8 @@ macro_rules! tests {
 mod processes_of_a_host {
     use super::run;
     tests! {
-        collectives killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep exit_without_close
-        late different_calls aborted closed_early idle interrupted one_without unreadable
+        collectives killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep killed_in_a_flow
+        exit_without_close messages late_for_a_flow late different_calls aborted closed_early idle interrupted one_without unreadable
         collectives_on_hosts killed_on_hosts late_on_hosts different_calls_on_hosts aborted_on_hosts idle_on_hosts
     }
 }
@@ -195,6 +199,59 @@ fn killed_asleep(communicator: &Communicator) {
     let error = first.and_then(|_| communicator.run(allreduce(1000))).unwrap_err();
     assert!(matches!(error, Error::Peer { rank: 2, .. }), "{error:?}");
     assert!(start.elapsed() < SLACK);
+    useless(communicator);
+}
+
+/// Messages of all lengths to the next rank, many at a time; they are received in another order.
+fn messages(communicator: &Communicator) {
+    let (rank, ranks) = (communicator.rank(), communicator.size());
+    let lengths = [0, 33, 100_000, LONG - 1, LONG, LONG + 1, 3 * LONG + 7, 20 * LONG];
+    let content = |from: usize, tag: usize| -> Vec<u8> {
+        (0..lengths[tag]).map(|i| (i * 7 + i / 4096 + from + tag) as u8).collect()
+    };
+    for _ in 0..2 {
+        let all = 0..lengths.len();
+        let sent: Vec<_> = all
+            .clone()
+            .map(|tag| communicator.start(send((rank + 1) % ranks, tag, &content(rank, tag))).unwrap())
+            .collect();
+        let from = (rank + ranks - 1) % ranks;
+        for tag in all.rev() {
+            let received = communicator.run(receive(from, tag, lengths[tag])).unwrap();
+            assert!(received.to_vec::<u8>() == content(from, tag), "{} bytes", lengths[tag]);
+        }
+        sent.iter().for_each(|work| work.wait().unwrap());
+    }
+}
+
+/// Rank 2 is killed while a long message of it is on its way.
+fn killed_in_a_flow(communicator: &Communicator) {
+    if communicator.rank() == 2 {
+        let _sent = communicator.start(send(0, 5, &vec![7; 20 * LONG])).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        processes::die();
+    }
+    if communicator.rank() == 0 {
+        std::thread::sleep(Duration::from_millis(800));
+    }
+    let start = Instant::now();
+    let error = communicator.run(receive(2, 5, 20 * LONG)).unwrap_err();
+    assert!(matches!(error, Error::Peer { rank: 2, .. }), "{error:?}");
+    assert!(start.elapsed() < SLACK);
+    useless(communicator);
+}
+
+/// A long message that nobody receives: its sender is told, and may use its memory.
+fn late_for_a_flow(communicator: &Communicator) {
+    let start = Instant::now();
+    let error = if communicator.rank() == 1 {
+        let message = send(0, 5, &vec![7; 20 * LONG]);
+        communicator.run(Request { timeout: Some(SHORT), ..message }).unwrap_err()
+    } else {
+        communicator.run(receive(1, 6, 20 * LONG)).unwrap_err()
+    };
+    assert!(matches!(error, Error::Timeout(_)), "{error:?}");
+    assert!(start.elapsed() < SHORT + SLACK);
     useless(communicator);
 }
 
@@ -325,6 +382,16 @@ fn hide(rank: usize) {
             assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 0), 0);
         }
     }
+}
+
+fn send(peer: usize, tag: usize, content: &[u8]) -> Request {
+    let operation = Operation::Send { peer, tag: tag as u32 };
+    Request::new(operation, DType::U8, content.len(), Memory::of(content), Memory::nothing())
+}
+
+fn receive(peer: usize, tag: usize, bytes: usize) -> Request {
+    let operation = Operation::Receive { peer, tag: tag as u32 };
+    Request::new(operation, DType::U8, bytes, Memory::nothing(), Memory::zeroed(bytes))
 }
 
 fn allreduce(elements: usize) -> Request {

@@ -9,7 +9,7 @@ use ringroad_core::Rank;
 use ringroad_runtime::buffer::Region;
 use ringroad_runtime::transport::fault::{Fault, FaultInjector, Operation, Pick, What};
 use ringroad_runtime::transport::in_process::InProcess;
-use ringroad_runtime::transport::shared::SharedMemory;
+use ringroad_runtime::transport::shared::{SharedMemory, LONG};
 use ringroad_runtime::transport::tracing::Tracer;
 use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport};
 
@@ -154,7 +154,9 @@ fn messages_arrive_in_every_order_and_size() {
     let mut cases: Vec<(usize, Means)> = mailboxes.map(|(len, limit)| (len, Mailboxes(limit))).collect();
     for means in Means::SHARED {
         let lengths = [0, 1, 8, 31, 32, 33, 63, 64, 4096, 100_000, 20 << 20];
-        cases.extend(lengths.map(|len| (len, means)));
+        // Long messages that are copied have tests of their own.
+        cases
+            .extend(lengths.into_iter().filter(|len| *len < LONG || means != Copied).map(|len| (len, means)));
     }
     for (len, means) in cases.into_iter().map(|(len, means)| (long(len), means)) {
         for receive_first in [true, false] {
@@ -853,6 +855,163 @@ fn a_copied_message_gives_its_memory_back_at_once() {
     let target = Region::zeroed(1000);
     b.receive(0, tag(0, 0, 0), target.clone(), 2).unwrap();
     assert_eq!(bytes(&target), bytes(&pattern(1000, 3)));
+}
+
+/// Drives both until nothing happens any more; what has happened to each.
+fn settle(a: &mut SharedMemory, b: &mut SharedMemory) -> [Vec<Event>; 2] {
+    let mut events = [Vec::new(), Vec::new()];
+    while a.progress(&mut events[0]) | b.progress(&mut events[1]) {}
+    events
+}
+
+/// What is long and elsewhere flows through the segment: its send ends when its receiver has come.
+#[test]
+fn long_messages_flow() {
+    for len in [LONG - 1, LONG, LONG + 1, 3 * LONG, 3 * LONG + 12_345] {
+        for (receive_first, expects) in [(true, false), (false, false), (true, true), (false, true)] {
+            let case = format!("{len} bytes, receive first: {receive_first}, expects: {expects}");
+            let [mut a, mut b] = shared();
+            // Aligned as what is that long.
+            let place = a.pool().unwrap().allocate(len).unwrap().as_ptr() as usize;
+            let (source, target) = (pattern(len, 3), Region::zeroed(len));
+            let post = |b: &mut SharedMemory| match expects {
+                true => b.expect(tag(0, 1, 5), len, 2).unwrap(),
+                false => b.receive(0, tag(0, 1, 5), target.clone(), 2).unwrap(),
+            };
+            let received = receive_first.then(|| post(&mut b));
+            let sent = a.send(1, 0, tag(0, 1, 5), source.clone(), 1).unwrap();
+            assert_eq!(sent == Posted::Pending, len >= LONG, "{case}");
+            if !receive_first {
+                assert_eq!(settle(&mut a, &mut b), [vec![], vec![]], "{case}: nobody has asked for it");
+            }
+            let received = received.unwrap_or_else(|| post(&mut b));
+            assert_eq!(received == Posted::Complete, !receive_first && len < LONG, "{case}");
+            let waited = |posted, number| if posted == Posted::Pending { vec![done(number)] } else { vec![] };
+            assert_eq!(settle(&mut a, &mut b), [waited(sent, 1), waited(received, 2)], "{case}");
+            let arrived = expects.then(|| b.arrived(2).unwrap());
+            let found = arrived.as_ref().map_or(&target, |arrived| &arrived.region);
+            assert!(bytes(found) == bytes(&source), "{case}");
+            arrived.into_iter().for_each(|arrived| b.release(arrived));
+            a.tidy();
+            settle(&mut a, &mut b);
+            assert!(is_free(&a, place, len), "{case}");
+        }
+    }
+}
+
+/// Messages that flow do not mix, with others or each other, and are matched in order.
+#[test]
+fn many_flows_at_once() {
+    let seeds: Vec<u8> = (0..if cfg!(miri) { 4 } else { 12 }).collect();
+    // Some fit a single parcel.
+    let len = |seed: u8| if seed % 4 == 3 { 20 * usize::from(seed) } else { LONG + 7 * usize::from(seed) };
+    for reverse in [false, true] {
+        let [mut a, mut b] = shared();
+        let (mut targets, mut open) = (Vec::new(), [0; 2]);
+        for side in [0, 1] {
+            let (from, to) = if side == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
+            for seed in &seeds {
+                // Two of each tag have to stay in order.
+                let (tag, source) = (tag(side, u32::from(seed / 2), 0), pattern(len(*seed), *seed));
+                let sent = from.send(1 - side, 0, tag, source, 1).unwrap();
+                open[side] += usize::from(sent == Posted::Pending);
+            }
+            let mut order: Vec<&[u8]> = seeds.chunks(2).collect();
+            if reverse {
+                order.reverse();
+            }
+            for seed in order.concat() {
+                let target = Region::zeroed(len(seed));
+                to.receive(0, tag(side, u32::from(seed / 2), 0), target.clone(), 2).unwrap();
+                targets.push((seed, target));
+            }
+        }
+        let events = settle(&mut a, &mut b);
+        for (events, open) in events.iter().zip(open) {
+            assert_eq!(events.iter().filter(|event| **event == done(1)).count(), open);
+        }
+        for (seed, target) in targets {
+            assert!(bytes(&target) == bytes(&pattern(len(seed), seed)), "{seed}, reverse: {reverse}");
+        }
+    }
+}
+
+/// A flow that does not fit is read to its end, and nothing of it is written.
+#[test]
+fn flows_that_do_not_fit() {
+    let cases = [
+        (tag(0, 1, 9), LONG, Failure::Check { found: tag(0, 1, 9) }),
+        (tag(0, 1, 5), LONG + 8, Failure::Length { found: Some(LONG + 8), expected: LONG }),
+    ];
+    for (sent, len, failure) in cases {
+        for receive_first in [true, false] {
+            let [mut a, mut b] = shared();
+            let target = Region::zeroed(LONG);
+            let post = |b: &mut SharedMemory| b.receive(0, tag(0, 1, 5), target.clone(), 2).unwrap();
+            if receive_first {
+                post(&mut b);
+            }
+            a.send(1, 0, sent, pattern(len, 1), 1).unwrap();
+            if !receive_first {
+                assert_eq!(post(&mut b), Posted::Pending);
+            }
+            assert_eq!(settle(&mut a, &mut b), [vec![done(1)], vec![broken(2, failure.clone())]]);
+            assert!(bytes(&target).iter().all(|byte| *byte == 0), "nothing was written");
+        }
+    }
+}
+
+/// Whoever waits for a part, or for room for one, sleeps and is woken.
+#[test]
+fn flows_wake_who_waits() {
+    for late in [None, Some(0), Some(1)] {
+        let [mut a, mut b] = shared();
+        let len = 5 * LONG + 1;
+        let target = Region::zeroed(len);
+        let pause = |rank| {
+            if late == Some(rank) {
+                thread::sleep(Duration::from_millis(20));
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                pause(0);
+                assert_eq!(a.send(1, 0, tag(0, 1, 5), pattern(len, 9), 1).unwrap(), Posted::Pending);
+                assert_eq!(next(&mut a), [done(1)]);
+            });
+            pause(1);
+            b.receive(0, tag(0, 1, 5), target.clone(), 2).unwrap();
+            assert_eq!(next(&mut b), [done(2)]);
+        });
+        assert!(bytes(&target) == bytes(&pattern(len, 9)), "late: {late:?}");
+    }
+}
+
+/// A rank that leaves within a flow: the other is told, its receive does not end, and nothing is written any more once it
+/// has given up itself.
+#[test]
+fn flows_that_end_early() {
+    for sender_aborts in [true, false] {
+        let [mut a, mut b] = shared();
+        let (source, target) = (pattern(LONG, 9), Region::zeroed(LONG));
+        a.send(1, 0, tag(0, 1, 5), source.clone(), 1).unwrap();
+        assert_eq!(b.receive(0, tag(0, 1, 5), target.clone(), 2).unwrap(), Posted::Pending);
+        let told = |peer| Event::PeerFailed { peer, reason: "it has aborted".to_owned() };
+        if sender_aborts {
+            a.abort(soon());
+            assert_eq!(poll(&mut b), [told(0)]);
+            assert_eq!(poll(&mut b), []);
+        } else {
+            b.abort(soon());
+            let written = bytes(&target);
+            assert!(poll(&mut a).contains(&told(1)));
+            let mut events = Vec::new();
+            b.progress(&mut events);
+            assert_eq!(events, []);
+            assert!(bytes(&target) == written);
+        }
+        drop((a, b));
+    }
 }
 
 /// Parts of the pool never overlap, begin at cache lines or huge pages, and join when they are free.

@@ -14,10 +14,11 @@ use super::{SharedMemory, Wanted};
 use crate::buffer::Region;
 use crate::transport::{Arrived, Event, Posted, RequestId, Tag, Transport, TransportError};
 
-/// Messages of at least this many bytes flow. Shorter ones are copied whole, and wait for nobody.
-pub(super) const LONG: usize = 2 << 20;
+/// Messages of at least this many bytes flow, unless they are in the segment. Shorter ones are copied whole, and wait for
+/// nobody.
+pub const LONG: usize = if cfg!(miri) { 5 << 10 } else { 2 << 20 };
 /// A part: two of them fit a core's own cache.
-pub(super) const PART: usize = 256 << 10;
+pub(super) const PART: usize = if cfg!(miri) { 1 << 10 } else { 256 << 10 };
 /// So many parts of a flow are in the segment, so that neither side waits for the other's every step.
 const PARTS: usize = 4;
 
@@ -137,11 +138,14 @@ impl SharedMemory {
         self.direct_inflow(part, Goes::Nowhere);
     }
 
-    /// From now on nothing is written to where flows go.
-    pub(super) fn forget_inflows(&mut self) {
-        for flow in self.peers.iter_mut().flatten().flat_map(|peer| &mut peer.incoming.flows) {
-            if let Goes::To(..) = flow.goes {
-                flow.goes = Goes::Nowhere;
+    /// From now on nothing is read from where flows come from, nor written to where they go.
+    pub(super) fn forget_flows(&mut self) {
+        for peer in self.peers.iter_mut().flatten() {
+            peer.out.flows.clear();
+            for flow in &mut peer.incoming.flows {
+                if let Goes::To(..) = flow.goes {
+                    flow.goes = Goes::Nowhere;
+                }
             }
         }
     }

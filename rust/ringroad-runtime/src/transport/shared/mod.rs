@@ -12,6 +12,7 @@ mod lane;
 mod pool;
 mod segment;
 
+pub use flow::LONG;
 pub use pool::Pool;
 
 use std::collections::hash_map::Entry;
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 use serde::{Deserialize, Serialize};
 
-use self::flow::{Inflow, Outflow, Room, LONG, PART};
+use self::flow::{Inflow, Outflow, Room, PART};
 use self::lane::{makes_room, Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
 use self::segment::Segment;
 use super::events::EventWait;
@@ -1061,7 +1062,7 @@ impl Transport for SharedMemory {
     fn abort(&mut self, deadline: Instant) {
         self.leave(End::Aborted);
         self.wanted.clear();
-        self.forget_inflows();
+        self.forget_flows();
         if let Some(network) = &mut self.network {
             network.abort(deadline);
         }
