@@ -557,7 +557,8 @@ class Communicator:
     ) -> Any: ...
     def send(
         self, array: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False
-    ) -> Any: ...
+    ) -> Any:
+        """Ends when the array may be used again: a long one (2 MiB or more) goes when its receiver has come."""
     def recv(self, out: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False) -> Any:
         """Receives exactly out's bytes; returns out."""
     def barrier(self, *, timeout: float | None = None, async_op: bool = False) -> Any: ...
