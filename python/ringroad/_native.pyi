@@ -392,6 +392,9 @@ class Work:
     def on_complete(self, callback: Callable[[BaseException | None], object]) -> None:
         """Calls back once, from a progress thread with the GIL attached or at once where already complete."""
     @property
+    def source(self) -> int | None:
+        """Who sent the message of a receive. None until one from any rank has found its message, and for other calls."""
+    @property
     def algorithm(self) -> str: ...
 
 @final
@@ -559,8 +562,16 @@ class Communicator:
         self, array: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False
     ) -> Any:
         """Ends when the array may be used again: a long one (2 MiB or more) goes when its receiver has come."""
-    def recv(self, out: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False) -> Any:
-        """Receives exactly out's bytes; returns out."""
+    def recv(
+        self,
+        out: Array,
+        peer: int | None = None,
+        tag: int = 0,
+        *,
+        timeout: float | None = None,
+        async_op: bool = False,
+    ) -> Any:
+        """Receives exactly out's bytes, from `peer` or from whoever sends first; returns out."""
     def barrier(self, *, timeout: float | None = None, async_op: bool = False) -> Any: ...
     def run_raw(
         self,
@@ -590,7 +601,7 @@ class Communicator:
         elements: int,
         dtype: str,
         owner: object,
-        peer: int,
+        peer: int | None,
         tag: int,
         *,
         timeout: float | None = None,

@@ -389,7 +389,7 @@ class RingroadBackend(Backend):
 
     # ------------------------------------------------------------------------------------------ two ranks, no tensors
 
-    def _post(self, direction: Any, block: torch.Tensor, peer: int, tag: int, timeout: float | None) -> NativeWork:
+    def _post(self, direction: Any, block: torch.Tensor, peer: int | None, tag: int, timeout: float | None) -> NativeWork:
         native = self.communicator.run_raw_tagged(
             direction, address_of(block), block.numel(), dtype_of(block), block, peer, tag,
             timeout=timeout, async_op=True,
@@ -402,15 +402,15 @@ class RingroadBackend(Backend):
         dtype_of(tensor)
         return self._in_flight(Work((self._post("send", block_of(tensor), peer, tag, self._timeout),), tensors))
 
-    def recv(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+    def recv(self, tensors: Tensors, peer: int | None, tag: int = 0) -> Work:
         tensor = _only(tensors)
         dtype_of(tensor)
         block, finish = output_block(tensor)
         native = self._post("recv", block, peer, tag, self._timeout)
-        return self._in_flight(Work((native,), tensors, finish, source=peer))
+        return self._in_flight(Work((native,), tensors, finish))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
-        raise NotImplementedError("ringroad: recv from any source is not implemented yet; name the source rank")
+        return self.recv(tensors, None, tag)
 
     def barrier(self, opts: Any = None) -> Work | None:
         return self._start("barrier", None, None, 0, "uint8", opts, [])

@@ -26,13 +26,11 @@ class Work(dist.Work):
         pending: Sequence[NativeWork],
         outputs: Sequence[torch.Tensor],
         finish: Finish | None = None,
-        source: int = -1,
     ) -> None:
         super().__init__()
         self._pending = pending
         self._outputs = outputs
         self._finish = finish
-        self._source = source
         self._lock = threading.Lock()
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
 
@@ -80,8 +78,12 @@ class Work(dist.Work):
         return list(self._outputs)
 
     def source_rank(self) -> int:
-        """The group rank that a received tensor came from."""
-        return self._source
+        """The group rank that a received tensor came from; waits for it."""
+        self.wait()
+        source = self._pending[0].source if len(self._pending) == 1 else None
+        if source is None:
+            raise RuntimeError("ringroad: only a recv has a source rank")
+        return source
 
     _source_rank = source_rank
 

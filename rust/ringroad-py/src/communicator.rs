@@ -59,6 +59,11 @@ fn reduce_op(op: &str, factor: Option<f64>) -> PyResult<ReduceOp> {
     }
 }
 
+/// `peer` is `None` for whoever sends first.
+fn receive(peer: Option<usize>, tag: u32) -> Operation {
+    peer.map_or(Operation::ReceiveAny { tag }, |peer| Operation::Receive { peer, tag })
+}
+
 fn options(
     timeout: Option<f64>,
     topology: Option<TopologyArgument<'_>>,
@@ -548,17 +553,17 @@ impl PyCommunicator {
         self.message(py, Operation::Send { peer, tag }, Array::new(array, "array")?, timeout, async_op)
     }
 
-    #[pyo3(signature = (out, peer, tag=0, *, timeout=None, async_op=false))]
+    #[pyo3(signature = (out, peer=None, tag=0, *, timeout=None, async_op=false))]
     fn recv(
         &self,
         py: Python<'_>,
         out: &Bound<'_, PyAny>,
-        peer: usize,
+        peer: Option<usize>,
         tag: u32,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        self.message(py, Operation::Receive { peer, tag }, Array::writable(out, "out")?, timeout, async_op)
+        self.message(py, receive(peer, tag), Array::writable(out, "out")?, timeout, async_op)
     }
 
     #[pyo3(signature = (*, timeout=None, async_op=false))]
@@ -588,7 +593,16 @@ impl PyCommunicator {
             "send" | "recv" => {
                 let address = if collective == "send" { input } else { output };
                 return self.run_raw_tagged(
-                    py, collective, address, elements, dtype, owner, root, 0, timeout, async_op,
+                    py,
+                    collective,
+                    address,
+                    elements,
+                    dtype,
+                    owner,
+                    Some(root),
+                    0,
+                    timeout,
+                    async_op,
                 );
             }
             "barrier" => return self.barrier(py, timeout, async_op),
@@ -629,7 +643,7 @@ impl PyCommunicator {
         elements: usize,
         dtype: &str,
         owner: Py<PyAny>,
-        peer: usize,
+        peer: Option<usize>,
         tag: u32,
         timeout: Option<f64>,
         async_op: bool,
@@ -637,8 +651,11 @@ impl PyCommunicator {
         let dtype: DType = dtype.parse().map_err(raise)?;
         let data = memory(address, elements * dtype.size(), Arc::new(owner));
         let (operation, input, output) = match direction {
-            "send" => (Operation::Send { peer, tag }, data, Memory::nothing()),
-            "recv" => (Operation::Receive { peer, tag }, Memory::nothing(), data),
+            "send" => {
+                let peer = peer.ok_or_else(|| PyTypeError::new_err("send needs a peer"))?;
+                (Operation::Send { peer, tag }, data, Memory::nothing())
+            }
+            "recv" => (receive(peer, tag), Memory::nothing(), data),
             other => {
                 return Err(PyValueError::new_err(format!("direction {other:?} is neither send nor recv")))
             }

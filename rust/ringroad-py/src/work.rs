@@ -102,6 +102,11 @@ impl PyWork {
     }
 
     #[getter]
+    fn source(&self) -> Option<usize> {
+        self.work.source()
+    }
+
+    #[getter]
     fn algorithm(&self) -> &str {
         self.work.algorithm()
     }

@@ -42,6 +42,11 @@ pub enum Operation {
         /// Pairs it with the send.
         tag: u32,
     },
+    /// A message from whichever rank sends one first.
+    ReceiveAny {
+        /// Pairs it with the send.
+        tag: u32,
+    },
 }
 
 impl Operation {
@@ -51,7 +56,7 @@ impl Operation {
             Operation::Collective(collective) => collective.name(),
             Operation::Barrier => "barrier",
             Operation::Send { .. } => "send",
-            Operation::Receive { .. } => "recv",
+            Operation::Receive { .. } | Operation::ReceiveAny { .. } => "recv",
         }
     }
 }
@@ -103,7 +108,9 @@ impl Call {
         };
         let (kind, root) = match self.operation {
             // Sends and receives agree on size and type only.
-            Operation::Send { .. } | Operation::Receive { .. } => ("message", 0),
+            Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
+                ("message", 0)
+            }
             Operation::Collective(collective) => (collective.name(), collective.root().unwrap_or(0)),
             Operation::Barrier => ("barrier", 0),
         };
@@ -130,6 +137,9 @@ impl fmt::Display for Call {
             }
             Operation::Receive { peer, tag } => {
                 write!(f, "recv of {elements} {dtype} from rank {peer} (tag {tag})")
+            }
+            Operation::ReceiveAny { tag } => {
+                write!(f, "recv of {elements} {dtype} from any rank (tag {tag})")
             }
             Operation::Collective(collective) => {
                 write!(f, "{collective} of {elements} {dtype}")?;

@@ -370,6 +370,10 @@ impl Communicator {
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let mut state = self.state.lock();
         let port = |from, to| state.planner.choices.topology.port_to(from, to).unwrap_or(0);
+        let ports = match request.operation {
+            Operation::ReceiveAny { .. } => (0..self.size()).map(|peer| port(peer, self.rank)).collect(),
+            _ => Vec::new(),
+        };
         let planned = match request.operation {
             Operation::Send { peer, .. } => {
                 direct(Plan::send(peer, port(self.rank, peer), request.input.region().len()))
@@ -377,6 +381,8 @@ impl Communicator {
             Operation::Receive { peer, .. } => {
                 direct(Plan::receive(peer, port(peer, self.rank), request.output.region().len()))
             }
+            // Of whom, and by which port, is known when a message has come.
+            Operation::ReceiveAny { .. } => direct(Plan::receive(0, 0, request.output.region().len())),
             Operation::Barrier => {
                 state.planner.plan(&key(&request, Collective::Allreduce, (false, false))?)?
             }
@@ -398,7 +404,7 @@ impl Communicator {
         }
         let marked = state.mark(call);
         let (number, kind, sequence, message) = match request.operation {
-            Operation::Send { tag, .. } | Operation::Receive { tag, .. } => {
+            Operation::Send { tag, .. } | Operation::Receive { tag, .. } | Operation::ReceiveAny { tag } => {
                 (0, Kind::PointToPoint, tag >> 14, tag & 0x3fff)
             }
             _ => {
@@ -420,6 +426,7 @@ impl Communicator {
         let job = Job {
             call: marked.call.clone(),
             plan: planned.plan,
+            ports,
             input: input.into_region(),
             output: request.output.region().clone(),
             factor,
@@ -488,16 +495,26 @@ impl Communicator {
                     let what = format!("peer {peer} is not another rank of 0..{size} than this one, {rank}");
                     return Err(Error::Argument(what));
                 }
-                if tag >= TAGS {
-                    return Err(Error::Argument(format!("tag {tag} is not below {TAGS}")));
+                self.check_message(request, tag)
+            }
+            Operation::ReceiveAny { tag } => {
+                if size == 1 {
+                    return Err(Error::Argument("there is no other rank to receive from".to_owned()));
                 }
-                let bytes = request.elements.saturating_mul(request.dtype.size());
-                let sends = matches!(request.operation, Operation::Send { .. });
-                let (input, output) = if sends { (bytes, 0) } else { (0, bytes) };
-                self.check_bytes("input", &request.input, input)?;
-                self.check_bytes("output", &request.output, output)
+                self.check_message(request, tag)
             }
         }
+    }
+
+    fn check_message(&self, request: &Request, tag: u32) -> Result<()> {
+        if tag >= TAGS {
+            return Err(Error::Argument(format!("tag {tag} is not below {TAGS}")));
+        }
+        let bytes = request.elements.saturating_mul(request.dtype.size());
+        let sends = matches!(request.operation, Operation::Send { .. });
+        let (input, output) = if sends { (bytes, 0) } else { (0, bytes) };
+        self.check_bytes("input", &request.input, input)?;
+        self.check_bytes("output", &request.output, output)
     }
 
     fn check_memory(&self, request: &Request, collective: Collective) -> Result<()> {
@@ -663,6 +680,14 @@ impl Work {
     /// How the call ended, or `None` where it has not.
     pub fn result(&self) -> Option<Result<()>> {
         self.completion.is_done().then(|| self.completion.result())
+    }
+
+    /// Who sent the message of a receive, where that is known.
+    pub fn source(&self) -> Option<Rank> {
+        match self.completion.call.operation {
+            Operation::Receive { peer, .. } => Some(peer),
+            _ => self.completion.source(),
+        }
     }
 
     /// The algorithm that performs it.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
+use ringroad_core::Rank;
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -22,6 +23,7 @@ pub(crate) struct Completion {
     state: AtomicU8,
     error: OnceLock<Error>,
     callbacks: Mutex<Vec<Callback>>,
+    source: OnceLock<Rank>,
     /// What was called.
     pub call: Arc<Call>,
 }
@@ -29,7 +31,17 @@ pub(crate) struct Completion {
 impl Completion {
     pub fn new(call: Arc<Call>) -> Arc<Completion> {
         let (error, callbacks) = Default::default();
-        Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, call })
+        Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, source: OnceLock::new(), call })
+    }
+
+    /// A receive from whoever sends first has found its message.
+    pub fn found(&self, source: Rank) {
+        let _ = self.source.set(source);
+    }
+
+    /// Who sent the message of such a receive, once that is known.
+    pub fn source(&self) -> Option<Rank> {
+        self.source.get().copied()
     }
 
     pub fn is_done(&self) -> bool {

@@ -198,6 +198,7 @@ impl Engine {
         for slot in 0..self.tasks.len() {
             self.finish(slot, Some(error.clone()));
         }
+        self.give_up_waiting(&error);
     }
 
     fn tell_all(&mut self, notice: &Notice) {

@@ -4,6 +4,7 @@
 //! failure of the whole communicator that every rank hears of ([`failing`]). It never blocks and is used under a lock;
 //! who waits, and how, is the business of [`crate::progress`].
 
+mod any_source;
 mod failing;
 mod telling;
 
@@ -14,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::executor::Executor;
 use ringroad_core::plan::{Command, Plan};
-use ringroad_core::Rank;
+use ringroad_core::{Port, Rank};
 
+use self::any_source::Waiting;
 use crate::bootstrap::Card;
 use crate::buffer::{Buffers, Region};
 use crate::cache::CacheMode;
@@ -47,7 +49,10 @@ const SPARE_REGIONS: usize = 4;
 /// A call to be run.
 pub(crate) struct Job {
     pub call: Arc<Call>,
+    /// Of a receive from whoever sends first it is made when that is known.
     pub plan: Arc<Plan>,
+    /// For such a receive by rank, the port that a message from there leaves by.
+    pub ports: Vec<Port>,
     pub input: Region,
     pub output: Region,
     /// For a premultiplied sum.
@@ -104,6 +109,8 @@ pub(crate) struct Engine {
     transport: Owned,
     tasks: Vec<Option<Task>>,
     active: usize,
+    /// Receives whose messages have to come first.
+    waiting: Vec<Waiting>,
     liveness: Liveness,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
@@ -166,6 +173,7 @@ impl Engine {
             transport: Owned(Some(transport)),
             tasks: Vec::new(),
             active: 0,
+            waiting: Vec::new(),
             liveness: Liveness::new(rank, &cards),
             connected: vec![false; size],
             broken: vec![None; size],
@@ -250,6 +258,17 @@ impl Engine {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
+        let completion = Completion::new(job.call.clone());
+        if self.must_wait(&job) {
+            self.await_message(job, completion.clone());
+        } else {
+            self.begin(job, completion.clone())?;
+        }
+        Ok(completion)
+    }
+
+    /// Starts a call whose peers are known.
+    fn begin(&mut self, job: Job, completion: Arc<Completion>) -> Result<(), Error> {
         for peer in job.plan.peers().iter().copied() {
             if let Some(reason) = self.broken[peer].clone() {
                 self.suspect(peer, reason);
@@ -270,7 +289,6 @@ impl Engine {
                 return Err(self.failure.clone().expect("it has just failed"));
             }
         };
-        let completion = Completion::new(job.call);
         let task = Task {
             buffers: Buffers { input: job.input, output: job.output, scratch, arrived },
             executor: self.take_executor(job.plan),
@@ -279,7 +297,7 @@ impl Engine {
             deadline: job.deadline,
             tag: job.tag,
             number: job.number,
-            completion: completion.clone(),
+            completion,
         };
         let slot = match self.tasks.iter().position(Option::is_none) {
             Some(slot) => slot,
@@ -292,7 +310,7 @@ impl Engine {
         self.tasks[slot] = Some(task);
         self.active += 1;
         self.advance(slot);
-        Ok(completion)
+        Ok(())
     }
 
     /// An executor at the beginning of `plan`: calls repeat, and so do their plans.
@@ -348,7 +366,7 @@ impl Engine {
         let happened = self.transport.progress(&mut events);
         self.handle(&mut events);
         self.events = events;
-        happened
+        (!self.waiting.is_empty() && self.match_waiting()) | happened
     }
 
     /// Takes note of notices that have arrived, also of those that came along with what is being dealt with.
@@ -373,8 +391,9 @@ impl Engine {
         self.look_for_leftovers();
         let now = Instant::now();
         // What a peer sent before it left may have sufficed.
-        let tasks = &self.tasks;
-        self.suspects.retain(|s| tasks.iter().flatten().any(|t| t.needs(s.peer)));
+        let mut suspects = std::mem::take(&mut self.suspects);
+        suspects.retain(|suspect| self.is_needed(suspect.peer));
+        self.suspects = suspects;
         if let Some(index) = self.suspects.iter().position(|s| now - s.since > SUSPICION) {
             let suspect = self.suspects.swap_remove(index);
             let (rank, story) = (suspect.peer, self.tell_of_loss(&suspect));
@@ -383,6 +402,9 @@ impl Engine {
         if let Some(task) = self.tasks.iter().flatten().find(|t| now >= t.deadline) {
             let (number, story) = (task.number, self.tell_of_timeout(task));
             self.late(number, story);
+        } else if let Some(waiting) = self.waiting.iter().find(|waiting| now >= waiting.job.deadline) {
+            let story = self.tell_of_timeout_before(&waiting.job);
+            self.late(waiting.job.number, story);
         }
     }
 
@@ -429,7 +451,7 @@ impl Engine {
                 Event::Completed { request, result: Err(failure) } => self.request_failed(request, failure),
                 Event::PeerFailed { peer, reason } => {
                     self.broken[peer] = Some(reason.clone());
-                    if self.tasks.iter().flatten().any(|t| t.needs(peer)) {
+                    if self.is_needed(peer) {
                         self.suspect(peer, reason);
                     }
                 }
@@ -438,7 +460,8 @@ impl Engine {
         }
         // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it makes it, or
         // waits for something else.
-        let waits = self.tasks.iter().flatten().any(|task| !task.executor.is_done());
+        let waits =
+            !self.waiting.is_empty() || self.tasks.iter().flatten().any(|task| !task.executor.is_done());
         let called = if waits { u64::MAX } else { self.called };
         let due = |(_, notice): &(Rank, Notice)| notice.reason.number().is_none_or(|number| number <= called);
         while let Some((from, notice)) =
@@ -554,10 +577,14 @@ impl Engine {
                 self.spare_executors.truncate(SPARE_EXECUTORS - 1);
                 self.spare_executors.insert(0, task.executor);
             }
-            self.ended.any = true;
-            if task.completion.finish(error) {
-                self.ended.awaited.push(task.completion);
-            }
+            self.end(task.completion, error);
+        }
+    }
+
+    fn end(&mut self, completion: Arc<Completion>, error: Option<Error>) {
+        self.ended.any = true;
+        if completion.finish(error) {
+            self.ended.awaited.push(completion);
         }
     }
 

@@ -3,7 +3,7 @@
 use ringroad_core::plan::{Command, Operation as Step};
 use ringroad_core::Rank;
 
-use super::{Engine, Suspect, Task};
+use super::{Engine, Job, Suspect, Task};
 use crate::call::Operation;
 
 impl Engine {
@@ -14,6 +14,7 @@ impl Engine {
 
     pub(super) fn tell_of_loss(&self, suspect: &Suspect) -> String {
         let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.tell(t));
+        let call = call.or_else(|| self.waiting.first().map(|waiting| self.tell_before(&waiting.job)));
         let call = call.unwrap_or_else(|| "between two calls".to_owned());
         format!(
             "rank {} is gone: {}. Rank {} was {call}",
@@ -26,6 +27,16 @@ impl Engine {
     pub(super) fn tell_of_timeout(&self, task: &Task) -> String {
         let seconds = task.timeout.as_secs_f64();
         format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell(task))
+    }
+
+    /// As [`Engine::tell_of_timeout`], of a receive whose message has not come.
+    pub(super) fn tell_of_timeout_before(&self, job: &Job) -> String {
+        let seconds = job.timeout.as_secs_f64();
+        format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell_before(job))
+    }
+
+    fn tell_before(&self, job: &Job) -> String {
+        format!("in communicator {:?} ({}), waiting for a message", self.name, job.call)
     }
 
     /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
@@ -52,7 +63,9 @@ impl Engine {
         let waiting: Vec<String> =
             [list("waiting for", from), list("sending to", to)].into_iter().flatten().collect();
         let number = match task.call().operation {
-            Operation::Send { .. } | Operation::Receive { .. } => String::new(),
+            Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
+                String::new()
+            }
             _ => format!("call number {} of ", task.number),
         };
         format!(

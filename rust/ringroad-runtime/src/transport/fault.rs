@@ -387,6 +387,10 @@ impl<T: Transport> Transport for FaultInjector<T> {
         self.inner.unexpected(source, sequence)
     }
 
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        self.inner.unclaimed(tag, source)
+    }
+
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         self.inner.oldest_unexpected()
     }

@@ -50,6 +50,8 @@ struct State {
     arrived: HashMap<u64, VecDeque<Message>>,
     /// How many messages have come so before anybody asked for them.
     arrivals: u64,
+    /// Whether the owner waits for messages that it has not asked for.
+    sought: bool,
     /// Receives that wait for their message.
     expected: HashMap<u64, VecDeque<Receive>>,
     /// How many sends of the owner wait in the mailboxes of others.
@@ -281,6 +283,10 @@ impl Transport for InProcess {
             state.arrivals += 1;
             let order = state.arrivals;
             state.arrived.entry(key).or_default().push_back(Message { tag, order, body, waiting });
+            if mem::take(&mut state.sought) {
+                state.wakes = state.wakes.max(1);
+                mailbox.ring(state);
+            }
             return Ok(if rendezvous { Posted::Pending } else { Posted::Complete });
         };
         if rendezvous {
@@ -346,6 +352,17 @@ impl Transport for InProcess {
         let first =
             state.arrived.iter().filter(|(key, _)| *key & Tag::CALL == call).min_by_key(|(key, _)| **key);
         first.and_then(|(_, messages)| messages.front()).map(|message| message.tag)
+    }
+
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
+        let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
+        let mut state = self.own().state.lock();
+        let fitting = state.arrived.iter().filter(|(key, _)| *key & mask == wanted);
+        let oldest = fitting.filter_map(|(_, messages)| messages.front()).min_by_key(|message| message.order);
+        let found = oldest.map(|message| message.tag.source);
+        state.sought |= found.is_none();
+        found
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {

@@ -64,6 +64,8 @@ impl Tag {
     pub const KIND: u64 = 3 << 48;
     /// The bits that name source, kind and sequence.
     pub const CALL: u64 = !((1 << 34) - 1);
+    /// The bits that name kind, sequence and message: what a receive from any source compares.
+    pub const SUBJECT: u64 = Tag::MATCH & ((1 << 50) - 1);
 
     /// The tag as 64 bits.
     pub fn pack(self) -> u64 {
@@ -277,6 +279,10 @@ pub trait Transport: Send {
 
     /// A message from `source` in the collective call `sequence` that nobody has asked for yet, if there is one.
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag>;
+
+    /// Whose message that `tag` names, but for its source and its check, nobody has asked for yet: of `source`, or the
+    /// first found of any rank. Where there is none, its arrival will end a [`Wait::block`].
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank>;
 
     /// The oldest message of any collective that nobody has asked for yet, if there is one.
     fn oldest_unexpected(&mut self) -> Option<Tag>;

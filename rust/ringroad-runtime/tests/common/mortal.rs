@@ -153,6 +153,10 @@ impl<T: Transport> Transport for Mortal<T> {
         self.alive()?.unexpected(source, sequence)
     }
 
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        self.alive()?.unclaimed(tag, source)
+    }
+
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         self.alive()?.oldest_unexpected()
     }

@@ -1033,6 +1033,15 @@ impl Transport for SharedMemory {
         Some(Tag::unpack(self.unclaimed[key].first.tag))
     }
 
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
+        let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
+        let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
+        let near =
+            fitting.min_by_key(|(_, messages)| messages.first.order).map(|(key, _)| Tag::unpack(*key).source);
+        near.or_else(|| self.network.as_mut()?.unclaimed(tag, source))
+    }
+
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let firsts =
             self.unclaimed.values().map(|messages| (Tag::unpack(messages.first.tag), messages.first.order));

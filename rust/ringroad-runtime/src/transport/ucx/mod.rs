@@ -364,6 +364,12 @@ impl Transport for UcxTransport {
         self.devices.iter().find_map(|device| device.probe(tag, Tag::CALL)).map(Tag::unpack)
     }
 
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
+        let tag = Tag { source: source.unwrap_or(0), ..tag }.pack();
+        self.devices.iter().find_map(|device| device.probe(tag, mask)).map(|found| Tag::unpack(found).source)
+    }
+
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
         let oldest = self.devices.iter().filter_map(|device| device.probe(tag, Tag::KIND)).map(Tag::unpack);

@@ -1,0 +1,137 @@
+//! Receives from whoever sends first.
+
+mod common;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use common::{config, each, group, group_with, watch, Random, MEANS, SLOW};
+use ringroad_core::Rank;
+use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, Request, Work};
+
+fn send(peer: Rank, tag: u32, content: [u8; 2]) -> Request {
+    Request::new(Operation::Send { peer, tag }, DType::U8, 2, Memory::of(&content), Memory::nothing())
+}
+
+fn receive(operation: Operation) -> Request {
+    Request::new(operation, DType::U8, 2, Memory::nothing(), Memory::zeroed(2))
+}
+
+/// Every rank sends `messages` to every other, and receives as many from anybody, before, between and after its sends.
+fn exchange(communicator: &Communicator, messages: u8, seed: u64) {
+    const TAG: u32 = (1 << 14) + 3;
+    let (me, size) = (communicator.rank(), communicator.size());
+    let mut random = Random(seed * 100 + me as u64);
+    let others = (0..size).filter(|rank| *rank != me).count();
+    let mut sends: Vec<(Rank, u8)> =
+        (0..messages).flat_map(|number| (0..size).map(move |rank| (rank, number))).collect();
+    sends.retain(|(rank, _)| *rank != me);
+    sends.reverse();
+    let (mut sent, mut received) = (Vec::new(), Vec::new());
+    let mut left = others * usize::from(messages);
+    while left > 0 || !sends.is_empty() {
+        if left > 0 && (sends.is_empty() || random.bits() % 2 == 0) {
+            left -= 1;
+            received.push(communicator.start(receive(Operation::ReceiveAny { tag: TAG })).unwrap());
+        } else if let Some((peer, number)) = sends.pop() {
+            sent.push(communicator.start(send(peer, TAG, [me as u8, number])).unwrap());
+        }
+    }
+    // Messages of one sender come in the order of its sends, to receives in the order of their posting.
+    let mut next: HashMap<Rank, u8> = HashMap::new();
+    for work in received {
+        work.wait().unwrap();
+        let source = work.source().expect("it has come");
+        let content = work.finish().unwrap().to_vec::<u8>();
+        let number = next.entry(source).or_default();
+        assert_eq!(content, [source as u8, *number], "rank {me}");
+        *number += 1;
+    }
+    assert!(next.len() == others && next.values().all(|count| *count == messages), "{next:?}");
+    sent.into_iter().for_each(|work| work.wait().unwrap());
+}
+
+#[test]
+fn everybody_receives_from_anybody() {
+    let _watchdog = watch();
+    for ranks in [2, 3, 5] {
+        for means in MEANS {
+            for seed in 0..4 {
+                each(&group(ranks, means), |communicator| exchange(communicator, 5, seed));
+            }
+        }
+    }
+}
+
+/// A receive from a given rank does not take what an earlier one from any rank is due; with another tag it does.
+#[test]
+fn receives_take_turns() {
+    let _watchdog = watch();
+    for means in MEANS {
+        each(&group(2, means), |communicator| {
+            if communicator.rank() == 0 {
+                let any = communicator.start(receive(Operation::ReceiveAny { tag: 1 })).unwrap();
+                let named = communicator.start(receive(Operation::Receive { peer: 1, tag: 1 })).unwrap();
+                let aside = communicator.start(receive(Operation::Receive { peer: 1, tag: 2 })).unwrap();
+                let bytes = |work: Work| work.finish().unwrap().to_vec::<u8>();
+                assert_eq!(bytes(aside), [0, 9]);
+                assert_eq!(any.source(), None);
+                communicator.barrier(None).unwrap();
+                assert_eq!(bytes(named), [0, 2]);
+                any.wait().unwrap();
+                assert_eq!(any.source(), Some(1));
+                assert_eq!(bytes(any), [0, 1]);
+            } else {
+                communicator.run(send(0, 2, [0, 9])).map(drop).unwrap();
+                communicator.barrier(None).unwrap();
+                let works = [1, 2].map(|number| communicator.start(send(0, 1, [0, number])).unwrap());
+                works.into_iter().for_each(|work| work.wait().unwrap());
+            }
+        });
+    }
+}
+
+#[test]
+fn what_goes_wrong() {
+    let _watchdog = watch();
+    let any = || receive(Operation::ReceiveAny { tag: 7 });
+    let alone = &group(1, 0)[0];
+    let error = alone.start(any()).err().expect("nobody else is there");
+    assert!(matches!(&error, Error::Argument(text) if text.contains("no other rank")), "{error:?}");
+    for means in SLOW {
+        let short = Options { timeout: Some(Duration::from_millis(400)), ..Options::default() };
+        let group = group_with(3, means, &config(), &short);
+        let error = group[0].run(any()).map(drop).unwrap_err();
+        let Error::Timeout(story) = &error else { panic!("{error:?}") };
+        assert!(story.contains("recv of 2 uint8 from any rank (tag 7)"), "{story}");
+
+        // A message of another length.
+        let group = common::group(2, means);
+        let longer = Memory::of(&[1_u8, 2, 3]);
+        let operation = Operation::Send { peer: 0, tag: 7 };
+        let sent = group[1].start(Request::new(operation, DType::U8, 3, longer, Memory::nothing()));
+        let error = group[0].run(any()).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Mismatch(_)), "{error:?}");
+        drop(sent);
+
+        // Nobody is left who could send; until then the receive waits.
+        let mut group = common::group(3, means);
+        each(&group, |communicator| communicator.barrier(None).unwrap());
+        let (one, two) = (group.pop().unwrap(), group.pop().unwrap());
+        let work = group[0].start(any()).unwrap();
+        drop(one);
+        assert!(!work.is_completed());
+        drop(two);
+        let error = work.wait().unwrap_err();
+        assert!(matches!(error, Error::Peer { .. }), "{error:?}");
+        let error = group[0].start(any()).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Aborted(_)), "{error:?}");
+
+        // An abort ends it.
+        let group = common::group(2, means);
+        let work = group[0].start(any()).unwrap();
+        group[1].abort("for the test");
+        let error = work.wait().unwrap_err();
+        assert!(matches!(&error, Error::Aborted(text) if text.contains("for the test")), "{error:?}");
+    }
+}
