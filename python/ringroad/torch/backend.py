@@ -389,7 +389,9 @@ class RingroadBackend(Backend):
 
     # ------------------------------------------------------------------------------------------ two ranks, no tensors
 
-    def _post(self, direction: Any, block: torch.Tensor, peer: int | None, tag: int, timeout: float | None) -> NativeWork:
+    def _post(
+        self, direction: Any, block: torch.Tensor, peer: int | None, tag: int, timeout: float | None
+    ) -> NativeWork:
         native = self.communicator.run_raw_tagged(
             direction, address_of(block), block.numel(), dtype_of(block), block, peer, tag,
             timeout=timeout, async_op=True,

@@ -104,7 +104,7 @@ impl Engine {
             Error::Timeout(if absent.is_empty() {
                 format!("{story}. All ranks have made this call; raise the timeout if it is only slow")
             } else {
-                format!("{story}. Not in this call:\n{}", absent.join("\n"))
+                format!("{story}, when the timeout passed. Not in this call:\n{}", absent.join("\n"))
             })
         };
         self.fall(error);

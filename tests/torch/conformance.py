@@ -1,0 +1,142 @@
+"""PyTorch's own tests of backends, run over ringroad.
+
+    python tests/torch/conformance.py [--shard 0/2] [-k part of a name]
+
+The wheel of torch ships them (torch.testing._internal.distributed.distributed_test), written for the backends that torch
+knows: which of them run is decided by comparing the backend's name while the module is imported. So the module is given
+a name that is ringroad's, and equal to that of gloo, whose tests are those for CPU tensors, and of mpi, whose tests
+receive from any source. Prints one line of JSON per test: name, outcome, seconds, text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+import unittest
+import warnings
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, TextIO
+
+RANKS = 3
+SECONDS = 60
+"""What a test may take."""
+SUITE = "torch.testing._internal.distributed.distributed_test"
+
+
+class Name(str):
+    """The backend's name; also that of the backends whose tests are to be run."""
+
+    played = ("gloo", "mpi")
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) or other in Name.played
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        """As gloo's: sets of names are asked whether this one is among them."""
+        return hash("gloo")
+
+
+def load_suite(folder: Path) -> ModuleType:
+    for name in ("barrier", "test_dir"):
+        (folder / name).mkdir()
+    os.environ |= {
+        "BACKEND": "ringroad",
+        "WORLD_SIZE": str(RANKS),
+        "INIT_METHOD": f"file://{folder}/shared_init_file",
+        "TEMP_DIR": str(folder),
+        "OMP_NUM_THREADS": "1",
+    }
+    import ringroad.torch  # noqa: F401
+    import torch.testing._internal.common_distributed as common
+
+    common.TIMEOUT_DEFAULT = SECONDS
+    common.DistTestCases.backend_feature["plugin"].add("ringroad")
+    # Skips below 8 ranks what needs 3.
+    common.skip_if_small_worldsize = lambda test: test
+    real = os.environ
+    try:
+        # A plain dict keeps the name what it is; the module reads its settings from there when it is imported.
+        os.environ = {**real, "BACKEND": Name("ringroad")}  # type: ignore[assignment]
+        return importlib.import_module(SUITE)
+    finally:
+        os.environ = real
+
+
+def tests_of(suite: ModuleType) -> list[unittest.TestCase]:
+    import torch.multiprocessing as multiprocessing
+
+    class Conformance(suite.TestDistBackend, suite.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
+        def setUp(self) -> None:
+            super().setUp()
+            # Forked: a spawned process imports torch for seconds.
+            self._start_processes(multiprocessing.get_context("fork").Process)
+
+    return [test for test in unittest.defaultTestLoader.loadTestsFromTestCase(Conformance) if hasattr(test, "id")]
+
+
+class Report(unittest.TestResult):
+    """Writes what happens line by line."""
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__()
+        self._out = out
+        self._start = 0.0
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        super().startTest(test)
+        self._start = time.monotonic()
+
+    def _write(self, test: unittest.TestCase, outcome: str, text: str = "") -> None:
+        seconds = round(time.monotonic() - self._start, 2)
+        line = {"name": name_of(test), "outcome": outcome, "seconds": seconds, "text": text}
+        print(json.dumps(line), file=self._out, flush=True)
+
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        self._write(test, "passed")
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        self._write(test, "skipped", reason)
+
+    def addError(
+        self,
+        test: unittest.TestCase,
+        err: tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None],
+    ) -> None:
+        self._write(test, "failed", f"{type(err[1]).__name__}: {err[1]}")
+
+    addFailure = addError
+
+
+def name_of(test: unittest.TestCase) -> str:
+    return test.id().rpartition(".")[2]
+
+
+def main(arguments: Any = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shard", default="0/1", metavar="I/N", help="every N-th test, from the I-th on")
+    parser.add_argument("-k", dest="part", default="", help="only tests with this in their name")
+    options = parser.parse_args(arguments)
+    first, step = map(int, options.shard.split("/"))
+    # What the tests themselves print goes to stderr.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.WARNING)
+    with tempfile.TemporaryDirectory() as folder:
+        tests = [test for test in tests_of(load_suite(Path(folder))) if options.part in name_of(test)]
+        for test in tests[first::step]:
+            test(Report(out))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The tests of backends that PyTorch's wheel ships, over ringroad: all that do not skip themselves must pass."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+SHARDS = 2
+SUITE = Path(__file__).parent / "conformance.py"
+
+SKIPS = [
+    (r"accelerator|CUDA|GPU|cuda", "needs accelerators"),
+    (r"N(CCL|ccl)|nccl", "of NCCL alone"),
+    (r"github.com/pytorch|failing|flaky|internal|fbcode", "PyTorch skips it itself, for a defect"),
+    (r"world size", "needs another number of ranks"),
+    (r"torchvision", "needs torchvision"),
+    (r"TORCH_DISTRIBUTED_DEBUG|debug level", "for another debug level; test_torch_groups.py has a test of DETAIL"),
+    (r"one of \{'(mpi|ucc)'\}", "of another backend alone"),
+]
+"""Why tests skip themselves, by a part of what they say."""
+
+REFUSED = {
+    "test_sparse_all_reduce_sum": "needs a dense tensor",
+}
+"""What ringroad does not do, by the words with which it says so."""
+
+FEWEST = 115
+"""So many must pass, lest a new version of torch skips all of them."""
+
+
+def shard(index: int) -> list[dict[str, object]]:
+    command = [sys.executable, str(SUITE), "--shard", f"{index}/{SHARDS}"]
+    environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.timeout(660)
+def test_conformance():
+    pytest.importorskip("expecttest", reason="torch's tests need expecttest")
+    with ThreadPoolExecutor(SHARDS) as pool:
+        rows = [row for rows in pool.map(shard, range(SHARDS)) for row in rows]
+    by_outcome = {
+        outcome: {row["name"]: str(row["text"]) for row in rows if row["outcome"] == outcome}
+        for outcome in ("passed", "skipped", "failed")
+    }
+    wrong = {name: text for name, text in by_outcome["failed"].items() if REFUSED.get(name, text + "!") not in text}
+    assert not wrong, "\n\n".join(f"{name}: {text}" for name, text in wrong.items())
+    assert REFUSED.keys() <= by_outcome["failed"].keys(), "what was refused is not any more"
+    unexplained = {
+        name: text
+        for name, text in by_outcome["skipped"].items()
+        if not any(re.search(words, text) for words, _ in SKIPS)
+    }
+    assert not unexplained, unexplained
+    assert len(by_outcome["passed"]) >= FEWEST
