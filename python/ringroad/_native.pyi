@@ -393,7 +393,7 @@ class Work:
         """Calls back once, from a progress thread with the GIL attached or at once where already complete."""
     @property
     def source(self) -> int | None:
-        """Who sent the message of a receive. None until one from any rank has found its message, and for other calls."""
+        """Who sent the message of a receive; None for other calls, and while one from any rank waits."""
     @property
     def algorithm(self) -> str: ...
 

@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 @pytest.fixture(scope="session")
 def ranks() -> Iterator[Zygote]:
-    """`ranks.run("function of ranks.py", number of ranks, *arguments)`"""
+    """`ranks.run("module.function" of the package ranks, number of ranks, *arguments)`"""
     zygote = Zygote()
     yield zygote
     zygote.close()

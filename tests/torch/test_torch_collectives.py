@@ -8,35 +8,35 @@ RANKS = [1, 2, 3, 5, 8]
 @pytest.mark.parametrize("size", RANKS)
 def test_values(ranks, size):
     """All collectives, dtypes and operations; what is replicated is bit-identical."""
-    digests = ranks.run("check_values", size)
+    digests = ranks.run("values.check_values", size)
     assert all(digest == digests[0] for digest in digests)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_calls_in_flight(ranks, size):
-    ranks.run("check_in_flight", size)
+    ranks.run("values.check_in_flight", size)
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_messages(ranks, size):
-    ranks.run("check_messages", size)
+    ranks.run("calls.check_messages", size)
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_uneven_pieces(ranks, size):
-    ranks.run("check_uneven", size)
+    ranks.run("values.check_uneven", size)
 
 
 def test_layouts(ranks):
-    ranks.run("check_layouts", 3)
+    ranks.run("calls.check_layouts", 3)
 
 
 def test_work(ranks):
-    ranks.run("check_work", 2)
+    ranks.run("calls.check_work", 2)
 
 
 def test_what_is_refused(ranks):
-    texts = ranks.run("check_refusals", 2)[0]
+    texts = ranks.run("calls.check_refusals", 2)[0]
     for text, words in zip(
         texts,
         (

@@ -2,25 +2,25 @@
 
 
 def test_timeouts(ranks):
-    for texts in ranks.run("check_timeouts", 3)[:2]:
+    for texts in ranks.run("failures.check_timeouts", 3)[:2]:
         assert len(texts) == 3 and all("rank 2 " in text for text in texts), texts
 
 
 def test_mismatch(ranks):
-    for text in ranks.run("check_mismatch", 3):
+    for text in ranks.run("failures.check_mismatch", 3):
         assert "allreduce" in text and "4" in text and "5" in text, text
 
 
 def test_failed_futures(ranks):
-    ranks.run("check_failed_futures", 2)
+    ranks.run("failures.check_failed_futures", 2)
 
 
 def test_monitored_barrier(ranks):
-    texts = ranks.run("check_monitored_barrier", 3)
+    texts = ranks.run("failures.check_monitored_barrier", 3)
     assert "Rank 2 failed to pass monitoredBarrier" in texts[0] and texts[2] == ""
     assert "Rank 1 successfully reached monitoredBarrier" in texts[1] and "Rank 2" in texts[1]
 
 
 def test_a_rank_that_dies(ranks):
-    for text in ranks.run("check_death", 4)[::2]:
+    for text in ranks.run("failures.check_death", 4)[::2]:
         assert "PeerError" in text and "rank 1 " in text, text

@@ -2,37 +2,37 @@
 
 
 def test_forms(ranks):
-    ranks.run("check_forms", 3)
+    ranks.run("groups.check_forms", 3)
 
 
 def test_subgroups(ranks):
-    ranks.run("check_subgroups", 5)
+    ranks.run("groups.check_subgroups", 5)
 
 
 def test_groups_again_over_one_store(ranks):
-    ranks.run("check_again", 3)
+    ranks.run("groups.check_again", 3)
 
 
 def test_options(ranks):
-    ranks.run("check_options", 2)
+    ranks.run("groups.check_options", 2)
 
 
 def test_memory_of_the_host(ranks):
-    ranks.run("check_empty", 3)
+    ranks.run("groups.check_empty", 3)
 
 
 def test_overloads(ranks):
-    ranks.run("check_overloads", 2)
+    ranks.run("calls.check_overloads", 2)
 
 
 def test_listeners(ranks):
-    ranks.run("check_listeners", 2)
+    ranks.run("frameworks.check_listeners", 2)
 
 
 def test_coalescing(ranks):
-    ranks.run("check_coalescing", 2)
+    ranks.run("calls.check_coalescing", 2)
 
 
 def test_debug_level_detail(ranks):
     """Torch then wraps Backends (not ProcessGroups) in one that compares the ranks' calls."""
-    ranks.run("check_forms", 2, env={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})
+    ranks.run("groups.check_forms", 2, env={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})

@@ -13,8 +13,8 @@ def test_ddp_under_torchrun(tmp_path):
     """As users start it: torchrun, processes that import everything themselves."""
     script = tmp_path / "train.py"
     script.write_text(
-        "import json, os, ranks\n"
-        "digests = ranks.check_training()\n"
+        "import json, os\nfrom ranks import training\n"
+        "digests = training.check_training()\n"
         f"open('{tmp_path}/' + os.environ['RANK'] + '.json', 'w').write(json.dumps(digests))\n"
     )
     path = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -32,5 +32,5 @@ def test_ddp_under_torchrun(tmp_path):
 
 
 def test_ddp_compiled(ranks):
-    digests = ranks.run("check_training", 2, True)
+    digests = ranks.run("training.check_training", 2, True)
     assert digests[0] == digests[1]

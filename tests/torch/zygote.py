@@ -1,9 +1,10 @@
 """Real processes for the tests of torch.distributed, without importing torch in each.
 
 A zygote imports torch once; for each request it forks ranks, which have torchrun's environment and call a function of
-`ranks.py`. (Fork also checks that importing ringroad.torch starts no threads.)
+the package `ranks`. (Fork also checks that importing ringroad.torch starts no threads.)
 """
 
+import importlib
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ class Zygote:
     def run(
         self, function: str, ranks: int, *arguments: Any, env: dict[str, str] | None = None, timeout: float = 60
     ) -> list[Any]:
-        """What the function returned on every rank; fails with all ranks' tracebacks."""
+        """What `module.function` of the package returned on every rank; fails with all ranks' tracebacks."""
         assert self.process.stdin is not None and self.process.stdout is not None
         request = {"function": function, "ranks": ranks, "arguments": arguments, "env": env or {}, "timeout": timeout}
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -53,17 +55,19 @@ class Zygote:
 
 
 def serve() -> None:
-    import ranks  # and with it torch and ringroad.torch
-
     for line in sys.stdin:
-        print(json.dumps(fork(ranks, json.loads(line))), flush=True)
+        request = json.loads(line)
+        name, _, function = request["function"].rpartition(".")
+        # Here rather than in the ranks: torch is imported once.
+        module = importlib.import_module(f"ranks.{name}")
+        print(json.dumps(fork(getattr(module, function), request)), flush=True)
 
 
-def fork(module: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
+def fork(function: Callable[..., Any], request: dict[str, Any]) -> list[dict[str, Any]]:
     reader, writer = os.pipe()
     store = os.fork()
     if store == 0:
-        host_store(module.dist.TCPStore, writer)
+        host_store(writer)
     os.close(writer)
     with os.fdopen(reader) as pipe:
         port = pipe.readline()
@@ -82,7 +86,7 @@ def fork(module: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
             pid = os.fork()
             if pid == 0:
                 os.environ.update(environ | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | request["env"])
-                be_a_rank(module, request, folder, rank)
+                be_a_rank(function, request, folder, rank)
             processes[pid] = rank
         statuses = await_all(processes, request["timeout"])
         os.kill(store, signal.SIGKILL)
@@ -97,23 +101,25 @@ def fork(module: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
         ]
 
 
-def host_store(store_type: Any, pipe: int) -> None:
+def host_store(pipe: int) -> None:
     """Says which port it has; never returns. A port that was found free may be taken before it is used."""
-    store = store_type("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    from torch.distributed import TCPStore
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     os.write(pipe, str(store.port).encode())
     os.close(pipe)
     while store:
         time.sleep(1000)
 
 
-def be_a_rank(module: Any, request: dict[str, Any], folder: Path, rank: int) -> None:
+def be_a_rank(function: Callable[..., Any], request: dict[str, Any], folder: Path, rank: int) -> None:
     """Never returns."""
     with (folder / f"{rank}.log").open("w") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     status = 1
     try:
-        result = getattr(module, request["function"])(*request["arguments"])
+        result = function(*request["arguments"])
         (folder / f"{rank}.json").write_text(json.dumps(result))
         status = 0
     except BaseException:

@@ -1,0 +1,160 @@
+"""Ways of calling: layouts, handles, messages, overloads, coalescing, refusals."""
+
+import itertools
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import helpers
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import AllreduceOptions, ReduceOp
+
+from ranks import world
+
+
+def check_messages() -> None:
+    """Everybody to everybody, with tags that arrive crosswise; and batches."""
+    with world() as (rank, ranks):
+        peers = [peer for peer in range(ranks) if peer != rank]
+        works = []
+        for peer, tag in itertools.product(peers, (0, 7)):
+            works.append(dist.isend(torch.arange(100) + 1000 * rank + tag, peer, tag=tag))
+        for peer, tag in itertools.product(peers, (7, 0)):
+            got = torch.empty(100, dtype=torch.int64)
+            assert dist.recv(got, peer, tag=tag) == peer
+            assert torch.equal(got, torch.arange(100) + 1000 * peer + tag)
+        for work in works:
+            work.wait()
+        after, before = (rank + 1) % ranks, (rank - 1) % ranks
+        strided = torch.zeros(4, 6)[:, ::2]
+        batch = [
+            dist.P2POp(dist.irecv, strided, before),
+            dist.P2POp(dist.isend, torch.full((4, 3), float(rank)).t().contiguous().t(), after),
+        ]
+        for work in dist.batch_isend_irecv(batch):
+            work.wait()
+        assert (strided == before).all()
+
+
+def check_layouts() -> None:
+    """Tensors whose memory is not the elements in order."""
+    with world() as (rank, ranks):
+        total = sum(range(1, ranks + 1))
+        big = torch.zeros(6, 8)
+        for view in (big[:, ::2], big.t(), big[1:3, 1:5]):
+            for async_op in (False, True):
+                big.zero_()
+                view += rank + 1
+                work = dist.all_reduce(view, async_op=async_op)
+                if async_op:
+                    while not work.is_completed():
+                        time.sleep(0.001)
+                assert (view == total).all() and big.sum() == total * view.numel()
+        images = torch.full((2, 3, 4, 5), float(rank)).to(memory_format=torch.channels_last)
+        dist.broadcast(images, ranks - 1)
+        assert (images == ranks - 1).all() and images.is_contiguous(memory_format=torch.channels_last)
+
+        negative = torch._neg_view(torch.ones(5))
+        assert negative.is_neg()
+        dist.all_reduce(negative)
+        assert (negative == -ranks).all()
+        gathered = torch.empty(ranks * 2, dtype=torch.complex64)
+        dist.all_gather_into_tensor(gathered, torch.tensor([1 + 2j, 3j]).conj().resolve_conj())
+        assert (gathered.view(ranks, 2) == torch.tensor([1 - 2j, -3j])).all()
+        out = torch.zeros(4, 2)[:, 0]
+        dist.reduce_scatter_tensor(out, torch.ones(2, 4 * ranks)[0])
+        assert (out == ranks).all()
+        leaf = torch.ones(3, requires_grad=True)
+        dist.all_reduce(leaf.detach())
+        assert (leaf == ranks).all()
+
+
+def check_work() -> None:
+    with world() as (rank, ranks):
+        tensor = torch.full((1000,), float(rank))
+        work = dist.all_reduce(tensor, async_op=True)
+        assert work.wait() and work.is_completed() and work.is_success() and work.exception() is None
+        assert work.result()[0] is tensor
+        works = [dist.all_reduce(torch.ones(10), async_op=True) for _ in range(50)]
+        futures = [work.get_future() for work in works]
+        doubled = [future.then(lambda done: done.value()[0] * 2) for future in futures]
+        assert all((future.wait() == 2 * ranks).all() for future in doubled)
+        assert works[0].get_future() is futures[0]
+        dist.barrier(async_op=True).get_future().wait()
+        strided = torch.ones(4, 4)[:, 1]
+        (result,) = dist.all_reduce(strided, async_op=True).get_future().wait()
+        assert result is strided or torch.equal(result, strided)
+        assert (strided == ranks).all()
+
+
+def check_refusals() -> list[str]:
+    with world() as (rank, _):
+        attempts: list[Callable[[], Any]] = [
+            lambda: dist.all_reduce(torch.ones(2, dtype=torch.uint32)),
+            lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e4m3fn)),
+            lambda: dist.all_reduce(torch.eye(3).to_sparse()),
+            lambda: dist.all_reduce(torch.ones(3, device="meta")),
+            lambda: dist.all_reduce(torch.ones(3), ReduceOp.BAND),
+            lambda: dist.all_gather_into_tensor(torch.ones(1), torch.ones(3)),
+            lambda: dist.recv(torch.ones(3)),
+            lambda: dist.send(torch.ones(3), 1 - rank, tag=1 << 30),
+        ]
+        texts = []
+        for attempt in attempts:
+            kind, text = helpers.failure_of(attempt)
+            assert kind != "nothing"
+            texts.append(f"{kind}: {text}")
+        dist.barrier()  # nothing was started, so ranks are still in step
+    return texts
+
+
+def check_overloads() -> None:
+    """ProcessGroup's methods called directly, as torch's own libraries do."""
+    with world() as (rank, ranks):
+        group, total = dist.group.WORLD, sum(range(ranks))
+
+        def mine() -> torch.Tensor:
+            return torch.full((3,), float(rank))
+
+        for start in (
+            lambda t: group.allreduce([t]),
+            lambda t: group.allreduce(t),
+            lambda t: group.allreduce([t], AllreduceOptions()),
+            lambda t: group.allreduce([t], opts=AllreduceOptions()),
+            lambda t: group.allreduce([t], op=ReduceOp.SUM),
+            lambda t: group.allreduce(t, ReduceOp.SUM, timeout=timedelta(seconds=30)),
+            lambda t: group.allreduce_coalesced([t]),
+        ):
+            start(tensor := mine()).wait()
+            assert (tensor == total).all()
+        group.broadcast(tensor := mine(), ranks - 1).wait()
+        assert (tensor == ranks - 1).all()
+        group.reduce(tensor := mine(), 0).wait()
+        assert rank or (tensor == total).all()
+        outs = [torch.empty(3) for _ in range(ranks)]
+        group.allgather(outs, mine()).wait()
+        assert all((out == peer).all() for peer, out in enumerate(outs))
+        group.allgather([outs], [mine()]).wait()
+        group._allgather_base(out := torch.empty(3 * ranks), mine()).wait()
+        assert torch.equal(out, torch.cat(outs))
+        group.reduce_scatter(out := torch.empty(3), [mine() for _ in range(ranks)]).wait()
+        assert (out == total).all()
+        group.alltoall_base(out := torch.empty(ranks), mine()[:1].repeat(ranks), [], []).wait()
+        assert out.tolist() == list(range(ranks))
+        group.gather(outs if rank == 0 else [], mine(), 0).wait() if rank == 0 else group.gather([], [mine()]).wait()
+        group.barrier().wait()
+
+
+def check_coalescing() -> None:
+    with world() as (rank, ranks):
+        group, cpu = dist.group.WORLD, torch.device("cpu")
+        tensors = [torch.full((n,), float(rank)) for n in (3, 5)]
+        group._start_coalescing(cpu)
+        for tensor in tensors:
+            group.allreduce([tensor], AllreduceOptions())
+        group.send([torch.full((3,), float(rank))], (rank + 1) % ranks, 0)
+        group.recv([got := torch.empty(3)], (rank - 1) % ranks, 0)
+        group._end_coalescing(cpu).wait()
+        assert all((tensor == sum(range(ranks))).all() for tensor in tensors) and (got == (rank - 1) % ranks).all()

@@ -1,0 +1,134 @@
+"""Process groups: their forms, subgroups, options."""
+
+from datetime import timedelta
+from typing import Any
+
+import helpers
+import ringroad.torch
+import torch
+import torch.distributed as dist
+
+from ranks import TORCH, world
+from ranks.values import MOVING, REDUCING, Running
+
+
+def check_forms() -> None:
+    """What a group is made of, and that both forms do everything a training job needs."""
+    with world() as (_, ranks):
+        assert type(dist.group.WORLD).__name__ == "RingroadProcessGroup"
+        assert dist.get_backend() == "ringroad" and dist.group.WORLD.name() == "ringroad"
+        assert type(dist.all_reduce(torch.ones(1), async_op=True)).__name__ == "Work"
+        gloo = dist.new_group(backend="gloo")
+        dist.all_reduce(tensor := torch.ones(2), group=gloo)
+        assert (tensor == ranks).all()
+    for backend in ("cpu:ringroad,cuda:gloo", "meta:gloo,cpu:ringroad"):
+        with world(backend) as (rank, ranks):
+            group = dist.group.WORLD
+            assert type(group) is dist.ProcessGroup
+            assert type(group._get_backend(torch.device("cpu"))).__name__ == "RingroadBackend"
+            for kind in REDUCING + MOVING:
+                for async_op in (False, True):
+                    if kind != "gather":  # torch 2.15 does not let Python serve gather_single in a Backend
+                        Running(kind, 1000, "float32", "sum", 0, 1, async_op).finish()
+            check_objects(rank, ranks)
+            work = dist.all_reduce(tensor := torch.ones(5), async_op=True)
+            assert (work.get_future().wait()[0] == ranks).all()
+            dist.monitored_barrier()
+    with world("gloo") as (_, ranks):
+        ours = dist.new_group(backend="ringroad")
+        dist.all_reduce(tensor := torch.ones(2), group=ours)
+        assert (tensor == ranks).all() and type(ours).__name__ == "RingroadProcessGroup"
+        dist.destroy_process_group(ours)
+
+
+def check_objects(rank: int, ranks: int) -> None:
+    everybody: list[Any] = [None] * ranks
+    dist.all_gather_object(everybody, {"rank": rank, "text": "x" * rank})
+    assert [one["rank"] for one in everybody] == list(range(ranks))
+    shared = [f"from {rank}", rank]
+    dist.broadcast_object_list(shared, src=ranks - 1)
+    assert shared == [f"from {ranks - 1}", ranks - 1]
+    gathered: list[Any] | None = [None] * ranks if rank == 0 else None
+    dist.gather_object((rank, rank * "y"), gathered, dst=0)
+    assert rank or gathered == [(r, r * "y") for r in range(ranks)]
+    mine: list[Any] = [None]
+    dist.scatter_object_list(mine, [{"for": r} for r in range(ranks)] if rank == 0 else None, src=0)
+    assert mine == [{"for": rank}]
+
+
+def check_subgroups() -> None:
+    with world() as (rank, ranks):
+        check_objects(rank, ranks)
+        even, odd = (dist.new_group(list(range(start, ranks, 2))) for start in (0, 1))
+        mine, members = (even, range(0, ranks, 2)) if rank % 2 == 0 else (odd, range(1, ranks, 2))
+        for _ in range(3):  # groups overlap the world, and take turns with it
+            dist.all_reduce(tensor := torch.tensor([rank]), group=mine)
+            assert tensor.item() == sum(members)
+            dist.all_reduce(tensor := torch.tensor([rank]))
+            assert tensor.item() == sum(range(ranks))
+        dist.broadcast(tensor := torch.tensor([rank]), src=members[-1], group=mine)
+        assert tensor.item() == members[-1]
+        dist.destroy_process_group(mine)
+
+        reverse = dist.new_group(list(range(ranks))[::-1], sort_ranks=False)
+        assert dist.get_rank(reverse) == ranks - 1 - rank
+        got = torch.empty(ranks, dtype=torch.int64)
+        dist.all_gather_into_tensor(got, torch.tensor([rank]), group=reverse)
+        assert got.tolist() == list(range(ranks))[::-1]
+
+        local = dist.new_group([rank], use_local_synchronization=True)
+        dist.all_reduce(tensor := torch.tensor([rank]), group=local)
+        assert tensor.item() == rank
+
+        if TORCH >= (2, 15):  # before, split_group takes an accelerator
+            check_split(rank, ranks)
+
+
+def check_split(rank: int, ranks: int) -> None:
+    half = ranks // 2
+    parts = [list(range(half)), list(range(half, ranks - 1))]  # the last rank is in neither
+    part = dist.split_group(split_ranks=parts, group_desc="half")
+    if rank == ranks - 1:
+        assert part is None or part == dist.GroupMember.NON_GROUP_MEMBER
+        return
+    own = parts[0] if rank < half else parts[1]
+    dist.all_reduce(tensor := torch.tensor([rank]), group=part)
+    assert tensor.item() == sum(own) and part.group_desc == "half"
+    assert dist.get_process_group_ranks(part) == own
+
+
+def check_again() -> None:
+    """Groups over one store, one after the other, with other members under the same names."""
+    for attempt in range(3):
+        with world() as (rank, ranks):
+            dist.all_reduce(tensor := torch.tensor([rank + attempt]))
+            assert tensor.item() == sum(r + attempt for r in range(ranks))
+            members = [attempt, (attempt + 1) % ranks]
+            group = dist.new_group(members)
+            if rank in members:
+                dist.all_reduce(tensor := torch.tensor([rank]), group=group)
+                assert tensor.item() == sum(members)
+
+
+def check_options() -> None:
+    with world(pg_options=ringroad.torch.Options(algorithm="ring")) as (_, ranks):
+        assert ringroad.torch.communicator().algorithm_for("allreduce", 8) == "ring"
+        dist.all_reduce(tensor := torch.ones(10))
+        assert (tensor == ranks).all()
+        group = dist.new_group(timeout=timedelta(seconds=77))
+        assert ringroad.torch.communicator(group).timeout == 77
+    kind, text = helpers.failure_of(lambda: dist.init_process_group("ringroad", pg_options={"algorithm": "ring"}))
+    assert kind == "TypeError" and "ringroad.torch.Options" in text, (kind, text)
+
+
+def check_empty() -> None:
+    with world() as (rank, ranks):
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            for count in (0, 5, 100_003):
+                tensor = ringroad.torch.empty(count, 2, dtype=dtype)
+                assert tensor.shape == (count, 2) and tensor.dtype == dtype
+                tensor.fill_(rank + 1)
+                dist.all_reduce(tensor)
+                assert (tensor == ranks * (ranks + 1) // 2).all()
+        assert ringroad.torch.empty(3).dtype == torch.get_default_dtype()
+        assert ringroad.torch.empty((2, 3)).shape == ringroad.torch.empty(torch.ones(2, 3).shape).shape == (2, 3)
