@@ -1,6 +1,7 @@
 """Every collective of torch.distributed over ringroad, against NumPy, in real processes."""
 
 import pytest
+from helpers import TRANSPORTS
 
 RANKS = [1, 2, 3, 5, 8]
 
@@ -22,9 +23,19 @@ def test_messages(ranks, size):
     ranks.run("calls.check_messages", size)
 
 
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("transport", ["memory", "shm", "tcp"])
+def test_messages_from_anybody(ranks, transport):
+    ranks.run("calls.check_any_source", 3, env=TRANSPORTS[transport])
+
+
+@pytest.mark.parametrize("size", RANKS)
 def test_uneven_pieces(ranks, size):
     ranks.run("values.check_uneven", size)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_scalars_and_nothing(ranks, size):
+    ranks.run("values.check_scalars", size)
 
 
 def test_layouts(ranks):
@@ -46,8 +57,9 @@ def test_what_is_refused(ranks):
             ["ValueError", "CPU tensors", "meta", "cpu:ringroad,cuda:nccl"],
             ["band", "float32"],
             ["ValueError", "all_gather_single", "output must have 6 elements, not 1"],
-            ["NotImplementedError", "any source"],
             ["tag"],
+            ["tag"],
+            ["RuntimeError", "only a recv has a source rank"],
         ),
         strict=True,
     ):

@@ -38,6 +38,43 @@ def check_messages() -> None:
         assert (strided == before).all()
 
 
+def check_any_source() -> None:
+    """Everybody sends to everybody, who receive from whoever comes first; the source is told as a rank of the world."""
+    with world() as (rank, ranks):
+        backwards = dist.new_group(list(range(ranks))[::-1], sort_ranks=False)
+        everybody = set(range(ranks)) - {rank}
+        for group in (None, backwards):
+            sent = [
+                dist.isend(torch.full((size,), float(rank)), peer, group=group, tag=tag)
+                for tag, size in enumerate((1, 70_001))
+                for peer in sorted(everybody)
+            ]
+            sources = set()
+            for _ in everybody:
+                sources.add(source := dist.recv(got := torch.empty(1), group=group))
+                assert got.item() == source
+            assert sources == everybody
+            # The columns of a matrix: memory with gaps.
+            gathered = torch.full((70_001, ranks), -1.0)
+            works = [dist.irecv(gathered[:, index], group=group, tag=1) for index in range(ranks - 1)]
+            for work in works:
+                assert work.wait()
+                assert 0 <= work.source_rank() < ranks
+            assert {int(value) for value in gathered[0, :-1]} == everybody
+            assert (gathered[:, -1] == -1).all() and torch.equal(gathered, gathered[:1].expand_as(gathered))
+            for work in sent:
+                work.wait()
+        # Sent before anybody asks, and asked for before anybody sends.
+        after, before = (rank + 1) % ranks, (rank - 1) % ranks
+        waiting = dist.irecv(got := torch.empty(5), tag=3)
+        future = waiting.get_future()
+        assert not waiting.is_completed()
+        dist.barrier()
+        dist.send(torch.full((5,), float(rank)), after, tag=3)
+        future.wait()
+        assert waiting.source_rank() == before and (got == before).all()
+
+
 def check_layouts() -> None:
     """Tensors whose memory is not the elements in order."""
     with world() as (rank, ranks):
@@ -98,8 +135,9 @@ def check_refusals() -> list[str]:
             lambda: dist.all_reduce(torch.ones(3, device="meta")),
             lambda: dist.all_reduce(torch.ones(3), ReduceOp.BAND),
             lambda: dist.all_gather_into_tensor(torch.ones(1), torch.ones(3)),
-            lambda: dist.recv(torch.ones(3)),
             lambda: dist.send(torch.ones(3), 1 - rank, tag=1 << 30),
+            lambda: dist.recv(torch.ones(3), tag=1 << 30),
+            lambda: dist.all_reduce(torch.ones(3), async_op=True).source_rank(),
         ]
         texts = []
         for attempt in attempts:

@@ -21,6 +21,10 @@ OPS = {
     "bxor": ReduceOp.BXOR,
 }
 REDUCING = ["allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_list"]
+UNEVEN = ["allgather_list", "reduce_scatter_list", "alltoall_list", "alltoall_sizes"]
+GUARD = 77
+"""Lies between the elements of strided tensors."""
+
 MOVING = [
     "broadcast",
     "allgather",
@@ -79,21 +83,39 @@ def expectation(kind: str, inputs: list[np.ndarray], op: str, root: int, rank: i
     raise AssertionError(kind)
 
 
+def strided(tensor: torch.Tensor) -> torch.Tensor:
+    """The same elements with others between them, which nobody may touch."""
+    view = torch.full((tensor.numel(), 2), GUARD).to(tensor.dtype)[:, 0]
+    return view.copy_(tensor)
+
+
+def is_guarded(tensor: torch.Tensor) -> bool:
+    """Whether what lies between the elements of a `strided` tensor, or of pieces of it, is as it was."""
+    if tensor.numel() < 2:
+        return True
+    between = tensor.as_strided((tensor.numel() - 1,), (2,), tensor.storage_offset() + 1)
+    return bool((between == torch.tensor(GUARD).to(tensor.dtype)).all())
+
+
 def pieces(tensor: torch.Tensor, ranks: int, adjacent: bool) -> list[torch.Tensor]:
     """The tensor as a list with one entry per rank: views of it, or tensors of their own."""
     views = list(tensor.view(ranks, -1).unbind())
-    return views if adjacent else [view.clone() for view in views]
+    return views if adjacent or tensor.stride(0) > 1 else [view.clone() for view in views]
 
 
 def call(
     kind: str, mine: torch.Tensor, op: Any, root: int, adjacent: bool, **options: Any
 ) -> tuple[Any, list[torch.Tensor]]:
-    """Starts the collective: its Work or None, and the tensors that receive the result (none: it has no result)."""
+    """Starts the collective: its Work or None, and the tensors that receive the result (none: it has no result).
+
+    Outputs are laid out as the input is.
+    """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     is_root = rank == root
 
     def new(blocks: int, of: int = 1) -> torch.Tensor:
-        return torch.empty(mine.numel() * blocks // of, dtype=mine.dtype)
+        fresh = torch.empty(mine.numel() * blocks // of, dtype=mine.dtype)
+        return fresh if mine.stride(0) == 1 else strided(fresh)
 
     match kind:
         case "allreduce":
@@ -145,14 +167,17 @@ def call(
 class Running:
     """A collective that was started; `finish` waits for it and compares with NumPy."""
 
-    def __init__(self, kind: str, count: int, dtype: str, op: str, root: int, seed: int, async_op: bool) -> None:
+    def __init__(
+        self, kind: str, count: int, dtype: str, op: str, root: int, seed: int, async_op: bool, gaps: bool = False
+    ) -> None:
         rank, ranks = dist.get_rank(), dist.get_world_size()
-        self.name = f"{kind} {count} {dtype} {op} root {root} async {async_op} on rank {rank} of {ranks}"
+        self.name = f"{kind} {count} {dtype} {op} root {root} async {async_op} gaps {gaps} on rank {rank} of {ranks}"
         self.dtype = helpers.dtype_of(dtype)
         blocks = ranks if kind.startswith(("reduce_scatter", "scatter", "alltoall")) else 1
         inputs = [helpers.vector(r, count * blocks, self.dtype, op, seed) for r in range(ranks)]
         self.expected, self.tolerance = expectation(kind, inputs, op, root, rank)
-        self.sent = to_torch(inputs[rank])
+        self.sent = strided(to_torch(inputs[rank])) if gaps else to_torch(inputs[rank])
+        self.gaps = gaps
         self.work, self.outputs = call(
             kind, self.sent, reduce_op(op, rank), root, adjacent=seed % 2 == 0, async_op=async_op
         )
@@ -167,6 +192,8 @@ class Running:
         result = np.concatenate([to_numpy(output).reshape(-1) for output in self.outputs])
         wrong = helpers.differences(result, self.expected, self.dtype, self.tolerance)
         assert wrong is None, f"{self.name}: {wrong}"
+        if self.gaps:
+            assert all(is_guarded(tensor) for tensor in [self.sent, *self.outputs]), self.name
         return helpers.digest(result)
 
 
@@ -175,20 +202,26 @@ def torch_refuses(kind: str, dtype: str, op: str) -> bool:
     return kind.startswith("allreduce") and dtype in helpers.COMPLEX and op == "product"
 
 
+def pairs_of(kind: str) -> list[tuple[str, str]]:
+    """What the collective can be called with: dtypes, and operations if it reduces."""
+    pairs = helpers.PAIRS if kind in REDUCING else [(dtype, "sum") for dtype in helpers.DTYPES]
+    return [pair for pair in pairs if not torch_refuses(kind, *pair)]
+
+
 def check_values() -> list[str]:
-    """All collectives, dtypes and operations, with sizes, roots and ways of calling in rotation; digests of what must
-    be the same on all ranks."""
+    """All collectives, dtypes and operations, contiguous and strided, with sizes, roots and ways of calling in
+    rotation; digests of what must be the same on all ranks."""
     digests = []
     with world() as (_, ranks):
         sizes = [0, 1, 2, ranks + 1, 1000, 20011]
         for kind in REDUCING + MOVING:
-            pairs = helpers.PAIRS if kind in REDUCING else [(dtype, "sum") for dtype in helpers.DTYPES]
-            pairs = [pair for pair in pairs if not torch_refuses(kind, *pair)]
-            for index, (dtype, op) in enumerate(pairs):
+            for index, (dtype, op) in enumerate(pairs_of(kind)):
                 count = sizes[(index + index // len(sizes)) % len(sizes)]
-                digest = Running(kind, count, dtype, op, index % ranks, index, index % 3 == 0).finish()
-                if kind.startswith(("allreduce", "allgather", "broadcast")):
-                    digests.append(digest)
+                for gaps in (False, True):
+                    asynchronous = (index + gaps) % 2 == 0
+                    digest = Running(kind, count, dtype, op, index % ranks, index, asynchronous, gaps).finish()
+                    if kind.startswith(("allreduce", "allgather", "broadcast")):
+                        digests.append(digest)
         for kind in REDUCING + MOVING:
             for async_op in (False, True):
                 digests.append(Running(kind, 70_001, "float32", "sum", ranks - 1, 1, async_op).finish()[:0])
@@ -201,7 +234,7 @@ def check_in_flight() -> None:
     with world() as (_, ranks):
         for order in (1, -1):
             running = [
-                Running(kind, 1 + 997 * index, "float32", "sum", index % ranks, index, True)
+                Running(kind, 1 + 997 * index, "float32", "sum", index % ranks, index, True, gaps=index % 3 == 0)
                 for index, kind in enumerate(kinds)
             ]
             for one in running[::order]:
@@ -210,24 +243,84 @@ def check_in_flight() -> None:
 
 
 def check_uneven() -> None:
-    with world() as (rank, ranks):
-        outs = [torch.empty(peer + 1, 2) for peer in range(ranks)]
-        dist.all_gather(outs, torch.full((rank + 1, 2), float(rank)))
+    """Pieces of different sizes, none among them; all dtypes and operations, contiguous and strided."""
+    with world() as (_, ranks):
+        for kind in UNEVEN:
+            for index, (dtype, op) in enumerate(pairs_of(kind)):
+                for gaps in (False, True):
+                    uneven(kind, index % 3 * 50, dtype, op, index, index % 2 == 0, gaps)
+        # Uneven on some ranks only.
+        rank = dist.get_rank()
+        outs = [torch.empty(1 + rank * peer) for peer in range(ranks)]
+        dist.all_to_all(outs, [torch.full((1 + rank * peer,), float(rank)) for peer in range(ranks)])
         assert all((out == peer).all() for peer, out in enumerate(outs))
-
-        out = torch.empty(rank + 1)
-        work = dist.reduce_scatter(out, [torch.full((peer + 1,), float(rank)) for peer in range(ranks)], async_op=True)
-        work.wait()
-        assert (out == sum(range(ranks))).all()
-
-        # Rank r sends r + p rows to rank p.
-        sent = torch.cat([torch.full((rank + peer, 3), rank * 100 + peer) for peer in range(ranks)])
+        # Sizes count rows.
         sizes = [rank + peer for peer in range(ranks)]
+        sent = torch.cat([torch.full((rank + peer, 3), rank * 100 + peer) for peer in range(ranks)])
         got = torch.empty(sum(sizes), 3, dtype=sent.dtype)
         dist.all_to_all_single(got, sent, sizes, sizes)
         assert torch.equal(got, torch.cat([torch.full((rank + peer, 3), peer * 100 + rank) for peer in range(ranks)]))
 
-        # Even on rank 0 alone.
-        outs = [torch.empty(1 + rank * peer) for peer in range(ranks)]
-        dist.all_to_all(outs, [torch.full((1 + rank * peer,), float(rank)) for peer in range(ranks)])
-        assert all((out == peer).all() for peer, out in enumerate(outs))
+
+def uneven(kind: str, base: int, dtype: str, op: str, seed: int, async_op: bool, gaps: bool) -> None:
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    name = f"uneven {kind} {base} {dtype} {op} async {async_op} gaps {gaps} on rank {rank} of {ranks}"
+    kept = helpers.dtype_of(dtype)
+
+    def piece(source: int, target: int) -> np.ndarray:
+        """What `source` has for `target`: to gather, the same for all; to reduce, as long from all."""
+        count = {"allgather_list": source, "reduce_scatter_list": target}.get(kind, source + 2 * target)
+        whole = helpers.vector(source, base + count, kept, op, seed + (0 if kind == "allgather_list" else target))
+        return whole
+
+    def tensor(array: np.ndarray) -> torch.Tensor:
+        return strided(to_torch(array)) if gaps else to_torch(array)
+
+    mine = [tensor(piece(rank, target)) for target in range(ranks)]
+    outs = [tensor(np.zeros_like(piece(source, rank))) for source in range(ranks)]
+    tolerance: Any = 0.0
+    expected = [piece(source, rank) for source in range(ranks)]
+    match kind:
+        case "allgather_list":
+            work = dist.all_gather(outs, mine[rank], async_op=async_op)
+        case "reduce_scatter_list":
+            work = dist.reduce_scatter(outs[rank], mine, reduce_op(op, rank), async_op=async_op)
+            result, tolerance = helpers.reduced(op, expected)
+            outs, expected = [outs[rank]], [result]
+        case "alltoall_list":
+            work = dist.all_to_all(outs, mine, async_op=async_op)
+        case _:
+            sizes = [[len(piece(a, b)) for a, b in pairs] for pairs in (
+                [(source, rank) for source in range(ranks)], [(rank, target) for target in range(ranks)]
+            )]  # fmt: skip
+            out, given = tensor(np.zeros(sum(sizes[0]), kept)), tensor(np.concatenate([to_numpy(one) for one in mine]))
+            work = dist.all_to_all_single(out, given, *sizes, async_op=async_op)
+            outs = list(out.split(sizes[0]))
+    assert (work is not None) == async_op, name
+    if async_op:
+        work.wait()
+    for source, (out, wanted) in enumerate(zip(outs, expected, strict=True)):
+        wrong = helpers.differences(to_numpy(out), wanted, kept, tolerance)
+        assert wrong is None, f"{name}: piece {source}: {wrong}"
+        assert not gaps or is_guarded(out), name
+
+
+def check_scalars() -> None:
+    """Tensors without a dimension, and without an element."""
+    with world() as (rank, ranks):
+        for shape in ((), (0,), (3, 0, 2)):
+            count = int(np.prod(shape))
+            dist.all_reduce(tensor := torch.full(shape, float(rank)))
+            assert tensor.shape == shape and (tensor == sum(range(ranks))).all()
+            dist.broadcast(tensor := torch.full(shape, rank), ranks - 1)
+            assert (tensor == ranks - 1).all()
+            dist.all_gather_into_tensor(out := torch.empty(ranks * count), torch.full(shape, float(rank)))
+            assert torch.equal(out, torch.arange(float(ranks)).repeat_interleave(count))
+            dist.all_gather(outs := [torch.empty(shape) for _ in range(ranks)], torch.full(shape, float(rank)))
+            assert all((one == peer).all() for peer, one in enumerate(outs))
+            dist.reduce_scatter(out := torch.empty(shape), [torch.full(shape, float(rank))] * ranks)
+            assert (out == sum(range(ranks))).all()
+            dist.scatter(out, [torch.full(shape, float(peer)) for peer in range(ranks)] if rank == 0 else None)
+            assert (out == rank).all()
+            dist.all_to_all(outs, [torch.full(shape, float(rank)) for _ in range(ranks)])
+            assert all((one == peer).all() for peer, one in enumerate(outs))
