@@ -11,6 +11,18 @@ def test_mismatch(ranks):
         assert "allreduce" in text and "4" in text and "5" in text, text
 
 
+def test_different_calls(ranks):
+    words = {"dtype": "float64", "op": "max", "root": "broadcast", "collective": "allgather", "order": "barrier"}
+    for texts in ranks.run("failures.check_different_calls", 3):
+        for name, word in words.items():
+            assert word in texts[name], texts[name]
+
+
+def test_a_new_group_after_an_abort(ranks):
+    losses = ranks.run("failures.check_abort", 3)
+    assert losses[0] == losses[1] == losses[2]
+
+
 def test_failed_futures(ranks):
     ranks.run("failures.check_failed_futures", 2)
 

@@ -9,8 +9,10 @@ from typing import Any
 import helpers
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import ReduceOp
 
 from ranks import world
+from ranks.training import tiny_model
 
 
 def check_timeouts() -> list[str]:
@@ -49,6 +51,94 @@ def check_mismatch() -> str:
         assert kind == "MismatchError", (kind, text)
         assert time.monotonic() - start < 10
     return text
+
+
+def different_calls() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
+    """What the ranks call, and what one of them calls instead."""
+    ranks = dist.get_world_size()
+    return {
+        "shape": (lambda g: dist.all_reduce(torch.ones(4), group=g), lambda g: dist.all_reduce(torch.ones(5), group=g)),
+        "dtype": (
+            lambda g: dist.all_reduce(torch.ones(4), group=g),
+            lambda g: dist.all_reduce(torch.ones(4, dtype=torch.float64), group=g),
+        ),
+        "op": (
+            lambda g: dist.all_reduce(torch.ones(4), group=g),
+            lambda g: dist.all_reduce(torch.ones(4), ReduceOp.MAX, group=g),
+        ),
+        "root": (
+            # Who had all it waits for goes on, and hears of it in the next call.
+            lambda g: (dist.broadcast(torch.ones(4), group=g, group_src=0), dist.barrier(group=g)),
+            lambda g: (dist.broadcast(torch.ones(4), group=g, group_src=1), dist.barrier(group=g)),
+        ),
+        "collective": (
+            lambda g: dist.all_reduce(torch.ones(4), group=g),
+            lambda g: dist.all_gather_into_tensor(torch.ones(4 * ranks), torch.ones(4), group=g),
+        ),
+        "order": (
+            lambda g: (dist.barrier(group=g), dist.all_reduce(torch.ones(4), group=g)),
+            lambda g: (dist.all_reduce(torch.ones(4), group=g), dist.barrier(group=g)),
+        ),
+        "a list of another size": (
+            lambda g: dist.reduce_scatter(torch.ones(4), [torch.ones(4)] * ranks, group=g),
+            lambda g: dist.reduce_scatter(torch.ones(3), [torch.ones(3)] * ranks, group=g),
+        ),
+        "an asynchronous call": (
+            lambda g: dist.all_reduce(torch.ones(4), group=g, async_op=True).wait(),
+            lambda g: dist.all_reduce(torch.ones(4, dtype=torch.int32), group=g, async_op=True).wait(),
+        ),
+    }
+
+
+def check_different_calls() -> dict[str, str]:
+    """One rank calls something else: everybody is told what everybody called."""
+    texts = {}
+    with world(timeout=timedelta(seconds=20)) as (rank, ranks):
+        for name, (all_call, one_calls) in different_calls().items():
+            group = dist.new_group()  # a group that has failed is of no use any more
+            odd = rank == ranks - 1
+            start = time.monotonic()
+            kind, text = helpers.failure_of(lambda g=group, call=one_calls if odd else all_call: call(g))
+            assert kind == "MismatchError", (name, kind, text)
+            assert time.monotonic() - start < 10, name
+            for peer in range(ranks):
+                assert f"rank {peer} (" in text, (name, text)
+            texts[name] = text
+            dist.destroy_process_group(group)
+        dist.barrier()  # the world is as it was
+    return texts
+
+
+def check_abort() -> list[float]:
+    """One rank aborts during a call; the same processes make a new group, and train on."""
+    losses = []
+    torch.manual_seed(0)
+    model = tiny_model()
+    for attempt in range(3):
+        dist.init_process_group("ringroad", timeout=timedelta(seconds=30))
+        rank = dist.get_rank()
+        replica = torch.nn.parallel.DistributedDataParallel(model)
+        optimizer = torch.optim.SGD(replica.parameters(), lr=0.1)
+        for step in range(3):
+            x = torch.randn(8, 20, generator=torch.Generator().manual_seed(100 * attempt + 10 * step + rank))
+            optimizer.zero_grad()
+            loss = replica(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            dist.all_reduce(mean := loss.detach().clone(), ReduceOp.AVG)
+            losses.append(mean.item())
+        if rank == 1:
+            time.sleep(0.2)
+            dist.group.WORLD.abort()
+        else:
+            kind, text = helpers.failure_of(lambda: dist.all_reduce(torch.ones(3)))
+            assert kind == "AbortedError" and "rank 1 " in text and "aborted" in text, (kind, text)
+        kind, text = helpers.failure_of(lambda: dist.all_reduce(torch.ones(3)))
+        assert kind == "AbortedError", (kind, text)
+        del replica
+        dist.destroy_process_group()
+    assert losses[-1] < losses[0]
+    return losses
 
 
 def check_failed_futures() -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch._dynamo  # optimizers import it when they are first used: once, rather than in every rank
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.distributed_c10d import ReduceOp
