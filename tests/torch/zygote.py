@@ -144,7 +144,8 @@ def await_all(processes: dict[int, int], timeout: float) -> dict[int, str]:
         elif time.monotonic() > deadline:
             for pid, rank in processes.items():
                 if rank not in statuses:
-                    os.kill(pid, signal.SIGKILL)
+                    # The fault handler writes where it is to the log.
+                    os.kill(pid, signal.SIGABRT)
                     os.waitpid(pid, 0)
                     statuses[rank] = "killed: it took too long"
         else:
