@@ -435,13 +435,11 @@ impl Communicator {
             tag,
             number,
         };
-        let (completion, ended) = self.driver.submit(job);
+        let completion = self.driver.submit(job);
         if completion.is_ok() {
             state.calls = state.calls.max(number);
         }
-        // Calls of others may have ended on the way, and their callbacks may come back here.
         drop(state);
-        ended.run_callbacks();
         let completion = completion?;
         Ok(Work { driver: self.driver.clone(), completion, deadline, output: request.output })
     }

@@ -9,6 +9,7 @@ pub mod bootstrap;
 pub mod buffer;
 pub mod cache;
 pub mod call;
+mod callbacks;
 pub mod communicator;
 pub mod config;
 pub mod dtype;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use ringroad_core::Rank;
 
-use crate::engine::{Ended, Engine, Job};
+use crate::callbacks::Callbacks;
+use crate::engine::{Engine, Job};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::notice::Reason;
@@ -44,6 +45,7 @@ pub(crate) struct Driver {
     /// Threads that are blocked, and want to know when somebody else completes their call.
     blocked: AtomicUsize,
     process: fork::Generation,
+    callbacks: Arc<Callbacks>,
     background: Arc<Background>,
 }
 
@@ -92,6 +94,7 @@ impl Driver {
             waiting: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
             process: fork::generation(),
+            callbacks: Arc::default(),
             background: Arc::default(),
         })
     }
@@ -106,16 +109,8 @@ impl Driver {
         ))
     }
 
-    /// Uses the engine under its lock, then runs the callbacks of calls that ended meanwhile. The caller holds no lock:
-    /// callbacks may make calls.
+    /// Uses the engine under its lock. The callbacks of calls that ended meanwhile are run soon, by another thread.
     pub fn with<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
-        let (result, ended) = self.locked(action);
-        ended.run_callbacks();
-        result
-    }
-
-    /// Uses the engine under its lock; returns the calls that ended meanwhile, for the caller to run their callbacks.
-    fn locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (T, Ended) {
         let mut engine = self.engine.lock();
         let result = action(&mut engine);
         let ended = engine.take_ended();
@@ -123,15 +118,16 @@ impl Driver {
         if ended.any() && self.blocked.load(Ordering::SeqCst) > 0 {
             self.waiter.wake();
         }
-        (result, ended)
+        self.callbacks.run(ended.awaited());
+        result
     }
 
-    /// Starts a call. The caller runs the callbacks of calls that ended meanwhile when it holds no lock.
-    pub fn submit(self: &Arc<Self>, job: Job) -> (Result<Arc<Completion>>, Ended) {
-        let ((submitted, owing), ended) = self.locked(|engine| (engine.submit(job), engine.is_owing()));
+    /// Starts a call.
+    pub fn submit(self: &Arc<Self>, job: Job) -> Result<Arc<Completion>> {
+        let (submitted, owing) = self.with(|engine| (engine.submit(job), engine.is_owing()));
         self.hand_over();
         self.tend_if(owing);
-        (submitted, ended)
+        submitted
     }
 
     /// Drives the engine for a moment: a short call is over before it pays to look at the clock. Returns whether the
@@ -298,11 +294,12 @@ impl Driver {
         self.with(|engine| engine.fail(Error::Aborted(story.clone()), Reason::Abort, story));
     }
 
-    /// Closes the connections and ends the background thread.
+    /// Closes the connections and ends the background threads.
     pub fn close(&self, timeout: Duration) {
         if self.check_process().is_ok() {
             self.with(|engine| engine.close(timeout));
             self.stop_background();
+            self.callbacks.finish();
         }
     }
 }
@@ -310,7 +307,10 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if self.check_process().is_ok() {
-            self.close(Duration::from_secs(1));
+            self.with(|engine| engine.close(Duration::from_secs(1)));
+            self.stop_background();
+            // Not waited for: a callback may need a lock that the caller holds.
+            self.callbacks.stop();
         } else {
             self.engine.get_mut().disown();
         }

@@ -845,6 +845,44 @@ fn callbacks_may_make_calls() {
     }
 }
 
+/// A callback may wait for what another callback does, and so on, also while somebody waits for a call of his own.
+#[test]
+fn callbacks_may_wait_for_callbacks() {
+    fn nest(communicator: &Arc<Communicator>, depth: u32, done: mpsc::Sender<u32>) {
+        let again = communicator.clone();
+        let work = communicator.start(Request::barrier()).unwrap();
+        work.on_complete(move |result| {
+            result.unwrap();
+            if depth > 0 {
+                let (sender, receiver) = mpsc::channel();
+                nest(&again, depth - 1, sender);
+                assert_eq!(receiver.recv().unwrap(), depth - 1);
+            }
+            done.send(depth).unwrap();
+        });
+    }
+    let _watchdog = watch();
+    for means in MEANS {
+        let group: Vec<Arc<Communicator>> = group(2, means).into_iter().map(Arc::new).collect();
+        thread::scope(|scope| {
+            for communicator in &group {
+                scope.spawn(move || {
+                    let (sender, receiver) = mpsc::channel();
+                    nest(communicator, 3, sender);
+                    let peer = 1 - communicator.rank();
+                    if peer == 1 {
+                        communicator.run(receive(peer, 1, 1)).map(drop).unwrap();
+                    }
+                    assert_eq!(receiver.recv().unwrap(), 3);
+                    if peer == 0 {
+                        communicator.run(send(peer, 1, b"x")).map(drop).unwrap();
+                    }
+                });
+            }
+        });
+    }
+}
+
 /// A call that is being started may find that another has ended, whose callback starts a third.
 #[test]
 fn callbacks_may_make_calls_while_calls_are_started() {

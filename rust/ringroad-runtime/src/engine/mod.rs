@@ -150,9 +150,9 @@ impl Ended {
         self.any
     }
 
-    /// Tells those who want to hear of it. The caller holds no lock: callbacks may make calls.
-    pub fn run_callbacks(self) {
-        self.awaited.iter().for_each(|completion| completion.run_callbacks());
+    /// Those that somebody wants to hear of.
+    pub fn awaited(self) -> Vec<Arc<Completion>> {
+        self.awaited
     }
 }
 
