@@ -25,10 +25,6 @@ def test_overloads(ranks):
     ranks.run("calls.check_overloads", 2)
 
 
-def test_listeners(ranks):
-    ranks.run("frameworks.check_listeners", 2)
-
-
 def test_coalescing(ranks):
     ranks.run("calls.check_coalescing", 2)
 

@@ -7,11 +7,13 @@ options mean an asynchronous call. Ranks are ranks of the group.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch._C._distributed_c10d import Backend, PrefixStore, ReduceOp
+from torch.profiler import record_function
 
 from ringroad._native import Work as NativeWork
 from ringroad.torch.membership import Membership
@@ -39,6 +41,14 @@ _UNSET = timedelta(milliseconds=-1)
 _UNEVEN_ALLTOALL_TAG = (1 << 26) - 1
 """Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is."""
 _SUM = ReduceOp(ReduceOp.SUM)
+_TORCH_NAMES = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "alltoall": "all_to_all",
+}
+"""What torch calls the collectives, where that differs."""
+_profiling = torch._C._autograd._profiler_enabled
+"""Bound once: this is asked for on every call."""
 
 _Item = TypeVar("_Item")
 
@@ -138,7 +148,8 @@ class RingroadBackend(Backend):
         self._calls += 1
         asynchronous = opts is None or opts.asyncOp or self._coalesced is not None
         address = address_of(target)
-        native = self._run_raw(
+        run = self._recorded if _profiling() else self._run_raw
+        native = run(
             collective,
             address if source is target else address_of(source),
             address,
@@ -156,6 +167,11 @@ class RingroadBackend(Backend):
         if finish is not None:
             finish()
         return None
+
+    def _recorded(self, collective: str, *args: Any, **kwargs: Any) -> NativeWork | None:
+        """As `run_raw`, as an event for torch's profiler: of the whole call, or of its start if it is asynchronous."""
+        with record_function(f"{NAME}:{_TORCH_NAMES.get(collective, collective)}"):
+            return self._run_raw(collective, *args, **kwargs)
 
     def _in_flight(self, work: Work) -> Work:
         if self._coalesced is not None:
@@ -392,10 +408,11 @@ class RingroadBackend(Backend):
     def _post(
         self, direction: Any, block: torch.Tensor, peer: int | None, tag: int, timeout: float | None
     ) -> NativeWork:
-        native = self.communicator.run_raw_tagged(
-            direction, address_of(block), block.numel(), dtype_of(block), block, peer, tag,
-            timeout=timeout, async_op=True,
-        )  # fmt: skip
+        with record_function(f"{NAME}:{direction}") if _profiling() else nullcontext():
+            native = self.communicator.run_raw_tagged(
+                direction, address_of(block), block.numel(), dtype_of(block), block, peer, tag,
+                timeout=timeout, async_op=True,
+            )  # fmt: skip
         assert native is not None
         return native
 
