@@ -61,7 +61,7 @@ class RingroadBackend(Backend):
 
     def __init__(self, member: Membership, *, splitting: bool = False) -> None:
         super().__init__(member.rank, member.size)
-        self._options = Backend.Options(NAME, timeout=member.timeout)
+        self._options = Backend.Options(NAME, timeout=timedelta(seconds=member.options.seconds(member.timeout)))
         self._options.global_ranks_in_group = list(member.ranks)
         self._options.group_name = member.name  # type: ignore[assignment]
         self.communicator = member.connect()

@@ -6,20 +6,42 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from torch._C._distributed_c10d import PrefixStore, Store
 
-from ringroad._native import Communicator
+from ringroad._native import Communicator, Topology
 from ringroad._ucx import _ucx_wheel
+
+SIZE_INVARIANT = "size-invariant"
 
 
 @dataclass(frozen=True)
 class Options:
-    """`pg_options` of init_process_group and new_group. None: as RINGROAD_TOPOLOGY and RINGROAD_ALGO say."""
+    """`pg_options` of init_process_group, new_group and split_group. None: as the environment says.
 
-    topology: str | None = None
+    Rank 0's count, but for the timeout.
+    """
+
+    topology: str | Topology | None = None
+    """As RINGROAD_TOPOLOGY: the network, for example torus:4x4."""
     algorithm: str | None = None
+    """As RINGROAD_ALGO: the algorithms to choose among."""
+    timeout: timedelta | float | None = None
+    """Of every call, and of making the group; a float is seconds. None: what torch was given as `timeout`."""
+    deterministic: Literal["size-invariant"] | None = None
+    """As RINGROAD_DETERMINISTIC: floats are added up in one order, whatever the length of the tensor."""
+
+    def __post_init__(self) -> None:
+        timeout = self.timeout
+        if timeout is not None and (timeout.total_seconds() if isinstance(timeout, timedelta) else timeout) <= 0:
+            raise ValueError(f"ringroad: a timeout must be above 0, not {timeout}")
+        if self.deterministic not in (None, SIZE_INVARIANT):
+            raise ValueError(f'ringroad: deterministic is "{SIZE_INVARIANT}" or None, not {self.deterministic!r}')
+
+    def seconds(self, otherwise: timedelta) -> float:
+        timeout = otherwise if self.timeout is None else self.timeout
+        return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
 
 
 @dataclass(frozen=True)
@@ -48,14 +70,25 @@ class Membership:
             store,
             self.rank,
             self.size,
-            timeout=self.timeout.total_seconds(),
+            timeout=self.options.seconds(self.timeout),
             topology=self.options.topology,
             algorithm=self.options.algorithm,
             name=self.name if self.ranks else "world",
             ucx_wheel=_ucx_wheel(),
+            **self._further_options(),
         )
 
-    def part(self, ranks: Sequence[int], name: str, timeout: timedelta | None) -> Membership:
+    def _further_options(self) -> dict[str, Any]:
+        """Those that not every build of the extension knows."""
+        if self.options.deterministic is None:
+            return {}
+        if "deterministic" not in (Communicator.__text_signature__ or ""):
+            raise NotImplementedError(
+                "ringroad: this build has no deterministic mode; leave Options.deterministic None"
+            )
+        return {"deterministic": self.options.deterministic}
+
+    def part(self, ranks: Sequence[int], name: str, timeout: timedelta | None, options: Options | None) -> Membership:
         """This rank's place in a group of some of the members, which are named by their ranks in this one."""
         world = list(self.ranks) or range(self.size)
         return replace(
@@ -66,4 +99,5 @@ class Membership:
             timeout=timeout or self.timeout,
             name=name,
             ranks=[world[rank] for rank in ranks],
+            options=options or self.options,
         )

@@ -16,7 +16,7 @@ import torch._C._distributed_c10d as c10d
 from torch._C._distributed_c10d import ProcessGroup
 
 from ringroad.torch.backend import NAME, RingroadBackend
-from ringroad.torch.membership import Membership
+from ringroad.torch.membership import Membership, Options
 from ringroad.torch.work import Work
 
 # Bound once: this is asked for on every call.
@@ -48,8 +48,10 @@ class RingroadProcessGroup(ProcessGroup):
         """A group of some of this group's ranks, named by their ranks here; None on the others."""
         if self._member.rank not in new_ranks:
             return None
+        if opts is not None and not isinstance(opts, Options):
+            raise TypeError(f"ringroad: pg_options must be ringroad.torch.Options, not {type(opts).__name__}")
         name = group_name or f"{self.group_name}:split:{'_'.join(map(str, new_ranks))}"
-        child = RingroadProcessGroup(self._member.part(new_ranks, name, timeout))
+        child = RingroadProcessGroup(self._member.part(new_ranks, name, timeout, opts))
         child._set_group_name(name)  # type: ignore[arg-type]
         child._set_group_desc(group_desc or f"{self.group_desc}:split")
         return child

@@ -117,8 +117,43 @@ def check_options() -> None:
         assert (tensor == ranks).all()
         group = dist.new_group(timeout=timedelta(seconds=77))
         assert ringroad.torch.communicator(group).timeout == 77
+        for timeout in (55, timedelta(seconds=55)):
+            options = ringroad.torch.Options(topology=f"ring:{ranks}", timeout=timeout)
+            group = dist.new_group(pg_options=options)
+            assert ringroad.torch.communicator(group).timeout == 55
+            assert ringroad.torch.communicator(group).topology == f"ring:{ranks}"
+            dist.all_reduce(tensor := torch.ones(10), group=group)
+            assert (tensor == ranks).all()
+        if TORCH >= (2, 15):
+            part = dist.split_group(
+                split_ranks=[list(range(ranks))], pg_options=ringroad.torch.Options(algorithm="swing")
+            )
+            assert ringroad.torch.communicator(part).algorithm_for("allreduce", 8) == "swing"
+    for wrong, words in (
+        ({"timeout": 0}, "above 0"),
+        ({"timeout": timedelta(seconds=-1)}, "above 0"),
+        ({"deterministic": "yes"}, "size-invariant"),
+    ):
+        kind, text = helpers.failure_of(lambda wrong=wrong: ringroad.torch.Options(**wrong))
+        assert kind == "ValueError" and words in text, (kind, text)
+    check_deterministic()
     kind, text = helpers.failure_of(lambda: dist.init_process_group("ringroad", pg_options={"algorithm": "ring"}))
     assert kind == "TypeError" and "ringroad.torch.Options" in text, (kind, text)
+
+
+def check_deterministic() -> None:
+    """One order for all lengths, where the extension can."""
+    options = ringroad.torch.Options(deterministic="size-invariant")
+    if "deterministic" not in ringroad.Communicator.__text_signature__:
+        kind, text = helpers.failure_of(lambda: dist.init_process_group("ringroad", pg_options=options))
+        assert kind == "NotImplementedError" and "deterministic" in text, (kind, text)
+        return
+    with world(pg_options=options) as (rank, _):
+        whole = torch.randn(5000, generator=torch.Generator().manual_seed(rank))
+        dist.all_reduce(expected := whole.clone())
+        for length in (1, 7, 100, 1023, 4096):
+            dist.all_reduce(some := whole[:length].clone())
+            assert torch.equal(some, expected[:length]), length
 
 
 def check_empty() -> None:
