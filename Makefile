@@ -5,11 +5,13 @@ PYTHON   := $(VENV)/bin/python
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(VIRTUAL_ENV)/bin:$(HOME)/.cargo/bin:$(PATH)
 RANKS    ?= 2,4
+# For test-torch-matrix.
+TORCHES  ?= 2.8 2.13 2.14
 # Seconds that bench-peers takes, about.
 BUDGET   ?= 540
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-model docs fmt clean both-ucx
+.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-model docs fmt clean both-ucx test-torch-matrix bench-torch
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,14 +34,17 @@ test-rust: $(VENV)/.installed both-ucx ## Run the Rust tests
 test-python: build both-ucx ## Run the Python tests
 	$(PYTHON) -m pytest -q
 
+test-torch-matrix: $(VENV)/.installed ## Run the tests of torch.distributed with other versions of torch, each in an environment of its own (5 GB each)
+	tools/torch_matrix.sh $(TORCHES)
+
 check: $(VENV)/.installed ## Everything that needs no run: formats, lints, types, documentation, the core as WebAssembly
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 	cargo build -p ringroad-core --target wasm32-unknown-unknown --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
-	$(PYTHON) -m ruff format --check python tests examples
-	$(PYTHON) -m ruff check python tests examples
+	$(PYTHON) -m ruff format --check python tests examples benchmarks
+	$(PYTHON) -m ruff check python tests examples benchmarks
 	$(MAKE) --no-print-directory build
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
@@ -60,6 +65,8 @@ bench-peers: $(VENV)/.installed ## Compare allreduce with gloo, Open MPI and a p
 
 bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and all papers' figures
 	$(PYTHON) -m ringroad.reproduce.speed
+bench-torch: build ## Compare calls and training steps of torch with gloo, in one run (2 minutes)
+	$(PYTHON) benchmarks/torch_bench.py $(if $(RECORD),--json $(RECORD))
 
 docs: build ## Build the API documentation into docs/_build
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust
@@ -68,8 +75,8 @@ docs: build ## Build the API documentation into docs/_build
 
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all
-	$(PYTHON) -m ruff format python tests examples
-	$(PYTHON) -m ruff check --fix python tests examples
+	$(PYTHON) -m ruff format python tests examples benchmarks
+	$(PYTHON) -m ruff check --fix python tests examples benchmarks
 
 # Tests run over the system's UCX as well as over the wheel's; one of them is enough for everything else.
 both-ucx: $(VENV)/.installed

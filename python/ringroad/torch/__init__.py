@@ -3,14 +3,15 @@
     torch.distributed.init_process_group("ringroad")                 # CPU tensors only, the fast path
     torch.distributed.init_process_group("cpu:ringroad,cuda:nccl")   # CUDA tensors go to nccl
 
-Neither needs an import: torch (2.14 and later) finds the backend by its entry point. Options:
+Neither needs an import: torch (2.14 and later) finds the backend by its entry point. With torch 2.8 to 2.13, `import
+ringroad.torch` first; ringroad must then be the only backend of a group, and what torch's dispatcher calls (DTensor,
+functional collectives) goes over gloo. Options:
 
     init_process_group("ringroad", pg_options=ringroad.torch.Options(algorithm="ring"))
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Any
 
@@ -22,10 +23,9 @@ if not dist.is_available():
 
 from ringroad._native import Communicator
 from ringroad.torch.membership import Membership, Options
+from ringroad.torch.versions import MODERN, require_version
 
-__all__ = ["OLDEST_TORCH", "Options", "communicator", "empty", "register"]
-
-OLDEST_TORCH = (2, 14)
+__all__ = ["Options", "communicator", "empty", "register"]
 
 
 def register() -> None:
@@ -37,11 +37,14 @@ def register() -> None:
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
     """The native communicator under a group (the default one if None): algorithms, switch points, transport."""
     from ringroad.torch.backend import RingroadBackend
+    from ringroad.torch.process_group import RingroadProcessGroup
 
     if group is None:
         group = dist.group.WORLD
     if group is None:
         raise ValueError("ringroad: there is no process group; call init_process_group first")
+    if isinstance(group, RingroadProcessGroup):
+        return group.backend.communicator
     backend = group._get_backend(torch.device("cpu"))
     if not isinstance(backend, RingroadBackend):
         raise TypeError(f"ringroad: the group's CPU backend is {backend.name()}, not ringroad")
@@ -58,7 +61,7 @@ def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup
 
 def _create(opts: Any, pg_options: Any) -> Any:
     """What torch calls for every group that a rank is a member of; collective over the members."""
-    _require_version()
+    require_version()
     from ringroad.torch.backend import RingroadBackend
     from ringroad.torch.process_group import RingroadProcessGroup
 
@@ -75,6 +78,11 @@ def _create(opts: Any, pg_options: Any) -> Any:
     )
     if _alone(sys._getframe(1).f_locals):
         return RingroadProcessGroup(member)
+    if not MODERN:
+        raise RuntimeError(
+            f'ringroad: beside another backend ("cpu:ringroad,cuda:nccl") it needs torch 2.14 or later, this is '
+            f'{torch.__version__}; use init_process_group("ringroad"), for CPU tensors'
+        )
     return RingroadBackend(member)
 
 
@@ -87,16 +95,6 @@ def _alone(caller: dict[str, Any]) -> bool:
     config = caller.get("backend_config")
     backends = getattr(config, "device_backend_map", {})
     return bool(backends) and set(backends.values()) == {"ringroad"}
-
-
-def _require_version() -> None:
-    match = re.match(r"(\d+)\.(\d+)", torch.__version__)
-    if match is None or tuple(map(int, match.groups())) < OLDEST_TORCH:
-        oldest = ".".join(map(str, OLDEST_TORCH))
-        raise RuntimeError(
-            f"ringroad needs torch {oldest} or later as a torch.distributed backend; this is {torch.__version__}. "
-            "Older versions (2.8 to 2.13) are planned; ringroad's NumPy API does not need torch."
-        )
 
 
 register()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch._C._distributed_c10d import Backend, PrefixStore, ReduceOp
@@ -33,6 +33,7 @@ from ringroad.torch.tensors import (
     sized,
     split,
 )
+from ringroad.torch.versions import MODERN
 from ringroad.torch.work import Work
 
 NAME = "ringroad"
@@ -52,8 +53,18 @@ _profiling = torch._C._autograd._profiler_enabled
 
 _Item = TypeVar("_Item")
 
+if TYPE_CHECKING or MODERN:
+    _Base = Backend
+else:
 
-class RingroadBackend(Backend):
+    class _Base:
+        """Torch's own class cannot be extended; this one is called by `RingroadProcessGroup` alone."""
+
+        def __init__(self, rank: int, size: int) -> None:
+            pass
+
+
+class RingroadBackend(_Base):
     """What torch's dispatcher calls for CPU tensors; also does the work of `RingroadProcessGroup`."""
 
     alive: ClassVar[set[RingroadBackend]] = set()
@@ -62,8 +73,9 @@ class RingroadBackend(Backend):
     def __init__(self, member: Membership, *, splitting: bool = False) -> None:
         super().__init__(member.rank, member.size)
         self._options = Backend.Options(NAME, timeout=timedelta(seconds=member.options.seconds(member.timeout)))
-        self._options.global_ranks_in_group = list(member.ranks)
-        self._options.group_name = member.name  # type: ignore[assignment]
+        if MODERN:
+            self._options.global_ranks_in_group = list(member.ranks)
+            self._options.group_name = member.name  # type: ignore[assignment]
         self.communicator = member.connect()
         self._run_raw = self.communicator.run_raw
         self._rank = member.rank
@@ -74,7 +86,8 @@ class RingroadBackend(Backend):
         self._calls = 0
         self._monitored_barriers = 0
         self._coalesced: list[Work] | None = None
-        RingroadBackend.alive.add(self)
+        if MODERN:
+            RingroadBackend.alive.add(self)
 
     # ------------------------------------------------------------------------------------------ what torch asks
 

@@ -17,6 +17,7 @@ from torch._C._distributed_c10d import ProcessGroup
 
 from ringroad.torch.backend import NAME, RingroadBackend
 from ringroad.torch.membership import Membership, Options
+from ringroad.torch.versions import MODERN, OLDER_NAMES
 from ringroad.torch.work import Work
 
 # Bound once: this is asked for on every call.
@@ -30,11 +31,23 @@ class RingroadProcessGroup(ProcessGroup):
         super().__init__(member.store, member.rank, member.size)
         self.backend = RingroadBackend(member, splitting=True)
         self._member = member
-        self._register_backend(torch.device("cpu"), ProcessGroup.BackendType.CUSTOM, self.backend)
-        self._set_default_backend(ProcessGroup.BackendType.CUSTOM)
+        if MODERN:
+            kind, backend = ProcessGroup.BackendType.CUSTOM, self.backend
+        else:
+            kind, backend = ProcessGroup.BackendType.GLOO, _gloo(member)
+        self._register_backend(torch.device("cpu"), kind, backend)
+        self._set_default_backend(kind)
 
     def getBackendName(self) -> str:
         return NAME
+
+    if not MODERN:  # else torch's own methods call the backend's
+
+        def abort(self) -> None:
+            self.backend.abort()
+
+        def shutdown(self) -> None:
+            self.backend.shutdown()
 
     def split_group(
         self,
@@ -57,6 +70,12 @@ class RingroadProcessGroup(ProcessGroup):
         return child
 
 
+def _gloo(member: Membership) -> Any:
+    """For torch's dispatcher, where no Backend can be written in Python. Calls of both kinds may be mixed."""
+    store = c10d.PrefixStore("gloo/", member.store)
+    return c10d.ProcessGroupGloo(store, member.rank, member.size, member.timeout)
+
+
 def _direct(
     name: str, inputs: int, options: type | None, *, lists: bool = False, always_work: bool = False
 ) -> Callable[..., Any]:
@@ -67,7 +86,9 @@ def _direct(
     `broadcast(tensor, 0)`. `always_work`: torch's C++ callers cannot bear None from this method.
     """
     ours = getattr(RingroadBackend, name)
-    theirs = getattr(ProcessGroup, name)
+    if not hasattr(ProcessGroup, name):
+        name = OLDER_NAMES.get(name, name)
+    theirs = getattr(ProcessGroup, name, None)
 
     def plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         if len(args) != inputs or not kwargs.keys() <= {"opts"}:
@@ -78,6 +99,8 @@ def _direct(
         if ((args and type(args[-1]) is options) or plain(args, kwargs)) and not _dispatch_modes():
             work: Work | None = ours(self.backend, *args, **kwargs)
             return Work((), ()) if work is None and always_work else work
+        if theirs is None:
+            raise NotImplementedError(f"ringroad: this version of torch has no {name} of these arguments")
         work = theirs(self, *args, **kwargs)
         return work
 
