@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from marks import MODERN
 
 SHARDS = 2
 SUITE = Path(__file__).parent / "conformance.py"
@@ -41,6 +42,7 @@ def shard(index: int) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@MODERN
 @pytest.mark.timeout(660)
 def test_conformance():
     pytest.importorskip("expecttest", reason="torch's tests need expecttest")

@@ -1,5 +1,7 @@
 """What goes wrong is raised, on every rank, and names the culprit."""
 
+from marks import MODERN
+
 
 def test_timeouts(ranks):
     for texts in ranks.run("failures.check_timeouts", 3)[:2]:
@@ -27,6 +29,7 @@ def test_failed_futures(ranks):
     ranks.run("failures.check_failed_futures", 2)
 
 
+@MODERN
 def test_monitored_barrier(ranks):
     texts = ranks.run("failures.check_monitored_barrier", 3)
     assert "Rank 2 failed to pass monitoredBarrier" in texts[0] and texts[2] == ""

@@ -1,5 +1,7 @@
 """Process groups over ringroad: their forms, subgroups, and who calls them how."""
 
+from marks import MODERN
+
 
 def test_forms(ranks):
     ranks.run("groups.check_forms", 3)
@@ -25,6 +27,7 @@ def test_overloads(ranks):
     ranks.run("calls.check_overloads", 2)
 
 
+@MODERN
 def test_coalescing(ranks):
     ranks.run("calls.check_coalescing", 2)
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from marks import MODERN
 
 ONE_RANK = """
 import sys, torch, torch.distributed as dist
@@ -23,6 +24,7 @@ def python(code, **env):
     )
 
 
+@MODERN
 @pytest.mark.parametrize("backend", ["ringroad", "cpu:ringroad", "RINGROAD"])
 def test_needs_no_import(backend):
     done = python(ONE_RANK.format(backend=backend))

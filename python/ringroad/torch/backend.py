@@ -76,7 +76,8 @@ class RingroadBackend(_Base):
         if MODERN:
             self._options.global_ranks_in_group = list(member.ranks)
             self._options.group_name = member.name  # type: ignore[assignment]
-        self.communicator = member.connect()
+        self.place = member.meeting_place()
+        self.communicator = member.connect(self.place)
         self._run_raw = self.communicator.run_raw
         self._rank = member.rank
         self._size = member.size

@@ -57,17 +57,20 @@ class Membership:
     """The members' ranks in the world; may be empty for the world itself."""
     options: Options = field(default_factory=Options)
 
-    def connect(self) -> Communicator:
-        """Collective over the members. They meet in the store, under keys that no earlier group of this name has used.
+    def meeting_place(self) -> Store:
+        """Collective over the members: a part of the store, with keys that no earlier group of this name has used.
 
         Torch numbers groups anew after destroy_process_group, over the same store. Members count their arrivals:
         creating a group is collective, so the n-th generation's members are the n-th `size` arrivals.
         """
         members = hashlib.sha256(repr((self.size, list(self.ranks))).encode()).hexdigest()[:16]
         generation = (self.store.add(f"ringroad/{members}/arrivals", 1) - 1) // self.size
-        store: Any = PrefixStore(f"ringroad/{members}/{generation}", self.store)
+        return PrefixStore(f"ringroad/{members}/{generation}", self.store)
+
+    def connect(self, place: Any) -> Communicator:
+        """Collective over the members, who meet at the place."""
         return Communicator(
-            store,
+            place,
             self.rank,
             self.size,
             timeout=self.options.seconds(self.timeout),

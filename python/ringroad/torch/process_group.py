@@ -28,13 +28,16 @@ class RingroadProcessGroup(ProcessGroup):
     """Calls a RingroadBackend, which is also registered with torch for those who look for one."""
 
     def __init__(self, member: Membership) -> None:
-        super().__init__(member.store, member.rank, member.size)
+        if MODERN:
+            super().__init__(member.store, member.rank, member.size)
+        else:  # the other way makes no object that can be extended
+            super().__init__(member.rank, member.size)
         self.backend = RingroadBackend(member, splitting=True)
         self._member = member
         if MODERN:
             kind, backend = ProcessGroup.BackendType.CUSTOM, self.backend
         else:
-            kind, backend = ProcessGroup.BackendType.GLOO, _gloo(member)
+            kind, backend = ProcessGroup.BackendType.GLOO, _gloo(member, self.backend.place)
         self._register_backend(torch.device("cpu"), kind, backend)
         self._set_default_backend(kind)
 
@@ -70,10 +73,9 @@ class RingroadProcessGroup(ProcessGroup):
         return child
 
 
-def _gloo(member: Membership) -> Any:
+def _gloo(member: Membership, place: c10d.Store) -> Any:
     """For torch's dispatcher, where no Backend can be written in Python. Calls of both kinds may be mixed."""
-    store = c10d.PrefixStore("gloo/", member.store)
-    return c10d.ProcessGroupGloo(store, member.rank, member.size, member.timeout)
+    return c10d.ProcessGroupGloo(c10d.PrefixStore("gloo/", place), member.rank, member.size, member.timeout)
 
 
 def _direct(

@@ -4,10 +4,13 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import ringroad.torch  # noqa: F401  torch before 2.14 does not find it by itself
 import torch
 import torch.distributed as dist
 
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+FORMS = ["ringroad", "cpu:ringroad,cuda:gloo"][: 2 if TORCH >= (2, 14) else 1]
+"""Both that a group can have: a ProcessGroup of its own, and (since torch 2.14) a Backend within torch's."""
 
 
 @contextlib.contextmanager

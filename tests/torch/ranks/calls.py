@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import AllreduceOptions, ReduceOp
 
-from ranks import world
+from ranks import TORCH, world
 
 
 def check_messages() -> None:
@@ -181,7 +181,10 @@ def check_overloads() -> None:
         assert (out == total).all()
         group.alltoall_base(out := torch.empty(ranks), mine()[:1].repeat(ranks), [], []).wait()
         assert out.tolist() == list(range(ranks))
-        group.gather(outs if rank == 0 else [], mine(), 0).wait() if rank == 0 else group.gather([], [mine()]).wait()
+        if TORCH >= (2, 14):  # before, one of these goes over gloo, as all calls that torch's dispatcher takes
+            group.gather(outs if rank == 0 else [], mine(), 0).wait() if rank == 0 else group.gather(
+                [], [mine()]
+            ).wait()
         group.barrier().wait()
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import ReduceOp
 
-from ranks import world
+from ranks import TORCH, world
 from ranks.training import tiny_model
 
 
@@ -20,7 +20,10 @@ def check_timeouts() -> list[str]:
     second = timedelta(seconds=1)
     with world(timeout=timedelta(seconds=30)) as (rank, ranks):
         hasty, hastened = dist.new_group(timeout=second), dist.new_group()
-        dist.set_timeout(second, hastened)
+        if TORCH >= (2, 14):
+            dist.set_timeout(second, hastened)
+        else:
+            hastened = dist.new_group(timeout=second)
         late = rank == ranks - 1
         texts = []
         attempts: list[Callable[[], Any]] = [

@@ -17,11 +17,8 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
-from ranks import world
+from ranks import FORMS, world
 from ranks.training import tiny_model
-
-FORMS = ("ringroad", "cpu:ringroad,cuda:gloo")
-"""Both that a group can have: a ProcessGroup of its own, and a Backend within torch's."""
 
 Program = Callable[[], dict[str, torch.Tensor]]
 

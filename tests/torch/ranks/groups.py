@@ -21,6 +21,10 @@ def check_forms() -> None:
         gloo = dist.new_group(backend="gloo")
         dist.all_reduce(tensor := torch.ones(2), group=gloo)
         assert (tensor == ranks).all()
+    if TORCH < (2, 14):
+        kind, text = helpers.failure_of(lambda: dist.init_process_group("cpu:ringroad,cuda:gloo"))
+        assert kind == "RuntimeError" and "needs torch 2.14" in text, (kind, text)
+        return
     for backend in ("cpu:ringroad,cuda:gloo", "meta:gloo,cpu:ringroad"):
         with world(backend) as (rank, ranks):
             group = dist.group.WORLD

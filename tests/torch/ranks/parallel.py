@@ -23,8 +23,8 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-from ranks import world
-from ranks.frameworks import FORMS, like_gloo, named, seeded, step_through, whole
+from ranks import FORMS, world
+from ranks.frameworks import like_gloo, named, seeded, step_through, whole
 
 # ------------------------------------------------------------------------------------------------ DTensor
 

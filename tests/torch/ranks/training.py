@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.distributed_c10d import ReduceOp
 
-from ranks import world
+from ranks import FORMS, world
 
 
 def tiny_model() -> nn.Module:
@@ -45,7 +45,7 @@ def check_training(compile: bool = False) -> list[str]:
     steps = 4 if compile else 20
     reference, _ = train("gloo", steps)
     digests = []
-    for backend in ("ringroad", "cpu:ringroad,cuda:gloo"):
+    for backend in FORMS:
         losses, digest = train(backend, steps, compile=compile)
         np.testing.assert_allclose(losses, reference, rtol=1e-4)
         digests.append(digest)

@@ -36,6 +36,8 @@ MOVING = [
     "alltoall_sizes",
     "alltoall_list",
 ]
+if not hasattr(dist, "gather_single"):
+    MOVING.remove("gather")
 
 
 def to_torch(array: np.ndarray) -> torch.Tensor:
