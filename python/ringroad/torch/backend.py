@@ -23,6 +23,7 @@ from ringroad.torch.tensors import (
     Tensors,
     address_of,
     block_of,
+    delivery,
     dtype_of,
     equal_sizes,
     input_blocks,
@@ -215,7 +216,7 @@ class RingroadBackend(_Base):
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
         dtype = dtype_of(tensor)
         block = block_of(tensor)
-        finish = None if block is tensor else _copy(tensor, block)
+        finish = None if block is tensor else delivery(tensor, block)
         return self._start("allreduce", block, block, block.numel(), dtype, opts, tensors, finish, op=op, factor=factor)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
@@ -228,7 +229,7 @@ class RingroadBackend(_Base):
     def _broadcast(self, tensor: torch.Tensor, root: int, opts: Any) -> Work | None:
         dtype = dtype_of(tensor)
         block = block_of(tensor)
-        finish = None if block is tensor or root == self._rank else _copy(tensor, block)
+        finish = None if block is tensor or root == self._rank else delivery(tensor, block)
         return self._start("broadcast", block, block, block.numel(), dtype, opts, [tensor], finish, root=root)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
@@ -460,10 +461,6 @@ def _only(items: Sequence[Any]) -> Any:
     if len(items) != 1:
         raise ValueError(f"ringroad: takes exactly one entry per rank, not {len(items)}")
     return items[0]
-
-
-def _copy(target: torch.Tensor, source: torch.Tensor) -> Finish:
-    return lambda: target.copy_(source)
 
 
 def _finish_all(works: Sequence[Work]) -> Finish | None:

@@ -61,15 +61,15 @@ def reduction(op: ReduceOp) -> tuple[str, float | None]:
 def dtype_of(tensor: torch.Tensor) -> str:
     """The native name of the tensor's dtype; raises where ringroad cannot serve the tensor at all."""
     name = DTYPES.get(tensor.dtype)
-    if name is None or not tensor.is_cpu or tensor.layout is not torch.strided:
+    if name is None or not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not torch.strided:
         raise _unsupported(tensor)
     return name
 
 
 def _unsupported(tensor: torch.Tensor) -> Exception:
-    if not tensor.is_cpu:
+    if not (tensor.is_cpu or tensor.is_cuda):
         return ValueError(
-            f"ringroad moves CPU tensors, this one is on {tensor.device}; "
+            f"ringroad moves CPU tensors (and CUDA's, by way of the host), this one is on {tensor.device}; "
             'for a group that serves both, use init_process_group("cpu:ringroad,cuda:nccl")'
         )
     if tensor.layout is not torch.strided:
@@ -80,22 +80,57 @@ def _unsupported(tensor: torch.Tensor) -> Exception:
     )
 
 
+def is_here(tensor: torch.Tensor) -> bool:
+    return tensor.is_cpu
+
+
 def is_block(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's memory, in order, is its elements, in order."""
-    return tensor.is_contiguous() and not tensor.is_neg() and not (tensor.is_complex() and tensor.is_conj())
+    """Whether the tensor's memory is the host's and, in order, its elements, in order."""
+    return (
+        is_here(tensor)
+        and tensor.is_contiguous()
+        and not tensor.is_neg()
+        and not (tensor.is_complex() and tensor.is_conj())
+    )
 
 
 def block_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself where its memory is a block, else a contiguous copy."""
-    return tensor if is_block(tensor) else tensor.resolve_conj().resolve_neg().contiguous()
+    """The tensor itself where its memory is a block, else a contiguous copy, in memory of the host."""
+    if is_block(tensor):
+        return tensor
+    if is_here(tensor):
+        return tensor.resolve_conj().resolve_neg().contiguous()
+    block = _host_block(tensor)
+    block.copy_(tensor)  # waits for what the stream has yet to compute
+    return block
+
+
+def _host_block(tensor: torch.Tensor, *shape: int) -> torch.Tensor:
+    """New memory of the host for what goes to or from the tensor, of its shape if none is given. CUDA's copies from
+    and to pinned memory are several times as fast; torch keeps it for the next call."""
+    return torch.empty(shape or tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+
+
+def delivery(target: torch.Tensor, block: torch.Tensor) -> Finish:
+    """Copies what has come to where it belongs; with CUDA on the stream of the call, and waits for it."""
+    if not target.is_cuda:
+        return partial(target.copy_, block)
+    stream = torch.cuda.current_stream(target.device)
+
+    def finish() -> None:
+        with torch.cuda.stream(stream):
+            target.copy_(block, non_blocking=True)
+        stream.synchronize()
+
+    return finish
 
 
 def output_block(tensor: torch.Tensor) -> tuple[torch.Tensor, Finish | None]:
     """A block to receive what belongs in the tensor, and how to bring it there."""
     if is_block(tensor):
         return tensor, None
-    block = torch.empty(tensor.shape, dtype=tensor.dtype)
-    return block, partial(tensor.copy_, block)
+    block = _host_block(tensor)
+    return block, delivery(tensor, block)
 
 
 def address_of(block: torch.Tensor | None) -> int:
@@ -123,19 +158,21 @@ def input_blocks(tensors: Tensors) -> torch.Tensor:
     """A tensor at whose address all the given tensors' elements lie one after the other."""
     if _adjacent(tensors):
         return tensors[0]
-    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+    return block_of(torch.cat([tensor.reshape(-1) for tensor in tensors]))
 
 
 def output_blocks(tensors: Tensors) -> tuple[torch.Tensor, Finish | None]:
     """A tensor at whose address what belongs in the given tensors can be received, and how to bring it there."""
     if _adjacent(tensors):
         return tensors[0], None
-    flat = torch.empty(sum(tensor.numel() for tensor in tensors), dtype=tensors[0].dtype)
+    flat = _host_block(tensors[0], sum(tensor.numel() for tensor in tensors))
+    pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
+    pairs = zip(tensors, pieces, strict=True)
+    deliveries = [delivery(tensor, piece.view(tensor.shape)) for tensor, piece in pairs]
 
     def finish() -> None:
-        pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
-        for tensor, piece in zip(tensors, pieces, strict=True):
-            tensor.copy_(piece.view(tensor.shape))
+        for deliver in deliveries:
+            deliver()
 
     return flat, finish
 

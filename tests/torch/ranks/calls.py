@@ -182,9 +182,7 @@ def check_overloads() -> None:
         group.alltoall_base(out := torch.empty(ranks), mine()[:1].repeat(ranks), [], []).wait()
         assert out.tolist() == list(range(ranks))
         if TORCH >= (2, 14):  # before, one of these goes over gloo, as all calls that torch's dispatcher takes
-            group.gather(outs if rank == 0 else [], mine(), 0).wait() if rank == 0 else group.gather(
-                [], [mine()]
-            ).wait()
+            (group.gather(outs, mine(), 0) if rank == 0 else group.gather([], [mine()])).wait()
         group.barrier().wait()
 
 

@@ -38,6 +38,12 @@ def check_forms() -> None:
             work = dist.all_reduce(tensor := torch.ones(5), async_op=True)
             assert (work.get_future().wait()[0] == ranks).all()
             dist.monitored_barrier()
+    with world("cpu:gloo,cuda:ringroad") as (_, ranks):
+        group = dist.group.WORLD
+        assert type(group._get_backend(torch.device("cpu"))).__name__ == "ProcessGroupGloo"
+        assert type(group._get_backend(torch.device("cuda"))).__name__ == "RingroadBackend"
+        dist.all_reduce(tensor := torch.ones(2))
+        assert (tensor == ranks).all()
     with world("gloo") as (_, ranks):
         ours = dist.new_group(backend="ringroad")
         dist.all_reduce(tensor := torch.ones(2), group=ours)

@@ -1,9 +1,11 @@
 """Collectives, compared with NumPy."""
 
 from typing import Any
+from unittest import mock
 
 import helpers
 import numpy as np
+import ringroad.torch.tensors
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import ReduceOp
@@ -228,6 +230,16 @@ def check_values() -> list[str]:
             for async_op in (False, True):
                 digests.append(Running(kind, 70_001, "float32", "sum", ranks - 1, 1, async_op).finish()[:0])
     return digests
+
+
+def check_staging() -> None:
+    """As CUDA tensors go: everything by way of other memory. There is no accelerator here; the copies are the CPU's."""
+    with mock.patch.object(ringroad.torch.tensors, "is_here", lambda tensor: False), world() as (_, ranks):
+        for index, kind in enumerate(REDUCING + MOVING):
+            for async_op in (False, True):
+                Running(kind, 1000 + index, "float32", "sum", ranks - 1, index, async_op, gaps=async_op).finish()
+        for kind in UNEVEN:
+            uneven(kind, 10, "float32", "sum", 1, True, False)
 
 
 def check_in_flight() -> None:
