@@ -45,10 +45,12 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
         raise ValueError("ringroad: there is no process group; call init_process_group first")
     if isinstance(group, RingroadProcessGroup):
         return group.backend.communicator
-    backend = group._get_backend(torch.device("cpu"))
-    if not isinstance(backend, RingroadBackend):
-        raise TypeError(f"ringroad: the group's CPU backend is {backend.name()}, not ringroad")
-    return backend.communicator
+    backends = [group._get_backend(device) for device in group._device_types]
+    for backend in backends:
+        if isinstance(backend, RingroadBackend):
+            return backend.communicator
+    names = ", ".join(backend.name() for backend in backends)
+    raise TypeError(f"ringroad: the group's backends are {names or 'none'}, none of them ringroad")
 
 
 def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup | None = None) -> torch.Tensor:

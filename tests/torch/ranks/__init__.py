@@ -1,6 +1,8 @@
 """What the ranks of the tests do: `check_...` functions run in processes of their own, once per rank."""
 
 import contextlib
+import itertools
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +15,16 @@ FORMS = ["ringroad", "cpu:ringroad,cuda:gloo"][: 2 if TORCH >= (2, 14) else 1]
 """Both that a group can have: a ProcessGroup of its own, and (since torch 2.14) a Backend within torch's."""
 
 
+_worlds = itertools.count()
+
+
 @contextlib.contextmanager
-def world(backend: str = "ringroad", **options: Any) -> Iterator[tuple[int, int]]:
+def world(backend: str = "ringroad", *, apart: bool = False, **options: Any) -> Iterator[tuple[int, int]]:
+    """`apart`: with keys of its own in the store, for gloo, which cannot be made twice with the same ones."""
+    if apart:
+        store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+        options["store"] = dist.PrefixStore(f"world {next(_worlds)}", store)
+        options |= {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
     dist.init_process_group(backend, **options)
     yield dist.get_rank(), dist.get_world_size()
     dist.destroy_process_group()

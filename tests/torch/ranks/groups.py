@@ -26,7 +26,7 @@ def check_forms() -> None:
         assert kind == "RuntimeError" and "needs torch 2.14" in text, (kind, text)
         return
     for backend in ("cpu:ringroad,cuda:gloo", "meta:gloo,cpu:ringroad"):
-        with world(backend) as (rank, ranks):
+        with world(backend, apart=True) as (rank, ranks):
             group = dist.group.WORLD
             assert type(group) is dist.ProcessGroup
             assert type(group._get_backend(torch.device("cpu"))).__name__ == "RingroadBackend"
@@ -38,13 +38,16 @@ def check_forms() -> None:
             work = dist.all_reduce(tensor := torch.ones(5), async_op=True)
             assert (work.get_future().wait()[0] == ranks).all()
             dist.monitored_barrier()
-    with world("cpu:gloo,cuda:ringroad") as (_, ranks):
+    with world("cpu:gloo,cuda:ringroad", apart=True) as (_, ranks):
         group = dist.group.WORLD
         assert type(group._get_backend(torch.device("cpu"))).__name__ == "ProcessGroupGloo"
         assert type(group._get_backend(torch.device("cuda"))).__name__ == "RingroadBackend"
+        assert ringroad.torch.communicator().size == ranks
         dist.all_reduce(tensor := torch.ones(2))
         assert (tensor == ranks).all()
-    with world("gloo") as (_, ranks):
+    with world("gloo", apart=True) as (_, ranks):
+        kind, text = helpers.failure_of(lambda: ringroad.torch.communicator())
+        assert kind == "TypeError" and "none of them ringroad" in text, (kind, text)
         ours = dist.new_group(backend="ringroad")
         dist.all_reduce(tensor := torch.ones(2), group=ours)
         assert (tensor == ranks).all() and type(ours).__name__ == "RingroadProcessGroup"
