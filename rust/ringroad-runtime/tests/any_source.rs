@@ -30,7 +30,7 @@ fn exchange(communicator: &Communicator, messages: u8, seed: u64) {
     let (mut sent, mut received) = (Vec::new(), Vec::new());
     let mut left = others * usize::from(messages);
     while left > 0 || !sends.is_empty() {
-        if left > 0 && (sends.is_empty() || random.bits() % 2 == 0) {
+        if left > 0 && (sends.is_empty() || random.bits().is_multiple_of(2)) {
             left -= 1;
             received.push(communicator.start(receive(Operation::ReceiveAny { tag: TAG })).unwrap());
         } else if let Some((peer, number)) = sends.pop() {
