@@ -65,6 +65,7 @@ bench-peers: $(VENV)/.installed ## Compare allreduce with gloo, Open MPI and a p
 
 bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and all papers' figures
 	$(PYTHON) -m ringroad.reproduce.speed
+
 bench-torch: build ## Compare calls and training steps of torch with gloo, in one run (2 minutes)
 	$(PYTHON) benchmarks/torch_bench.py $(if $(RECORD),--json $(RECORD))
 
