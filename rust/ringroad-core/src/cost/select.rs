@@ -4,6 +4,7 @@
 //! part in 10¹² of each other are equal, and among equals the earlier candidate wins: catalogue order is preference.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,32 @@ pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ra
     ranked.collect()
 }
 
+/// What an algorithm was chosen by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The cost model says that it is the fastest.
+    #[default]
+    Model,
+    /// It was measured to be the fastest.
+    Measured,
+    /// A file of rules names it.
+    Rules,
+    /// Nothing else may be used.
+    Only,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Origin::Model => "model",
+            Origin::Measured => "measured",
+            Origin::Rules => "rules",
+            Origin::Only => "only",
+        })
+    }
+}
+
 /// The algorithm for all sizes from `from_bytes` up to the next range.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchRange {
@@ -70,6 +97,19 @@ pub struct SwitchRange {
     pub from_bytes: Bytes,
     /// The algorithm's name.
     pub algorithm: String,
+    /// What it was chosen by.
+    #[serde(default)]
+    pub origin: Origin,
+}
+
+impl SwitchRange {
+    fn new(from_bytes: Bytes, algorithm: &str, origin: Origin) -> SwitchRange {
+        SwitchRange { from_bytes, algorithm: algorithm.to_owned(), origin }
+    }
+
+    pub(super) fn measured(from_bytes: Bytes, algorithm: &str) -> SwitchRange {
+        SwitchRange::new(from_bytes, algorithm, Origin::Measured)
+    }
 }
 
 /// The fastest algorithm for every number of bytes.
@@ -118,7 +158,7 @@ impl SwitchTable {
 
     /// The same algorithm for every number of bytes.
     pub fn always(algorithm: &str) -> SwitchTable {
-        SwitchTable { ranges: vec![SwitchRange { from_bytes: 0, algorithm: algorithm.to_owned() }] }
+        SwitchTable { ranges: vec![SwitchRange::new(0, algorithm, Origin::Only)] }
     }
 
     /// The fastest of `candidates` for every number of bytes; among equals the earlier one.
@@ -128,7 +168,7 @@ impl SwitchTable {
         let mut next = Some(0);
         while let Some(from_bytes) = next {
             let best = fastest(&lines, from_bytes).ok_or(TableError::Empty)?;
-            ranges.push(SwitchRange { from_bytes, algorithm: candidates[best].name.clone() });
+            ranges.push(SwitchRange::new(from_bytes, &candidates[best].name, Origin::Model));
             next = (0..lines.len()).filter_map(|rival| overtakes(&lines, rival, best, from_bytes)).min();
         }
         SwitchTable::new(ranges)
@@ -139,10 +179,28 @@ impl SwitchTable {
         &self.ranges
     }
 
+    /// The same table with another algorithm from `from` up to and including `to`.
+    pub fn overlaid(&self, from: Bytes, to: Bytes, algorithm: &str, origin: Origin) -> SwitchTable {
+        let mut ranges: Vec<SwitchRange> =
+            self.ranges.iter().filter(|r| r.from_bytes < from).cloned().collect();
+        ranges.push(SwitchRange::new(from, algorithm, origin));
+        if let Some(after) = to.checked_add(1) {
+            ranges.push(SwitchRange { from_bytes: after, ..self.range(after).clone() });
+            ranges.extend(self.ranges.iter().filter(|r| r.from_bytes > after).cloned());
+        }
+        ranges.dedup_by(|next, before| (&next.algorithm, next.origin) == (&before.algorithm, before.origin));
+        SwitchTable { ranges }
+    }
+
+    /// The range that has `bytes`.
+    pub fn range(&self, bytes: Bytes) -> &SwitchRange {
+        let after = self.ranges.partition_point(|r| r.from_bytes <= bytes);
+        &self.ranges[after - 1]
+    }
+
     /// The algorithm for `bytes`.
     pub fn pick(&self, bytes: Bytes) -> &str {
-        let after = self.ranges.partition_point(|r| r.from_bytes <= bytes);
-        &self.ranges[after - 1].algorithm
+        &self.range(bytes).algorithm
     }
 }
 
