@@ -1,11 +1,13 @@
 //! What a schedule costs on a topology, and which schedule is the fastest for a number of bytes.
 
+mod explain;
 mod fit;
 mod line;
 mod model;
 mod select;
 mod tuner;
 
+pub use explain::{Comparison, Crossing, Term, Terms};
 pub use fit::{fit, Fit, FitError, Observation};
 pub use model::{CostError, CostModel, ScheduleCost, StepCost, DEFAULT_STEP_LATENCY};
 pub use select::{rank, Candidate, Origin, Ranked, SwitchRange, SwitchTable, TableError};

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::explain::Crossing;
 use super::line::Line;
 use super::model::{CostModel, ScheduleCost};
 use crate::units::{Bytes, Seconds};
@@ -233,4 +234,22 @@ fn overtakes(lines: &[Line], rival: usize, best: usize, from: Bytes) -> Option<B
         }
     }
     Some(faster)
+}
+
+/// From how many bytes on, or up to how many, `rival` beats `best`, which is the faster one for `bytes`.
+pub(super) fn overtaken_at(
+    model: &CostModel,
+    best: &Candidate,
+    rival: &Candidate,
+    bytes: Bytes,
+) -> Option<Crossing> {
+    let lines = [Line::of(model, &best.cost), Line::of(model, &rival.cost)];
+    if let Some(from) = overtakes(&lines, 1, 0, bytes) {
+        return Some(Crossing::From(from));
+    }
+    // Otherwise the rival is ahead at 0 bytes, if anywhere, until the best one overtakes it.
+    if !beats(&lines, 1, 0, 0) {
+        return None;
+    }
+    overtakes(&lines, 0, 1, 0).map(|from| Crossing::UpTo(from - 1))
 }
