@@ -46,6 +46,8 @@ pub struct Options {
     pub topology: Option<Topology>,
     /// As `RINGROAD_ALGO`. Rank 0's counts.
     pub algorithm: Option<String>,
+    /// As `RINGROAD_DETERMINISTIC`. Rank 0's counts.
+    pub size_invariant: Option<bool>,
 }
 
 /// One call: what to do, on which memory.
@@ -186,7 +188,7 @@ impl Communicator {
                 exchange(&PrefixStore::new("network", store.clone()), rank, size, &card, secret, deadline)?;
             network = Some(transport);
         }
-        let choices = agree(&store, rank, size, config, options, around.per_host, deadline)?;
+        let choices = agree(&store, rank, &cards, config, options, around.per_host, deadline)?;
         if let Some(network) = &mut network {
             network.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
         }
@@ -224,9 +226,9 @@ impl Communicator {
     ) -> Result<Vec<Communicator>> {
         let size = transports.len();
         check_group(0, size)?;
-        let choices = choose(size, config, options, 1)?;
-        let name = if options.name.is_empty() { "world" } else { &options.name };
         let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
+        let choices = choose(&cards, config, options, 1)?;
+        let name = if options.name.is_empty() { "world" } else { &options.name };
         let timeout = options.timeout.unwrap_or(config.timeout);
         let assemble = |(rank, transport)| {
             Communicator::assemble(
@@ -255,7 +257,7 @@ impl Communicator {
         let neighbours = cards.iter().filter(|c| c.host == cards[rank].host).count();
         let crowded = neighbours > cards[rank].cores;
         let cards = Arc::new(cards);
-        let engine = Engine::new(name.to_owned(), rank, cards.clone(), choices.cache, transport);
+        let engine = Engine::new(name.to_owned(), rank, cards.clone(), choices.lowering.cache, transport);
         Communicator {
             name: name.to_owned(),
             rank,
@@ -279,11 +281,15 @@ impl Communicator {
             return;
         }
         let choices = self.choices();
+        match &choices.profile {
+            Some(file) => eprintln!("ringroad: {name}: costs as measured, from {file}"),
+            None => eprintln!("ringroad: {name}: costs are assumed; `ringroad tune` measures them"),
+        }
         for collective in Collective::ALL {
             let points: Vec<String> = choices
                 .switch_points(collective)
                 .iter()
-                .map(|r| format!("{} from {} bytes", r.algorithm, r.from_bytes))
+                .map(|r| format!("{} from {} bytes ({})", r.algorithm, r.from_bytes, r.origin))
                 .collect();
             eprintln!(
                 "ringroad: {name}: {} on {}: {}",

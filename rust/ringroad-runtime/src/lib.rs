@@ -9,6 +9,7 @@ pub mod bootstrap;
 pub mod buffer;
 pub mod cache;
 pub mod call;
+mod choices;
 pub mod communicator;
 pub mod config;
 pub mod dtype;
@@ -21,6 +22,8 @@ mod liveness;
 mod neighbourhood;
 mod notice;
 pub mod planner;
+mod preferences;
+pub mod profile;
 mod progress;
 #[allow(unsafe_code)]
 mod slices;
