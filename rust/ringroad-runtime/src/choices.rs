@@ -269,21 +269,46 @@ fn allowed(topology: &Topology, collective: Collective, preferences: &Algorithms
     left(wanted)
 }
 
+/// In which order an algorithm adds up every element: for every root, where there is one.
+type Order = Vec<Expression>;
+
+/// Places that are replayed for all roots together, at most, of algorithms that divide the vector.
+const MOST_PLACES: usize = 1 << 25;
+
 /// The order in which each algorithm adds up every element, where it has one.
 fn orders(
     topology: &Topology,
     collective: Collective,
     members: &[Member],
-) -> Result<BTreeMap<String, Expression>> {
+) -> Result<BTreeMap<String, Order>> {
     let mut expressions = Expressions::new(topology.ranks());
     let mut orders = BTreeMap::new();
     for member in members {
-        let schedule = member.build(topology, collective)?;
-        if let Some(order) = expressions.of(&schedule) {
+        if let Some(order) = order(topology, collective, member, &mut expressions)? {
             orders.insert(member.name(), order);
         }
     }
     Ok(orders)
+}
+
+fn order(
+    topology: &Topology,
+    collective: Collective,
+    member: &Member,
+    expressions: &mut Expressions,
+) -> Result<Option<Order>> {
+    let roots = if collective.root().is_some() { topology.ranks() } else { 1 };
+    let mut order = Order::new();
+    for root in 0..roots {
+        let schedule = member.build(topology, collective.with_root(root))?;
+        let places = schedule.ranks * schedule.slots() * schedule.chunks;
+        if schedule.chunks > 1 && places.saturating_mul(roots) > MOST_PLACES {
+            return Ok(None);
+        }
+        let Some(expression) = expressions.of(&schedule) else { return Ok(None) };
+        order.push(expression);
+    }
+    Ok(Some(order))
 }
 
 /// Sizes at which orders are compared: powers of two that calls have.
@@ -296,12 +321,12 @@ fn one_order(
     model: &CostModel,
     collective: Collective,
     candidates: &[Candidate],
-    orders: &BTreeMap<String, Expression>,
+    orders: &BTreeMap<String, Order>,
 ) -> Result<Vec<Candidate>> {
-    let mut families: BTreeMap<Expression, Vec<Candidate>> = BTreeMap::new();
+    let mut families: BTreeMap<&Order, Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
         if let Some(order) = orders.get(&candidate.name) {
-            families.entry(*order).or_default().push(candidate.clone());
+            families.entry(order).or_default().push(candidate.clone());
         }
     }
     let time = |family: &[Candidate]| -> f64 {
