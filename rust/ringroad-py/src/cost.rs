@@ -1,11 +1,12 @@
 //! `CostModel` and what it says: `Cost`, `Candidate`.
 
 use pyo3::prelude::*;
-use ringroad_core::cost::{rank, Candidate, CostModel, ScheduleCost, SwitchTable};
+use ringroad_core::cost::{rank, Candidate, CostModel, Ranked, ScheduleCost, SwitchTable};
 use ringroad_core::Collective;
-use ringroad_runtime::planner::candidates;
+use ringroad_runtime::planner::{candidates, explain};
 
 use crate::errors::raise;
+use crate::explanation::PyExplanation;
 use crate::schedule::PySchedule;
 use crate::topology::PyTopology;
 
@@ -39,9 +40,18 @@ pub struct PyCandidate {
     ratio: f64,
 }
 
+impl PyCandidate {
+    pub fn make(py: Python<'_>, row: Ranked) -> PyResult<Py<PyCandidate>> {
+        let Ranked { name, seconds, ratio, steps, hops, link_load, busiest_link, consistent } = row;
+        let base = PyCost { seconds, steps, hops, link_load, max_link_load: busiest_link };
+        let more = PyCandidate { algorithm: name, consistent, ratio };
+        Py::new(py, PyClassInitializer::from(base).add_subclass(more))
+    }
+}
+
 /// The cost model.
 #[pyclass(name = "CostModel", module = "ringroad", frozen)]
-pub struct PyCostModel(CostModel);
+pub struct PyCostModel(pub CostModel);
 
 #[pymethods]
 impl PyCostModel {
@@ -122,16 +132,23 @@ impl PyCostModel {
     ) -> PyResult<Vec<Py<PyCandidate>>> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
-        rank(&self.0, &all, bytes)
-            .into_iter()
-            .map(|row| {
-                let candidate =
-                    all.iter().find(|c| c.name == row.name).map(|c| PyCost::new(&c.cost, row.seconds));
-                let base = candidate.expect("every row is one of the candidates");
-                let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
-                Py::new(py, PyClassInitializer::from(base).add_subclass(more))
-            })
-            .collect()
+        rank(&self.0, &all, bytes).into_iter().map(|row| PyCandidate::make(py, row)).collect()
+    }
+
+    #[pyo3(signature = (collective, topology, bytes, consistent=true))]
+    fn compare(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        topology: &PyTopology,
+        bytes: u64,
+        consistent: bool,
+    ) -> PyResult<PyExplanation> {
+        let collective = collective.parse::<Collective>().map_err(raise)?;
+        let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
+        let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
+        let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
+        Ok(PyExplanation::new(self.0, explain(&self.0, &some, &table, collective, bytes)))
     }
 
     #[pyo3(signature = (collective, topology, consistent=true))]

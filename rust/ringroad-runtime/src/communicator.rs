@@ -20,7 +20,7 @@ use crate::dtype::{DType, ReduceOp};
 use crate::engine::{Engine, Job};
 use crate::error::{Error, Result};
 use crate::neighbourhood::{Neighbourhood, Offered};
-use crate::planner::{Choices, Key, Planner, LEND};
+use crate::planner::{Choices, Explanation, Key, Planner, LEND};
 use crate::progress::Driver;
 use crate::transport::in_process::InProcess;
 use crate::transport::shared::{Pool, SharedMemory};
@@ -339,6 +339,18 @@ impl Communicator {
     pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
         let any_order = !collective.reduces() || op.order_independent(dtype);
         self.state.lock().planner.choices.pick(collective, bytes, any_order).to_owned()
+    }
+
+    /// Why [`Communicator::algorithm_for`] says what it does.
+    pub fn explain(
+        &self,
+        collective: Collective,
+        bytes: Bytes,
+        op: ReduceOp,
+        dtype: DType,
+    ) -> Result<Explanation> {
+        let any_order = !collective.reduces() || op.order_independent(dtype);
+        self.choices().explain(collective, bytes, any_order)
     }
 
     /// New memory that the ranks of this host read where it is: calls copy less of it. It holds anything.
