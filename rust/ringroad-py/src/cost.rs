@@ -41,10 +41,9 @@ pub struct PyCandidate {
 }
 
 impl PyCandidate {
-    pub fn make(py: Python<'_>, row: Ranked) -> PyResult<Py<PyCandidate>> {
-        let Ranked { name, seconds, ratio, steps, hops, link_load, busiest_link, consistent } = row;
-        let base = PyCost { seconds, steps, hops, link_load, max_link_load: busiest_link };
-        let more = PyCandidate { algorithm: name, consistent, ratio };
+    pub fn make(py: Python<'_>, cost: &ScheduleCost, row: Ranked) -> PyResult<Py<PyCandidate>> {
+        let base = PyCost::new(cost, row.seconds);
+        let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
         Py::new(py, PyClassInitializer::from(base).add_subclass(more))
     }
 }
@@ -132,11 +131,17 @@ impl PyCostModel {
     ) -> PyResult<Vec<Py<PyCandidate>>> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
-        rank(&self.0, &all, bytes).into_iter().map(|row| PyCandidate::make(py, row)).collect()
+        rank(&self.0, &all, bytes)
+            .into_iter()
+            .map(|row| {
+                let found = all.iter().find(|c| c.name == row.name);
+                PyCandidate::make(py, &found.expect("every row is one of the candidates").cost, row)
+            })
+            .collect()
     }
 
     #[pyo3(signature = (collective, topology, bytes, consistent=true))]
-    fn compare(
+    fn choice(
         &self,
         py: Python<'_>,
         collective: &str,
@@ -148,7 +153,7 @@ impl PyCostModel {
         let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
         let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
         let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
-        Ok(PyExplanation::new(self.0, explain(&self.0, &some, &table, collective, bytes)))
+        Ok(PyExplanation::new(self.0, explain(&topology.0, &self.0, &some, &table, collective, bytes)))
     }
 
     #[pyo3(signature = (collective, topology, consistent=true))]

@@ -45,6 +45,11 @@ impl PyExplanation {
 #[pymethods]
 impl PyExplanation {
     #[getter]
+    fn topology(&self) -> String {
+        self.inner.topology.spec()
+    }
+
+    #[getter]
     fn collective(&self) -> &'static str {
         self.inner.collective.name()
     }
@@ -77,7 +82,7 @@ impl PyExplanation {
 
     #[getter]
     fn candidates(&self, py: Python<'_>) -> PyResult<Vec<Py<PyCandidate>>> {
-        self.inner.candidates.iter().map(|row| PyCandidate::make(py, row.clone())).collect()
+        self.inner.candidates.iter().map(|(row, cost)| PyCandidate::make(py, cost, row.clone())).collect()
     }
 
     #[getter]

@@ -81,6 +81,8 @@ struct Selection {
 /// Why a call runs what it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
+    /// The network.
+    pub topology: Topology,
     /// The collective.
     pub collective: Collective,
     /// The vector.
@@ -91,8 +93,8 @@ pub struct Explanation {
     pub origin: Origin,
     /// From how many bytes on it does, and up to and including how many.
     pub range: (Bytes, Bytes),
-    /// All that could run, the fastest by the model first.
-    pub candidates: Vec<Ranked>,
+    /// All that could run, with their costs, the fastest by the model first.
+    pub candidates: Vec<(Ranked, ScheduleCost)>,
     /// The best of the others, and how it compares; `None` where there is no other.
     pub runner_up: Option<(String, Comparison)>,
 }
@@ -155,12 +157,13 @@ impl Choices {
         let members =
             among.iter().map(|name| algorithms::find(name)).collect::<std::result::Result<_, _>>()?;
         let candidates = costs(&self.topology, collective, members)?;
-        Ok(explain(&self.model, &candidates, table, collective, bytes))
+        Ok(explain(&self.topology, &self.model, &candidates, table, collective, bytes))
     }
 }
 
 /// Why `table`, made of these candidates, has what it has for `bytes`.
 pub fn explain(
+    topology: &Topology,
     model: &CostModel,
     candidates: &[Candidate],
     table: &SwitchTable,
@@ -176,7 +179,21 @@ pub fn explain(
         .zip(other)
         .map(|(best, rival)| (rival.name.clone(), Comparison::of(model, best, rival, bytes)));
     let range = (from_bytes, next.map_or(Bytes::MAX, |next| next - 1));
-    Explanation { collective, bytes, algorithm, origin, range, candidates: ranked, runner_up }
+    let with_cost = |row: Ranked| {
+        let cost = find(&row.name).map(|candidate| candidate.cost.clone()).unwrap_or_default();
+        (row, cost)
+    };
+    let candidates = ranked.into_iter().map(with_cost).collect();
+    Explanation {
+        topology: topology.clone(),
+        collective,
+        bytes,
+        algorithm,
+        origin,
+        range,
+        candidates,
+        runner_up,
+    }
 }
 
 fn choose(topology: &Topology, model: &CostModel, collective: Collective, wishes: &Wishes) -> Result<Choice> {

@@ -335,9 +335,9 @@ fn choices_are_explained() {
             for bytes in [range.from_bytes, last] {
                 let found = choices.explain(collective, bytes, false).unwrap();
                 assert_eq!((&found.algorithm, found.range), (&range.algorithm, (range.from_bytes, last)));
-                assert_eq!(found.candidates[0].name, range.algorithm, "{collective} of {bytes}");
+                assert_eq!(found.candidates[0].0.name, range.algorithm, "{collective} of {bytes}");
                 let Some((rival, comparison)) = found.runner_up else { continue };
-                assert_eq!(rival, found.candidates[1].name);
+                assert_eq!(rival, found.candidates[1].0.name);
                 assert!(comparison.margin >= -1e-9, "{comparison:?}");
                 if let Some(Crossing::From(from)) = comparison.bytes {
                     assert!(from > last, "{collective}: {rival} overtakes {} at {from}", range.algorithm);

@@ -40,8 +40,6 @@ pub struct Ranked {
     pub hops: usize,
     /// What the most loaded link of each step carries, summed over the steps, in vectors.
     pub link_load: f64,
-    /// What the busiest link carries in all steps together, in vectors.
-    pub busiest_link: f64,
     /// Whether all ranks end with the same bits.
     pub consistent: bool,
 }
@@ -61,7 +59,6 @@ pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ra
             steps: candidate.cost.steps.len(),
             hops: candidate.cost.hops(),
             link_load: candidate.cost.link_load(),
-            busiest_link: candidate.cost.busiest_link,
             consistent: candidate.consistent,
         }
     });
