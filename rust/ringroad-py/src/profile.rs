@@ -10,6 +10,7 @@ use ringroad_runtime::profile::Profile;
 
 use crate::cost::PyCostModel;
 use crate::errors::raise;
+use crate::explanation::PyExplanation;
 
 /// What was measured in a place, and what follows from it.
 #[pyclass(name = "Profile", module = "ringroad", frozen)]
@@ -23,6 +24,13 @@ impl PyProfile {
         Profile::read(&path).map(PyProfile).map_err(|reason| raise(unusable(reason)))
     }
 
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        Profile::from_json(text)
+            .map(PyProfile)
+            .map_err(|reason| raise(ringroad_runtime::Error::Config(reason)))
+    }
+
     fn to_json(&self) -> String {
         self.0.to_json()
     }
@@ -32,6 +40,19 @@ impl PyProfile {
         let nodes = ranks / self.0.place.per_host.max(1);
         let here = |rule: &Rule| Rule { nodes: Some(nodes), ranks: Some(ranks), ..rule.clone() };
         Ok(write_rules(&self.0.rules.iter().map(here).collect::<Vec<_>>()))
+    }
+
+    #[pyo3(signature = (collective, bytes, consistent=true))]
+    fn choice(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        bytes: u64,
+        consistent: bool,
+    ) -> PyResult<PyExplanation> {
+        let collective = collective.parse().map_err(raise)?;
+        let found = py.detach(|| self.0.explain(collective, bytes, !consistent)).map_err(raise)?;
+        Ok(PyExplanation::new(self.0.fit.model, found))
     }
 
     #[getter]

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::CacheMode;
 use crate::config::Algorithms;
 use crate::error::{Error, Result};
-use crate::profile::Place;
+use crate::profile::{Place, Profile};
 
 /// What the user and earlier measurements say about the choice.
 #[derive(Debug, Clone, Default)]
@@ -158,6 +158,21 @@ impl Choices {
             among.iter().map(|name| algorithms::find(name)).collect::<std::result::Result<_, _>>()?;
         let candidates = costs(&self.topology, collective, members)?;
         Ok(explain(&self.topology, &self.model, &candidates, table, collective, bytes))
+    }
+}
+
+impl Profile {
+    /// Why a communicator in this profile's place picks what it does.
+    pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
+        let topology = Topology::parse(&self.place.topology)?;
+        let wishes = Wishes { measured: self.rules.clone(), ..Wishes::default() };
+        let Choice { floats, any, .. } =
+            choose(&topology, &self.fit.model, collective.with_root(0), &wishes)?;
+        let Selection { table, among } = if any_order { any } else { floats };
+        let members =
+            among.iter().map(|name| algorithms::find(name)).collect::<std::result::Result<_, _>>()?;
+        let candidates = costs(&topology, collective, members)?;
+        Ok(explain(&topology, &self.fit.model, &candidates, &table, collective, bytes))
     }
 }
 

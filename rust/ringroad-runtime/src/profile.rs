@@ -147,17 +147,21 @@ impl Profile {
 
     /// Reads a file.
     pub fn read(path: &Path) -> std::result::Result<Profile, String> {
+        Profile::from_json(&fs::read_to_string(path).map_err(|error| error.to_string())?)
+    }
+
+    /// Reads what [`Profile::to_json`] wrote.
+    pub fn from_json(text: &str) -> std::result::Result<Profile, String> {
         #[derive(Deserialize)]
         struct Version {
             format: u32,
         }
-        let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
         let unreadable = |error: serde_json::Error| format!("it is no profile: {error}");
-        let Version { format } = serde_json::from_str(&text).map_err(unreadable)?;
+        let Version { format } = serde_json::from_str(text).map_err(unreadable)?;
         if format != FORMAT {
             return Err(format!("it has format {format}, and this version of ringroad reads {FORMAT}"));
         }
-        serde_json::from_str(&text).map_err(unreadable)
+        serde_json::from_str(text).map_err(unreadable)
     }
 
     /// The profile that is to be used in a place, and its file. One that is asked for must fit; one that is found and
