@@ -78,14 +78,17 @@ def _factor(name: str, factor: float, model: CostModel) -> str:
         return f"a further message took {_instead(model.message_latency, factor)}"
     if name == "hops" and model.hop_latency:
         return f"a hop took {_instead(model.hop_latency, factor)}"
-    if name == "bytes" and model.bandwidth:
-        now, then = model.bandwidth / 1e9, model.bandwidth / factor / 1e9
-        return f"links carried {significant(then)} GB/s instead of {significant(now)} GB/s"
+    if name == "bytes":
+        if model.bandwidth:
+            now, then = model.bandwidth / 1e9, model.bandwidth / factor / 1e9
+            return f"links carried {significant(then)} GB/s instead of {significant(now)} GB/s"
+        return f"links were {significant(max(factor, 1 / factor))} times as {'slow' if factor >= 1 else 'fast'}"
     if name == "reduction" and model.reduce_cost > 0:
         now, then = 1e-9 / model.reduce_cost, 1e-9 / model.reduce_cost / factor
         return f"ranks reduced {significant(then)} GB/s instead of {significant(now)} GB/s"
-    speed = f"{significant(factor)} times as long" if factor >= 1 else f"{significant(100 * factor)} % of the time"
-    return f"{TERMS[name]} took {speed}"
+    if factor >= 1:
+        return f"{TERMS[name]} took {significant(factor)} times as long"
+    return f"{TERMS[name]} took {significant(100 * factor)} % of the time"
 
 
 def _instead(seconds: float, factor: float) -> str:

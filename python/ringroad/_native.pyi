@@ -252,7 +252,7 @@ class Explanation:
         """The fastest of the others, by the model."""
     @property
     def margin(self) -> float | None:
-        """By how much of the chosen one's time the runner-up takes longer; negative where the model alone prefers it."""
+        """By how much of the chosen one's time the runner-up takes longer; negative where the model prefers it."""
     @property
     def terms(self) -> dict[str, float] | None:
         """What takes the chosen one how long: steps, messages, hops, bytes, reduction."""
@@ -560,6 +560,8 @@ class Communicator:
     @property
     def profile(self) -> str | None:
         """The file of measurements that rank 0 read, if it found one."""
+    def contestants(self, collective: str = "allreduce") -> list[str]:
+        """The algorithms that the choice for floats is made among, the first of those that cost the same."""
     def calibrate(self, measurements: Sequence[tuple[str, str, int, float]]) -> Profile:
         """A profile of where this communicator is, from (collective, algorithm, bytes, seconds)."""
     def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]:

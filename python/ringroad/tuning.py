@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ringroad._native import Communicator
-from ringroad._text import bytes_text
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall")
 DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
@@ -70,18 +69,19 @@ class _Contestant:
 
 
 def measure(communicator: Communicator, options: Options, progress: Callable[[str], None]) -> list[Measurement]:
-    """Times of all algorithms that leave the same bits on all ranks. Collective; the same on every rank."""
+    """Times of the algorithms that differ in costs, and leave the same bits on all ranks. Collective."""
     found: list[Measurement] = []
     for collective in options.collectives:
         # Half of the time is for the collective that training waits for.
         weight = 2 if collective == "allreduce" else 1
         all_weights = len(options.collectives) + ("allreduce" in options.collectives)
         seconds = options.budget * weight / all_weights / len(options.sizes)
+        algorithms = communicator.contestants(collective)
+        progress(f"{collective} by {', '.join(algorithms)}")
         hopeless: set[str] = set()
         for size in sorted(options.sizes):
-            progress(f"{collective} of {bytes_text(size)}")
             case = _Case(communicator, collective, size)
-            names = [name for name in _algorithms(communicator, collective) if size < _LARGE or name not in hopeless]
+            names = [name for name in algorithms if size < _LARGE or name not in hopeless]
             contestants = _compete(communicator, [_Contestant(name, case.call(name)) for name in names], seconds)
             limit = _HOPELESS * min(contestant.time for contestant in contestants)
             if size < _LARGE:
@@ -89,12 +89,6 @@ def measure(communicator: Communicator, options: Options, progress: Callable[[st
             hopeless |= {contestant.algorithm for contestant in contestants if contestant.time > limit}
             found += [(collective, c.algorithm, case.bytes, c.time) for c in contestants]
     return found
-
-
-def _algorithms(communicator: Communicator, collective: str) -> list[str]:
-    """What the communicator would choose from for floats, in an order that all ranks share."""
-    candidates = communicator.explain(collective, 1 << 20).candidates
-    return sorted(candidate.algorithm for candidate in candidates if candidate.consistent)
 
 
 class _Case:

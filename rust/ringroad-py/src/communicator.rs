@@ -679,6 +679,12 @@ impl PyCommunicator {
         py.detach(|| self.0.choices()).profile
     }
 
+    #[pyo3(signature = (collective="allreduce"))]
+    fn contestants(&self, py: Python<'_>, collective: &str) -> PyResult<Vec<String>> {
+        let collective = collective.parse().map_err(raise)?;
+        py.detach(|| self.0.choices().contestants(collective)).map_err(raise)
+    }
+
     fn calibrate(
         &self,
         py: Python<'_>,

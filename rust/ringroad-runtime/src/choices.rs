@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::{
-    rank, Candidate, Comparison, CostModel, Origin, Ranked, Rule, ScheduleCost, SwitchRange, SwitchTable,
+    rank, Candidate, Comparison, CostModel, Origin, Ranked, Rule, ScheduleCost, StepCost, SwitchRange,
+    SwitchTable,
 };
 use ringroad_core::schedule::{Expression, Expressions};
 use ringroad_core::topology::Routes;
@@ -113,6 +114,23 @@ fn costs(topology: &Topology, collective: Collective, members: Vec<Member>) -> R
     members.into_iter().map(candidate).collect()
 }
 
+fn candidates_of(topology: &Topology, collective: Collective, names: &[String]) -> Result<Vec<Candidate>> {
+    let members = names.iter().map(|name| algorithms::find(name)).collect::<std::result::Result<_, _>>()?;
+    costs(topology, collective.with_root(0), members)
+}
+
+/// Whether no coefficients of the model tell two costs apart, but for rounding.
+fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+    let same = |(a, b): (&StepCost, &StepCost)| {
+        (a.messages, a.hops) == (b.messages, b.hops)
+            && close(a.extra_latency, b.extra_latency)
+            && close(a.link_load, b.link_load)
+            && close(a.reduced, b.reduced)
+    };
+    a.steps.len() == b.steps.len() && a.steps.iter().zip(&b.steps).all(same)
+}
+
 impl Choices {
     /// Chooses.
     pub fn make(
@@ -149,6 +167,19 @@ impl Choices {
     /// From how many bytes on which algorithm is chosen for floating-point data.
     pub fn switch_points(&self, collective: Collective) -> &[SwitchRange] {
         self.selection(collective, false).table.ranges()
+    }
+
+    /// The algorithms that the choice for floating-point data is made among, the first of those that cost the same: what
+    /// is worth measuring.
+    pub fn contestants(&self, collective: Collective) -> Result<Vec<String>> {
+        let among = &self.selection(collective, false).among;
+        let mut found: Vec<Candidate> = Vec::new();
+        for candidate in candidates_of(&self.topology, collective, among)? {
+            if !found.iter().any(|other| alike(&other.cost, &candidate.cost)) {
+                found.push(candidate);
+            }
+        }
+        Ok(found.into_iter().map(|candidate| candidate.name).collect())
     }
 
     /// Why [`Choices::pick`] picks what it does.

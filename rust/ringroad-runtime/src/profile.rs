@@ -107,6 +107,9 @@ pub struct Profile {
 
 impl Profile {
     /// What follows from times measured on `topology`, in `place`. `prior` has what they tell nothing of.
+    ///
+    /// Where there is a root, calls in a row overlap, so that their times tell who is faster but nothing of latencies: the
+    /// model is fitted to the others, unless there are none.
     pub fn make(
         topology: &Topology,
         place: Place,
@@ -128,6 +131,10 @@ impl Profile {
                 }
             };
             rows.push((index, m.bytes, m.seconds));
+        }
+        let waits = |(index, ..): &(usize, u64, f64)| costs[*index].0.root().is_none();
+        if rows.iter().any(waits) {
+            rows.retain(waits);
         }
         let observe = |(index, bytes, seconds): (usize, u64, f64)| {
             let (_, _, cost) = &costs[index];

@@ -104,7 +104,9 @@ impl Comparison {
         let behind = other.seconds() - winner.seconds();
         let factor = |((term, a), (_, b)): ((Term, Seconds), (Term, Seconds))| {
             let factor = 1.0 - behind / (b - a);
-            (b != a && factor.is_finite() && factor > 0.0).then_some((term, factor))
+            // Less is a difference of rounding.
+            let differ = (b - a).abs() > 1e-9 * winner.seconds();
+            (differ && factor.is_finite() && factor > 0.0).then_some((term, factor))
         };
         Comparison {
             best: winner,

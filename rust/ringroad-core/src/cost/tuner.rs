@@ -20,7 +20,7 @@ use crate::units::{Bytes, Seconds};
 const HEADINGS: &str =
     "collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff";
 /// A measured time counts as good as the best up to this ratio: fewer switches, and none for noise.
-const AS_GOOD: f64 = 1.02;
+const AS_GOOD: f64 = 1.03;
 
 /// An algorithm for some sizes of a collective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,19 +177,27 @@ pub fn rules_of(collective: Collective, measurements: &[Measurement]) -> Vec<Rul
     ranges.iter().zip(ends).map(rule).collect()
 }
 
-/// The algorithm that stays as good as the best for the most sizes from `at` on, of equals the fastest at `at`; and after
-/// which size it does not.
+/// The algorithm that stays as good as the best for the most sizes from `at` on, of equals the one that is the fastest
+/// over all of them; and after which size it does not.
 fn longest<'a>(sizes: &[(Bytes, BTreeMap<&'a str, Seconds>)], at: usize) -> (&'a str, usize) {
-    let good = |algorithm: &str, times: &BTreeMap<&str, Seconds>| {
-        let best = times.values().copied().fold(f64::INFINITY, f64::min);
-        times.get(algorithm).is_some_and(|seconds| *seconds <= best * AS_GOOD)
+    let best = |times: &BTreeMap<&str, Seconds>| times.values().copied().fold(f64::INFINITY, f64::min);
+    // How much longer than the best it takes at a size, as a logarithm.
+    let behind = |algorithm: &str, times: &BTreeMap<&str, Seconds>| {
+        let ratio = times.get(algorithm)? / best(times);
+        (ratio <= AS_GOOD).then(|| ratio.ln())
     };
-    let run = |algorithm: &str| sizes[at..].iter().take_while(|(_, times)| good(algorithm, times)).count();
-    let all = sizes[at].1.iter().map(|(algorithm, seconds)| (*algorithm, run(algorithm), *seconds));
-    let (algorithm, run, _) = all
+    let run = |algorithm: &&'a str| {
+        let each = sizes[at..].iter().map_while(|(_, times)| behind(algorithm, times));
+        let (count, sum) = each.fold((0, 0.0), |(count, sum), next| (count + 1, sum + next));
+        (*algorithm, count, sum)
+    };
+    let (algorithm, count, _) = sizes[at]
+        .1
+        .keys()
+        .map(run)
         .reduce(|a, b| if (b.1, a.2) > (a.1, b.2) { b } else { a })
         .expect("a size has measurements, and one of them is the best");
-    (algorithm, at + run)
+    (algorithm, at + count)
 }
 
 /// The first bytes after one size, up to the next, for which `next` takes no longer than `previous`.
