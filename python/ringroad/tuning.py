@@ -1,8 +1,8 @@
 """Measures how long every algorithm takes between real ranks: what `ringroad tune` does.
 
 All ranks run this together and take every decision from times that they have agreed on (the slowest rank's), so that
-they always make the same calls. Algorithms take turns, so that what the machine does meanwhile meets all of them, and those
-that are far behind after a first look are measured no further.
+they always make the same calls. Algorithms take turns, so that what the machine does meanwhile meets all of them, and
+those that are far behind after a first look are measured no further.
 """
 
 from __future__ import annotations
