@@ -12,6 +12,7 @@ use ringroad_core::cost::{
     rank, Candidate, Comparison, CostModel, Origin, Ranked, Rule, ScheduleCost, StepCost, SwitchRange,
     SwitchTable,
 };
+use ringroad_core::plan::{Command, LowerOptions, Near, Plan};
 use ringroad_core::schedule::{Expression, Expressions};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Topology};
@@ -119,6 +120,9 @@ fn candidates_of(topology: &Topology, collective: Collective, names: &[String]) 
     costs(topology, collective.with_root(0), members)
 }
 
+/// Kind, bytes and operands of operations, in ascending order.
+type Shape = Vec<(u8, usize, usize)>;
+
 /// Whether no coefficients of the model tell two costs apart, but for rounding.
 fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
@@ -169,17 +173,43 @@ impl Choices {
         self.selection(collective, false).table.ranges()
     }
 
-    /// The algorithms that the choice for floating-point data is made among, the first of those that cost the same: what
-    /// is worth measuring.
+    /// The algorithms that the choice for floating-point data is made among, the first of those that cost the same and
+    /// come down to the same operations: what is worth measuring.
     pub fn contestants(&self, collective: Collective) -> Result<Vec<String>> {
         let among = &self.selection(collective, false).among;
-        let mut found: Vec<Candidate> = Vec::new();
+        let mut found: Vec<(Candidate, Shape)> = Vec::new();
         for candidate in candidates_of(&self.topology, collective, among)? {
-            if !found.iter().any(|other| alike(&other.cost, &candidate.cost)) {
-                found.push(candidate);
+            let shape = self.shape(collective, &candidate.name)?;
+            if !found.iter().any(|(other, s)| *s == shape && alike(&other.cost, &candidate.cost)) {
+                found.push((candidate, shape));
             }
         }
-        Ok(found.into_iter().map(|candidate| candidate.name).collect())
+        Ok(found.into_iter().map(|(candidate, _)| candidate.name).collect())
+    }
+
+    /// What the first and the last rank do for a vector of middling length.
+    fn shape(&self, collective: Collective, algorithm: &str) -> Result<Shape> {
+        /// A multiple of all chunks that a few ranks may make of a vector.
+        const ELEMENTS: usize = 27_720;
+        let schedule = algorithms::find(algorithm)?.build(&self.topology, collective.with_root(0))?;
+        let ranks = schedule.ranks;
+        let all_near = self.place.per_host == ranks;
+        let near = Near { ranks: vec![all_near; ranks].into(), ..Near::default() };
+        let options = LowerOptions { near, ..LowerOptions::default() };
+        let mut shape = Shape::new();
+        for rank in [0, ranks - 1] {
+            let plan = Plan::lower(&schedule, rank, ELEMENTS, 4, &options)?;
+            shape.extend(plan.operations().iter().map(|operation| match operation.command {
+                Command::Send { source, .. } => (0, source.bytes, 1),
+                Command::Receive { target, .. } => (1, target.bytes, 1),
+                Command::Expect { bytes, .. } => (2, bytes, 1),
+                Command::Reduce { target, sources } => (3, target.bytes, plan.sources(sources).len()),
+                Command::Copy { target, .. } => (4, target.bytes, 1),
+                Command::Premultiply { .. } | Command::Average { .. } | Command::Release { .. } => (5, 0, 1),
+            }));
+        }
+        shape.sort_unstable();
+        Ok(shape)
     }
 
     /// Why [`Choices::pick`] picks what it does.
