@@ -153,12 +153,12 @@ def test_explain_and_switch_points_agree():
 
 
 def test_choices_are_explained():
-    topology, model = ringroad.Topology("torus:4x4"), ringroad.CostModel(step_latency=1e-6, bandwidth=1e10)
+    topology, model = ringroad.Topology("torus:8x8"), ringroad.CostModel(step_latency=1e-6, bandwidth=1e10)
     found = model.choice("allreduce", topology, 1 << 20)
     rows = [row for row in model.explain("allreduce", topology, 1 << 20) if row.consistent]
     assert (found.algorithm, found.runner_up) == (rows[0].algorithm, rows[1].algorithm)
     assert [row.algorithm for row in found.candidates] == [row.algorithm for row in rows]
-    assert (found.collective, found.bytes, found.topology, found.origin) == ("allreduce", 1 << 20, "torus:4x4", "model")
+    assert (found.collective, found.bytes, found.topology, found.origin) == ("allreduce", 1 << 20, "torus:8x8", "model")
     assert found.margin == pytest.approx(rows[1].seconds / rows[0].seconds - 1)
     assert set(found.terms) == {"steps", "messages", "hops", "bytes", "reduction"}
     assert sum(found.terms.values()) == pytest.approx(rows[0].seconds)
@@ -176,9 +176,11 @@ def test_choices_are_explained():
     assert model.choice("allreduce", topology, first - 1).algorithm != found.algorithm
     text = str(found)
     assert text.startswith(
-        f"allreduce of 1 MiB on torus:4x4: {found.algorithm}\n  the fastest by the cost model, from "
+        f"allreduce of 1 MiB on torus:8x8: {found.algorithm}\n  the fastest by the cost model, from "
     )
     assert f"{found.runner_up} would be the faster one" in text and "starting a step took" in text
+    tie = model.choice("allreduce", ringroad.Topology("torus:4x4"), 1 << 20)
+    assert tie.margin == 0 and "which the catalogue has later, takes as long" in str(tie)
     # Where there is but one, there is nothing to compare.
     alone = model.choice("broadcast", ringroad.Topology("ring:1"), 8)
     assert alone.candidates and (alone.margin is None) == (alone.runner_up is None)

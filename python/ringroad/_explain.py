@@ -27,6 +27,8 @@ def text(found: Explanation) -> str:
     lines.append(f"  {_margin(found.runner_up, found.margin)} by the cost model:")
     lines += [f"    {line}" for line in _terms(found)]
     changes = _changes(found)
+    if found.margin == 0:
+        return "\n".join(lines)
     if changes:
         lines.append(f"  {found.runner_up} would be the faster one")
         lines += [f"    {change}" for change in changes]
@@ -43,6 +45,8 @@ def _range(range_: tuple[int, int | None]) -> str:
 
 
 def _margin(runner_up: str, margin: float) -> str:
+    if margin == 0:
+        return f"{runner_up}, which the catalogue has later, takes as long"
     if margin < 0:
         return f"{runner_up} takes {significant(-100 * margin)} % less"
     return f"{runner_up} takes {significant(100 * margin)} % longer"

@@ -78,7 +78,8 @@ pub struct Comparison {
     pub best: Terms,
     /// The other one's.
     pub rival: Terms,
-    /// By how much of the best one's time the rival takes longer.
+    /// By how much of the best one's time the rival takes longer; 0 where they differ by rounding only. Negative where
+    /// the model does not agree that the best one is.
     pub margin: f64,
     /// From how many bytes on, or up to how many, the rival is faster.
     pub bytes: Option<Crossing>,
@@ -111,7 +112,7 @@ impl Comparison {
         Comparison {
             best: winner,
             rival: other,
-            margin: if behind > 0.0 { behind / winner.seconds() } else { 0.0 },
+            margin: if behind.abs() > 1e-9 * winner.seconds() { behind / winner.seconds() } else { 0.0 },
             bytes: overtaken_at(model, best, rival, bytes),
             factors: winner.all().into_iter().zip(other.all()).filter_map(factor).collect(),
         }

@@ -236,7 +236,7 @@ fn overtakes(lines: &[Line], rival: usize, best: usize, from: Bytes) -> Option<B
     Some(faster)
 }
 
-/// From how many bytes on, or up to how many, `rival` beats `best`, which is the faster one for `bytes`.
+/// From how many bytes on, or up to how many, `rival` beats `best`; nowhere, unless `best` is the faster one for `bytes`.
 pub(super) fn overtaken_at(
     model: &CostModel,
     best: &Candidate,
@@ -244,6 +244,9 @@ pub(super) fn overtaken_at(
     bytes: Bytes,
 ) -> Option<Crossing> {
     let lines = [Line::of(model, &best.cost), Line::of(model, &rival.cost)];
+    if beats(&lines, 1, 0, bytes) {
+        return None;
+    }
     if let Some(from) = overtakes(&lines, 1, 0, bytes) {
         return Some(Crossing::From(from));
     }
