@@ -9,7 +9,7 @@ RANKS    ?= 2,4
 BUDGET   ?= 540
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers docs fmt clean both-ucx
+.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-select docs fmt clean both-ucx
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,12 @@ bench-peers: $(VENV)/.installed ## Compare allreduce with gloo, Open MPI and a p
 	maturin develop --release --quiet --extras bench
 	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,floor --budget $(BUDGET) \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
+
+bench-select: build ## Measure 2, 4 and 8 ranks, then compare what is chosen with every fixed algorithm, at other sizes (6 minutes)
+	cache=$$(mktemp -d) && trap 'rm -rf $$cache' EXIT && export XDG_CACHE_HOME=$$cache && unset RINGROAD_PROFILE && \
+	for ranks in 2 4 8; do $(PYTHON) -m ringroad tune --ranks $$ranks --collectives allreduce --budget 30 || exit 1; done && \
+	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --algorithms different --budget 240 \
+		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M $(if $(RECORD),--json $(RECORD))
 
 docs: build ## Build the API documentation into docs/_build
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust
