@@ -7,7 +7,7 @@ use ringroad_core::algorithms::{self, Member};
 use ringroad_core::plan::{Counts, LowerOptions, Near};
 use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule};
 
-pub use crate::choices::{candidates, explain, Choices, Explanation};
+pub use crate::choices::{candidates, explain, Choices, Explanation, Lowering, Wishes};
 use crate::error::Result;
 
 /// Plans kept for calls to come. A training loop repeats a few hundred.

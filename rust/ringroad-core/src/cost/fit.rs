@@ -251,7 +251,8 @@ fn product(row: &Row, values: &Row) -> f64 {
 mod tests {
     use super::*;
     use crate::algorithms;
-    use crate::{Collective, Topology};
+    use crate::collective::Collective;
+    use crate::topology::Topology;
 
     const TRUE: CostModel = CostModel {
         step_latency: 3e-6,
