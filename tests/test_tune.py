@@ -141,6 +141,13 @@ def test_profiles_are_values(tmp_path):
     assert profile.file_name == "ring-4-in-process.json" and "ring:4 over in-process" in repr(profile)
     choice = profile.choice("allreduce", 100)
     assert (choice.algorithm, choice.origin, choice.range) == ("ring", "measured", (8, 1 << 20))
+    assert (8, "ring") in profile.switch_points() and profile.switch_points("broadcast")[0][0] == 0
+    # Six steps against four: the model prefers swing, whatever the ring was measured to take for 8 bytes.
+    steps = {"ring": 6, "swing": 4}
+    times = [("allreduce", name, 8 << k, n * 1e-6 + (8 << k) * 1e-9) for name, n in steps.items() for k in range(18)]
+    against = group[0].calibrate([("allreduce", "ring", 8, 1e-6), *times[1:]]).choice("allreduce", 8)
+    assert (against.algorithm, against.origin) == ("ring", "measured")
+    assert against.margin is not None and against.margin < 0 and "the cost model alone would choose" in str(against)
     for wrong in ([("allreduce", "rign", 8, 1.0)], [("allreduce", "ring", 8, 0.0)], [("all", "ring", 8, 1.0)]):
         with pytest.raises(ValueError, match=r"did you mean ring|above 0|unknown collective"):
             group[0].calibrate(wrong)

@@ -27,7 +27,9 @@ def text(found: Explanation) -> str:
     lines.append(f"  {_margin(found.runner_up, found.margin)} by the cost model:")
     lines += [f"    {line}" for line in _terms(found)]
     changes = _changes(found)
-    if found.margin == 0:
+    if found.margin <= 0:
+        if found.margin < 0:
+            lines.append(f"  the cost model alone would choose {found.runner_up}")
         return "\n".join(lines)
     if changes:
         lines.append(f"  {found.runner_up} would be the faster one")

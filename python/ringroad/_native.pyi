@@ -280,6 +280,8 @@ class Profile:
         """The rules as for RINGROAD_TUNER_FILE and NCCL's tuner plugin."""
     def choice(self, collective: str, bytes: int, consistent: bool = True) -> Explanation:
         """What a communicator in this place chooses, and why; `consistent`: for floating-point data."""
+    def switch_points(self, collective: str = "allreduce", consistent: bool = True) -> list[tuple[int, str]]:
+        """(from bytes, algorithm) for every range of sizes."""
     @property
     def topology(self) -> str: ...
     @property

@@ -45,8 +45,10 @@ def explain(
         for length in lengths
     }
     switches = {
-        "floats": model.switch_points(collective, network, True),
-        "integers": model.switch_points(collective, network, False),
+        data: here.switch_points(collective, consistent)
+        if here
+        else model.switch_points(collective, network, consistent)
+        for data, consistent in (("floats", True), ("integers", False))
     }
     if as_json:
         report = {

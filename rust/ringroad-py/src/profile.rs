@@ -55,6 +55,18 @@ impl PyProfile {
         Ok(PyExplanation::new(self.0.fit.model, found))
     }
 
+    #[pyo3(signature = (collective="allreduce", consistent=true))]
+    fn switch_points(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        consistent: bool,
+    ) -> PyResult<Vec<(u64, String)>> {
+        let collective = collective.parse().map_err(raise)?;
+        let ranges = py.detach(|| self.0.switch_points(collective, !consistent)).map_err(raise)?;
+        Ok(ranges.into_iter().map(|range| (range.from_bytes, range.algorithm)).collect())
+    }
+
     #[getter]
     fn topology(&self) -> &str {
         &self.0.place.topology

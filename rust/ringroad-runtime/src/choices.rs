@@ -225,15 +225,22 @@ impl Choices {
 impl Profile {
     /// Why a communicator in this profile's place picks what it does.
     pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
+        let (topology, Selection { table, among }) = self.selection(collective, any_order)?;
+        let candidates = candidates_of(&topology, collective, &among)?;
+        Ok(explain(&topology, &self.fit.model, &candidates, &table, collective, bytes))
+    }
+
+    /// From how many bytes on such a communicator picks which algorithm.
+    pub fn switch_points(&self, collective: Collective, any_order: bool) -> Result<Vec<SwitchRange>> {
+        Ok(self.selection(collective, any_order)?.1.table.ranges().to_vec())
+    }
+
+    fn selection(&self, collective: Collective, any_order: bool) -> Result<(Topology, Selection)> {
         let topology = Topology::parse(&self.place.topology)?;
         let wishes = Wishes { measured: self.rules.clone(), ..Wishes::default() };
         let Choice { floats, any, .. } =
             choose(&topology, &self.fit.model, collective.with_root(0), &wishes)?;
-        let Selection { table, among } = if any_order { any } else { floats };
-        let members =
-            among.iter().map(|name| algorithms::find(name)).collect::<std::result::Result<_, _>>()?;
-        let candidates = costs(&topology, collective, members)?;
-        Ok(explain(&topology, &self.fit.model, &candidates, &table, collective, bytes))
+        Ok((topology, if any_order { any } else { floats }))
     }
 }
 
