@@ -11,7 +11,7 @@ TORCHES  ?= 2.8 2.13 2.14
 BUDGET   ?= 540
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-model docs fmt clean both-ucx test-torch-matrix bench-torch
+.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,7 +29,7 @@ demo: build ## Train a model on real data with 4 ranks, over ringroad and over g
 test: test-rust test-python ## Run every test
 
 test-rust: $(VENV)/.installed both-ucx ## Run the Rust tests
-	RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --quiet
+	RINGROAD_PROFILE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --quiet
 
 test-python: build both-ucx ## Run the Python tests
 	$(PYTHON) -m pytest -q
@@ -68,6 +68,12 @@ bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and 
 
 bench-torch: build ## Compare calls and training steps of torch with gloo, in one run (2 minutes)
 	$(PYTHON) benchmarks/torch_bench.py $(if $(RECORD),--json $(RECORD))
+
+bench-select: build ## Measure 2, 4 and 8 ranks, then compare what is chosen with every fixed algorithm, at other sizes (6 minutes)
+	cache=$$(mktemp -d) && trap 'rm -rf $$cache' EXIT && export XDG_CACHE_HOME=$$cache && unset RINGROAD_PROFILE && \
+	for ranks in 2 4 8; do $(PYTHON) -m ringroad tune --ranks $$ranks --collectives allreduce --budget 30 || exit 1; done && \
+	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --algorithms different --budget 240 \
+		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M $(if $(RECORD),--json $(RECORD))
 
 docs: build ## Build the API documentation into docs/_build
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust

@@ -189,3 +189,49 @@ def test_one_slice_alone():
     assert (whole.ports, alone.ports, alone.max_sent) == (4, 1, 6)
     with pytest.raises(ringroad.ScheduleError, match="has 4 slices, and no slice 4"):
         whole.on_slice(4)
+
+
+def test_choices_are_explained():
+    topology, model = ringroad.Topology("torus:8x8"), ringroad.CostModel(step_latency=1e-6, bandwidth=1e10)
+    found = model.choice("allreduce", topology, 1 << 20)
+    rows = [row for row in model.explain("allreduce", topology, 1 << 20) if row.consistent]
+    assert (found.algorithm, found.runner_up) == (rows[0].algorithm, rows[1].algorithm)
+    assert [row.algorithm for row in found.candidates] == [row.algorithm for row in rows]
+    assert (found.collective, found.bytes, found.topology, found.origin) == ("allreduce", 1 << 20, "torus:8x8", "model")
+    assert found.margin == pytest.approx(rows[1].seconds / rows[0].seconds - 1)
+    assert set(found.terms) == {"steps", "messages", "hops", "bytes", "reduction"}
+    assert sum(found.terms.values()) == pytest.approx(rows[0].seconds)
+    assert sum(found.runner_up_terms.values()) == pytest.approx(rows[1].seconds)
+    for term, factor in found.factors.items():
+        changed = [
+            sum(seconds * (factor if name == term else 1) for name, seconds in terms.items())
+            for terms in (found.terms, found.runner_up_terms)
+        ]
+        assert changed[0] == pytest.approx(changed[1])
+    first, last = found.range
+    for size in (first, last):
+        if size is not None:
+            assert model.choice("allreduce", topology, size).algorithm == found.algorithm
+    assert model.choice("allreduce", topology, first - 1).algorithm != found.algorithm
+    text = str(found)
+    assert text.startswith(
+        f"allreduce of 1 MiB on torus:8x8: {found.algorithm}\n  the fastest by the cost model, from "
+    )
+    assert f"{found.runner_up} would be the faster one" in text and "starting a step took" in text
+    tie = model.choice("allreduce", ringroad.Topology("torus:4x4"), 1 << 20)
+    assert tie.margin == 0 and "which the catalogue has later, takes as long" in str(tie)
+    # Where there is but one, there is nothing to compare.
+    alone = model.choice("broadcast", ringroad.Topology("ring:1"), 8)
+    assert alone.candidates and (alone.margin is None) == (alone.runner_up is None)
+
+
+def test_communicators_explain_what_they_run():
+    group = ringroad.Communicator.in_process(4, topology="ring:4", algorithm="allreduce:ring,swing;^binomial")
+    for size in (8, 1 << 24):
+        found = group[0].explain("allreduce", size)
+        assert found.algorithm == group[0].algorithm_for("allreduce", size)
+        assert {row.algorithm for row in found.candidates} == {"ring", "swing"} and found.topology == "ring:4"
+    assert "binomial" not in {row.algorithm for row in group[0].explain("broadcast", 8).candidates}
+    assert group[0].profile is None and group[0].model.step_latency > 0
+    for comm in group:
+        comm.close()

@@ -79,6 +79,7 @@ def test_floor_is_right():
     [
         (["-d", "float8"], "there are float32"),
         (["allreduced"], "no collective 'allreduced'"),
+        (["--algorithms", "rign"], "did you mean ring?"),
         (["-b", "8", "-e", "4"], "-b at least 1 and at most -e"),
         (["--ranks", "two"], "numbers with commas"),
         (["reduce", "--ranks", "2", "-r", "2"], "no rank of 2"),
@@ -87,6 +88,14 @@ def test_floor_is_right():
 )
 def test_refusals(arguments, message):
     assert message in bench(*arguments, status=2)
+
+
+def test_fixed_algorithms_take_turns(tmp_path):
+    rows = record(tmp_path / "r.jsonl", "--sizes", "8,1K", "--ranks", "3", "-n", "5", "--algorithms", "ring,direct")
+    peers = {(row["peer"], row["algorithm"]) for row in rows if row["peer"] != "ringroad"}
+    assert peers == {("ringroad:ring", "ring"), ("ringroad:direct", "direct")}
+    out = bench("--sizes", "1K", "--ranks", "3", "-n", "3", "--algorithms", "different")
+    assert "# choice: the fastest fixed algorithm, or within 5 % of it, at " in out and "# wrong elements: 0" in out
 
 
 def test_missing_packages_are_named(monkeypatch):
@@ -140,3 +149,23 @@ def test_verdict():
     assert "(a)" in text and "pass at 2" in text  # 1.5 us slower at 8 bytes is within what is allowed
     assert "FAIL at 1 of 1" in text and "gloo 2000 us (2.00)" in text
     assert "(c)" in text and "pass at 1;" in text
+
+
+def test_verdict_on_the_choice():
+    shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
+    shared |= {"buffers": "numpy", "pml": None, "cache": "far"}
+    times = {8: (1.5, 1.0, 1.6), 1024: (1.2, 1.0, 1.3), 4096: (1.04, 1.1, 1.0)}
+    rows = [
+        shared | {"peer": peer, "algorithm": algorithm, "size": size, "time": time * 1e-6}
+        for size, all_times in times.items()
+        for (peer, algorithm), time in zip(
+            (("ringroad", "ring"), ("ringroad:ring", "ring"), ("ringroad:swing", "swing")), all_times, strict=True
+        )
+    ]
+    text = verdict.text(rows)  # what the choice itself takes at 8 and 1024 bytes is noise
+    assert "at 3 of 3; the fastest itself at 2; worst: 2 ranks 4 KiB in place: ring 1.04 us, swing 1 us (1.04)" in text
+    for row in rows:
+        if row["peer"] == "ringroad" and row["size"] == 4096:
+            row["time"] = 1.2e-6
+    text = verdict.text(rows)
+    assert "at 2 of 3;" in text and "#   slower: 2 ranks 4 KiB in place: ring 1.2 us, swing 1 us (1.20)" in text

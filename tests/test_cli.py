@@ -155,15 +155,29 @@ def test_explain(ask):
     assert (
         ask(*arguments)
         == """\
-scatter of 1 KiB on ring:8
+scatter of 1 KiB on ring:8: direct
 algorithm     time  vs best  steps  hops  link load  consistent
 direct     1.45 us    1.00x      1     4     0.4375  yes
 binomial   3.64 us    2.51x      3     7      0.625  yes
+  the fastest by the cost model, for all sizes
+  binomial takes 151 % longer by the cost model:
+                     direct  binomial
+    starting steps     1 us      3 us
+    bytes on links   448 ns    640 ns
+    together        1.45 us   3.64 us
+  no size, latency or bandwidth makes binomial the faster one
 
-scatter of 64 MiB on ring:8
+scatter of 64 MiB on ring:8: direct
 algorithm     time  vs best  steps  hops  link load  consistent
 direct     29.4 ms    1.00x      1     4     0.4375  yes
 binomial   41.9 ms    1.43x      3     7      0.625  yes
+  the fastest by the cost model, for all sizes
+  binomial takes 42.9 % longer by the cost model:
+                     direct  binomial
+    bytes on links  29.4 ms   41.9 ms
+    starting steps     1 us      3 us
+    together        29.4 ms   41.9 ms
+  no size, latency or bandwidth makes binomial the faster one
 
 link load: what the busiest link of each step carries, in units of the vector
 consistent: whether all ranks end with the same bits; where not, it is not chosen for floats
@@ -173,6 +187,14 @@ from  algorithm
  0 B  direct
 """
     )
+
+
+def test_explain_says_what_would_change_the_choice(ask):
+    links = ["--step-latency", "1e-6", "--hop-latency", "1e-7", "--bandwidth", "1e9"]
+    out = ask("explain", "allreduce", "--topology", "torus:8x8", "--bytes", "100K", *links)
+    for words in ("would be the faster one\n    ", " instead of 1 us\n", " instead of 1 GB/s\n", "    up to "):
+        assert words in out
+    assert " times as fast\n" in ask("explain", "allreduce", "--topology", "torus:8x8", "--bytes", "1M")
 
 
 def test_explain_compares(ask):
@@ -202,6 +224,10 @@ def test_explain_as_json(ask):
         assert set(row["candidates"][0]) == {
             "algorithm", "ratio", "consistent", "seconds", "steps", "hops", "link_load",
         }  # fmt: skip
+        choice = row["choice"]
+        assert choice["algorithm"] in {candidate["algorithm"] for candidate in row["candidates"]}
+        assert choice["from_bytes"] <= row["bytes"] and choice["runner_up"] and choice["margin"] >= 0
+        assert set(choice["terms"]) == set(choice["runner_up_terms"]) >= set(choice["factors"])
     assert report["switch_points"]["floats"][0]["from_bytes"] == 0
 
 

@@ -304,6 +304,8 @@ class CostModel:
         """All algorithms available for the collective on the topology's ranks, best first (by time)."""
     def compare(self, collective: str, topology: Topology, sizes: Sequence[int]) -> list[list[Candidate]]:
         """As `explain`, for several numbers of bytes at once."""
+    def choice(self, collective: str, topology: Topology, bytes: int, consistent: bool = True) -> Explanation:
+        """What this model alone would choose, and why; `consistent`: for floating-point data."""
     def switch_points(self, collective: str, topology: Topology, consistent: bool = True) -> list[tuple[int, str]]:
         """(from bytes, algorithm) for every range of sizes."""
 
@@ -354,6 +356,88 @@ def simulate(
     details: bool = True,
 ) -> Outcome:
     """Runs a verified schedule over a model of the network; see `ringroad.simulate`."""
+
+@final
+class Explanation:
+    """Why an algorithm was chosen for a collective of `bytes`. `str()` says it in words. Times are in seconds."""
+
+    @property
+    def topology(self) -> str: ...
+    @property
+    def collective(self) -> str: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def origin(self) -> str:
+        """What it was chosen by: "model", "measured", "rules" or "only" (nothing else may be used)."""
+    @property
+    def range(self) -> tuple[int, int | None]:
+        """From how many bytes on it is chosen, and up to and including how many."""
+    @property
+    def model(self) -> CostModel:
+        """The costs that were assumed."""
+    @property
+    def candidates(self) -> list[Candidate]:
+        """All that could run, the fastest by the model first."""
+    @property
+    def runner_up(self) -> str | None:
+        """The fastest of the others, by the model."""
+    @property
+    def margin(self) -> float | None:
+        """By how much of the chosen one's time the runner-up takes longer; negative where the model prefers it."""
+    @property
+    def terms(self) -> dict[str, float] | None:
+        """What takes the chosen one how long: steps, messages, hops, bytes, reduction."""
+    @property
+    def runner_up_terms(self) -> dict[str, float] | None: ...
+    @property
+    def runner_up_bytes(self) -> tuple[int, int | None] | None:
+        """From and up to how many bytes the runner-up is the faster one of both."""
+    @property
+    def factors(self) -> dict[str, float]:
+        """By term: if it took this many times as long, for all algorithms, both would be equally fast."""
+
+@final
+class Profile:
+    """What `ringroad tune` measured in a place, the cost model that fits it best, and the rules that follow."""
+
+    @staticmethod
+    def read(path: str) -> Profile:
+        """Raises ConfigError where it is none, or of another version."""
+    @staticmethod
+    def from_json(text: str) -> Profile: ...
+    def to_json(self) -> str:
+        """As files have it."""
+    def to_csv(self) -> str:
+        """The rules as for RINGROAD_TUNER_FILE and NCCL's tuner plugin."""
+    def choice(self, collective: str, bytes: int, consistent: bool = True) -> Explanation:
+        """What a communicator in this place chooses, and why; `consistent`: for floating-point data."""
+    def switch_points(self, collective: str = "allreduce", consistent: bool = True) -> list[tuple[int, str]]:
+        """(from bytes, algorithm) for every range of sizes."""
+    @property
+    def topology(self) -> str: ...
+    @property
+    def place(self) -> str:
+        """Network, transport and machines, in words."""
+    @property
+    def file_name(self) -> str:
+        """Under which profiles of this place are found in the directory of profiles."""
+    @property
+    def model(self) -> CostModel: ...
+    @property
+    def errors(self) -> tuple[float, float, float]:
+        """By how much of the measured times the model is wrong: the median, nine tenths, and the worst."""
+    @property
+    def rules(self) -> list[tuple[str, int, int, str]]:
+        """(collective, from bytes, to bytes, algorithm): what was measured to be the fastest."""
+    @property
+    def measurements(self) -> list[tuple[str, str, int, float]]:
+        """(collective, algorithm, bytes, seconds)."""
+
+def profile_directory() -> str | None:
+    """Where profiles are looked for, unless RINGROAD_PROFILE says otherwise."""
 
 # ------------------------------------------------------------------------------------------------ running
 
@@ -415,13 +499,20 @@ class Communicator:
         timeout: float | None = None,
         topology: str | Topology | None = None,
         algorithm: str | None = None,
+        deterministic: Literal["size-invariant"] | None = None,
         name: str = "world",
         ucx_wheel: str | None = None,
     ) -> Communicator:
-        """Collective: every rank calls it, with the same name. `algorithm` is as RINGROAD_ALGO."""
+        """Collective: every rank calls it, with the same name. `algorithm` is as RINGROAD_ALGO, `deterministic` as
+        RINGROAD_DETERMINISTIC; rank 0's count."""
     @staticmethod
     def in_process(
-        size: int, *, timeout: float | None = None, topology: str | Topology | None = None, algorithm: str | None = None
+        size: int,
+        *,
+        timeout: float | None = None,
+        topology: str | Topology | None = None,
+        algorithm: str | None = None,
+        deterministic: Literal["size-invariant"] | None = None,
     ) -> list[Communicator]:
         """Communicators of `size` threads of this process, for tests and notebooks."""
     @property
@@ -609,6 +700,18 @@ class Communicator:
     ) -> Work | None: ...
     def algorithm_for(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> str:
         """The algorithm that a call with a vector of `bytes` would run."""
+    def explain(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> Explanation:
+        """Why a call with a vector of `bytes` runs what it runs. Builds all candidates: not for every call."""
+    @property
+    def model(self) -> CostModel:
+        """The costs that rank 0 assumed, or read from a profile."""
+    @property
+    def profile(self) -> str | None:
+        """The file of measurements that rank 0 read, if it found one."""
+    def contestants(self, collective: str = "allreduce") -> list[str]:
+        """The algorithms that the choice for floats is made among, the first of those that cost the same."""
+    def calibrate(self, measurements: Sequence[tuple[str, str, int, float]]) -> Profile:
+        """A profile of where this communicator is, from (collective, algorithm, bytes, seconds)."""
     def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]:
         """(from bytes, algorithm): the choice that rank 0 made for floating-point data."""
     def abort(self, reason: str = "") -> None:

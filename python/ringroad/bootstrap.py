@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from ringroad._native import Communicator, ConfigError, FileStore, MemoryStore, StoreError, Topology, settings
@@ -36,6 +36,7 @@ def init(
     timeout: float | None = None,
     topology: str | Topology | None = None,
     algorithm: str | None = None,
+    deterministic: Literal["size-invariant"] | None = None,
 ) -> Communicator:
     """The communicator of all processes of this job. Collective: every process calls it, equally often.
 
@@ -47,7 +48,8 @@ def init(
     TCPStore at `MASTER_ADDR` and `MASTER_PORT`, which takes an installed torch. A group of one needs none.
 
     `timeout` in seconds bounds this call and is the default of every later one; `topology` (such as `torus:4x4`) and
-    `algorithm` (as in `RINGROAD_ALGO`) say how to communicate.
+    `algorithm` (as in `RINGROAD_ALGO`) say how to communicate. With `deterministic="size-invariant"` floats are added
+    up in one order, whatever the length of the vector.
 
     Raises ConfigError where rank, size or store are unknown, TimeoutError naming the ranks that did not come,
     TransportError where UCX is missing, StoreError where the store fails.
@@ -62,6 +64,7 @@ def init(
         timeout=timeout,
         topology=topology,
         algorithm=algorithm,
+        deterministic=deterministic,
         ucx_wheel=_ucx_wheel(),
     )
 

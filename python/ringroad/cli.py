@@ -14,7 +14,6 @@ import typer
 from ringroad import _machine
 from ringroad._native import (
     Algorithm,
-    Candidate,
     Cost,
     CostModel,
     RingroadError,
@@ -23,11 +22,14 @@ from ringroad._native import (
     __version__,
 )
 from ringroad._native import algorithms as catalogue
+from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.bench.command import bench
+from ringroad.commands.explain import explain
 from ringroad.commands.reproduce import reproduce
 from ringroad.commands.simulate import simulate
 from ringroad.commands.topology import topology as topology_command
+from ringroad.commands.tune import tune
 
 app = typer.Typer(
     help="Collective communication with the algorithm that suits the network.",
@@ -40,23 +42,12 @@ app.command()(bench)
 app.command()(reproduce)
 app.command("topology")(topology_command)
 app.command()(simulate)
+app.command()(explain)
+app.command()(tune)
 
-DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
-SHOWN_CANDIDATES = 5
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them.")]
-On = Annotated[
-    str,
-    typer.Option(
-        "--topology", metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."
-    ),
-]
 Collective = Annotated[str, typer.Option(help="What to perform.")]
 Root = Annotated[int, typer.Option(help="The root, for collectives that have one.")]
-StepLatency = Annotated[float | None, typer.Option(help="Seconds to start a step.")]
-HopLatency = Annotated[float | None, typer.Option(help="Seconds per hop; unset: the topology's.")]
-Bandwidth = Annotated[float | None, typer.Option(help="Bytes per second of a link; unset: the topology's.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -341,55 +332,6 @@ def cost(
     return None
 
 
-@app.command()
-def explain(
-    collective: Annotated[str, typer.Argument(help="Such as allreduce.")],
-    topology: On,
-    sizes: Annotated[
-        list[str] | None, typer.Option("--bytes", metavar="BYTES", help="The vector; may be repeated.")
-    ] = None,
-    step_latency: StepLatency = None,
-    hop_latency: HopLatency = None,
-    bandwidth: Bandwidth = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Compare all algorithms for a collective and say which is chosen when."""
-    network = Topology(topology)
-    model = CostModel(step_latency=step_latency, hop_latency=hop_latency, bandwidth=bandwidth)
-    candidates = {size: model.explain(collective, network, size) for size in map(parse_bytes, sizes or DEFAULT_SIZES)}
-    switches = {
-        "floats": model.switch_points(collective, network, True),
-        "integers": model.switch_points(collective, network, False),
-    }
-    if as_json:
-        report = {
-            "collective": collective,
-            "topology": network.spec,
-            "sizes": [{"bytes": b, "candidates": [_candidate(c) for c in row]} for b, row in candidates.items()],
-            "switch_points": {
-                data: [{"from_bytes": start, "algorithm": name} for start, name in points]
-                for data, points in switches.items()
-            },
-        }
-        return _print_json(report)
-    for size, row in candidates.items():
-        print(f"{collective} of {bytes_text(size)} on {network.spec}")
-        shown = row if everything else row[:SHOWN_CANDIDATES]
-        _print_candidates(shown)
-        if len(shown) < len(row):
-            print(f"and {len(row) - len(shown)} slower ones (--all)")
-        print()
-    print("link load: what the busiest link of each step carries, in units of the vector")
-    print("consistent: whether all ranks end with the same bits; where not, it is not chosen for floats\n")
-    if switches["floats"] == switches["integers"]:
-        switches = {"all data": switches["floats"]}
-    for data, points in switches.items():
-        print(f"chosen for {data}")
-        print_table(["from", "algorithm"], [[bytes_text(start), name] for start, name in points], right=["from"])
-    return None
-
-
 def _describe(title: str, rows: list[tuple[str, str]]) -> None:
     print(title)
     width = max(len(name) for name, _ in rows)
@@ -413,25 +355,3 @@ def _deficiencies(result: Cost) -> dict[str, float]:
         "congestion_deficiency": result.congestion_deficiency,
         "worst_link": result.worst_link,
     }
-
-
-def _candidate(candidate: Candidate) -> dict[str, Any]:
-    head = {"algorithm": candidate.algorithm, "ratio": candidate.ratio, "consistent": candidate.consistent}
-    return head | _numbers(candidate)
-
-
-def _print_candidates(candidates: Sequence[Candidate]) -> None:
-    rows = [
-        [
-            c.algorithm,
-            seconds_text(c.seconds),
-            f"{c.ratio:.2f}x",
-            str(c.steps),
-            str(c.hops),
-            f"{c.link_load:.4g}",
-            "yes" if c.consistent else "no",
-        ]
-        for c in candidates
-    ]
-    header = ["algorithm", "time", "vs best", "steps", "hops", "link load", "consistent"]
-    print_table(header, rows, right=["time", "vs best", "steps", "hops", "link load"])

@@ -39,6 +39,10 @@ def bench(
     peers: Annotated[
         str, typer.Option(help="Who else takes turns: mpi4py, floor, gloo or another backend of torch.distributed.")
     ] = "",
+    algorithms: Annotated[
+        str,
+        typer.Option(help="Of ringroad's, to compare the choice with: names, all, or different (one of equal costs)."),
+    ] = "",
     budget: Annotated[float, typer.Option(help="Seconds for everything, about; without -n.")] = _BUDGET,
     hogs: Annotated[int, typer.Option(help="Busy processes meanwhile.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds for a call.")] = 120.0,
@@ -61,6 +65,7 @@ def bench(
         hogs=hogs,
         timeout=timeout,
         json=json_file,
+        algorithms=names(algorithms),
     )
     rows = _run(options)
     print(verdict.text(rows))

@@ -123,7 +123,17 @@ class Conductor:
         if backends:
             require("torch", f"measuring {', '.join(backends)} through torch.distributed")
         mpi = next((peer for peer in team.peers if peer.startswith(MPI)), None)
-        return Setup(path, team.ranks, options.timeout, backends, mpi, options.buffers, options.warmup, options.check)
+        return Setup(
+            path,
+            team.ranks,
+            options.timeout,
+            backends,
+            mpi,
+            options.buffers,
+            options.warmup,
+            options.check,
+            options.algorithms,
+        )
 
     def _left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())

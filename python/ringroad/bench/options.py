@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from ringroad._native import Algorithm
 from ringroad._text import parse_bytes
 from ringroad.bench.collectives import DTYPES, OPS, Collective, dtype_of
 from ringroad.bench.data import Case
@@ -35,11 +36,16 @@ class Options:
     hogs: int
     timeout: float
     json: Path | None
+    algorithms: list[str] = field(default_factory=list)
+    """Of ringroad's, which also take turns; or `all`, or `different`."""
 
     def __post_init__(self) -> None:
         _among("-d", [self.dtype], DTYPES)
         _among("-o", [self.op], OPS)
         _among("--buffers", self.buffers, BUFFERS)
+        if not {"all", "different"}.intersection(self.algorithms):
+            for name in self.algorithms:
+                Algorithm(name)
         if self.op == "avg" and dtype_of(self.dtype).kind in "iu":
             raise ValueError("bench: -o avg is for floating-point types")
         if not self.buffers or not self.ranks or min(self.ranks) < 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ringroad._text import significant
 from ringroad.bench.collectives import IN, OUT
 from ringroad.bench.conductor import Row
+from ringroad.bench.peers import OURS
 
 _HEAD = (("size", "(B)", 10), ("count", "", 10), ("type", "", 8), ("redop", "", 7), ("root", "", 4), ("peer", "", 14))
 _TIMES = (
@@ -54,6 +55,8 @@ def line(rows: list[Row]) -> str:
     """One peer at one size: its rows out of place and in place."""
     first = rows[0]
     head = [first[key] for key in ("size", "count", "type", "redop", "root", "peer")]
+    if first["peer"].startswith(f"{OURS}:"):
+        head[-1] = f"{OURS} fixed"  # the algorithm comes last
     by_place = {row["place"]: row for row in rows}
     cells = [str(cell).rjust(width) for cell, (*_, width) in zip(head, _HEAD, strict=True)]
     for place in (OUT, IN):

@@ -22,6 +22,8 @@ _KIB, _MIB = 1 << 10, 1 << 20
 _SLACK = 2e-6
 _TIMES_FASTER = {4 * _MIB: 3.0, 32 * _MIB: 2.0, 128 * _MIB: 2.0}
 _FLOOR_FROM, _FLOOR_TIMES = 64 * _KIB, 1.3
+_NEARLY = 1.05
+"""A choice that takes so many times as long as the best is as good."""
 _CRITERIA = {
     "a": "never slower than the best peer from 1 KiB on, at most 2 us slower below",
     "b": "3 times as fast as the best peer at 4 MiB, 2 times at 32 and 128 MiB (meant for CPUs that share no cache)",
@@ -50,11 +52,58 @@ class Comparison:
         )
 
 
+@dataclass(frozen=True)
+class Selection:
+    """ringroad's choice beside its fastest fixed algorithm, of the same run."""
+
+    ours: Row
+    best: Row
+
+    @property
+    def ratio(self) -> float:
+        return float(self.ours["time"] / self.best["time"])
+
+    @property
+    def is_best(self) -> bool:
+        """Whether it chose the one that was the fastest: then the ratio is noise."""
+        return bool(self.ours["algorithm"] == self.best["algorithm"])
+
+    def __str__(self) -> str:
+        ours, best = self.ours, self.best
+        return (
+            f"{ours['ranks']} ranks {bytes_text(ours['size'])} {ours['place'].replace('_', ' ')}: "
+            f"{ours['algorithm']} {us(ours['time'])} us, {best['algorithm']} {us(best['time'])} us ({self.ratio:.2f})"
+        )
+
+
+def selections(rows: list[Row]) -> list[Selection]:
+    """For every call that fixed algorithms made as well."""
+    fixed = [row for row in rows if row["peer"].startswith(f"{OURS}:")]
+    found = []
+    for ours in (row for row in rows if row["peer"] == OURS):
+        others = [row for row in fixed if _same(row, ours)]
+        if others:
+            found.append(Selection(ours, min(others, key=lambda row: float(row["time"]))))
+    return found
+
+
+def _selection_lines(found: list[Selection]) -> list[str]:
+    if not found:
+        return []
+    near = [one for one in found if one.is_best or one.ratio <= _NEARLY]
+    worst = max(found, key=lambda one: 1.0 if one.is_best else one.ratio)
+    return [
+        f"# choice: the fastest fixed algorithm, or within {100 * _NEARLY - 100:.0f} % of it, at {len(near)} of "
+        f"{len(found)}; the fastest itself at {sum(one.is_best for one in found)}; worst: {worst}",
+        *(f"#   slower: {one}" for one in found if one not in near),
+    ]
+
+
 def compare(rows: list[Row], name: str) -> list[Comparison]:
     """All comparisons of one of ringroad's interfaces; a peer's own runs are compared where they took place."""
     found: list[Comparison] = []
     for ours in (row for row in rows if row["peer"] == name and row["collective"] == "allreduce"):
-        others = [row for row in rows if _same(row, ours) and row["peer"] not in (OURS, OURS_IN_TORCH)]
+        others = [row for row in rows if _same(row, ours) and not row["peer"].startswith(OURS)]
         found += [comparison for theirs in others for comparison in _judge(ours, theirs)]
     return found
 
@@ -87,6 +136,7 @@ def text(rows: list[Row]) -> str:
     busy = max((row.get("busy_cores") or 0.0 for row in rows), default=0.0)
     if lines and busy > BUSY:
         lines.append(f"# WARNING: others kept up to {busy:.1f} cores busy; this says nothing of an idle machine")
+    lines += _selection_lines(selections(rows))
     lines.append(f"# wrong elements: {sum(row['wrong'] or 0 for row in rows)}")
     return "\n".join(lines)
 

@@ -37,6 +37,8 @@ class Setup:
     buffers: list[str]
     warmup: int
     check: bool
+    algorithms: list[str]
+    """Of ringroad's, which take turns beside its choice."""
 
 
 def main() -> None:
@@ -81,8 +83,9 @@ class Worker:
             mpi.append(library)
         from ringroad.bench.peers.own import Own
 
-        ours = Own(f"{setup.directory}/store", rank, ranks, setup.timeout, "torch" in setup.buffers)
+        self.ours = ours = Own(f"{setup.directory}/store", rank, ranks, setup.timeout, "torch" in setup.buffers)
         self.about["transport"] = ours.communicator.transport
+        self.about["profile"] = ours.communicator.profile
         distributed: list[Peer] = []
         if setup.backends:
             from ringroad.bench.peers.distributed import join
@@ -96,6 +99,8 @@ class Worker:
         send, recv = self._memory(case, kind), self._memory(case, kind)
         self.buffers = buffers = Buffers(case, self.rank, send, recv, kind == "torch")
         found = []
+        for one in self.ours.fixed(case.collective.name, self.setup.algorithms):
+            self.peers.setdefault(one.name, one)
         for name, peer in self.peers.items():
             if name == f"{OURS}-torch" and kind != "torch":
                 continue

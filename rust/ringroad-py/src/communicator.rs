@@ -8,12 +8,18 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ringroad_core::collective::Holding;
+use ringroad_core::cost::Measurement;
 use ringroad_core::Collective;
 use ringroad_runtime::config::Config;
+use ringroad_runtime::planner::Choices;
+use ringroad_runtime::profile::Profile;
 use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Work};
 
 use crate::array::{self, memory, Array, Owner};
+use crate::cost::PyCostModel;
 use crate::errors::raise;
+use crate::explanation::PyExplanation;
+use crate::profile::PyProfile;
 use crate::shutdown;
 use crate::store::store_of;
 use crate::topology::TopologyArgument;
@@ -68,10 +74,20 @@ fn options(
     timeout: Option<f64>,
     topology: Option<TopologyArgument<'_>>,
     algorithm: Option<String>,
+    deterministic: Option<&str>,
     name: String,
 ) -> PyResult<Options> {
     let topology = topology.map(TopologyArgument::resolve).transpose()?;
-    Ok(Options { name, timeout: duration(timeout)?, topology, algorithm })
+    let size_invariant = match deterministic {
+        None => None,
+        Some("size-invariant") => Some(true),
+        Some(other) => {
+            return Err(PyValueError::new_err(format!(
+                "deterministic={other:?} makes no sense; write \"size-invariant\" or None"
+            )));
+        }
+    };
+    Ok(Options { name, timeout: duration(timeout)?, topology, algorithm, size_invariant })
 }
 
 impl PyCommunicator {
@@ -308,7 +324,7 @@ fn in_place(
 #[pymethods]
 impl PyCommunicator {
     #[new]
-    #[pyo3(signature = (store, rank, size, *, timeout=None, topology=None, algorithm=None, name="world".to_owned(), ucx_wheel=None))]
+    #[pyo3(signature = (store, rank, size, *, timeout=None, topology=None, algorithm=None, deterministic=None, name="world".to_owned(), ucx_wheel=None))]
     fn connect(
         py: Python<'_>,
         store: &Bound<'_, PyAny>,
@@ -317,27 +333,29 @@ impl PyCommunicator {
         timeout: Option<f64>,
         topology: Option<TopologyArgument<'_>>,
         algorithm: Option<String>,
+        deterministic: Option<&str>,
         name: String,
         ucx_wheel: Option<PathBuf>,
     ) -> PyResult<Self> {
         let store = store_of(store)?;
         let config = Config::from_env().map_err(raise)?;
-        let options = options(timeout, topology, algorithm, name)?;
+        let options = options(timeout, topology, algorithm, deterministic, name)?;
         let communicator =
             py.detach(|| Communicator::connect(store, rank, size, ucx_wheel, &config, &options));
         Ok(PyCommunicator::new(communicator.map_err(raise)?))
     }
 
     #[staticmethod]
-    #[pyo3(signature = (size, *, timeout=None, topology=None, algorithm=None))]
+    #[pyo3(signature = (size, *, timeout=None, topology=None, algorithm=None, deterministic=None))]
     fn in_process(
         size: usize,
         timeout: Option<f64>,
         topology: Option<TopologyArgument<'_>>,
         algorithm: Option<String>,
+        deterministic: Option<&str>,
     ) -> PyResult<Vec<Self>> {
         let config = Config::from_env().map_err(raise)?;
-        let options = options(timeout, topology, algorithm, String::new())?;
+        let options = options(timeout, topology, algorithm, deterministic, String::new())?;
         let group = Communicator::in_process(size, &config, &options).map_err(raise)?;
         Ok(group.into_iter().map(PyCommunicator::new).collect())
     }
@@ -677,6 +695,56 @@ impl PyCommunicator {
         let op = reduce_op(op, (op == "premul_sum").then_some(1.0))?;
         let dtype = dtype.parse().map_err(raise)?;
         Ok(py.detach(|| self.0.algorithm_for(collective, bytes, op, dtype)))
+    }
+
+    #[pyo3(signature = (collective, bytes, *, dtype="float32", op="sum"))]
+    fn explain(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        bytes: u64,
+        dtype: &str,
+        op: &str,
+    ) -> PyResult<PyExplanation> {
+        let collective = collective.parse().map_err(raise)?;
+        let op = reduce_op(op, (op == "premul_sum").then_some(1.0))?;
+        let dtype = dtype.parse().map_err(raise)?;
+        let (model, found) =
+            py.detach(|| (self.0.choices().model, self.0.explain(collective, bytes, op, dtype)));
+        Ok(PyExplanation::new(model, found.map_err(raise)?))
+    }
+
+    #[getter]
+    fn model(&self, py: Python<'_>) -> PyCostModel {
+        PyCostModel(py.detach(|| self.0.choices()).model)
+    }
+
+    #[getter]
+    fn profile(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| self.0.choices()).profile
+    }
+
+    #[pyo3(signature = (collective="allreduce"))]
+    fn contestants(&self, py: Python<'_>, collective: &str) -> PyResult<Vec<String>> {
+        let collective = collective.parse().map_err(raise)?;
+        py.detach(|| self.0.choices().contestants(collective)).map_err(raise)
+    }
+
+    fn calibrate(
+        &self,
+        py: Python<'_>,
+        measurements: Vec<(String, String, u64, f64)>,
+    ) -> PyResult<PyProfile> {
+        let measurement = |(collective, algorithm, bytes, seconds): (String, String, u64, f64)| {
+            let collective = collective.parse().map_err(raise)?;
+            Ok(Measurement { collective, algorithm, bytes, seconds })
+        };
+        let measurements = measurements.into_iter().map(measurement).collect::<PyResult<_>>()?;
+        let made = py.detach(|| {
+            let Choices { topology, model, place, .. } = self.0.choices();
+            Profile::make(&topology, place, &model, measurements)
+        });
+        made.map(PyProfile).map_err(raise)
     }
 
     #[pyo3(signature = (collective="allreduce"))]

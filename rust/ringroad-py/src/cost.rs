@@ -3,9 +3,10 @@
 use pyo3::prelude::*;
 use ringroad_core::cost::{rank, Candidate, CostModel, Deficiencies, Ranked, ScheduleCost, SwitchTable};
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::planner::candidates;
+use ringroad_runtime::planner::{candidates, explain};
 
 use crate::errors::raise;
+use crate::explanation::PyExplanation;
 use crate::schedule::PySchedule;
 use crate::topology::PyTopology;
 
@@ -26,7 +27,7 @@ pub struct PyCost {
 }
 
 impl PyCost {
-    fn new(
+    pub fn new(
         model: &CostModel,
         cost: &ScheduleCost,
         collective: Collective,
@@ -57,6 +58,13 @@ pub struct PyCandidate {
     algorithm: String,
     consistent: bool,
     ratio: f64,
+}
+
+impl PyCandidate {
+    pub fn make(py: Python<'_>, cost: PyCost, row: Ranked) -> PyResult<Py<PyCandidate>> {
+        let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
+        Py::new(py, PyClassInitializer::from(cost).add_subclass(more))
+    }
 }
 
 /// The cost model.
@@ -173,11 +181,25 @@ impl PyCostModel {
         };
         let candidate = |(bytes, row): (u64, Ranked)| {
             let found = all.iter().find(|c| c.name == row.name).expect("every row is one of the candidates");
-            let base = PyCost::new(&self.0, &found.cost, collective, &topology.0, bytes);
-            let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
-            Py::new(py, PyClassInitializer::from(base).add_subclass(more))
+            PyCandidate::make(py, PyCost::new(&self.0, &found.cost, collective, &topology.0, bytes), row)
         };
         sizes.into_iter().map(|bytes| row(bytes).into_iter().map(candidate).collect()).collect()
+    }
+
+    #[pyo3(signature = (collective, topology, bytes, consistent=true))]
+    fn choice(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        topology: &PyTopology,
+        bytes: u64,
+        consistent: bool,
+    ) -> PyResult<PyExplanation> {
+        let collective = collective.parse::<Collective>().map_err(raise)?;
+        let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
+        let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
+        let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
+        Ok(PyExplanation::new(self.0, explain(&topology.0, &self.0, &some, &table, collective, bytes)))
     }
 
     #[pyo3(signature = (collective, topology, consistent=true))]

@@ -2,17 +2,18 @@
 
 use std::time::Instant;
 
-use ringroad_core::cost::CostModel;
+use ringroad_core::cost::{read_rules, CostModel, Rule};
 use ringroad_core::topology::MEMORY_CAPACITY;
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{share, Store};
+use crate::bootstrap::{share, Card, Store};
 use crate::cache::{CacheMode, CacheProbe};
+use crate::choices::{Choices, Lowering, Wishes};
 use crate::communicator::Options;
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
-use crate::planner::Choices;
+use crate::profile::{Place, Profile};
 
 /// What a rank does at start-up costs, and the network's links, are priors until they are measured: a step between two
 /// processes, another message of the same step, and reducing from memory.
@@ -45,14 +46,14 @@ fn shared(per_core: f64) -> CostModel {
 pub(crate) fn agree(
     store: &dyn Store,
     rank: Rank,
-    size: usize,
+    cards: &[Card],
     config: &Config,
     options: &Options,
     per_host: usize,
     deadline: Instant,
 ) -> Result<Choices> {
     type Shared = std::result::Result<Choices, Refusal>;
-    let mine = (rank == 0).then(|| choose(size, config, options, per_host));
+    let mine = (rank == 0).then(|| choose(cards, config, options, per_host));
     let text = mine.as_ref().map(|choices| {
         let shared: Shared = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
@@ -94,10 +95,43 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Chooses, for `size` ranks.
+/// Chooses, for the ranks of these cards.
 ///
 /// `per_host`: so many ranks each, one after the other, read each other's memory.
-pub(crate) fn choose(size: usize, config: &Config, options: &Options, per_host: usize) -> Result<Choices> {
+pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_host: usize) -> Result<Choices> {
+    let size = cards.len();
+    let topology = topology(size, config, options, per_host)?;
+    let place = Place::of(cards, per_host, &topology);
+    let profile = Profile::wanted(config, &place)?;
+    let cores = cards[0].cores;
+    let prior = match &profile {
+        Some((profile, _)) => profile.fit.model,
+        None if per_host == size => shared(size as f64 / cores as f64),
+        None => NETWORK,
+    };
+    let algorithms = match &options.algorithm {
+        Some(text) => {
+            Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?
+        }
+        None => config.algorithms.clone(),
+    };
+    // Whoever states costs wants the choice that follows from them.
+    let measured = profile.as_ref().filter(|_| !config.has_cost_model());
+    let wishes = Wishes {
+        algorithms,
+        size_invariant: options.size_invariant.unwrap_or(config.size_invariant),
+        rules: rules(config, size / per_host, size)?,
+        measured: measured.map_or(Vec::new(), |(profile, _)| profile.rules.clone()),
+    };
+    let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
+    let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
+    let lowering = Lowering { segment: config.segment, part, cache };
+    let mut choices = Choices::make(topology, config.cost_model(prior), lowering, place, &wishes)?;
+    choices.profile = profile.map(|(_, path)| path.display().to_string());
+    Ok(choices)
+}
+
+fn topology(size: usize, config: &Config, options: &Options, per_host: usize) -> Result<Topology> {
     let topology = match (&options.topology, &config.topology) {
         (Some(topology), _) => topology.clone(),
         (None, Some(topology)) => topology.clone(),
@@ -110,16 +144,16 @@ pub(crate) fn choose(size: usize, config: &Config, options: &Options, per_host: 
             "topology {spec} has {ranks} ranks, but the communicator has {size}"
         )));
     }
-    let preferences = match &options.algorithm {
-        Some(text) => {
-            Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?
-        }
-        None => config.algorithms.clone(),
+    Ok(topology)
+}
+
+/// What the tuner file says about so many ranks on so many hosts.
+fn rules(config: &Config, hosts: usize, size: usize) -> Result<Vec<Rule>> {
+    let Some(path) = &config.tuner_file else { return Ok(Vec::new()) };
+    let unusable = |reason: String| {
+        Error::Config(format!("RINGROAD_TUNER_FILE={} cannot be used: {reason}", path.display()))
     };
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let prior = if per_host == size { shared(size as f64 / cores as f64) } else { NETWORK };
-    let model = config.cost_model(prior);
-    let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
-    let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
-    Choices::make(topology, model, config.segment, part, cache, &preferences)
+    let text = std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
+    let rules = read_rules(&text).map_err(|error| unusable(error.to_string()))?;
+    Ok(rules.into_iter().filter(|rule| rule.is_for(hosts, size)).collect())
 }

@@ -20,7 +20,7 @@ use crate::dtype::{DType, ReduceOp};
 use crate::engine::{Engine, Job};
 use crate::error::{Error, Result};
 use crate::neighbourhood::{Neighbourhood, Offered};
-use crate::planner::{Choices, Key, Planner, LEND};
+use crate::planner::{Choices, Explanation, Key, Planner, LEND};
 use crate::progress::Driver;
 use crate::transport::in_process::InProcess;
 use crate::transport::shared::{Pool, SharedMemory};
@@ -46,6 +46,8 @@ pub struct Options {
     pub topology: Option<Topology>,
     /// As `RINGROAD_ALGO`. Rank 0's counts.
     pub algorithm: Option<String>,
+    /// As `RINGROAD_DETERMINISTIC`. Rank 0's counts.
+    pub size_invariant: Option<bool>,
 }
 
 /// One call: what to do, on which memory.
@@ -197,7 +199,7 @@ impl Communicator {
                 exchange(&PrefixStore::new("network", store.clone()), rank, size, &card, secret, deadline)?;
             network = Some(transport);
         }
-        let choices = agree(&store, rank, size, config, options, around.per_host, deadline)?;
+        let choices = agree(&store, rank, &cards, config, options, around.per_host, deadline)?;
         if let Some(network) = &mut network {
             network.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
         }
@@ -235,9 +237,9 @@ impl Communicator {
     ) -> Result<Vec<Communicator>> {
         let size = transports.len();
         check_group(0, size)?;
-        let choices = choose(size, config, options, 1)?;
-        let name = if options.name.is_empty() { "world" } else { &options.name };
         let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
+        let choices = choose(&cards, config, options, 1)?;
+        let name = if options.name.is_empty() { "world" } else { &options.name };
         let timeout = options.timeout.unwrap_or(config.timeout);
         let assemble = |(rank, transport)| {
             Communicator::assemble(
@@ -266,7 +268,7 @@ impl Communicator {
         let neighbours = cards.iter().filter(|c| c.host == cards[rank].host).count();
         let crowded = neighbours > cards[rank].cores;
         let cards = Arc::new(cards);
-        let engine = Engine::new(name.to_owned(), rank, cards.clone(), choices.cache, transport);
+        let engine = Engine::new(name.to_owned(), rank, cards.clone(), choices.lowering.cache, transport);
         Communicator {
             name: name.to_owned(),
             rank,
@@ -290,11 +292,15 @@ impl Communicator {
             return;
         }
         let choices = self.choices();
+        match &choices.profile {
+            Some(file) => eprintln!("ringroad: {name}: costs as measured, from {file}"),
+            None => eprintln!("ringroad: {name}: costs are assumed; `ringroad tune` measures them"),
+        }
         for collective in Collective::ALL {
             let points: Vec<String> = choices
                 .switch_points(collective)
                 .iter()
-                .map(|r| format!("{} from {} bytes", r.algorithm, r.from_bytes))
+                .map(|r| format!("{} from {} bytes ({})", r.algorithm, r.from_bytes, r.origin))
                 .collect();
             eprintln!(
                 "ringroad: {name}: {} on {}: {}",
@@ -344,6 +350,18 @@ impl Communicator {
     pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
         let any_order = !collective.reduces() || op.order_independent(dtype);
         self.state.lock().planner.choices.pick(collective, bytes, any_order).to_owned()
+    }
+
+    /// Why [`Communicator::algorithm_for`] says what it does.
+    pub fn explain(
+        &self,
+        collective: Collective,
+        bytes: Bytes,
+        op: ReduceOp,
+        dtype: DType,
+    ) -> Result<Explanation> {
+        let any_order = !collective.reduces() || op.order_independent(dtype);
+        self.choices().explain(collective, bytes, any_order)
     }
 
     /// New memory that the ranks of this host read where it is: calls copy less of it. It holds anything.

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 use strsim::levenshtein;
 
-use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::CostModel;
-use ringroad_core::{Collective, Topology};
+use ringroad_core::Topology;
+
+pub use crate::preferences::Algorithms;
 
 /// All variables begin like this; `UCX_*` goes to UCX as it is.
 pub const PREFIX: &str = "RINGROAD_";
@@ -44,10 +45,44 @@ pub const SETTINGS: &[Setting] = &[
         name: "RINGROAD_ALGO",
         default: "",
         unit: "",
-        allowed: "the algorithms to choose among, for all collectives (ring,swing) or for each (allreduce:ring,swing;broadcast:binomial)",
+        allowed: "the algorithms to choose among, for all collectives (ring,swing) or for each (allreduce:ring,swing;broadcast:binomial), and those to leave out (^bucket,swing or allreduce:^ring)",
         meaning: "which algorithms to use; unset: the fastest by the cost model",
         secret: false,
-        read: |config, text| read_algorithms(text).map(|algorithms| config.algorithms = algorithms),
+        read: |config, text| Algorithms::parse(text).map(|algorithms| config.algorithms = algorithms),
+    },
+    Setting {
+        name: "RINGROAD_DETERMINISTIC",
+        default: "",
+        unit: "",
+        allowed: "size-invariant",
+        meaning: "size-invariant: floats are added up in one order, whatever the length of the vector; unset: in the same order on all ranks and in all runs",
+        secret: false,
+        read: |config, text| one_of(text, &[("size-invariant", true)]).map(|on| config.size_invariant = on),
+    },
+    Setting {
+        name: "RINGROAD_TUNER_FILE",
+        default: "",
+        unit: "",
+        allowed: "the path of rules as for NCCL's tuner plugin",
+        meaning: "which algorithm for which sizes: lines of collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks, -1 for any; rank 0 reads it",
+        secret: false,
+        read: |config, text| {
+            config.tuner_file = Some(PathBuf::from(text));
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_PROFILE",
+        default: "",
+        unit: "",
+        allowed: "the path of a profile that `ringroad tune` wrote, or none",
+        meaning: "measured costs and choices; none: the cost model's own; unset: the profile that `ringroad tune` stored for this network and machine, if there is one; rank 0 reads it",
+        secret: false,
+        read: |config, text| {
+            let none = text.eq_ignore_ascii_case("none");
+            config.profile = if none { ProfileSource::None } else { ProfileSource::File(PathBuf::from(text)) };
+            Ok(())
+        },
     },
     Setting {
         name: "RINGROAD_TOPOLOGY",
@@ -282,6 +317,17 @@ pub enum TransportKind {
     Ucx,
 }
 
+/// Where measured costs are looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProfileSource {
+    /// Nowhere.
+    None,
+    /// In this file, which must fit.
+    File(PathBuf),
+    /// In the user's directory of profiles, if there is one that fits.
+    Stored(PathBuf),
+}
+
 /// How much to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Debug {
@@ -310,29 +356,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Among which algorithms the user wants the cheapest to be chosen.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Algorithms {
-    by_collective: BTreeMap<&'static str, Vec<Member>>,
-}
-
-impl Algorithms {
-    /// Reads what `RINGROAD_ALGO` allows; arguments are written the same way.
-    pub fn parse(text: &str) -> Result<Algorithms, String> {
-        read_algorithms(text)
-    }
-
-    /// Those for `collective`, whatever its root; a family stands for all its members. None: any may be used.
-    pub fn preferred(&self, collective: Collective) -> &[Member] {
-        self.by_collective.get(collective.name()).map_or(&[], Vec::as_slice)
-    }
-}
-
 /// What the environment says.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `RINGROAD_ALGO`.
     pub algorithms: Algorithms,
+    /// `RINGROAD_DETERMINISTIC`: whether floats are added up in one order for all lengths.
+    pub size_invariant: bool,
+    /// `RINGROAD_TUNER_FILE`.
+    pub tuner_file: Option<PathBuf>,
+    /// `RINGROAD_PROFILE`.
+    pub profile: ProfileSource,
     /// `RINGROAD_TOPOLOGY`.
     pub topology: Option<Topology>,
     /// `RINGROAD_TIMEOUT`.
@@ -415,7 +449,11 @@ impl Config {
     /// What the environment of this process says.
     pub fn from_env() -> Result<Config, ConfigError> {
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-        Config::read(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
+        let mut config = Config::read(std::env::vars_os().map(|(name, value)| (text(name), text(value))))?;
+        if !config.set.contains_key("RINGROAD_PROFILE") {
+            config.profile = profiles().map_or(ProfileSource::None, ProfileSource::Stored);
+        }
+        Ok(config)
     }
 
     /// What these variables say. Those that are empty count as not set, those that are not ours do not matter.
@@ -450,6 +488,9 @@ impl Config {
     fn blank() -> Config {
         Config {
             algorithms: Algorithms::default(),
+            size_invariant: false,
+            tuner_file: None,
+            profile: ProfileSource::None,
             topology: None,
             timeout: Duration::ZERO,
             ucx_library: None,
@@ -491,6 +532,12 @@ impl Config {
         SETTINGS.iter().map(entry).collect()
     }
 
+    /// Whether the environment says anything about the cost model.
+    pub fn has_cost_model(&self) -> bool {
+        let Config { step_latency, hop_latency, bandwidth, message_latency, reduce_cost, .. } = self;
+        [step_latency, hop_latency, bandwidth, message_latency, reduce_cost].iter().any(|v| v.is_some())
+    }
+
     /// The cost model `prior` with what the environment says about it.
     pub fn cost_model(&self, prior: CostModel) -> CostModel {
         CostModel {
@@ -502,6 +549,13 @@ impl Config {
             ..prior
         }
     }
+}
+
+/// Where `ringroad tune` stores profiles, by the XDG base directory specification: among what can be made again.
+pub fn profiles() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    cache.map(|cache| cache.join("ringroad/profiles"))
 }
 
 /// What holds where no variable is set.
@@ -542,55 +596,6 @@ fn number(text: &str, allowed: fn(f64) -> bool) -> Result<f64, String> {
 fn one_of<V: Copy>(text: &str, values: &[(&str, V)]) -> Result<V, String> {
     let found = values.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     found.map(|(_, value)| *value).ok_or_else(String::new)
-}
-
-/// A list without a collective is for every collective that one of its algorithms performs, unless that has a list of
-/// its own.
-fn read_algorithms(text: &str) -> Result<Algorithms, String> {
-    let (mut general, mut own) = (BTreeMap::new(), BTreeMap::new());
-    for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
-        let (collective, names) = split_collective(part)?;
-        for name in names.split(',').map(str::trim) {
-            if name.is_empty() {
-                return Err(format!("{part:?} lacks the name of an algorithm"));
-            }
-            let member = algorithms::find(name).map_err(|e| e.to_string())?;
-            match collective {
-                Some(collective) if member.algorithm().offer(collective).is_none() => {
-                    return Err(not_offered(member.algorithm().name, collective));
-                }
-                Some(collective) => add(&mut own, collective, member),
-                None => member.algorithm().collectives().for_each(|c| add(&mut general, c, member)),
-            }
-        }
-    }
-    general.extend(own);
-    Ok(Algorithms { by_collective: general })
-}
-
-/// `allreduce:ring,swing` has a collective, `ring,swing` and `generalized:2` have none.
-fn split_collective(part: &str) -> Result<(Option<Collective>, &str), String> {
-    let Some((first, names)) = part.split_once(':') else { return Ok((None, part)) };
-    let begins_list =
-        || first.split(',').next_back().is_some_and(|name| algorithms::find(name.trim()).is_ok());
-    match first.trim().parse::<Collective>() {
-        Ok(collective) => Ok((Some(collective), names)),
-        Err(_) if begins_list() => Ok((None, part)),
-        Err(unknown) => Err(unknown.to_string()),
-    }
-}
-
-fn add(lists: &mut BTreeMap<&'static str, Vec<Member>>, collective: Collective, member: Member) {
-    let list = lists.entry(collective.name()).or_default();
-    if !list.contains(&member) {
-        list.push(member);
-    }
-}
-
-fn not_offered(algorithm: &str, collective: Collective) -> String {
-    let others = algorithms::catalogue().iter().filter(|a| a.offer(collective).is_some());
-    let others = others.map(|a| a.name).collect::<Vec<_>>().join(", ");
-    format!("{algorithm} performs no {}; choose among {others}", collective.name())
 }
 
 fn unknown(name: &str) -> String {

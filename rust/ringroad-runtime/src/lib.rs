@@ -10,6 +10,7 @@ pub mod buffer;
 pub mod cache;
 pub mod call;
 mod callbacks;
+mod choices;
 pub mod communicator;
 pub mod config;
 pub mod dtype;
@@ -23,6 +24,8 @@ mod liveness;
 mod neighbourhood;
 mod notice;
 pub mod planner;
+mod preferences;
+pub mod profile;
 mod progress;
 #[allow(unsafe_code)]
 mod scheduler;

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ringroad_core::algorithms::find;
 use ringroad_core::Collective;
 use ringroad_runtime::bootstrap::{
     exchange, share, BootstrapError, Card, FileStore, MemoryStore, PrefixStore, Store, StoreError,
 };
-use ringroad_runtime::config::{Algorithms, Config, Debug, Origin, SETTINGS};
+use ringroad_runtime::config::{Algorithms, Config, Debug, Origin, ProfileSource, SETTINGS};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -403,6 +404,10 @@ fn defaults_are_those_of_the_table() {
         (Duration::from_secs(300), 524288, Debug::Warn)
     );
     assert!(config.topology.is_none() && config.store.is_none() && config.secret.is_none());
+    assert_eq!(
+        (config.size_invariant, &config.tuner_file, &config.profile),
+        (false, &None, &ProfileSource::None)
+    );
     assert_eq!(config.algorithms, Algorithms::default());
     assert_eq!(config.cost_model(Default::default()), Default::default());
     for (entry, setting) in config.entries().iter().zip(SETTINGS) {
@@ -418,6 +423,9 @@ fn defaults_are_those_of_the_table() {
 fn values_are_read() {
     let config = read(&[
         ("RINGROAD_ALGO", "ring, Swing"),
+        ("RINGROAD_DETERMINISTIC", "Size-Invariant"),
+        ("RINGROAD_TUNER_FILE", "/etc/rules.csv"),
+        ("RINGROAD_PROFILE", "/etc/profile.json"),
         ("RINGROAD_TOPOLOGY", " torus:4x2 "),
         ("RINGROAD_TIMEOUT", "1.5"),
         ("RINGROAD_UCX_LIBRARY", "/opt/ucx/lib/libucp.so.0"),
@@ -439,6 +447,9 @@ fn values_are_read() {
     ])
     .unwrap();
     assert_eq!(names(&config.algorithms, Collective::Allreduce), ["ring", "swing"]);
+    assert!(config.size_invariant);
+    assert_eq!(config.tuner_file.as_deref(), Some(Path::new("/etc/rules.csv")));
+    assert_eq!(config.profile, ProfileSource::File("/etc/profile.json".into()));
     assert_eq!(config.topology.as_ref().unwrap().spec(), "torus:4x2");
     assert_eq!(config.timeout, Duration::from_millis(1500));
     assert_eq!(config.ucx_library.as_deref(), Some(Path::new("/opt/ucx/lib/libucp.so.0")));
@@ -490,6 +501,23 @@ fn lists_of_algorithms_are_read() {
 }
 
 #[test]
+fn what_is_to_be_left_out_is_read() {
+    let check = |text: &str, allreduce: &[&str], excluded: &[&str], kept: &[&str]| {
+        let algorithms = Algorithms::parse(text).unwrap();
+        assert_eq!(names(&algorithms, Collective::Allreduce), allreduce, "{text}");
+        let excludes = |name: &&str| algorithms.excludes(Collective::Allreduce, &find(name).unwrap());
+        assert!(excluded.iter().all(excludes) && !kept.iter().any(excludes), "{text}");
+    };
+    check("^ring", &[], &["ring"], &["swing", "bidirectional-ring"]);
+    check("^ring,swing", &[], &["ring", "swing"], &["bucket"]);
+    check("allreduce: ^ring, ^swing", &[], &["ring", "swing"], &["bucket"]);
+    check("allreduce:swing,ring;^bucket", &["swing", "ring"], &["bucket"], &["ring"]);
+    check("reduce_scatter:^ring", &[], &[], &["ring"]);
+    check("^generalized", &[], &["generalized:0", "generalized:2"], &["generalized-xor:0"]);
+    check("^generalized:2", &[], &["generalized:2"], &["generalized:1"]);
+}
+
+#[test]
 fn invalid_values_are_explained() {
     let cases = [
         (
@@ -508,6 +536,15 @@ fn invalid_values_are_explained() {
             "ring performs no broadcast; choose among binomial, double-binary-tree, scatter-allgather, direct, hierarchical",
         ),
         ("RINGROAD_ALGO", "allreduce:", "\"allreduce:\" lacks the name of an algorithm"),
+        ("RINGROAD_ALGO", "^", "\"^\" lacks the name of an algorithm"),
+        ("RINGROAD_ALGO", "^rign", "did you mean ring?"),
+        ("RINGROAD_ALGO", "broadcast:^ring", "ring performs no broadcast"),
+        (
+            "RINGROAD_ALGO",
+            "swing,^ring",
+            "\"swing,^ring\" both names and leaves out; write a list of its own after a semicolon, such as ;^ring",
+        ),
+        ("RINGROAD_DETERMINISTIC", "yes", "cannot be used; write size-invariant"),
         ("RINGROAD_TOPOLOGY", "rnig:8", "did you mean ring?"),
         ("RINGROAD_TOPOLOGY", "/nowhere/net.json", "No such file or directory"),
         ("RINGROAD_TOPOLOGY", "/dev/null", "the path of a .json file that Topology.save has written"),

@@ -19,6 +19,16 @@ class Own:
         self.communicator = Communicator(FileStore(store), rank, ranks, timeout=timeout, ucx_wheel=_ucx_wheel())
         self.tensors = tensors and self._takes_tensors()
 
+    def fixed(self, collective: str, algorithms: list[str]) -> list[Fixed]:
+        """The same by these algorithms, whatever the choice; `all` are all that it is made among."""
+        names = [name for name in algorithms if name not in ("all", "different")]
+        if collective != "barrier" and "different" in algorithms:
+            names += self.communicator.contestants(collective)
+        if collective != "barrier" and "all" in algorithms:
+            candidates = self.communicator.explain(collective, 1).candidates
+            names += [candidate.algorithm for candidate in candidates]
+        return [Fixed(self, name) for name in dict.fromkeys(names)]
+
     def _takes_tensors(self) -> bool:
         import torch
 
@@ -29,7 +39,7 @@ class Own:
             return False
         return True
 
-    def call(self, buffers: Buffers, place: str) -> Call | None:
+    def call(self, buffers: Buffers, place: str, algorithm: str | None = None) -> Call | None:
         case, communicator = buffers.case, self.communicator
         name: Any = case.collective.name
         op: Any = case.op
@@ -43,15 +53,15 @@ class Own:
         match name:
             case "allreduce" | "reduce_scatter":
                 method = getattr(communicator, name)
-                return lambda: method(send, recv, op=op)
+                return lambda: method(send, recv, op=op, algorithm=algorithm)
             case "allgather" | "alltoall":
                 method = getattr(communicator, name)
-                return lambda: method(send, recv)
+                return lambda: method(send, recv, algorithm=algorithm)
             case "broadcast":
-                return lambda: communicator.broadcast(recv, case.root)
+                return lambda: communicator.broadcast(recv, case.root, algorithm=algorithm)
             case "reduce":
                 out = recv if buffers.rank == case.root else None
-                return lambda: communicator.reduce(send, out, case.root, op=op)
+                return lambda: communicator.reduce(send, out, case.root, op=op, algorithm=algorithm)
         return communicator.barrier
 
     def barrier(self) -> Any:
@@ -67,3 +77,23 @@ class Own:
 
     def close(self) -> None:
         self.communicator.close()
+
+
+class Fixed:
+    """ringroad by one algorithm, over the same communicator."""
+
+    def __init__(self, own: Own, algorithm: str) -> None:
+        self.own, self.fixed = own, algorithm
+        self.name = f"{OURS}:{algorithm}"
+
+    def call(self, buffers: Buffers, place: str) -> Call | None:
+        return self.own.call(buffers, place, self.fixed)
+
+    def barrier(self) -> Any:
+        return self.own.barrier()
+
+    def algorithm(self, buffers: Buffers) -> str | None:
+        return self.fixed
+
+    def close(self) -> None:
+        """The communicator is the other one's."""

@@ -1,9 +1,9 @@
 //! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
 
 use super::{
-    binomial, bruck, bucket, butterfly, direct, distances, double_tree, gather_sum, generalized,
-    halving_doubling, hamiltonian, hierarchical, hybrid, nested, pairwise, recursive_doubling, ring,
-    scatter_allgather, swing, trivance,
+    binomial, bruck, bucket, butterfly, direct, direct_ordered, distances, double_tree, gather_sum,
+    generalized, halving_doubling, hamiltonian, hierarchical, hybrid, nested, pairwise, recursive_doubling,
+    ring, scatter_allgather, swing, trivance,
 };
 use super::{ceil_log, Algorithm, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
@@ -514,6 +514,24 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         parameter: None,
         consistent: always,
         offers: &[offer(ALLREDUCE, FEW, direct::latency, |r| vectors(at_once(r.shape), around(r.shape)))],
+    },
+    Algorithm {
+        name: "direct-ordered",
+        summary: "every rank gives every other one its block, and blocks are added up in the order of the ranks",
+        source: DIRECT,
+        ports: Ports::All,
+        parameter: None,
+        consistent: always,
+        offers: &[
+            offer(ALLREDUCE, FEW, direct_ordered::schedule, |r| {
+                twice(all_but_own(at_once(r.shape), r.shape))
+            }),
+            offer(REDUCE_SCATTER, FEW, direct_ordered::schedule, |r| all_but_own(at_once(r.shape), r.shape)),
+            offer(REDUCE, FEW, direct_ordered::schedule, |r| CostLine {
+                steps: 2 * at_once(r.shape),
+                sent: at_once(r.shape) as f64,
+            }),
+        ],
     },
     Algorithm {
         name: "hierarchical",

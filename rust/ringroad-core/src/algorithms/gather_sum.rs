@@ -67,13 +67,13 @@ fn summed(name: &str, ranks: usize, steps: impl IntoIterator<Item = Vec<Send>>) 
     let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, 1);
     steps.into_iter().for_each(|sends| schedule.push(sends));
     if let Some(last) = schedule.steps.last_mut() {
-        last.locals = (0..ranks).flat_map(|rank| sum(rank, ranks)).collect();
+        last.locals = (0..ranks).flat_map(|rank| sum(rank, ranks, ChunkSet::range(0, 1))).collect();
     }
     schedule
 }
 
 /// Where a rank keeps a vector: its own in slot 0, where the sum is to be, and the others in order after that.
-fn slot(rank: Rank, vector: Rank) -> Slot {
+pub(super) fn slot(rank: Rank, vector: Rank) -> Slot {
     if vector == rank {
         0
     } else {
@@ -81,11 +81,12 @@ fn slot(rank: Rank, vector: Rank) -> Slot {
     }
 }
 
-/// Adds everything up from rank 0's vector on, all of it into slot 0. A rank other than 0 moves its own vector out of
+/// Adds these chunks up from rank 0's vector on, all of them into slot 0. A rank other than 0 moves its own vector out of
 /// the way first, to the place that it has among the others.
-fn sum(rank: Rank, size: usize) -> impl Iterator<Item = Local> {
-    let local = move |action, from, into| Local { rank, chunks: ChunkSet::range(0, 1), action, from, into };
-    let begin = [local(Action::Copy, 0, rank + 1), local(Action::Copy, 1, 0)];
+pub(super) fn sum(rank: Rank, size: usize, chunks: ChunkSet) -> impl Iterator<Item = Local> {
+    let local = move |action, from, into| Local { rank, chunks: chunks.clone(), action, from, into };
+    let begin = [(Action::Copy, 0, rank + 1), (Action::Copy, 1, 0)];
     let begin = begin.into_iter().take(if rank > 0 { 2 } else { 0 });
-    begin.chain((1..size).map(move |vector| local(Action::Reduce, vector + 1, 0)))
+    let all = begin.chain((1..size).map(|vector| (Action::Reduce, vector + 1, 0)));
+    all.map(move |(action, from, into)| local(action, from, into))
 }

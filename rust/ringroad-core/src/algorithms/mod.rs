@@ -18,6 +18,7 @@ mod butterfly;
 mod catalogue;
 mod dimension_wise;
 mod direct;
+mod direct_ordered;
 mod distances;
 mod double_tree;
 mod elimination;

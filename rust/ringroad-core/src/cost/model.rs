@@ -1,7 +1,8 @@
 //! The link model: steps follow each other, and a step takes
 //! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced` (or the longer
-//! of the last two, if they are overlapped), and `message_latency` for every message but the first that the busiest rank sends or receives. Links with an extra latency
-//! or another capacity than 1 are slower or faster than that, which tells steps within a host from steps between hosts.
+//! of the last two, if they are overlapped), and `message_latency` for every message but the first that the busiest rank
+//! sends or receives. Links with an extra latency or another capacity than 1 are slower or faster than that, which tells
+//! steps within a host from steps between hosts.
 //!
 //! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
 //! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every

@@ -4,9 +4,11 @@
 //! part in 10¹² of each other are equal, and among equals the earlier candidate wins: catalogue order is preference.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::explain::Crossing;
 use super::line::Line;
 use super::model::{CostModel, ScheduleCost};
 use crate::units::{Bytes, Seconds};
@@ -63,6 +65,32 @@ pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ra
     ranked.collect()
 }
 
+/// What an algorithm was chosen by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The cost model says that it is the fastest.
+    #[default]
+    Model,
+    /// It was measured to be the fastest.
+    Measured,
+    /// A file of rules names it.
+    Rules,
+    /// Nothing else may be used.
+    Only,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Origin::Model => "model",
+            Origin::Measured => "measured",
+            Origin::Rules => "rules",
+            Origin::Only => "only",
+        })
+    }
+}
+
 /// The algorithm for all sizes from `from_bytes` up to the next range.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchRange {
@@ -70,6 +98,19 @@ pub struct SwitchRange {
     pub from_bytes: Bytes,
     /// The algorithm's name.
     pub algorithm: String,
+    /// What it was chosen by.
+    #[serde(default)]
+    pub origin: Origin,
+}
+
+impl SwitchRange {
+    fn new(from_bytes: Bytes, algorithm: &str, origin: Origin) -> SwitchRange {
+        SwitchRange { from_bytes, algorithm: algorithm.to_owned(), origin }
+    }
+
+    pub(super) fn measured(from_bytes: Bytes, algorithm: &str) -> SwitchRange {
+        SwitchRange::new(from_bytes, algorithm, Origin::Measured)
+    }
 }
 
 /// The fastest algorithm for every number of bytes.
@@ -118,7 +159,7 @@ impl SwitchTable {
 
     /// The same algorithm for every number of bytes.
     pub fn always(algorithm: &str) -> SwitchTable {
-        SwitchTable { ranges: vec![SwitchRange { from_bytes: 0, algorithm: algorithm.to_owned() }] }
+        SwitchTable { ranges: vec![SwitchRange::new(0, algorithm, Origin::Only)] }
     }
 
     /// The fastest of `candidates` for every number of bytes; among equals the earlier one.
@@ -128,7 +169,7 @@ impl SwitchTable {
         let mut next = Some(0);
         while let Some(from_bytes) = next {
             let best = fastest(&lines, from_bytes).ok_or(TableError::Empty)?;
-            ranges.push(SwitchRange { from_bytes, algorithm: candidates[best].name.clone() });
+            ranges.push(SwitchRange::new(from_bytes, &candidates[best].name, Origin::Model));
             next = (0..lines.len()).filter_map(|rival| overtakes(&lines, rival, best, from_bytes)).min();
         }
         SwitchTable::new(ranges)
@@ -139,10 +180,28 @@ impl SwitchTable {
         &self.ranges
     }
 
+    /// The same table with another algorithm from `from` up to and including `to`.
+    pub fn overlaid(&self, from: Bytes, to: Bytes, algorithm: &str, origin: Origin) -> SwitchTable {
+        let mut ranges: Vec<SwitchRange> =
+            self.ranges.iter().filter(|r| r.from_bytes < from).cloned().collect();
+        ranges.push(SwitchRange::new(from, algorithm, origin));
+        if let Some(after) = to.checked_add(1) {
+            ranges.push(SwitchRange { from_bytes: after, ..self.range(after).clone() });
+            ranges.extend(self.ranges.iter().filter(|r| r.from_bytes > after).cloned());
+        }
+        ranges.dedup_by(|next, before| (&next.algorithm, next.origin) == (&before.algorithm, before.origin));
+        SwitchTable { ranges }
+    }
+
+    /// The range that has `bytes`.
+    pub fn range(&self, bytes: Bytes) -> &SwitchRange {
+        let after = self.ranges.partition_point(|r| r.from_bytes <= bytes);
+        &self.ranges[after - 1]
+    }
+
     /// The algorithm for `bytes`.
     pub fn pick(&self, bytes: Bytes) -> &str {
-        let after = self.ranges.partition_point(|r| r.from_bytes <= bytes);
-        &self.ranges[after - 1].algorithm
+        &self.range(bytes).algorithm
     }
 }
 
@@ -175,4 +234,25 @@ fn overtakes(lines: &[Line], rival: usize, best: usize, from: Bytes) -> Option<B
         }
     }
     Some(faster)
+}
+
+/// From how many bytes on, or up to how many, `rival` beats `best`; nowhere, unless `best` is the faster one for `bytes`.
+pub(super) fn overtaken_at(
+    model: &CostModel,
+    best: &Candidate,
+    rival: &Candidate,
+    bytes: Bytes,
+) -> Option<Crossing> {
+    let lines = [Line::of(model, &best.cost), Line::of(model, &rival.cost)];
+    if beats(&lines, 1, 0, bytes) {
+        return None;
+    }
+    if let Some(from) = overtakes(&lines, 1, 0, bytes) {
+        return Some(Crossing::From(from));
+    }
+    // Otherwise the rival is ahead at 0 bytes, if anywhere, until the best one overtakes it.
+    if !beats(&lines, 1, 0, 0) {
+        return None;
+    }
+    overtakes(&lines, 0, 1, 0).map(|from| Crossing::UpTo(from - 1))
 }

@@ -223,7 +223,8 @@ fn tables_switch_where_lines_cross() {
 fn a_table_covers_every_size_once() {
     assert_eq!(SwitchTable::build(&PLAIN, &[]), Err(TableError::Empty));
     let check = |starts: &[Bytes], expected: Option<TableError>| {
-        let range = |&from_bytes: &Bytes| SwitchRange { from_bytes, algorithm: "ring".into() };
+        let range =
+            |&from_bytes: &Bytes| SwitchRange { from_bytes, algorithm: "ring".into(), origin: Origin::Model };
         let ranges: Vec<_> = starts.iter().map(range).collect();
         let json = format!("{{\"ranges\":{}}}", serde_json::to_string(&ranges).unwrap());
         assert_eq!(serde_json::from_str::<SwitchTable>(&json).is_err(), expected.is_some(), "{json}");
@@ -233,6 +234,82 @@ fn a_table_covers_every_size_once() {
     check(&[], Some(TableError::Empty));
     check(&[1], Some(TableError::Order(0)));
     check(&[0, 7, 7], Some(TableError::Order(2)));
+}
+
+/// Terms add up, and what is said to make two algorithms equally fast does.
+#[test]
+fn a_comparison_says_what_would_change_the_choice() {
+    let topology = Topology::parse("torus:4x4").unwrap();
+    let model = CostModel {
+        step_latency: 1e-6,
+        message_latency: 2e-7,
+        hop_latency: Some(3e-7),
+        bandwidth: Some(1e10),
+        reduce_cost: 5e-11,
+        overlapped: false,
+    };
+    let all = crate::algorithms::available(&topology, Collective::Allreduce);
+    let all = all.iter().map(|member| Candidate {
+        name: member.name(),
+        cost: ScheduleCost::of(&member.build(&topology, Collective::Allreduce).unwrap(), &topology).unwrap(),
+        consistent: true,
+    });
+    let all: Vec<Candidate> = all.collect();
+    let find = |name: &str| all.iter().find(|c| c.name == name).unwrap();
+    let mut factors = 0;
+    for bytes in [8, 1 << 16, 1 << 20, 1 << 28] {
+        let ranked = rank(&model, &all, bytes);
+        let best = find(&ranked[0].name);
+        for other in &ranked[1..] {
+            let rival = find(&other.name);
+            let found = Comparison::of(&model, best, rival, bytes);
+            assert_close(found.best.seconds(), model.seconds(&best.cost, bytes), "terms");
+            assert_close(found.rival.seconds(), other.seconds, "terms");
+            assert!((found.margin - (other.ratio - 1.0)).abs() < 1e-9, "{found:?}");
+            for (term, factor) in &found.factors {
+                let scaled = |terms: &Terms| -> f64 {
+                    terms.all().iter().map(|(t, s)| if t == term { s * factor } else { *s }).sum()
+                };
+                let (a, b) = (scaled(&found.best), scaled(&found.rival));
+                assert!((a - b).abs() <= 1e-9 * a, "{found:?}");
+                factors += 1;
+            }
+            let first = |bytes| rank(&model, &[best.clone(), rival.clone()], bytes)[0].name.clone();
+            match found.bytes {
+                Some(Crossing::From(from)) => {
+                    assert!(from > bytes && first(from) == rival.name && first(from - 1) == best.name);
+                }
+                Some(Crossing::UpTo(to)) => {
+                    assert!(to < bytes && first(to) == rival.name && first(to + 1) == best.name);
+                }
+                None => assert!(first(0) == best.name && first(Bytes::MAX) == best.name, "{found:?}"),
+            }
+        }
+    }
+    assert!(factors > 100, "{factors}");
+}
+
+#[test]
+fn rules_are_laid_over_a_table() {
+    let candidates = [candidate("a", 0.0, 2.0), candidate("b", 4.0, 1.0)];
+    let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
+    let check = |from: Bytes, to: Bytes, algorithm: &str, expected: &[(Bytes, &str, Origin)]| {
+        let over = table.overlaid(from, to, algorithm, Origin::Rules);
+        let found: Vec<_> = over.ranges().iter().map(|r| (r.from_bytes, &*r.algorithm, r.origin)).collect();
+        assert_eq!(found, expected, "{algorithm} from {from} to {to}");
+        assert_eq!(SwitchTable::new(over.ranges().to_vec()), Ok(over.clone()));
+        for bytes in [0, 1, 4, 5, 6, 99, Bytes::MAX] {
+            let wanted = if (from..=to).contains(&bytes) { algorithm } else { table.pick(bytes) };
+            assert_eq!(over.pick(bytes), wanted, "{algorithm} from {from} to {to} at {bytes}");
+        }
+    };
+    let (model, rules) = (Origin::Model, Origin::Rules);
+    check(0, Bytes::MAX, "c", &[(0, "c", rules)]);
+    check(0, 3, "c", &[(0, "c", rules), (4, "a", model), (5, "b", model)]);
+    check(3, 4, "c", &[(0, "a", model), (3, "c", rules), (5, "b", model)]);
+    check(3, 9, "c", &[(0, "a", model), (3, "c", rules), (10, "b", model)]);
+    check(5, Bytes::MAX, "c", &[(0, "a", model), (5, "c", rules)]);
+    check(7, 7, "b", &[(0, "a", model), (5, "b", model), (7, "b", rules), (8, "b", model)]);
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 mod chunks;
 mod format;
+mod order;
 mod rows;
 mod symmetry;
 mod transform;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use chunks::ChunkSet;
 pub use format::{FormatError, FORMAT_VERSION};
+pub use order::{Expression, Expressions};
 pub use rows::{Orbit, Row, Transfer, View};
 pub use symmetry::{Axis, Cycle, Motion, Slice, Symmetry};
 pub use transform::TransformError;

@@ -43,6 +43,7 @@ macro_rules! every_algorithm {
             pairwise "pairwise"
             direct "direct"
             direct_latency "direct-latency"
+            direct_ordered "direct-ordered"
             hierarchical "hierarchical"
             hierarchical_latency "hierarchical-latency"
         }

@@ -49,6 +49,8 @@ pub struct Card {
     pub addresses: Vec<Vec<u8>>,
     /// How many cores it may use.
     pub cores: usize,
+    /// What their processor is called.
+    pub cpu: String,
     /// Its memory, for ranks of the same host.
     pub memory: Option<Offer>,
 }
@@ -75,6 +77,7 @@ impl Card {
             transport_version: transport_version.to_owned(),
             addresses,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            cpu: processor(),
             memory: None,
         }
     }
@@ -144,6 +147,16 @@ fn host_name() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned());
     let known = kernel.ok().or_else(|| std::env::var("HOSTNAME").ok()).filter(|name| !name.is_empty());
     known.unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// What the kernel calls this machine's processor, or else its architecture.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = |line: &str| {
+        let (key, value) = line.split_once(':')?;
+        ["model name", "CPU part"].contains(&key.trim()).then(|| value.trim().to_owned())
+    };
+    text.lines().find_map(name).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

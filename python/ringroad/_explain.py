@@ -1,0 +1,101 @@
+"""Why an algorithm was chosen, in words."""
+
+from ringroad._native import CostModel, Explanation
+from ringroad._text import bytes_text, seconds_text, significant
+
+_ORIGINS = {
+    "model": "the fastest by the cost model",
+    "measured": "measured to be the fastest",
+    "rules": "by a rule of RINGROAD_TUNER_FILE",
+    "only": "nothing else may be used",
+}
+TERMS = {
+    "steps": "starting steps",
+    "messages": "further messages",
+    "hops": "hops",
+    "bytes": "bytes on links",
+    "reduction": "reducing",
+}
+
+
+def text(found: Explanation) -> str:
+    """Some lines: what runs, where, why, and what would change it."""
+    lines = [f"{found.collective} of {bytes_text(found.bytes)} on {found.topology}: {found.algorithm}"]
+    lines.append(f"  {_ORIGINS[found.origin]}, {_range(found.range)}")
+    if found.runner_up is None or found.margin is None:
+        return "\n".join(lines)
+    lines.append(f"  {_margin(found.runner_up, found.margin)} by the cost model:")
+    lines += [f"    {line}" for line in _terms(found)]
+    changes = _changes(found)
+    if found.margin <= 0:
+        if found.margin < 0:
+            lines.append(f"  the cost model alone would choose {found.runner_up}")
+        return "\n".join(lines)
+    if changes:
+        lines.append(f"  {found.runner_up} would be the faster one")
+        lines += [f"    {change}" for change in changes]
+    else:
+        lines.append(f"  no size, latency or bandwidth makes {found.runner_up} the faster one")
+    return "\n".join(lines)
+
+
+def _range(range_: tuple[int, int | None]) -> str:
+    first, last = range_
+    if last is None:
+        return "for all sizes" if first == 0 else f"from {bytes_text(first)} on"
+    return f"from {bytes_text(first)} to {bytes_text(last)}"
+
+
+def _margin(runner_up: str, margin: float) -> str:
+    if margin == 0:
+        return f"{runner_up}, which the catalogue has later, takes as long"
+    if margin < 0:
+        return f"{runner_up} takes {significant(-100 * margin)} % less"
+    return f"{runner_up} takes {significant(100 * margin)} % longer"
+
+
+def _terms(found: Explanation) -> list[str]:
+    """What both take, term by term, largest difference first, without those that take neither any time."""
+    ours, theirs = found.terms or {}, found.runner_up_terms or {}
+    rows = [(TERMS[name], ours[name], theirs[name]) for name in TERMS if max(ours[name], theirs[name]) > 0]
+    rows.sort(key=lambda row: -abs(row[2] - row[1]))
+    rows.append(("together", sum(ours.values()), sum(theirs.values())))
+    cells = [("", found.algorithm, found.runner_up or "")]
+    cells += [(name, seconds_text(a), seconds_text(b)) for name, a, b in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(3)]
+    return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in cells]
+
+
+def _changes(found: Explanation) -> list[str]:
+    """Each what would do it on its own."""
+    changes = []
+    if found.runner_up_bytes is not None:
+        first, last = found.runner_up_bytes
+        changes.append(f"from {bytes_text(first)} on" if last is None else f"up to {bytes_text(last)}")
+    changes += [f"if {_factor(name, factor, found.model)}" for name, factor in found.factors.items()]
+    return changes
+
+
+def _factor(name: str, factor: float, model: CostModel) -> str:
+    """What must change for a term to take `factor` times as long."""
+    if name == "steps" and model.step_latency > 0:
+        return f"starting a step took {_instead(model.step_latency, factor)}"
+    if name == "messages" and model.message_latency > 0:
+        return f"a further message took {_instead(model.message_latency, factor)}"
+    if name == "hops" and model.hop_latency:
+        return f"a hop took {_instead(model.hop_latency, factor)}"
+    if name == "bytes":
+        if model.bandwidth:
+            now, then = model.bandwidth / 1e9, model.bandwidth / factor / 1e9
+            return f"links carried {significant(then)} GB/s instead of {significant(now)} GB/s"
+        return f"links were {significant(max(factor, 1 / factor))} times as {'slow' if factor >= 1 else 'fast'}"
+    if name == "reduction" and model.reduce_cost > 0:
+        now, then = 1e-9 / model.reduce_cost, 1e-9 / model.reduce_cost / factor
+        return f"ranks reduced {significant(then)} GB/s instead of {significant(now)} GB/s"
+    if factor >= 1:
+        return f"{TERMS[name]} took {significant(factor)} times as long"
+    return f"{TERMS[name]} took {significant(100 * factor)} % of the time"
+
+
+def _instead(seconds: float, factor: float) -> str:
+    return f"{seconds_text(seconds * factor)} instead of {seconds_text(seconds)}"

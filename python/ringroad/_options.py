@@ -1,0 +1,16 @@
+"""What options of several commands are called, and mean."""
+
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+On = Annotated[
+    str,
+    typer.Option(
+        "--topology", metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."
+    ),
+]
+StepLatency = Annotated[float | None, typer.Option(help="Seconds to start a step.")]
+HopLatency = Annotated[float | None, typer.Option(help="Seconds per hop; unset: the topology's.")]
+Bandwidth = Annotated[float | None, typer.Option(help="Bytes per second of a link; unset: the topology's.")]

@@ -1,0 +1,144 @@
+"""`ringroad explain`: which algorithm for which sizes, and why."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ringroad import _explain
+from ringroad._native import Candidate, CostModel, Explanation, Profile, Topology
+from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency
+from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text
+
+DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
+SHOWN_CANDIDATES = 5
+
+
+def explain(
+    collective: Annotated[str, typer.Argument(help="Such as allreduce.")],
+    topology: On,
+    sizes: Annotated[
+        list[str] | None, typer.Option("--bytes", metavar="BYTES", help="The vector; may be repeated.")
+    ] = None,
+    step_latency: StepLatency = None,
+    hop_latency: HopLatency = None,
+    bandwidth: Bandwidth = None,
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Take the costs that `ringroad tune` measured.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare all algorithms for a collective, say which is chosen when, why, and what would change that."""
+    network = Topology(topology)
+    measured = None if profile is None else Profile.read(str(profile))
+    stated = (step_latency, hop_latency, bandwidth)
+    model = _model(measured, *stated)
+    lengths = [parse_bytes(size) for size in sizes or DEFAULT_SIZES]
+    candidates = {length: model.explain(collective, network, length) for length in lengths}
+    # Measurements hold where they were made, unless costs are stated.
+    here = measured if measured and measured.topology == network.spec and stated == (None, None, None) else None
+    reasons = {
+        length: here.choice(collective, length) if here else model.choice(collective, network, length)
+        for length in lengths
+    }
+    switches = {
+        data: here.switch_points(collective, consistent)
+        if here
+        else model.switch_points(collective, network, consistent)
+        for data, consistent in (("floats", True), ("integers", False))
+    }
+    if as_json:
+        report = {
+            "collective": collective,
+            "topology": network.spec,
+            "sizes": [
+                {"bytes": b, "candidates": [_candidate(c) for c in row], "choice": _reason(reasons[b])}
+                for b, row in candidates.items()
+            ],
+            "switch_points": {
+                data: [{"from_bytes": start, "algorithm": name} for start, name in points]
+                for data, points in switches.items()
+            },
+        }
+        print(json.dumps(report, indent=2))
+        return
+    for length, row in candidates.items():
+        _, *reason = _explain.text(reasons[length]).splitlines()
+        print(f"{collective} of {bytes_text(length)} on {network.spec}: {reasons[length].algorithm}")
+        shown = row if everything else row[:SHOWN_CANDIDATES]
+        _print_candidates(shown)
+        if len(shown) < len(row):
+            print(f"and {len(row) - len(shown)} slower ones (--all)")
+        print("\n".join(reason) + "\n")
+    print("link load: what the busiest link of each step carries, in units of the vector")
+    print("consistent: whether all ranks end with the same bits; where not, it is not chosen for floats\n")
+    if switches["floats"] == switches["integers"]:
+        switches = {"all data": switches["floats"]}
+    for data, points in switches.items():
+        print(f"chosen for {data}")
+        print_table(["from", "algorithm"], [[bytes_text(start), name] for start, name in points], right=["from"])
+
+
+def _model(
+    profile: Profile | None, step_latency: float | None, hop_latency: float | None, bandwidth: float | None
+) -> CostModel:
+    """The model of the profile, or the default one, with what the options say."""
+    if profile is None:
+        return CostModel(step_latency=step_latency, hop_latency=hop_latency, bandwidth=bandwidth)
+    measured = profile.model
+    return CostModel(
+        step_latency=measured.step_latency if step_latency is None else step_latency,
+        message_latency=measured.message_latency,
+        hop_latency=measured.hop_latency if hop_latency is None else hop_latency,
+        bandwidth=measured.bandwidth if bandwidth is None else bandwidth,
+        reduce_cost=measured.reduce_cost,
+    )
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "algorithm": candidate.algorithm,
+        "ratio": candidate.ratio,
+        "consistent": candidate.consistent,
+        "seconds": candidate.seconds,
+        "steps": candidate.steps,
+        "hops": candidate.hops,
+        "link_load": candidate.link_load,
+    }
+
+
+def _reason(found: Explanation) -> dict[str, Any]:
+    """As far as floats go."""
+    first, last = found.range
+    return {
+        "algorithm": found.algorithm,
+        "origin": found.origin,
+        "from_bytes": first,
+        "to_bytes": last,
+        "runner_up": found.runner_up,
+        "margin": found.margin,
+        "terms": found.terms,
+        "runner_up_terms": found.runner_up_terms,
+        "runner_up_bytes": found.runner_up_bytes,
+        "factors": found.factors,
+    }
+
+
+def _print_candidates(candidates: Sequence[Candidate]) -> None:
+    rows = [
+        [
+            c.algorithm,
+            seconds_text(c.seconds),
+            f"{c.ratio:.2f}x",
+            str(c.steps),
+            str(c.hops),
+            f"{c.link_load:.4g}",
+            "yes" if c.consistent else "no",
+        ]
+        for c in candidates
+    ]
+    header = ["algorithm", "time", "vs best", "steps", "hops", "link load", "consistent"]
+    print_table(header, rows, right=["time", "vs best", "steps", "hops", "link load"])

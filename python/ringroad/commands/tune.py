@@ -1,0 +1,203 @@
+"""`ringroad tune`: measures this network, and stores what follows from it."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import ringroad
+from ringroad import tuning
+from ringroad._native import ConfigError, Profile, profile_directory
+from ringroad._options import Json
+from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
+from ringroad.tuning import Options
+
+# The profile that is about to be made anew does not matter meanwhile, fitting or not.
+_WITHOUT = {"RINGROAD_PROFILE": "none"}
+
+
+def tune(
+    ranks: Annotated[
+        int | None,
+        typer.Option(help="Start so many ranks here; unset: those of torchrun, srun or mpirun, else one per core."),
+    ] = None,
+    topology: Annotated[str | None, typer.Option(metavar="SPEC", help="Unset: what is found.")] = None,
+    collectives: Annotated[str, typer.Option(help=f"Among {', '.join(tuning.COLLECTIVES)}.")] = ",".join(
+        tuning.DEFAULT_COLLECTIVES
+    ),
+    sizes: Annotated[str, typer.Option(help="8,1K,4M: vectors of so many bytes; unset: 8 B to 32 MiB.")] = "",
+    budget: Annotated[float, typer.Option(help="Seconds for everything, about.")] = 60.0,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write the profile; unset: where it is looked for.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the choice as RINGROAD_TUNER_FILE reads it.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no profile.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure every algorithm between real ranks, fit the cost model, and store both for communicators to come."""
+    lengths = tuple(parse_bytes(size) for size in _names(sizes)) or tuning.SIZES
+    options = Options(_names(collectives), lengths, budget)
+    profile = _measure(ranks, topology, options, quiet=as_json)
+    if profile is None:
+        return  # not rank 0
+    path = None if dry_run else _path(profile, output)
+    if path is not None:
+        _write(path, profile.to_json())
+    if csv is not None:
+        _write(csv, profile.to_csv())
+    if as_json:
+        print(json.dumps(_report(profile, path), indent=2))
+    else:
+        _print(profile, path)
+
+
+def _names(text: str) -> list[str]:
+    """A comma-separated list, each once."""
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _measure(ranks: int | None, topology: str | None, options: Options, quiet: bool) -> Profile | None:
+    """What the ranks of this job measured, on rank 0; without a job, what ranks of our own did."""
+    if ranks is None and _launched(os.environ):
+        with _environment(_WITHOUT), ringroad.init(topology=topology) as communicator:
+            text = tuning.tune(communicator, options, quiet)
+            return Profile.from_json(text) if communicator.rank == 0 else None
+    if ranks is None:
+        ranks = max(2, len(os.sched_getaffinity(0)))
+    if ranks < 2:
+        raise ValueError(f"tune: --ranks {ranks}: there is nothing to measure with fewer than two")
+    with ringroad.local(ranks, topology=topology, env=_WITHOUT) as cluster:
+        return Profile.from_json(cluster.run(tuning.tune, options, quiet)[0])
+
+
+def _launched(environ: Mapping[str, str]) -> bool:
+    """Whether somebody has started several ranks, of which this is one."""
+    sizes = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+    return any(environ.get(name, "1") not in ("", "1") for name in sizes)
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _path(profile: Profile, output: Path | None) -> Path:
+    """Where communicators look for it."""
+    if output is not None:
+        return output
+    wanted = os.environ.get("RINGROAD_PROFILE", "").strip()
+    if wanted and wanted.lower() != "none":
+        return Path(wanted)
+    directory = profile_directory()
+    if directory is None:
+        raise ConfigError("there is no place for profiles: set HOME or XDG_CACHE_HOME, or say --output FILE")
+    return Path(directory, profile.file_name)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: others may read it meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text)
+    draft.replace(path)
+
+
+# -------------------------------------------------------------------------------------------------- the report
+
+
+def _sizes(profile: Profile) -> Iterator[dict[str, Any]]:
+    """For every collective and size: the fastest, what is chosen, and what the model alone would have chosen."""
+    cases = list(dict.fromkeys((collective, size) for collective, _, size, _ in profile.measurements))
+    times = {(collective, size, name): seconds for collective, name, size, seconds in profile.measurements}
+    for collective, size in cases:
+        here = {name: seconds for (c, s, name), seconds in times.items() if (c, s) == (collective, size)}
+        best = min(here, key=lambda name: here[name])
+        choice = profile.choice(collective, size)
+        by_model = next((c.algorithm for c in choice.candidates if c.algorithm in here), best)
+        predicted = {c.algorithm: c.seconds for c in choice.candidates}
+        yield {
+            "collective": collective,
+            "bytes": size,
+            "best": best,
+            "seconds": here[best],
+            "chosen": choice.algorithm,
+            "chosen_ratio": here[choice.algorithm] / here[best] if choice.algorithm in here else None,
+            "predicted": predicted.get(best),
+            "by_model": by_model,
+            "by_model_ratio": here[by_model] / here[best],
+        }
+
+
+def _report(profile: Profile, path: Path | None) -> dict[str, Any]:
+    model = profile.model
+    median, p90, worst = profile.errors
+    return {
+        "place": profile.place,
+        "file": None if path is None else str(path),
+        "model": {
+            "step_latency": model.step_latency,
+            "message_latency": model.message_latency,
+            "hop_latency": model.hop_latency,
+            "bandwidth": model.bandwidth,
+            "reduce_cost": model.reduce_cost,
+        },
+        "error": {"median": median, "p90": p90, "worst": worst, "measurements": len(profile.measurements)},
+        "sizes": list(_sizes(profile)),
+        "rules": [
+            {"collective": collective, "from_bytes": first, "to_bytes": last, "algorithm": name}
+            for collective, first, last, name in profile.rules
+        ],
+    }
+
+
+def _print(profile: Profile, path: Path | None) -> None:
+    model = profile.model
+    median, p90, worst = profile.errors
+    print(f"\n{profile.place}\n")
+    print(f"starting a step    {seconds_text(model.step_latency)}")
+    print(f"a further message  {seconds_text(model.message_latency)}")
+    print(f"a hop              {seconds_text(model.hop_latency or 0.0)}")
+    print(f"links              {_speed(1 / model.bandwidth if model.bandwidth else 0.0)}")
+    print(f"reducing           {_speed(model.reduce_cost)}")
+    print(
+        f"fitted to {len(profile.measurements)} measurements; off by {100 * median:.0f} % in the median, "
+        f"{100 * p90:.0f} % at most for nine tenths, {100 * worst:.0f} % at worst\n"
+    )
+    columns = ["collective", "size", "fastest", "time", "chosen", "by the model alone"]
+    rows = [
+        [
+            row["collective"],
+            bytes_text(row["bytes"]),
+            row["best"],
+            seconds_text(row["seconds"]),
+            _with_ratio(row["chosen"], row["chosen_ratio"]),
+            _with_ratio(row["by_model"], row["by_model_ratio"]),
+        ]
+        for row in _sizes(profile)
+    ]
+    print_table(columns, rows, right=["size", "time"])
+    print("\nin brackets: how many times as long as the fastest it takes")
+    print("not stored (--dry-run)" if path is None else f"stored as {path}")
+
+
+def _with_ratio(name: str, ratio: float | None) -> str:
+    return name if ratio is None or ratio == 1 else f"{name} ({ratio:.2f})"
+
+
+def _speed(seconds_per_byte: float) -> str:
+    return "too fast to tell" if seconds_per_byte <= 1e-15 else f"{significant(1e-9 / seconds_per_byte)} GB/s"

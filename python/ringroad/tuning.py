@@ -1,0 +1,190 @@
+"""Measures how long every algorithm takes between real ranks: what `ringroad tune` does.
+
+All ranks run this together and take every decision from times that they have agreed on (the slowest rank's), so that
+they always make the same calls. Algorithms take turns, so that what the machine does meanwhile meets all of them, and
+those that are far behind after a first look are measured no further.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ringroad._native import Communicator
+
+COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall")
+DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
+SIZES = tuple(8 * 4**power for power in range(12))
+
+Measurement = tuple[str, str, int, float]
+"""(collective, algorithm, bytes, seconds)."""
+
+_FIRST_SHARE = 0.25
+"""Of the time for a size, spent on the first look at all algorithms."""
+_FAR_BEHIND, _BEHIND = 2.0, 1.3
+"""Algorithms that take so many times as long as the best drop out: after the first look, and after some rounds."""
+_HOPELESS, _LARGE = 4.0, 1 << 20
+"""From so many bytes on, who took so many times as long at the size before is not looked at again."""
+_ROUNDS = (5, 25)
+"""The fewest, if time allows, and the most."""
+_LONGEST = 200
+"""Pairs of calls in a burst, at most."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is measured: sizes in bytes of the whole vector, and about how many seconds it may take."""
+
+    collectives: Sequence[str] = DEFAULT_COLLECTIVES
+    sizes: Sequence[int] = SIZES
+    budget: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in self.collectives:
+            if name not in COLLECTIVES:
+                raise ValueError(f"tune: {name!r} cannot be measured; there are {', '.join(COLLECTIVES)}")
+        if not self.collectives or not self.sizes or min(self.sizes) < 1:
+            raise ValueError("tune: name one collective and one size of a byte or more")
+        if not self.budget > 0:
+            raise ValueError("tune: the budget must be above 0 seconds")
+
+
+@dataclass
+class _Contestant:
+    """An algorithm, with the agreed times of its bursts."""
+
+    algorithm: str
+    call: Callable[[], object]
+    pairs: int = 1
+    """Pairs of calls in a burst."""
+    times: list[float] = field(default_factory=list)
+
+    @property
+    def time(self) -> float:
+        """The lower quartile of the bursts: what disturbs a burst makes it longer, and luck shortens few."""
+        return float(np.quantile(self.times, 0.25, method="lower"))
+
+
+def measure(communicator: Communicator, options: Options, progress: Callable[[str], None]) -> list[Measurement]:
+    """Times of the algorithms that differ in costs, and leave the same bits on all ranks. Collective."""
+    found: list[Measurement] = []
+    for collective in options.collectives:
+        # Half of the time is for the collective that training waits for.
+        weight = 2 if collective == "allreduce" else 1
+        all_weights = len(options.collectives) + ("allreduce" in options.collectives)
+        seconds = options.budget * weight / all_weights / len(options.sizes)
+        algorithms = communicator.contestants(collective)
+        progress(f"{collective} by {', '.join(algorithms)}")
+        hopeless: set[str] = set()
+        for size in sorted(options.sizes):
+            case = _Case(communicator, collective, size)
+            names = [name for name in algorithms if size < _LARGE or name not in hopeless]
+            contestants = _compete(communicator, [_Contestant(name, case.call(name)) for name in names], seconds)
+            limit = _HOPELESS * min(contestant.time for contestant in contestants)
+            if size < _LARGE:
+                hopeless.clear()  # who is slow for short vectors may be the fastest for long ones
+            hopeless |= {contestant.algorithm for contestant in contestants if contestant.time > limit}
+            found += [(collective, c.algorithm, case.bytes, c.time) for c in contestants]
+    return found
+
+
+class _Case:
+    """The arrays of a call."""
+
+    def __init__(self, communicator: Communicator, collective: str, size: int) -> None:
+        blocks = collective in ("reduce_scatter", "allgather", "alltoall")
+        ranks = communicator.size
+        # What reduces is cheapest to check as floats; what is shorter than one is measured as bytes.
+        dtype: Any = np.float32 if size >= 4 * (ranks if blocks else 1) else np.uint8
+        unit = np.dtype(dtype).itemsize * (ranks if blocks else 1)
+        self.communicator, self.collective, count = communicator, collective, max(1, size // unit)
+        self.bytes = count * unit
+        block, whole = (count,), (count * ranks if blocks else count,)
+        self.send = np.zeros(block if collective == "allgather" else whole, dtype)
+        self.out = np.zeros(block if collective == "reduce_scatter" else whole, dtype)
+
+    def call(self, algorithm: str) -> Callable[[], object]:
+        """One call; where that makes a difference, out of place and in place in turn."""
+        method = getattr(self.communicator, self.collective)
+        send, out = self.send, self.out
+        match self.collective:
+            case "broadcast":
+                return lambda: method(out, 0, algorithm=algorithm)
+            case "allreduce":
+                places = [(send, out), (out, out)]
+                turn = iter(range(1 << 62))
+                return lambda: method(*places[next(turn) % 2], algorithm=algorithm)
+            case "reduce":
+                mine = out if self.communicator.rank == 0 else None
+                return lambda: method(send, mine, 0, algorithm=algorithm)
+        return lambda: method(send, out, algorithm=algorithm)
+
+
+def _compete(communicator: Communicator, contestants: list[_Contestant], seconds: float) -> list[_Contestant]:
+    """Measures them for so many seconds, about; each has at least one time in the end."""
+    _round(communicator, contestants)  # makes the plans, and does not count
+    _lengthen(contestants, _FIRST_SHARE * seconds, rounds=1)
+    _round(communicator, contestants)
+    _lengthen(contestants, _FIRST_SHARE * seconds, rounds=1)
+    _round(communicator, contestants)
+    left, rest = _ahead(contestants, _FAR_BEHIND), (1 - _FIRST_SHARE) * seconds
+    _lengthen(left, rest, rounds=_ROUNDS[0])
+    once = sum(2 * contestant.pairs * contestant.time for contestant in left)
+    rounds = int(min(max(rest / once, 2), _ROUNDS[1]))
+    for contestant in left:
+        contestant.times.clear()
+    for turn in range(rounds):
+        # Every other round in the opposite order: nobody always comes first.
+        _round(communicator, left[:: 1 if turn % 2 == 0 else -1])
+        if turn == 2:
+            left = _ahead(left, _BEHIND)
+    return contestants
+
+
+def _lengthen(contestants: Sequence[_Contestant], seconds: float, rounds: int) -> None:
+    """Makes bursts so long that so many rounds take about so long; forgets times of shorter ones."""
+    for contestant in contestants:
+        share = seconds / len(contestants) / rounds
+        pairs = max(1, min(_LONGEST, int(share / max(contestant.time, 1e-9) / 2)))
+        if pairs > contestant.pairs and rounds == 1:
+            contestant.times.clear()
+        contestant.pairs = pairs
+
+
+def _ahead(contestants: list[_Contestant], ratio: float) -> list[_Contestant]:
+    best = min(contestant.time for contestant in contestants)
+    return [contestant for contestant in contestants if contestant.time <= ratio * best]
+
+
+def _round(communicator: Communicator, contestants: Sequence[_Contestant]) -> None:
+    """A burst of everybody; adds the times on the slowest rank."""
+    mine = np.array([_time(communicator, contestant) for contestant in contestants])
+    for contestant, agreed in zip(contestants, communicator.allreduce(mine, op="max"), strict=True):
+        contestant.times.append(float(agreed))
+
+
+def _time(communicator: Communicator, contestant: _Contestant) -> float:
+    """Seconds for a call: the median of pairs of calls, which somebody else's turn on the core does not change."""
+    call, clock, times = contestant.call, time.perf_counter, np.empty(contestant.pairs)
+    communicator.barrier()
+    for index in range(contestant.pairs):
+        start = clock()
+        call()
+        call()
+        times[index] = clock() - start
+    return float(np.median(times)) / 2
+
+
+def tune(communicator: Communicator, options: Options, quiet: bool = True) -> str:
+    """Measures and makes a profile, as JSON. Collective; all ranks return the same measurements."""
+    rank = communicator.rank
+
+    def progress(text: str) -> None:
+        if rank == 0 and not quiet:
+            print(f"measuring {text}", flush=True)
+
+    return communicator.calibrate(measure(communicator, options, progress)).to_json()

@@ -1,0 +1,92 @@
+//! Which algorithms add up every element in one order, and which of them in the same.
+
+use std::collections::BTreeMap;
+
+use ringroad_core::algorithms::{available, find};
+use ringroad_core::schedule::{Action, ChunkSet, Expressions, Schedule, Send};
+use ringroad_core::{Collective, Topology};
+
+/// The algorithms whose results are one expression, those with the same one together, in catalogue order.
+fn families(topology: &str, collective: Collective) -> Vec<Vec<String>> {
+    let topology = Topology::parse(topology).unwrap();
+    let mut expressions = Expressions::new(topology.ranks());
+    let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for member in available(&topology, collective) {
+        if let Some(expression) = expressions.of(&member.build(&topology, collective).unwrap()) {
+            found.entry(expression).or_default().push(member.name());
+        }
+    }
+    let mut found: Vec<Vec<String>> = found.into_values().collect();
+    found.sort_by_key(|family| std::cmp::Reverse(family.len()));
+    found
+}
+
+#[test]
+fn algorithms_that_add_up_in_one_order() {
+    let mut text = String::new();
+    for topology in ["ring:2", "ring:3", "ring:4", "ring:7", "ring:8", "torus:4x4", "hosts:2x4"] {
+        for collective in [Collective::Allreduce, Collective::ReduceScatter, Collective::Reduce { root: 1 }] {
+            for family in families(topology, collective) {
+                text += &format!("{topology} {}: {}\n", collective.name(), family.join(", "));
+            }
+        }
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// Whatever is reduced, there is a choice wherever every rank may talk to every other one at once.
+#[test]
+fn one_order_is_always_to_be_had() {
+    for ranks in (1..40).chain([100, 255]) {
+        let topology = Topology::switch(ranks).unwrap();
+        for collective in
+            [Collective::Allreduce, Collective::ReduceScatter, Collective::Reduce { root: ranks - 1 }]
+        {
+            let schedule = find("direct-ordered").unwrap().build(&topology, collective).unwrap();
+            assert!(Expressions::new(ranks).of(&schedule).is_some(), "{collective} over {ranks} ranks");
+        }
+    }
+}
+
+#[test]
+fn orders_are_told_apart() {
+    let send = |source, destination, chunk, action| Send {
+        source,
+        destination,
+        chunks: ChunkSet::range(chunk, chunk + 1),
+        action,
+        port: 0,
+        from: 0,
+        into: 0,
+    };
+    // Chunk by chunk: 0 and 1 give to 2, in this order or at once; then 2 gives the result to both.
+    let allreduce = |chunks: &[[(usize, usize); 2]]| {
+        let mut schedule = Schedule::empty("test", Collective::Allreduce, 3, chunks.len());
+        for turn in 0..2 {
+            let gives = |(chunk, path): (usize, &[(usize, usize); 2])| {
+                send(path[turn].0, path[turn].1, chunk, Action::Reduce)
+            };
+            schedule.push(chunks.iter().enumerate().map(gives).collect());
+        }
+        let last = |(chunk, path): (usize, &[(usize, usize); 2])| {
+            let holder = path[1].1;
+            (0..3)
+                .filter(move |r| *r != holder)
+                .map(move |r| send(holder, r, chunk, Action::Copy))
+                .collect::<Vec<_>>()
+        };
+        schedule.push(chunks.iter().enumerate().flat_map(last).collect());
+        schedule.verify().unwrap();
+        schedule
+    };
+    let mut expressions = Expressions::new(3);
+    let mut of = |chunks: &[[(usize, usize); 2]]| expressions.of(&allreduce(chunks));
+    let first = of(&[[(0, 1), (1, 2)]]);
+    assert!(first.is_some());
+    assert_eq!(of(&[[(1, 0), (0, 2)]]), first, "(0 + 1) + 2 is (1 + 0) + 2");
+    assert_eq!(of(&[[(0, 1), (2, 1)]]), first, "wherever it is added up");
+    assert_ne!(of(&[[(1, 2), (0, 2)]]), first, "(1 + 2) + 0 is another sum");
+    assert_eq!(of(&[[(0, 1), (1, 2)], [(1, 0), (0, 2)]]), first);
+    assert_eq!(of(&[[(0, 1), (1, 2)], [(1, 2), (0, 2)]]), None, "one for each chunk");
+    assert_eq!(Expressions::new(4).of(&allreduce(&[[(0, 1), (1, 2)]])), None, "other ranks");
+}

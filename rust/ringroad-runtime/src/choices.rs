@@ -1,0 +1,476 @@
+//! Which algorithm for which call.
+//!
+//! Rank 0 makes the choice once, when the communicator is made: for every collective a table that says from how many
+//! bytes on which algorithm is to be used. The cheapest by the cost model it is, unless measurements or the user's rules
+//! say otherwise. The others take over its tables, so that differing settings or rounding cannot lead to differing
+//! choices.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ringroad_core::algorithms::{self, Member};
+use ringroad_core::cost::{
+    rank, Candidate, Comparison, CostModel, Origin, Ranked, Rule, ScheduleCost, StepCost, SwitchRange,
+    SwitchTable,
+};
+use ringroad_core::plan::{Command, LowerOptions, Near, Plan, MAX_MESSAGES};
+use ringroad_core::schedule::{Expression, Expressions};
+use ringroad_core::topology::Routes;
+use ringroad_core::{Bytes, Collective, Topology};
+use serde::{Deserialize, Serialize};
+
+use crate::cache::CacheMode;
+use crate::config::Algorithms;
+use crate::error::{Error, Result};
+use crate::profile::{Place, Profile};
+
+/// What the user and earlier measurements say about the choice.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    /// Which algorithms may be used. One that is named need not be consistent.
+    pub algorithms: Algorithms,
+    /// Whether floats are added up in one order for all sizes.
+    pub size_invariant: bool,
+    /// Rules of the user's; the first that fits counts. All must be for algorithms that the topology has.
+    pub rules: Vec<Rule>,
+    /// What was measured; counts where no rule does.
+    pub measured: Vec<Rule>,
+}
+
+/// How plans are made, whatever the algorithm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lowering {
+    /// The most bytes in one message.
+    pub segment: usize,
+    /// The most bytes of a vector at a time.
+    pub part: usize,
+    /// Whether the ranks of a host share a cache, by and large.
+    pub cache: CacheMode,
+}
+
+/// What rank 0 decided for everybody.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Choices {
+    /// The network.
+    pub topology: Topology,
+    /// What it is assumed to be like.
+    pub model: CostModel,
+    /// How plans are made.
+    pub lowering: Lowering,
+    /// Where the ranks are.
+    pub place: Place,
+    /// The file with the measurements that model and choice come from, if they do.
+    pub profile: Option<String>,
+    /// A table for each collective (with root 0).
+    tables: Vec<Choice>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Choice {
+    collective: Collective,
+    /// For floating-point data.
+    floats: Selection,
+    /// For data that comes out the same in any order.
+    any: Selection,
+}
+
+/// A table, and what it was made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Selection {
+    table: SwitchTable,
+    among: Vec<String>,
+}
+
+/// Why a call runs what it runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The network.
+    pub topology: Topology,
+    /// The collective.
+    pub collective: Collective,
+    /// The vector.
+    pub bytes: Bytes,
+    /// What runs.
+    pub algorithm: String,
+    /// What it was chosen by.
+    pub origin: Origin,
+    /// From how many bytes on it does, and up to and including how many.
+    pub range: (Bytes, Bytes),
+    /// All that could run, with their costs, the fastest by the model first.
+    pub candidates: Vec<(Ranked, ScheduleCost)>,
+    /// The best of the others, and how it compares; `None` where there is no other.
+    pub runner_up: Option<(String, Comparison)>,
+}
+
+/// All algorithms that can perform `collective` on `topology`, with their costs, in catalogue order.
+pub fn candidates(topology: &Topology, collective: Collective) -> Result<Vec<Candidate>> {
+    costs(topology, collective, algorithms::available(topology, collective))
+}
+
+/// From so many ranks on it pays to share the work out among the cores.
+const SHARED_WORK: usize = 1024;
+
+fn costs(topology: &Topology, collective: Collective, members: Vec<Member>) -> Result<Vec<Candidate>> {
+    let candidate = |member: &Member, routes: &mut Routes<'_>| {
+        let cost = ScheduleCost::with_routes(&member.build(topology, collective)?, routes)?;
+        Ok(Candidate { name: member.name(), cost, consistent: member.consistent(topology, collective) })
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if topology.ranks() < SHARED_WORK || cores == 1 {
+        let mut routes = Routes::new(topology);
+        return members.iter().map(|member| candidate(member, &mut routes)).collect();
+    }
+    // Whoever is free takes the next one. What a candidate costs does not depend on who takes it.
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut routes = Routes::new(topology);
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(member) = members.get(place) else { return done };
+            done.push((place, candidate(member, &mut routes)));
+        }
+    };
+    let mut found: Vec<(usize, Result<Candidate>)> = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..cores.min(members.len())).map(|_| scope.spawn(work)).collect();
+        let mut found = work();
+        for helper in helpers {
+            found.extend(helper.join().expect("costs do not panic"));
+        }
+        found
+    });
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+fn candidates_of(topology: &Topology, collective: Collective, names: &[String]) -> Result<Vec<Candidate>> {
+    let members = names.iter().map(|name| algorithms::find(name)).collect::<std::result::Result<_, _>>()?;
+    costs(topology, collective.with_root(0), members)
+}
+
+/// Kind, bytes and operands of operations, in ascending order.
+type Shape = Vec<(u8, usize, usize)>;
+
+/// Whether no coefficients of the model tell two costs apart, but for rounding.
+fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+    let same = |(a, b): (&StepCost, &StepCost)| {
+        (a.messages, a.hops) == (b.messages, b.hops)
+            && close(a.extra_latency, b.extra_latency)
+            && close(a.link_load, b.link_load)
+            && close(a.reduced, b.reduced)
+    };
+    a.steps.len() == b.steps.len() && a.steps.iter().zip(&b.steps).all(same)
+}
+
+impl Choices {
+    /// Chooses.
+    pub fn make(
+        topology: Topology,
+        model: CostModel,
+        lowering: Lowering,
+        place: Place,
+        wishes: &Wishes,
+    ) -> Result<Choices> {
+        let tables = Collective::ALL.into_iter().map(|c| choose(&topology, &model, c, wishes));
+        let tables = tables.collect::<Result<_>>()?;
+        Ok(Choices { topology, model, lowering, place, profile: None, tables })
+    }
+
+    fn selection(&self, collective: Collective, any_order: bool) -> &Selection {
+        let choice = self
+            .tables
+            .iter()
+            .find(|t| t.collective == collective.with_root(0))
+            .expect("there is a table for every collective");
+        if any_order {
+            &choice.any
+        } else {
+            &choice.floats
+        }
+    }
+
+    /// The algorithm for a vector of `bytes`. `any_order`: whether the result does not depend on the order of
+    /// reduction, as for integers.
+    pub fn pick(&self, collective: Collective, bytes: Bytes, any_order: bool) -> &str {
+        self.selection(collective, any_order).table.pick(bytes)
+    }
+
+    /// From how many bytes on which algorithm is chosen for floating-point data.
+    pub fn switch_points(&self, collective: Collective) -> &[SwitchRange] {
+        self.selection(collective, false).table.ranges()
+    }
+
+    /// The algorithms that the choice for floating-point data is made among, the first of those that cost the same and
+    /// come down to the same operations: what is worth measuring.
+    pub fn contestants(&self, collective: Collective) -> Result<Vec<String>> {
+        let among = &self.selection(collective, false).among;
+        let mut found: Vec<(Candidate, Shape)> = Vec::new();
+        for candidate in candidates_of(&self.topology, collective, among)? {
+            let shape = self.shape(collective, &candidate.name)?;
+            if !found.iter().any(|(other, s)| *s == shape && alike(&other.cost, &candidate.cost)) {
+                found.push((candidate, shape));
+            }
+        }
+        Ok(found.into_iter().map(|(candidate, _)| candidate.name).collect())
+    }
+
+    /// What the first and the last rank do for a vector of middling length.
+    fn shape(&self, collective: Collective, algorithm: &str) -> Result<Shape> {
+        /// A multiple of all chunks that a few ranks may make of a vector.
+        const ELEMENTS: usize = 27_720;
+        let schedule = algorithms::find(algorithm)?.build(&self.topology, collective.with_root(0))?;
+        let ranks = schedule.ranks;
+        let all_near = self.place.per_host == ranks;
+        let near = Near { ranks: vec![all_near; ranks].into(), ..Near::default() };
+        let options = LowerOptions { near, ..LowerOptions::default() };
+        let mut shape = Shape::new();
+        for rank in [0, ranks - 1] {
+            let plan = Plan::lower(&schedule, rank, ELEMENTS, 4, &options)?;
+            shape.extend(plan.operations().iter().map(|operation| match operation.command {
+                Command::Send { source, .. } => (0, source.bytes, 1),
+                Command::Receive { target, .. } => (1, target.bytes, 1),
+                Command::Expect { bytes, .. } => (2, bytes, 1),
+                Command::Reduce { target, sources } => (3, target.bytes, plan.sources(sources).len()),
+                Command::Copy { target, .. } => (4, target.bytes, 1),
+                Command::Premultiply { .. } | Command::Average { .. } | Command::Release { .. } => (5, 0, 1),
+            }));
+        }
+        shape.sort_unstable();
+        Ok(shape)
+    }
+
+    /// Why [`Choices::pick`] picks what it does.
+    pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
+        let Selection { table, among } = self.selection(collective, any_order);
+        let members =
+            among.iter().map(|name| algorithms::find(name)).collect::<std::result::Result<_, _>>()?;
+        let candidates = costs(&self.topology, collective, members)?;
+        Ok(explain(&self.topology, &self.model, &candidates, table, collective, bytes))
+    }
+}
+
+impl Profile {
+    /// Why a communicator in this profile's place picks what it does.
+    pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
+        let (topology, Selection { table, among }) = self.selection(collective, any_order)?;
+        let candidates = candidates_of(&topology, collective, &among)?;
+        Ok(explain(&topology, &self.fit.model, &candidates, &table, collective, bytes))
+    }
+
+    /// From how many bytes on such a communicator picks which algorithm.
+    pub fn switch_points(&self, collective: Collective, any_order: bool) -> Result<Vec<SwitchRange>> {
+        Ok(self.selection(collective, any_order)?.1.table.ranges().to_vec())
+    }
+
+    fn selection(&self, collective: Collective, any_order: bool) -> Result<(Topology, Selection)> {
+        let topology = Topology::parse(&self.place.topology)?;
+        let wishes = Wishes { measured: self.rules.clone(), ..Wishes::default() };
+        let Choice { floats, any, .. } =
+            choose(&topology, &self.fit.model, collective.with_root(0), &wishes)?;
+        Ok((topology, if any_order { any } else { floats }))
+    }
+}
+
+/// Why `table`, made of these candidates, has what it has for `bytes`.
+pub fn explain(
+    topology: &Topology,
+    model: &CostModel,
+    candidates: &[Candidate],
+    table: &SwitchTable,
+    collective: Collective,
+    bytes: Bytes,
+) -> Explanation {
+    let SwitchRange { from_bytes, algorithm, origin } = table.range(bytes).clone();
+    let next = table.ranges().iter().map(|range| range.from_bytes).find(|from| *from > bytes);
+    let ranked = rank(model, candidates, bytes);
+    let find = |name: &str| candidates.iter().find(|candidate| candidate.name == name);
+    let other = ranked.iter().map(|row| &*row.name).find(|name| *name != algorithm).and_then(find);
+    let runner_up = find(&algorithm)
+        .zip(other)
+        .map(|(best, rival)| (rival.name.clone(), Comparison::of(model, best, rival, bytes)));
+    let range = (from_bytes, next.map_or(Bytes::MAX, |next| next - 1));
+    let with_cost = |row: Ranked| {
+        let cost = find(&row.name).map(|candidate| candidate.cost.clone()).unwrap_or_default();
+        (row, cost)
+    };
+    let candidates = ranked.into_iter().map(with_cost).collect();
+    Explanation {
+        topology: topology.clone(),
+        collective,
+        bytes,
+        algorithm,
+        origin,
+        range,
+        candidates,
+        runner_up,
+    }
+}
+
+fn choose(topology: &Topology, model: &CostModel, collective: Collective, wishes: &Wishes) -> Result<Choice> {
+    let wanted = allowed(topology, collective, &wishes.algorithms)?;
+    let ordered = wishes.size_invariant && collective.reduces() && topology.ranks() > 1;
+    if let ([only], false) = (&wanted[..], ordered) {
+        let selection = Selection { table: SwitchTable::always(&only.name()), among: vec![only.name()] };
+        return Ok(Choice { collective, floats: selection.clone(), any: selection });
+    }
+    let family = if ordered { Some(orders(topology, collective, &wanted)?) } else { None };
+    let mut wanted = costs(topology, collective, wanted)?;
+    // What has more steps may send a neighbour more messages than can be told apart.
+    let runs = |candidate: &Candidate| candidate.cost.steps.len() <= MAX_MESSAGES as usize;
+    if wanted.iter().any(runs) {
+        wanted.retain(runs);
+    }
+    let floats = match family {
+        Some(orders) => one_order(topology, model, collective, &wanted, &orders)?,
+        None => {
+            let consistent: Vec<Candidate> = wanted.iter().filter(|c| c.consistent).cloned().collect();
+            if consistent.is_empty() {
+                wanted.clone()
+            } else {
+                consistent
+            }
+        }
+    };
+    let select = |some: &[Candidate]| select(topology, model, collective, some, wishes);
+    Ok(Choice { collective, floats: select(&floats)?, any: select(&wanted)? })
+}
+
+/// The cheapest of some candidates for every size, under what rules and measurements say of them.
+fn select(
+    topology: &Topology,
+    model: &CostModel,
+    collective: Collective,
+    some: &[Candidate],
+    wishes: &Wishes,
+) -> Result<Selection> {
+    let among: Vec<String> = some.iter().map(|candidate| candidate.name.clone()).collect();
+    let mut table = SwitchTable::build(model, some)?;
+    if let [only] = some {
+        table = SwitchTable::always(&only.name);
+    }
+    // The first rule that fits counts, and so it is laid on last; a rule counts more than a measurement.
+    let measured = wishes.measured.iter().map(|rule| (rule, Origin::Measured));
+    let rules = wishes.rules.iter().map(|rule| (rule, Origin::Rules));
+    for (rule, origin) in rules.chain(measured).rev().filter(|(rule, _)| rule.collective == collective) {
+        let member = algorithms::find(&rule.algorithm)?;
+        if origin == Origin::Rules {
+            member.supports(topology, collective).map_err(|error| {
+                Error::Config(format!("a rule of RINGROAD_TUNER_FILE cannot be kept: {error}"))
+            })?;
+        }
+        // A family's name stands for its member that is the cheapest at the lower end of the range.
+        let covered: Vec<Candidate> = some
+            .iter()
+            .filter(|c| algorithms::find(&c.name).is_ok_and(|m| member.covers(&m)))
+            .cloned()
+            .collect();
+        let at = rule.from_bytes;
+        if let Some(best) = rank(model, &covered, at).first() {
+            table = table.overlaid(at, rule.to_bytes, &best.name, origin);
+        }
+    }
+    Ok(Selection { table, among })
+}
+
+/// The algorithms that the preferences allow.
+fn allowed(topology: &Topology, collective: Collective, preferences: &Algorithms) -> Result<Vec<Member>> {
+    let all = algorithms::available(topology, collective);
+    let preferred = preferences.preferred(collective);
+    let excluded = |member: &Member| preferences.excludes(collective, member);
+    let left = |members: Vec<Member>| -> Result<Vec<Member>> {
+        let left: Vec<Member> = members.into_iter().filter(|member| !excluded(member)).collect();
+        if left.is_empty() {
+            return Err(Error::Config(format!(
+                "every algorithm for {} on {topology} is left out by ^ in RINGROAD_ALGO or algorithm=; leave out fewer",
+                collective.name()
+            )));
+        }
+        Ok(left)
+    };
+    let Some(first) = preferred.first() else { return left(all) };
+    let wanted: Vec<Member> =
+        all.into_iter().filter(|member| preferred.iter().any(|p| p.covers(member))).collect();
+    // A parameter may make sense without being worth trying.
+    let more = preferred.iter().filter(|p| !wanted.iter().any(|w| p.covers(w)));
+    let more: Vec<Member> = more.filter(|p| p.supports(topology, collective).is_ok()).copied().collect();
+    let wanted = [wanted, more].concat();
+    if wanted.is_empty() {
+        // Say why the first one named cannot be had.
+        first.supports(topology, collective)?;
+    }
+    left(wanted)
+}
+
+/// In which order an algorithm adds up every element: for every root, where there is one.
+type Order = Vec<Expression>;
+
+/// Places that are replayed for all roots together, at most, of algorithms that divide the vector.
+const MOST_PLACES: usize = 1 << 25;
+
+/// The order in which each algorithm adds up every element, where it has one.
+fn orders(
+    topology: &Topology,
+    collective: Collective,
+    members: &[Member],
+) -> Result<BTreeMap<String, Order>> {
+    let mut expressions = Expressions::new(topology.ranks());
+    let mut orders = BTreeMap::new();
+    for member in members {
+        if let Some(order) = order(topology, collective, member, &mut expressions)? {
+            orders.insert(member.name(), order);
+        }
+    }
+    Ok(orders)
+}
+
+fn order(
+    topology: &Topology,
+    collective: Collective,
+    member: &Member,
+    expressions: &mut Expressions,
+) -> Result<Option<Order>> {
+    let roots = if collective.root().is_some() { topology.ranks() } else { 1 };
+    let mut order = Order::new();
+    for root in 0..roots {
+        let schedule = member.build(topology, collective.with_root(root))?;
+        let places = schedule.ranks * schedule.slots() * schedule.chunks;
+        if schedule.chunks > 1 && places.saturating_mul(roots) > MOST_PLACES {
+            return Ok(None);
+        }
+        let Some(expression) = expressions.of(&schedule) else { return Ok(None) };
+        order.push(expression);
+    }
+    Ok(Some(order))
+}
+
+/// Sizes at which orders are compared: powers of two that calls have.
+const TYPICAL: std::ops::Range<u32> = 3..28;
+
+/// The candidates that add up every element in one and the same order: of all orders the one with which calls of all
+/// sizes take the least time, as the geometric mean has it.
+fn one_order(
+    topology: &Topology,
+    model: &CostModel,
+    collective: Collective,
+    candidates: &[Candidate],
+    orders: &BTreeMap<String, Order>,
+) -> Result<Vec<Candidate>> {
+    let mut families: BTreeMap<&Order, Vec<Candidate>> = BTreeMap::new();
+    for candidate in candidates {
+        if let Some(order) = orders.get(&candidate.name) {
+            families.entry(order).or_default().push(candidate.clone());
+        }
+    }
+    let time = |family: &[Candidate]| -> f64 {
+        let best = |bytes| family.iter().map(|c| model.seconds(&c.cost, bytes)).fold(f64::INFINITY, f64::min);
+        TYPICAL.map(|power| best(1 << power).ln()).sum()
+    };
+    let best = families.into_values().min_by(|a, b| time(a).total_cmp(&time(b)));
+    best.ok_or_else(|| {
+        Error::Config(format!(
+            "no algorithm that may be used for {} on {topology} adds up in one order whatever the size; allow direct-ordered (up to 256 ranks), or unset RINGROAD_DETERMINISTIC",
+            collective.name()
+        ))
+    })
+}

@@ -1,0 +1,92 @@
+//! Which algorithms the user wants to be chosen from, as `RINGROAD_ALGO` and arguments say it.
+
+use std::collections::BTreeMap;
+
+use ringroad_core::algorithms::{self, Member};
+use ringroad_core::Collective;
+
+/// Members by the name of a collective.
+type Lists = BTreeMap<&'static str, Vec<Member>>;
+
+/// Among which algorithms the user wants the cheapest to be chosen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Algorithms {
+    wanted: Lists,
+    excluded: Lists,
+}
+
+impl Algorithms {
+    /// Reads what `RINGROAD_ALGO` allows; arguments are written the same way.
+    ///
+    /// A list without a collective is for every collective that one of its algorithms performs, unless that has a list
+    /// of its own. A list that begins with `^` names what is left out, wherever else it is named.
+    pub fn parse(text: &str) -> Result<Algorithms, String> {
+        let (mut general, mut own, mut excluded) = (Lists::new(), Lists::new(), Lists::new());
+        for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+            let (collective, names) = split_collective(part)?;
+            let names: Vec<&str> = names.split(',').map(str::trim).collect();
+            let excludes = names[0].starts_with('^');
+            for name in names {
+                // Once is enough, as for NCCL; more often does no harm.
+                let bare = name.strip_prefix('^').unwrap_or(name).trim_start();
+                if bare.is_empty() {
+                    return Err(format!("{part:?} lacks the name of an algorithm"));
+                }
+                if bare.len() < name.len() && !excludes {
+                    return Err(format!("{part:?} both names and leaves out; write a list of its own after a semicolon, such as ;^{bare}"));
+                }
+                let member = algorithms::find(bare).map_err(|e| e.to_string())?;
+                let lists = match (excludes, collective) {
+                    (true, _) => &mut excluded,
+                    (false, Some(_)) => &mut own,
+                    (false, None) => &mut general,
+                };
+                match collective {
+                    Some(collective) if member.algorithm().offer(collective).is_none() => {
+                        return Err(not_offered(member.algorithm().name, collective));
+                    }
+                    Some(collective) => add(lists, collective, member),
+                    None => member.algorithm().collectives().for_each(|c| add(lists, c, member)),
+                }
+            }
+        }
+        general.extend(own);
+        Ok(Algorithms { wanted: general, excluded })
+    }
+
+    /// Those for `collective`, whatever its root; a family stands for all its members. None: any may be used that is
+    /// not [excluded](Algorithms::excludes).
+    pub fn preferred(&self, collective: Collective) -> &[Member] {
+        self.wanted.get(collective.name()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether `member` is not to be used for `collective`.
+    pub fn excludes(&self, collective: Collective, member: &Member) -> bool {
+        self.excluded.get(collective.name()).is_some_and(|all| all.iter().any(|e| e.covers(member)))
+    }
+}
+
+/// `allreduce:ring,swing` has a collective, `ring,swing` and `generalized:2` have none.
+fn split_collective(part: &str) -> Result<(Option<Collective>, &str), String> {
+    let Some((first, names)) = part.split_once(':') else { return Ok((None, part)) };
+    let is_algorithm = |name: &str| algorithms::find(name.trim().trim_start_matches('^').trim()).is_ok();
+    let begins_list = || first.split(',').next_back().is_some_and(is_algorithm);
+    match first.trim().parse::<Collective>() {
+        Ok(collective) => Ok((Some(collective), names)),
+        Err(_) if begins_list() => Ok((None, part)),
+        Err(unknown) => Err(unknown.to_string()),
+    }
+}
+
+fn add(lists: &mut Lists, collective: Collective, member: Member) {
+    let list = lists.entry(collective.name()).or_default();
+    if !list.contains(&member) {
+        list.push(member);
+    }
+}
+
+fn not_offered(algorithm: &str, collective: Collective) -> String {
+    let others = algorithms::catalogue().iter().filter(|a| a.offer(collective).is_some());
+    let others = others.map(|a| a.name).collect::<Vec<_>>().join(", ");
+    format!("{algorithm} performs no {}; choose among {others}", collective.name())
+}

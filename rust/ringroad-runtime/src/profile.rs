@@ -1,0 +1,215 @@
+//! What `ringroad tune` measured, kept in a file for one network, transport and kind of machine.
+//!
+//! A profile holds the cost model that fits the measured times best, and for the collectives that were measured which
+//! algorithm was the fastest for which sizes. Rank 0 reads it when a communicator is made; the others take over what it
+//! chooses.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ringroad_core::algorithms;
+use ringroad_core::cost::{fit, rules_of, CostModel, Fit, Measurement, Observation, Rule, ScheduleCost};
+use ringroad_core::topology::Routes;
+use ringroad_core::{Collective, Topology};
+use serde::{Deserialize, Serialize};
+
+use crate::bootstrap::Card;
+use crate::config::{Config, ProfileSource};
+use crate::error::{Error, Result};
+
+/// The version of the file.
+const FORMAT: u32 = 1;
+
+/// A machine, as far as it matters to how long communication takes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// How many cores a rank may use.
+    pub cores: usize,
+}
+
+/// Where measurements hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The network.
+    pub topology: String,
+    /// How many ranks share a host's memory.
+    pub per_host: usize,
+    /// What carries the bytes: `shared memory`, `ucx`, both, or `in-process`.
+    pub transport: String,
+    /// The version of that, where it has one of its own.
+    pub version: String,
+    /// The kinds of machines, each once.
+    pub machines: Vec<Machine>,
+}
+
+impl Place {
+    /// Where these ranks are. `near`: so many ranks each share memory.
+    pub fn of(cards: &[Card], per_host: usize, topology: &Topology) -> Place {
+        let mut machines: Vec<Machine> =
+            cards.iter().map(|card| Machine { cpu: card.cpu.clone(), cores: card.cores }).collect();
+        machines.sort();
+        machines.dedup();
+        let network = cards.first().filter(|card| !card.transport.is_empty());
+        let (transport, version) = match network {
+            Some(card) if per_host > 1 => {
+                (format!("shared memory and {}", card.transport), card.transport_version.clone())
+            }
+            Some(card) => (card.transport.clone(), card.transport_version.clone()),
+            None => ("shared memory".to_owned(), String::new()),
+        };
+        Place { topology: topology.spec(), per_host, transport, version, machines }
+    }
+
+    /// The name of the profile's file.
+    pub fn file_name(&self) -> String {
+        let text = format!("{}-{}.json", self.topology, self.transport);
+        text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-")
+    }
+
+    /// In what another place differs, in words; `None` where it does not.
+    fn difference(&self, other: &Place) -> Option<String> {
+        let pairs = [
+            ("the network", self.topology.clone(), other.topology.clone()),
+            ("the transport", self.transport.clone(), other.transport.clone()),
+            ("the transport's version", self.version.clone(), other.version.clone()),
+            ("ranks per host", self.per_host.to_string(), other.per_host.to_string()),
+            ("the machine", machines(&self.machines), machines(&other.machines)),
+        ];
+        let differ = pairs.into_iter().find(|(_, mine, theirs)| mine != theirs);
+        differ.map(|(what, mine, theirs)| format!("{what} is {theirs:?} here, and was {mine:?} there"))
+    }
+}
+
+fn machines(machines: &[Machine]) -> String {
+    let each = machines.iter().map(|m| format!("{} with {} cores", m.cpu, m.cores));
+    each.collect::<Vec<_>>().join(" and ")
+}
+
+/// What was measured in a place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// The version of the file.
+    pub format: u32,
+    /// The version of ringroad that measured.
+    pub ringroad: String,
+    /// Where.
+    pub place: Place,
+    /// The cost model.
+    pub fit: Fit,
+    /// Which algorithm for which sizes of the collectives that were measured.
+    pub rules: Vec<Rule>,
+    /// The times.
+    pub measurements: Vec<Measurement>,
+}
+
+impl Profile {
+    /// What follows from times measured on `topology`, in `place`. `prior` has what they tell nothing of.
+    ///
+    /// Where there is a root, calls in a row overlap, so that their times tell who is faster but nothing of latencies: the
+    /// model is fitted to the others, unless there are none.
+    pub fn make(
+        topology: &Topology,
+        place: Place,
+        prior: &CostModel,
+        measurements: Vec<Measurement>,
+    ) -> Result<Profile> {
+        let mut routes = Routes::new(topology);
+        let mut costs: Vec<(Collective, &str, ScheduleCost)> = Vec::new();
+        let mut rows = Vec::new();
+        for m in &measurements {
+            let known = costs.iter().position(|(c, name, _)| *c == m.collective && *name == m.algorithm);
+            let index = match known {
+                Some(index) => index,
+                None => {
+                    let schedule = algorithms::find(&m.algorithm)?.build(topology, m.collective)?;
+                    let cost = ScheduleCost::with_routes(&schedule, &mut routes)?;
+                    costs.push((m.collective, &m.algorithm, cost));
+                    costs.len() - 1
+                }
+            };
+            rows.push((index, m.bytes, m.seconds));
+        }
+        let waits = |(index, ..): &(usize, u64, f64)| costs[*index].0.root().is_none();
+        if rows.iter().any(waits) {
+            rows.retain(waits);
+        }
+        let observe = |(index, bytes, seconds): (usize, u64, f64)| {
+            let (_, _, cost) = &costs[index];
+            Observation { cost, bytes, seconds }
+        };
+        let observations: Vec<Observation<'_>> = rows.into_iter().map(observe).collect();
+        let fit = fit(prior, &observations).map_err(|error| Error::Config(error.to_string()))?;
+        let rules = Collective::ALL.into_iter().flat_map(|c| rules_of(c, &measurements)).collect();
+        let ringroad = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Profile { format: FORMAT, ringroad, place, fit, rules, measurements })
+    }
+
+    /// The profile as a file has it.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a profile holds only finite numbers and text")
+    }
+
+    /// Reads a file.
+    pub fn read(path: &Path) -> std::result::Result<Profile, String> {
+        Profile::from_json(&fs::read_to_string(path).map_err(|error| error.to_string())?)
+    }
+
+    /// Reads what [`Profile::to_json`] wrote.
+    pub fn from_json(text: &str) -> std::result::Result<Profile, String> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let unreadable = |error: serde_json::Error| format!("it is no profile: {error}");
+        let Version { format } = serde_json::from_str(text).map_err(unreadable)?;
+        if format != FORMAT {
+            return Err(format!("it has format {format}, and this version of ringroad reads {FORMAT}"));
+        }
+        serde_json::from_str(text).map_err(unreadable)
+    }
+
+    /// The profile that is to be used in a place, and its file. One that is asked for must fit; one that is found and
+    /// does not fit is left alone, with a warning on standard error.
+    pub(crate) fn wanted(config: &Config, place: &Place) -> Result<Option<(Profile, PathBuf)>> {
+        let (path, asked) = match &config.profile {
+            ProfileSource::None => return Ok(None),
+            ProfileSource::File(path) => (path.clone(), true),
+            ProfileSource::Stored(folder) => (folder.join(place.file_name()), false),
+        };
+        if !asked && !path.exists() {
+            return Ok(None);
+        }
+        let profile = Profile::read(&path).and_then(|profile| match profile.place.difference(place) {
+            None => Ok(profile),
+            Some(difference) => Err(format!("it was measured elsewhere: {difference}")),
+        });
+        match profile {
+            Ok(profile) => Ok(Some((profile, path))),
+            Err(reason) => {
+                let text = format!(
+                    "the profile {} is not used: {reason}; `ringroad tune` makes one that fits, RINGROAD_PROFILE=none uses none",
+                    path.display()
+                );
+                if asked {
+                    return Err(Error::Config(text));
+                }
+                eprintln!("ringroad: warning: {text}");
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// For example `hosts:1x4 over shared memory`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} over {}", self.topology, self.transport)?;
+        if !self.version.is_empty() {
+            write!(f, " {}", self.version)?;
+        }
+        write!(f, " on {}", machines(&self.machines))
+    }
+}

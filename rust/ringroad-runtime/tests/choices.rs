@@ -1,0 +1,348 @@
+//! What decides which algorithm runs: preferences, rules, measurements, and one order of reduction for all sizes.
+
+mod common;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+
+use common::{config, each, group_with, patient, watch, Means, Random, SLOW};
+use ringroad_core::cost::{CostModel, Crossing, Measurement, Origin};
+use ringroad_core::{algorithms, Bytes, Collective, Topology};
+use ringroad_runtime::config::{Config, ProfileSource};
+use ringroad_runtime::planner::Choices;
+use ringroad_runtime::profile::Profile;
+use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, Request, Result};
+
+fn on(topology: &str) -> Options {
+    Options { topology: Some(Topology::parse(topology).unwrap()), ..patient() }
+}
+
+fn read(variables: &[(&str, &str)]) -> Config {
+    Config::read(variables.iter().map(|(name, value)| (name.to_string(), value.to_string()))).unwrap()
+}
+
+/// What is chosen on a network, by these settings.
+fn choices(topology: &str, config: &Config) -> Result<Choices> {
+    let ranks = Topology::parse(topology).unwrap().ranks();
+    let group = Communicator::over(Means::Mailboxes(0).transports(ranks), config, &on(topology))?;
+    Ok(group[0].choices())
+}
+
+fn points(choices: &Choices, collective: Collective) -> Vec<(Bytes, String, Origin)> {
+    let ranges = choices.switch_points(collective);
+    ranges.iter().map(|range| (range.from_bytes, range.algorithm.clone(), range.origin)).collect()
+}
+
+const REDUCING: [Collective; 3] =
+    [Collective::Allreduce, Collective::ReduceScatter, Collective::Reduce { root: 1 }];
+
+// ----------------------------------------------------------------------------------- one order for all sizes
+
+/// Elements of all ranks: sums of these depend on the order.
+struct Elements(Vec<Vec<f32>>);
+
+impl Elements {
+    fn new(ranks: usize, count: usize) -> Elements {
+        let mut random = Random(17);
+        let mut value = || random.float() as f32 * 2f32.powi((random.bits() % 24) as i32);
+        Elements((0..ranks).map(|_| (0..count).map(|_| value()).collect()).collect())
+    }
+
+    /// Whatever each of the elements was ever reduced to, over vectors of many lengths that begin anywhere.
+    fn results(&self, group: &[Communicator], collective: Collective) -> HashMap<usize, Vec<u32>> {
+        let (ranks, most) = (group.len(), self.0[0].len());
+        let whole = |length: usize| if collective.has_blocks() { length / ranks * ranks } else { length };
+        let lengths = [1, 2, 3, 5, 7, 8, 63, 64, 65, 127, 200, 1001, most].map(whole);
+        let windows = lengths
+            .iter()
+            .flat_map(|length| [0, 1, (most - length) / 2, most - length].map(|s| (s, *length)));
+        let mut found: HashMap<usize, Vec<u32>> = HashMap::new();
+        for (start, length) in windows.filter(|(s, length)| *length > 0 && s + length <= most) {
+            let outputs = each(group, |communicator| {
+                let rank = communicator.rank();
+                let input = Memory::of(&self.0[rank][start..start + length]);
+                let elements = if collective.has_blocks() { length / ranks } else { length };
+                let held = collective.output(rank) != ringroad_core::collective::Holding::Nothing;
+                let output = Memory::zeroed(if held { 4 * elements } else { 0 });
+                let operation = Operation::Collective(collective);
+                let work =
+                    communicator.start(Request::new(operation, DType::F32, elements, input, output)).unwrap();
+                work.finish().unwrap().to_vec::<u32>()
+            });
+            for (rank, output) in outputs.iter().enumerate() {
+                let first = start + if collective.has_blocks() { rank * output.len() } else { 0 };
+                for (i, bits) in output.iter().enumerate() {
+                    let seen = found.entry(first + i).or_default();
+                    if !seen.contains(bits) {
+                        seen.push(*bits);
+                    }
+                }
+            }
+        }
+        assert_eq!(found.len(), most);
+        found
+    }
+}
+
+/// Short messages, so that what is sent is cut, too.
+fn invariant() -> Config {
+    read(&[("RINGROAD_DETERMINISTIC", "size-invariant"), ("RINGROAD_SEGMENT", "256")])
+}
+
+#[test]
+fn sums_do_not_depend_on_the_length() {
+    let _watchdog = watch();
+    for topology in ["switch:2", "switch:3", "switch:4", "ring:5", "torus:2x3", "switch:8", "hosts:2x3"] {
+        let ranks = Topology::parse(topology).unwrap().ranks();
+        let elements = Elements::new(ranks, 2520);
+        for means in SLOW {
+            let group = group_with(ranks, means, &invariant(), &on(topology));
+            for collective in REDUCING {
+                let found = elements.results(&group, collective);
+                let differing = found.values().filter(|bits| bits.len() > 1).count();
+                assert_eq!(differing, 0, "{collective} on {topology} over {means:?}");
+            }
+        }
+    }
+}
+
+/// The test above sees what it looks for: without the setting sums do depend on the length.
+#[test]
+fn otherwise_they_do() {
+    let _watchdog = watch();
+    let elements = Elements::new(8, 2520);
+    let options = Options { algorithm: Some("ring".to_owned()), ..on("switch:8") };
+    let found = elements.results(&group_with(8, 0, &config(), &options), Collective::Allreduce);
+    assert!(found.values().any(|bits| bits.len() > 1));
+}
+
+#[test]
+fn one_order_is_kept_or_refused() {
+    let on_four = choices("switch:4", &invariant()).unwrap();
+    for collective in REDUCING {
+        for range in on_four.switch_points(collective) {
+            assert_ne!(range.algorithm, "direct", "{collective}");
+        }
+    }
+    // What does not add floats may use anything.
+    let plain = choices("switch:4", &config()).unwrap();
+    for bytes in [8, 1 << 20, 1 << 28] {
+        let pick = |choices: &Choices, any| choices.pick(Collective::Allreduce, bytes, any).to_owned();
+        assert_eq!(pick(&on_four, true), pick(&plain, true));
+    }
+    assert_eq!(
+        points(&on_four, Collective::Allgather),
+        points(&plain, Collective::Allgather),
+        "an allgather adds nothing up"
+    );
+    // Both are of one order, whichever is the fastest: small and large vectors may have their own.
+    let mixed = [
+        ("RINGROAD_DETERMINISTIC", "size-invariant"),
+        ("RINGROAD_ALGO", "allreduce:direct-latency,ring,direct-ordered"),
+    ];
+    let names: Vec<String> = points(&choices("switch:4", &read(&mixed)).unwrap(), Collective::Allreduce)
+        .into_iter()
+        .map(|p| p.1)
+        .collect();
+    assert_eq!(names, ["direct-latency", "direct-ordered"]);
+    let ring = [("RINGROAD_DETERMINISTIC", "size-invariant"), ("RINGROAD_ALGO", "ring")];
+    let error = choices("switch:4", &read(&ring)).unwrap_err().to_string();
+    assert!(
+        error.starts_with("no algorithm that may be used for allreduce on switch:4 adds up in one order"),
+        "{error}"
+    );
+    // An argument beats the environment.
+    let options = Options { size_invariant: Some(false), ..on("switch:4") };
+    let group = group_with(4, 0, &invariant(), &options);
+    assert_eq!(points(&group[0].choices(), Collective::Allreduce), points(&plain, Collective::Allreduce));
+}
+
+// --------------------------------------------------------------------------------------- rules, measurements
+
+/// A file that is gone when the test ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Scratch {
+        let folder = std::env::temp_dir().join(format!("ringroad-choices-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("file"), text).unwrap();
+        Scratch(folder)
+    }
+
+    fn path(&self) -> String {
+        self.0.join("file").display().to_string()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn what_is_left_out_is_not_chosen() {
+    let all = choices("ring:8", &config()).unwrap();
+    let winners: Vec<String> = points(&all, Collective::Allreduce).into_iter().map(|p| p.1).collect();
+    let text = format!("allreduce:^{}", winners.join(","));
+    let others =
+        points(&choices("ring:8", &read(&[("RINGROAD_ALGO", &text)])).unwrap(), Collective::Allreduce);
+    assert!(others.iter().all(|(_, name, _)| !winners.contains(name)), "{others:?}");
+    let both = choices("ring:8", &read(&[("RINGROAD_ALGO", "allreduce:swing,ring;^ring")])).unwrap();
+    assert_eq!(points(&both, Collective::Allreduce), [(0, "swing".to_owned(), Origin::Only)]);
+    let error =
+        choices("ring:8", &read(&[("RINGROAD_ALGO", "allreduce:ring;^ring")])).unwrap_err().to_string();
+    assert!(error.starts_with("every algorithm for allreduce on ring:8 is left out by ^"), "{error}");
+}
+
+#[test]
+fn rules_decide_before_the_model() {
+    let rules = "\
+collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks
+allreduce,100,199,ring,simple,-1,-1,8
+allreduce,0,1000,swing,simple,-1,-1,8
+allreduce,0,-1,bucket,simple,-1,-1,64
+broadcast,0,-1,binomial,simple,-1,3,-1
+";
+    let file = Scratch::new("rules", rules);
+    let settings = [("RINGROAD_TUNER_FILE", &*file.path())];
+    let with = choices("ring:8", &read(&settings)).unwrap();
+    let found = points(&with, Collective::Allreduce);
+    let expected =
+        [(0, "swing"), (100, "ring"), (200, "swing")].map(|(b, n)| (b, n.to_owned(), Origin::Rules));
+    assert_eq!(found[..3], expected);
+    let plain = choices("ring:8", &config()).unwrap();
+    assert_eq!(found[3].0, 1001);
+    for bytes in [1001, 1 << 20, 1 << 30] {
+        let pick = |choices: &Choices| choices.pick(Collective::Allreduce, bytes, false).to_owned();
+        assert_eq!(pick(&with), pick(&plain));
+    }
+    // Rules for other numbers of ranks and hosts say nothing here.
+    let broadcast = Collective::Broadcast { root: 0 };
+    assert_eq!(points(&with, broadcast), points(&plain, broadcast));
+    // What may not be used is not used because of a rule either.
+    let excluded = read(&[settings[0], ("RINGROAD_ALGO", "^swing")]);
+    let found = points(&choices("ring:8", &excluded).unwrap(), Collective::Allreduce);
+    assert!(found.iter().all(|(_, name, _)| name != "swing"), "{found:?}");
+    // On 64 ranks in a ring there is no bucket.
+    let error = choices("ring:64", &read(&settings)).unwrap_err();
+    assert!(
+        matches!(&error, Error::Config(text) if text.contains("a rule of RINGROAD_TUNER_FILE") && text.contains("bucket")),
+        "{error}"
+    );
+    let refused = |text: &str, expected: &str| {
+        let file = Scratch::new("refused", text);
+        let error = choices("ring:4", &read(&[("RINGROAD_TUNER_FILE", &file.path())])).unwrap_err();
+        assert!(matches!(&error, Error::Config(text) if text.contains(expected)), "{error}");
+    };
+    refused("allreduce,0,1,nvls,simple,1,1,1", "cannot be used: line 1: unknown algorithm \"nvls\"");
+    let error = choices("ring:4", &read(&[("RINGROAD_TUNER_FILE", "/nonexistent/rules")])).unwrap_err();
+    assert!(error.to_string().contains("/nonexistent/rules cannot be used: No such file"), "{error}");
+}
+
+/// A profile by which bidirectional-ring is the fastest up to 4 KiB, and swing up to 1 MiB.
+fn profile(topology: &str) -> Profile {
+    let choices = choices(topology, &config()).unwrap();
+    let network = Topology::parse(topology).unwrap();
+    let mut measurements = Vec::new();
+    for member in algorithms::available(&network, Collective::Allreduce) {
+        for bytes in (3..=20).map(|power| 1u64 << power) {
+            let favoured = if bytes <= 4096 { "bidirectional-ring" } else { "swing" };
+            let seconds = 1e-6 + bytes as f64 * 1e-9 * if member.name() == favoured { 1.0 } else { 2.0 };
+            let algorithm = member.name();
+            measurements.push(Measurement { collective: Collective::Allreduce, algorithm, bytes, seconds });
+        }
+    }
+    Profile::make(&network, choices.place, &CostModel::default(), measurements).unwrap()
+}
+
+#[test]
+fn measurements_decide_before_the_model() {
+    let made = profile("ring:8");
+    let file = Scratch::new("profile", &made.to_json());
+    assert_eq!(Profile::read(file.path().as_ref()).unwrap(), made);
+    let asked = read(&[("RINGROAD_PROFILE", &file.path())]);
+    let with = choices("ring:8", &asked).unwrap();
+    assert_eq!((with.profile.clone(), with.model), (Some(file.path()), made.fit.model));
+    let found = points(&with, Collective::Allreduce);
+    let small = with.explain(Collective::Allreduce, 64, false).unwrap();
+    assert_eq!((&*small.algorithm, small.origin), ("bidirectional-ring", Origin::Measured), "{found:?}");
+    assert_eq!(with.pick(Collective::Allreduce, 1 << 16, false), "swing");
+    // Beyond what was measured, the model that was fitted decides, as for other collectives.
+    assert_eq!(with.explain(Collective::Allreduce, (1 << 20) + 1, false).unwrap().origin, Origin::Model);
+    // A rule of the user's counts more, and so do costs that are stated.
+    let rules = Scratch::new("over", "allreduce,64,64,ring,simple,-1,-1,-1\n");
+    let both = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_TUNER_FILE", &rules.path())]);
+    assert_eq!(choices("ring:8", &both).unwrap().pick(Collective::Allreduce, 64, false), "ring");
+    let stated = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_STEP_LATENCY", "1")]);
+    let stated = choices("ring:8", &stated).unwrap();
+    assert_eq!(stated.model.step_latency, 1.0);
+    assert!(stated.switch_points(Collective::Allreduce).iter().all(|range| range.origin == Origin::Model));
+}
+
+#[test]
+fn profiles_of_other_places_are_not_used() {
+    let plain = points(&choices("ring:8", &config()).unwrap(), Collective::Allreduce);
+    let check = |profile: &Profile, expected: &str| {
+        let file = Scratch::new("elsewhere", &profile.to_json());
+        let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &file.path())])).unwrap_err().to_string();
+        assert!(error.contains("is not used: ") && error.contains(expected), "{error}");
+        assert!(
+            error.ends_with("`ringroad tune` makes one that fits, RINGROAD_PROFILE=none uses none"),
+            "{error}"
+        );
+        // One that merely lies where profiles are stored is left alone.
+        let stored = file.0.join(choices("ring:8", &config()).unwrap().place.file_name());
+        fs::rename(file.0.join("file"), stored).unwrap();
+        let mut found = config();
+        found.profile = ProfileSource::Stored(file.0.clone());
+        let found = choices("ring:8", &found).unwrap();
+        assert_eq!((found.profile.clone(), points(&found, Collective::Allreduce)), (None, plain.clone()));
+    };
+    let mut other = profile("ring:8");
+    other.place.machines[0].cpu = "Z80".to_owned();
+    check(&other, "it was measured elsewhere: the machine is ");
+    let mut other = profile("ring:8");
+    other.place.transport = "carrier pigeon".to_owned();
+    check(&other, "the transport is \"in-process\" here, and was \"carrier pigeon\" there");
+    check(&profile("ring:4"), "the network is \"ring:8\" here, and was \"ring:4\" there");
+    let mut other = profile("ring:8");
+    other.format = 99;
+    check(&other, "it has format 99, and this version of ringroad reads 1");
+    // One that fits is used where it lies.
+    let file = Scratch::new("stored", "");
+    let made = profile("ring:8");
+    fs::write(file.0.join(made.place.file_name()), made.to_json()).unwrap();
+    let mut found = config();
+    found.profile = ProfileSource::Stored(file.0.clone());
+    assert!(choices("ring:8", &found).unwrap().profile.is_some());
+    let nonsense = Scratch::new("nonsense", "{");
+    let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &nonsense.path())])).unwrap_err();
+    assert!(error.to_string().contains("it is no profile: "), "{error}");
+}
+
+// --------------------------------------------------------------------------------------------- explanations
+
+#[test]
+fn choices_are_explained() {
+    let choices = choices("torus:4x4", &config()).unwrap();
+    for collective in Collective::ALL {
+        let ranges = choices.switch_points(collective).to_vec();
+        for (i, range) in ranges.iter().enumerate() {
+            let last = ranges.get(i + 1).map_or(Bytes::MAX, |next| next.from_bytes - 1);
+            for bytes in [range.from_bytes, last] {
+                let found = choices.explain(collective, bytes, false).unwrap();
+                assert_eq!((&found.algorithm, found.range), (&range.algorithm, (range.from_bytes, last)));
+                assert_eq!(found.candidates[0].0.name, range.algorithm, "{collective} of {bytes}");
+                let Some((rival, comparison)) = found.runner_up else { continue };
+                assert_eq!(rival, found.candidates[1].0.name);
+                assert!(comparison.margin >= -1e-9, "{comparison:?}");
+                if let Some(Crossing::From(from)) = comparison.bytes {
+                    assert!(from > last, "{collective}: {rival} overtakes {} at {from}", range.algorithm);
+                }
+            }
+        }
+    }
+}

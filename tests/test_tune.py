@@ -1,0 +1,159 @@
+"""Profiles: `ringroad tune` measures and stores them, communicators find and use them. No look is taken at times."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import ringroad
+from ringroad import cli, tuning
+
+FEW = ["--sizes", "64,4K,1M", "--collectives", "allreduce,broadcast", "--budget", "0.5"]
+
+
+@pytest.fixture
+def ask(capsys):
+    """`ask("tune", ...)`: the standard output of a command that succeeds."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(arguments)
+        out, err = capsys.readouterr()
+        assert (end.value.code, err) == (0, "")
+        return out
+
+    return run
+
+
+def seen(comm):
+    """What a worker knows of profiles."""
+    found = comm.explain("allreduce", 64)
+    return comm.profile, found.algorithm, found.origin, comm.model.step_latency
+
+
+def test_what_is_measured_is_used(ask, tmp_path):
+    file, rules = tmp_path / "profile.json", tmp_path / "rules.csv"
+    report = json.loads(ask("tune", "--ranks", "3", *FEW, "--output", str(file), "--csv", str(rules), "--json"))
+    profile = ringroad.Profile.read(str(file))
+    assert report["file"] == str(file) and profile.topology == "hosts:1x3" and "shared memory" in profile.place
+    sizes = {(row["collective"], row["bytes"]) for row in report["sizes"]}
+    # What has to be a whole number of floats or bytes is.
+    assert sizes == {(collective, size) for collective in ("allreduce", "broadcast") for size in (64, 4096, 1 << 20)}
+    assert report["error"]["measurements"] == len(profile.measurements) and report["error"]["median"] >= 0
+    assert all(row["chosen_ratio"] is None or row["chosen_ratio"] >= 1 for row in report["sizes"])
+    first = profile.rules[0]
+    assert first[:2] == ("allreduce", 64) and profile.choice("allreduce", 64).algorithm == first[3]
+    with ringroad.local(3, env={"RINGROAD_PROFILE": str(file)}) as cluster:
+        assert cluster.run(seen) == [(str(file), first[3], "measured", profile.model.step_latency)] * 3
+        outside = cluster.run(lambda comm: comm.explain("allgather", 64).origin)
+        assert outside == ["model"] * 3
+    with ringroad.local(3, env={"RINGROAD_TUNER_FILE": str(rules)}) as cluster:
+        name, algorithm, origin, _ = cluster.run(seen)[0]
+        assert (name, algorithm, origin) == (None, first[3], "rules")
+
+
+def test_profiles_are_found_where_they_are_stored(ask, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("RINGROAD_PROFILE")
+    out = ask("tune", "--ranks", "2", "--sizes", "8,64", "--collectives", "allreduce", "--budget", "0.2")
+    (file,) = (tmp_path / "ringroad/profiles").iterdir()
+    assert file.name == "hosts-1x2-shared-memory.json" and f"stored as {file}" in out
+    for words in ("starting a step", "fitted to ", "by the model alone", "64 B"):
+        assert words in out
+    with ringroad.local(2) as cluster:
+        assert cluster.run(lambda comm: comm.profile) == [str(file)] * 2
+    # On another machine it would not fit, and be left alone.
+    content = json.loads(file.read_text())
+    content["place"]["machines"][0]["cpu"] = "Z80"
+    file.write_text(json.dumps(content))
+    with ringroad.local(2) as cluster:
+        assert cluster.run(lambda comm: comm.profile) == [None] * 2
+    with pytest.raises(ringroad.WorkerError, match="is not used: it was measured elsewhere: the machine is"):
+        ringroad.local(2, env={"RINGROAD_PROFILE": str(file)})
+    # Nothing is stored where that is not wanted.
+    file.unlink()
+    ask("tune", "--ranks", "2", "--sizes", "8", "--collectives", "allreduce", "--budget", "0.1", "--dry-run")
+    assert not list(file.parent.iterdir())
+
+
+def test_ranks_of_a_launcher_measure_together(tmp_path):
+    environ = os.environ | {"WORLD_SIZE": "2", "RINGROAD_STORE": f"file://{tmp_path}/store"}
+    (tmp_path / "store").mkdir()
+    command = [sys.executable, "-m", "ringroad", "tune", "--sizes", "8", "--collectives", "allreduce"]
+    command += ["--budget", "0.1", "--output", str(tmp_path / "profile.json"), "--json"]
+    ranks = [
+        subprocess.Popen(command, env=environ | {"RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    outs = [process.communicate(timeout=120)[0] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0]
+    assert json.loads(outs[0])["sizes"][0]["bytes"] == 8 and outs[1] == ""
+    assert ringroad.Profile.read(str(tmp_path / "profile.json")).topology == "hosts:1x2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--collectives", "gather"], "'gather' cannot be measured; there are allreduce"),
+        (["--collectives", ","], "name one collective"),
+        (["--budget", "0"], "above 0 seconds"),
+        (["--ranks", "1"], "nothing to measure with fewer than two"),
+        (["--sizes", "many"], "'many' is no number of bytes"),
+    ],
+)
+def test_refusals(capsys, arguments, words):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["tune", *arguments])
+    out, err = capsys.readouterr()
+    assert (end.value.code, out) == (2, "") and words in err and err.count("\n") == 1
+
+
+def test_every_collective_can_be_measured():
+    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 0.5)
+    with ringroad.local(3) as cluster:
+        found = cluster.run(tuning.measure, options, print)
+        contestants = {
+            name: cluster.run(lambda comm, name: comm.contestants(name), name)[0] for name in tuning.COLLECTIVES
+        }
+    assert found[0] == found[1] == found[2], "ranks agree on all times"
+    for collective in tuning.COLLECTIVES:
+        names = [name for c, name, _, seconds in found[0] if c == collective and seconds > 0]
+        assert names == contestants[collective] * 2
+    blocks = {size for collective, _, size, _ in found[0] if collective == "allgather"}
+    assert blocks == {6, 3996}  # a byte or a float and more for each rank
+
+
+def test_profiles_are_values(tmp_path):
+    [comm] = ringroad.Communicator.in_process(1)
+    with comm, pytest.raises(ringroad.ConfigError, match="no measurements"):
+        comm.calibrate([])
+    group = ringroad.Communicator.in_process(4, topology="ring:4")
+    times = [
+        ("allreduce", name, size, seconds * (1e-6 + 1e-9 * size))
+        for name, seconds in (("ring", 1.0), ("swing", 2.0))
+        for size in (8, 1024, 1 << 20)
+    ]
+    profile = group[0].calibrate(times)
+    assert profile.rules == [("allreduce", 8, 1 << 20, "ring")] and profile.measurements == times
+    assert ringroad.Profile.from_json(profile.to_json()).to_json() == profile.to_json()
+    assert profile.to_csv().splitlines()[1] == "allreduce,8,1048576,ring,simple,-1,4,4,-1,-1"
+    assert profile.file_name == "ring-4-in-process.json" and "ring:4 over in-process" in repr(profile)
+    choice = profile.choice("allreduce", 100)
+    assert (choice.algorithm, choice.origin, choice.range) == ("ring", "measured", (8, 1 << 20))
+    assert (8, "ring") in profile.switch_points() and profile.switch_points("broadcast")[0][0] == 0
+    # Six steps against four: the model prefers swing, whatever the ring was measured to take for 8 bytes.
+    steps = {"ring": 6, "swing": 4}
+    times = [("allreduce", name, 8 << k, n * 1e-6 + (8 << k) * 1e-9) for name, n in steps.items() for k in range(18)]
+    against = group[0].calibrate([("allreduce", "ring", 8, 1e-6), *times[1:]]).choice("allreduce", 8)
+    assert (against.algorithm, against.origin) == ("ring", "measured")
+    assert against.margin is not None and against.margin < 0 and "the cost model alone would choose" in str(against)
+    for wrong in ([("allreduce", "rign", 8, 1.0)], [("allreduce", "ring", 8, 0.0)], [("all", "ring", 8, 1.0)]):
+        with pytest.raises(ValueError, match=r"did you mean ring|above 0|unknown collective"):
+            group[0].calibrate(wrong)
+    with pytest.raises(ringroad.ConfigError, match="it is no profile"):
+        ringroad.Profile.from_json("{}")
+    with pytest.raises(ringroad.ConfigError, match="No such file"):
+        ringroad.Profile.read(str(tmp_path / "none"))
+    for comm in group:
+        comm.close()
