@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -37,9 +38,17 @@ FEWEST = 115
 def shard(index: int) -> list[dict[str, object]]:
     command = [sys.executable, str(SUITE), "--shard", f"{index}/{SHARDS}"]
     environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=600)
+        except subprocess.TimeoutExpired:
+            # With the ranks that it has started.
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert process.returncode == 0, errors[-4000:]
+    return [json.loads(line) for line in output.splitlines()]
 
 
 @MODERN

@@ -94,6 +94,8 @@ class Membership:
     def part(self, ranks: Sequence[int], name: str, timeout: timedelta | None, options: Options | None) -> Membership:
         """This rank's place in a group of some of the members, which are named by their ranks in this one."""
         world = list(self.ranks) or range(self.size)
+        # What is said of this group counts more than what was said of the one that it is part of.
+        inherited = self.options if timeout is None else replace(self.options, timeout=None)
         return replace(
             self,
             store=PrefixStore(f"{name}/", self.store),
@@ -102,5 +104,5 @@ class Membership:
             timeout=timeout or self.timeout,
             name=name,
             ranks=[world[rank] for rank in ranks],
-            options=options or self.options,
+            options=options or inherited,
         )

@@ -74,8 +74,9 @@ class RingroadProcessGroup(ProcessGroup):
 
 
 def _gloo(member: Membership, place: c10d.Store) -> Any:
+    timeout = timedelta(seconds=member.options.seconds(member.timeout))
     """For torch's dispatcher, where no Backend can be written in Python. Calls of both kinds may be mixed."""
-    return c10d.ProcessGroupGloo(c10d.PrefixStore("gloo/", place), member.rank, member.size, member.timeout)
+    return c10d.ProcessGroupGloo(c10d.PrefixStore("gloo/", place), member.rank, member.size, timeout)
 
 
 def _direct(

@@ -1,30 +1,43 @@
 //! Who calls back: threads that do nothing else.
 //!
 //! A callback may wait for another call, or for what another callback does. A thread that drives the engine must not be
-//! kept from it by that, and there must always be a thread left to run the next callback. So there are as many as wait
-//! at the same time: one, mostly.
+//! kept from it by that, and there must always be a thread left to run the next callback. Mostly one thread runs them all,
+//! one after the other; while one takes long another thread goes on with the next.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::work::Completion;
+
+/// How long a callback may take before others no longer wait for it.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+thread_local! {
+    /// For whom this thread runs callbacks.
+    static SERVES: Cell<usize> = const { Cell::new(0) };
+}
 
 #[derive(Default)]
 pub(crate) struct Callbacks {
     state: Mutex<State>,
     due: Condvar,
+    gone: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     /// Calls that have ended and whose callbacks are to be run, the first one first.
     ended: VecDeque<Arc<Completion>>,
-    /// Threads that wait for more.
-    idle: usize,
-    threads: Vec<JoinHandle<()>>,
+    /// How many have been taken from there, ever.
+    taken: u64,
+    /// Threads that run a callback, and those that wait for more or for one that takes long.
+    running: usize,
+    ready: usize,
+    threads: usize,
     stop: bool,
 }
 
@@ -36,63 +49,173 @@ impl Callbacks {
         }
         let mut state = self.state.lock();
         state.ended.extend(ended);
-        if state.idle > 0 {
+        if state.ready > 0 || self.add_thread(&mut state) || state.threads > 0 {
             drop(state);
-            self.due.notify_one();
-        } else if !self.add_thread(&mut state) && state.threads.is_empty() {
-            // Better here than never.
-            let ended = std::mem::take(&mut state.ended);
-            drop(state);
-            ended.iter().for_each(|completion| completion.run_callbacks());
+            self.due.notify_all();
+            return;
         }
+        // Better here than never.
+        let ended = std::mem::take(&mut state.ended);
+        drop(state);
+        ended.iter().for_each(|completion| completion.run_callbacks());
     }
 
     /// Returns whether there is one more.
     fn add_thread(self: &Arc<Self>, state: &mut State) -> bool {
         let callbacks = self.clone();
         let builder = std::thread::Builder::new().name("ringroad-callbacks".to_owned());
-        let Ok(thread) = builder.spawn(move || callbacks.serve()) else { return false };
-        state.threads.retain(|thread| !thread.is_finished());
-        state.threads.push(thread);
-        true
+        let added = builder.spawn(move || callbacks.serve()).is_ok();
+        // It counts from now on, so that nobody adds another one before it runs.
+        state.threads += usize::from(added);
+        state.ready += usize::from(added);
+        added
     }
 
+    /// Comes in ready.
     fn serve(self: &Arc<Self>) {
+        SERVES.set(Arc::as_ptr(self).addr());
         let mut state = self.state.lock();
         loop {
-            if let Some(completion) = state.ended.pop_front() {
+            self.await_turn(&mut state);
+            state.ready -= 1;
+            while let Some(completion) = state.ended.pop_front() {
+                state.taken += 1;
+                state.running += 1;
                 // This one may wait for the next.
-                if state.idle == 0 && !state.ended.is_empty() {
+                if !state.ended.is_empty() && state.ready == 0 {
                     self.add_thread(&mut state);
                 }
                 drop(state);
                 completion.run_callbacks();
                 drop(completion);
                 state = self.state.lock();
-            } else if state.stop || state.idle > 0 {
-                // One is enough to wait for more.
+                state.running -= 1;
+            }
+            // Two stay: one to run what comes, and one that looks after it.
+            if state.stop || state.ready > 1 {
+                break;
+            }
+            state.ready += 1;
+        }
+        state.threads -= 1;
+        drop(state);
+        self.gone.notify_all();
+        self.due.notify_all();
+    }
+
+    /// Returns when there is something to run that nobody else gets to, or nothing will come any more.
+    fn await_turn(&self, state: &mut MutexGuard<'_, State>) {
+        loop {
+            if state.ended.is_empty() {
+                if state.stop {
+                    return;
+                }
+                self.due.wait(state);
+            } else if state.running == 0 {
                 return;
             } else {
-                state.idle += 1;
-                self.due.wait(&mut state);
-                state.idle -= 1;
+                let (taken, until) = (state.taken, Instant::now() + PATIENCE);
+                while !state.ended.is_empty() && state.running > 0 && state.taken == taken {
+                    let timed_out = self.due.wait_until(state, until).timed_out();
+                    if timed_out && state.taken == taken {
+                        return;
+                    }
+                }
             }
         }
     }
 
-    /// Ends the threads when they have run what there is.
+    /// The threads end when they have run what there is.
     pub fn stop(&self) {
         self.state.lock().stop = true;
         self.due.notify_all();
     }
 
-    /// As [`Callbacks::stop`], and waits for them; a callback may call this.
-    pub fn finish(&self) {
+    /// As [`Callbacks::stop`], and waits for that until `deadline`; not for the calling thread, if it is one of them.
+    pub fn finish(&self, deadline: Instant) {
         self.stop();
-        let threads = std::mem::take(&mut self.state.lock().threads);
-        let this = std::thread::current().id();
-        threads.into_iter().filter(|thread| thread.thread().id() != this).for_each(|thread| {
-            let _ = thread.join();
+        let own = SERVES.get() == std::ptr::from_ref(self).addr();
+        let mut state = self.state.lock();
+        while state.threads > usize::from(own) {
+            if self.gone.wait_until(&mut state, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::call::{Call, Operation};
+    use crate::dtype::{DType, ReduceOp};
+
+    fn ended(callback: impl FnOnce() + Send + 'static) -> Arc<Completion> {
+        let call = Call {
+            operation: Operation::Barrier,
+            op: ReduceOp::Sum,
+            dtype: DType::U8,
+            elements: 1,
+            counts: None,
+            algorithm: "ring".into(),
+        };
+        let completion = Completion::new(Arc::new(call));
+        completion.on_complete(Box::new(move |_| callback()));
+        completion.finish(None);
+        completion
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn quick_ones_run_in_order() {
+        let callbacks = Arc::new(Callbacks::default());
+        let (sender, receiver) = channel();
+        let all = (0..500).map(|number| {
+            let sender = sender.clone();
+            ended(move || sender.send(number).unwrap())
         });
+        all.collect::<Vec<_>>().chunks(7).for_each(|some| callbacks.run(some.to_vec()));
+        let found: Vec<i32> = (0..500).map(|_| receiver.recv().unwrap()).collect();
+        assert!(found.is_sorted(), "{found:?}");
+        callbacks.finish(soon());
+        assert_eq!(callbacks.state.lock().threads, 0);
+    }
+
+    /// Ended together, each waits for the one after it.
+    #[test]
+    fn each_may_wait_for_the_next() {
+        let callbacks = Arc::new(Callbacks::default());
+        let (mut before, receiver) = channel();
+        let mut all = Vec::new();
+        for _ in 0..5 {
+            let (sender, next) = channel();
+            let tell = std::mem::replace(&mut before, sender);
+            all.push(ended(move || {
+                next.recv().unwrap();
+                tell.send(()).unwrap();
+            }));
+        }
+        all.push(ended(move || before.send(()).unwrap()));
+        callbacks.run(all);
+        receiver.recv().unwrap();
+        callbacks.finish(soon());
+        assert_eq!(callbacks.state.lock().threads, 0);
+    }
+
+    #[test]
+    fn finish_waits_for_what_runs_but_not_for_ever() {
+        let callbacks = Arc::new(Callbacks::default());
+        let (sender, receiver) = channel::<()>();
+        callbacks.run(vec![ended(move || receiver.recv().unwrap()), ended(|| {})]);
+        callbacks.finish(Instant::now() + Duration::from_millis(50));
+        assert!(callbacks.state.lock().threads > 0);
+        sender.send(()).unwrap();
+        callbacks.finish(soon());
+        assert_eq!(callbacks.state.lock().threads, 0);
     }
 }

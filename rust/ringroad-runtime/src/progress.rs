@@ -299,7 +299,8 @@ impl Driver {
         if self.check_process().is_ok() {
             self.with(|engine| engine.close(timeout));
             self.stop_background();
-            self.callbacks.finish();
+            // Callbacks may wait for what the caller does next.
+            self.callbacks.finish(Instant::now() + timeout);
         }
     }
 }

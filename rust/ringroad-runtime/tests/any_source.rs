@@ -127,6 +127,18 @@ fn what_goes_wrong() {
         let error = group[0].start(any()).map(drop).unwrap_err();
         assert!(matches!(error, Error::Aborted(_)), "{error:?}");
 
+        // Nor was anybody left before.
+        let mut group = common::group(3, means);
+        each(&group, |communicator| communicator.barrier(None).unwrap());
+        group.truncate(1);
+        std::thread::sleep(Duration::from_millis(20));
+        let works = [(); 2].map(|()| group[0].start(any()));
+        let fails = |work: Result<Work, Error>| work.and_then(|work| work.wait());
+        for (nth, work) in works.into_iter().enumerate() {
+            let error = fails(work).unwrap_err();
+            assert!(matches!(error, Error::Peer { .. } | Error::Aborted(_)), "number {nth}: {error:?}");
+        }
+
         // An abort ends it.
         let group = common::group(2, means);
         let work = group[0].start(any()).unwrap();

@@ -38,7 +38,7 @@ def check_timeouts() -> list[str]:
                 continue
             kind, text = helpers.failure_of(attempt)
             assert kind in ("TimeoutError", "AbortedError"), (kind, text)
-            assert 0.5 < time.monotonic() - start < 6, time.monotonic() - start
+            assert 0.5 < time.monotonic() - start < 20, time.monotonic() - start
             texts.append(f"{kind}: {text}")
     return texts
 
@@ -52,7 +52,7 @@ def check_mismatch() -> str:
         else:
             kind, text = helpers.failure_of(lambda: dist.all_reduce(torch.ones(4)))
         assert kind == "MismatchError", (kind, text)
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 20
     return text
 
 
@@ -103,7 +103,7 @@ def check_different_calls() -> dict[str, str]:
             start = time.monotonic()
             kind, text = helpers.failure_of(lambda g=group, call=one_calls if odd else all_call: call(g))
             assert kind == "MismatchError", (name, kind, text)
-            assert time.monotonic() - start < 10, name
+            assert time.monotonic() - start < 20, name
             for peer in range(ranks):
                 assert f"rank {peer} (" in text, (name, text)
             texts[name] = text
@@ -165,7 +165,7 @@ def check_death() -> str:
             os._exit(0)
         start = time.monotonic()
         kind, text = helpers.failure_of(lambda: dist.all_reduce(torch.ones(3)))
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 20
     return f"{kind}: {text}"
 
 

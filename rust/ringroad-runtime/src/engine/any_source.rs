@@ -46,8 +46,8 @@ impl Engine {
         self.active += 1;
         self.waiting.push(Waiting { job, completion });
         self.match_waiting();
-        if let Some(peer) = (0..self.cards.len()).find(|peer| self.is_needed(*peer)) {
-            if let Some(reason) = self.broken[peer].clone() {
+        for peer in 0..self.cards.len() {
+            if let Some(reason) = self.broken[peer].clone().filter(|_| self.is_needed(peer)) {
                 self.suspect(peer, reason);
             }
         }

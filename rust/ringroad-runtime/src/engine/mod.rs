@@ -409,7 +409,8 @@ impl Engine {
     }
 
     pub fn arm(&mut self) -> bool {
-        self.transport.arm()
+        // A message for a receive from anybody may have come along with notices.
+        !self.match_waiting() && self.transport.arm()
     }
 
     /// Closes the connections after the last call. What still is in flight fails.
