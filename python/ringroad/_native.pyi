@@ -474,8 +474,9 @@ class Work:
     def result(self) -> Any:
         """Waits, then the output array (None on ranks that have none)."""
     def on_complete(self, callback: Callable[[BaseException | None], object]) -> None:
-        """Calls back once, from a thread for callbacks with the GIL attached, or at once where already complete. Callbacks may
-        wait for other calls; where one takes long, those of other calls overtake it."""
+        """Calls back once, from a thread for callbacks with the GIL attached, or at once where already complete.
+
+        Callbacks may wait for other calls; where one takes long, those of other calls overtake it."""
     @property
     def source(self) -> int | None:
         """Who sent the message of a receive; None for other calls, and while one from any rank waits."""
