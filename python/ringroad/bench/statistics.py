@@ -14,8 +14,9 @@ Samples = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Statistics:
-    """Seconds. `time` is the median over the rounds of the slowest rank's median in the round; `halves` are the same over
-    every other round, beginning with the first and with the second.
+    """Seconds. `time` is the median over the rounds of the slowest rank's median in the round.
+
+    `halves` are the same over every other round, beginning with the first and with the second.
 
     `p50`, `min`, `p99` and `max` are over all calls, of the rank where they are largest.
     """

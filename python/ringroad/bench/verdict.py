@@ -81,7 +81,8 @@ class Selection:
         ours, best = self.ours, self.best
         return (
             f"{ours['ranks']} ranks {bytes_text(ours['size'])} {ours['place'].replace('_', ' ')}: "
-            f"{ours['algorithm']} {us(self.times[0])} us, {best['algorithm']} {us(self.times[1])} us ({self.ratio:.2f})"
+            f"{ours['algorithm']} {us(self.times[0])} us, "
+            f"{best['algorithm']} {us(self.times[1])} us ({self.ratio:.2f})"
         )
 
 
