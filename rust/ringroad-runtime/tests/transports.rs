@@ -106,6 +106,7 @@ impl Means {
             Lent => transport.lend(peer, 0, tag, source, id),
             _ => transport.send(peer, 0, tag, source, id),
         };
+        transport.flush();
         sent.unwrap()
     }
 
@@ -453,13 +454,17 @@ fn blocking_ends_when_something_happens() {
                 a.receive(0, tag(1, 0, 0), Region::zeroed(8), 2).unwrap();
                 assert!(a.arm());
                 let waiter = a.waiter();
-                if before {
+                let mut act = || {
                     cause(&mut *b);
+                    b.flush();
+                };
+                if before {
+                    act();
                     waiter.block(PATIENCE);
                 } else {
                     thread::scope(|scope| {
                         scope.spawn(|| waiter.block(PATIENCE));
-                        cause(&mut *b);
+                        act();
                     });
                 }
                 assert!(!poll(&mut *a).is_empty(), "{means:?}");
@@ -756,6 +761,7 @@ fn floods() {
                 for number in 0..count {
                     let target = Region::zeroed(len);
                     let received = b.receive(0, tag(0, number % 4, 0), target.clone(), 1).unwrap();
+                    b.flush();
                     if received == Posted::Pending {
                         assert_eq!(next(&mut *b), [done(1)]);
                     }
