@@ -6,6 +6,8 @@ command -v cargo >/dev/null || { echo "cargo is missing: install Rust from https
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed" >&2; exit 1; }
 python3 -c 'import venv, ensurepip' 2>/dev/null || tools/apt.sh python3-venv
 command -v cc >/dev/null || tools/apt.sh gcc libc6-dev
+# torch.compile's code is C++.
+command -v g++ >/dev/null || tools/apt.sh g++
 
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 # Dependency groups need a recent pip.

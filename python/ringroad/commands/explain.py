@@ -39,7 +39,7 @@ def explain(
     lengths = [parse_bytes(size) for size in sizes or DEFAULT_SIZES]
     candidates = {length: model.explain(collective, network, length) for length in lengths}
     # Measurements hold where they were made, unless costs are stated.
-    here = measured if measured and measured.topology == network.spec and stated == (None, None, None) else None
+    here = measured if measured and _is_on(measured, network) and stated == (None, None, None) else None
     reasons = {
         length: here.choice(collective, length) if here else model.choice(collective, network, length)
         for length in lengths
@@ -80,6 +80,12 @@ def explain(
     for data, points in switches.items():
         print(f"chosen for {data}")
         print_table(["from", "algorithm"], [[bytes_text(start), name] for start, name in points], right=["from"])
+
+
+def _is_on(profile: Profile, network: Topology) -> bool:
+    """Whether it was measured on this network, down to the links, which a spec does not say."""
+    place = json.loads(profile.to_json())["place"]
+    return bool(place["topology"] == json.loads(network.to_json()))
 
 
 def _model(

@@ -16,8 +16,11 @@ from ringroad._options import Json
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.tuning import Options
 
-# The profile that is about to be made anew does not matter meanwhile, fitting or not.
-_WITHOUT = {"RINGROAD_PROFILE": "none"}
+# The profile that is about to be made anew does not matter meanwhile, fitting or not. What restricts the choice, or
+# states costs, does not either: a profile is for later jobs, whose environments are others.
+_RESTRICTIONS = ("ALGO", "TUNER_FILE", "DETERMINISTIC", "SEGMENT")
+_COSTS = ("STEP_LATENCY", "HOP_LATENCY", "BANDWIDTH", "MESSAGE_LATENCY", "REDUCE_COST")
+_WITHOUT = {"RINGROAD_PROFILE": "none"} | {f"RINGROAD_{name}": "" for name in (*_RESTRICTIONS, *_COSTS)}
 
 
 def tune(

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use ringroad_core::cost::{write_rules, Rule};
-use ringroad_core::Topology;
 use ringroad_runtime::config;
 use ringroad_runtime::profile::Profile;
 
@@ -35,11 +34,11 @@ impl PyProfile {
         self.0.to_json()
     }
 
-    fn to_csv(&self) -> PyResult<String> {
-        let ranks = Topology::parse(&self.0.place.topology).map_err(raise)?.ranks();
+    fn to_csv(&self) -> String {
+        let ranks = self.0.place.topology.ranks();
         let nodes = ranks / self.0.place.per_host.max(1);
         let here = |rule: &Rule| Rule { nodes: Some(nodes), ranks: Some(ranks), ..rule.clone() };
-        Ok(write_rules(&self.0.rules.iter().map(here).collect::<Vec<_>>()))
+        write_rules(&self.0.rules.iter().map(here).collect::<Vec<_>>())
     }
 
     #[pyo3(signature = (collective, bytes, consistent=true))]
@@ -68,8 +67,8 @@ impl PyProfile {
     }
 
     #[getter]
-    fn topology(&self) -> &str {
-        &self.0.place.topology
+    fn topology(&self) -> String {
+        self.0.place.topology.spec()
     }
 
     #[getter]

@@ -53,7 +53,7 @@ pub(crate) fn agree(
     deadline: Instant,
 ) -> Result<Choices> {
     type Shared = std::result::Result<Choices, Refusal>;
-    let mine = (rank == 0).then(|| choose(cards, config, options, per_host));
+    let mine = (rank == 0).then(|| choose(cards, config, options, per_host).and_then(read_back));
     let text = mine.as_ref().map(|choices| {
         let shared: Shared = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
@@ -65,6 +65,12 @@ pub(crate) fn agree(
     let choices: Shared = serde_json::from_slice(&shared)
         .map_err(|e| Error::Store(format!("rank 0's choices cannot be read: {e}")))?;
     choices.map_err(Error::from)
+}
+
+/// As the others read it: what they could not read is an error of rank 0's, too.
+fn read_back(choices: Choices) -> Result<Choices> {
+    let text = serde_json::to_vec(&choices).expect("choices hold only numbers and text");
+    serde_json::from_slice(&text).map_err(|e| Error::Config(format!("rank 0's choices cannot be read: {e}")))
 }
 
 /// Why rank 0 could not choose.

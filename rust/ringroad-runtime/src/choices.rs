@@ -20,7 +20,7 @@ use ringroad_core::{Bytes, Collective, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheMode;
-use crate::config::Algorithms;
+use crate::config::{warn_once, Algorithms};
 use crate::error::{Error, Result};
 use crate::profile::{Place, Profile};
 
@@ -31,7 +31,8 @@ pub struct Wishes {
     pub algorithms: Algorithms,
     /// Whether floats are added up in one order for all sizes.
     pub size_invariant: bool,
-    /// Rules of the user's; the first that fits counts. All must be for algorithms that the topology has.
+    /// Rules of the user's; the first that fits counts. Those for this number of ranks must be for algorithms that the
+    /// topology has.
     pub rules: Vec<Rule>,
     /// What was measured; counts where no rule does.
     pub measured: Vec<Rule>,
@@ -253,22 +254,22 @@ impl Choices {
 impl Profile {
     /// Why a communicator in this profile's place picks what it does.
     pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
-        let (topology, Selection { table, among }) = self.selection(collective, any_order)?;
-        let candidates = candidates_of(&topology, collective, &among)?;
-        Ok(explain(&topology, &self.fit.model, &candidates, &table, collective, bytes))
+        let topology = &self.place.topology;
+        let Selection { table, among } = self.selection(collective, any_order)?;
+        let candidates = candidates_of(topology, collective, &among)?;
+        Ok(explain(topology, &self.fit.model, &candidates, &table, collective, bytes))
     }
 
     /// From how many bytes on such a communicator picks which algorithm.
     pub fn switch_points(&self, collective: Collective, any_order: bool) -> Result<Vec<SwitchRange>> {
-        Ok(self.selection(collective, any_order)?.1.table.ranges().to_vec())
+        Ok(self.selection(collective, any_order)?.table.ranges().to_vec())
     }
 
-    fn selection(&self, collective: Collective, any_order: bool) -> Result<(Topology, Selection)> {
-        let topology = Topology::parse(&self.place.topology)?;
+    fn selection(&self, collective: Collective, any_order: bool) -> Result<Selection> {
         let wishes = Wishes { measured: self.rules.clone(), ..Wishes::default() };
         let Choice { floats, any, .. } =
-            choose(&topology, &self.fit.model, collective.with_root(0), &wishes)?;
-        Ok((topology, if any_order { any } else { floats }))
+            choose(&self.place.topology, &self.fit.model, collective.with_root(0), &wishes)?;
+        Ok(if any_order { any } else { floats })
     }
 }
 
@@ -355,9 +356,15 @@ fn select(
     for (rule, origin) in rules.chain(measured).rev().filter(|(rule, _)| rule.collective == collective) {
         let member = algorithms::find(&rule.algorithm)?;
         if origin == Origin::Rules {
-            member.supports(topology, collective).map_err(|error| {
-                Error::Config(format!("a rule of RINGROAD_TUNER_FILE cannot be kept: {error}"))
-            })?;
+            if let Err(error) = member.supports(topology, collective) {
+                let text = format!("a rule of RINGROAD_TUNER_FILE cannot be kept: {error}");
+                // One for any number of ranks is for larger and smaller groups of the job, too.
+                if rule.ranks.is_some() {
+                    return Err(Error::Config(text));
+                }
+                warn_once(&format!("{rule:?}"), &text);
+                continue;
+            }
         }
         // A family's name stands for its member that is the cheapest at the lower end of the range.
         let covered: Vec<Candidate> = some

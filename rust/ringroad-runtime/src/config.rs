@@ -3,10 +3,12 @@
 //! A row says what a variable means and how it is read; [`Config`] is what comes of it, read once. An argument beats
 //! the environment, and the environment beats the default: callers apply [`Config`] where they were given no argument.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 use strsim::levenshtein;
 
 use ringroad_core::cost::CostModel;
@@ -46,7 +48,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "",
         unit: "",
         allowed: "the algorithms to choose among, for all collectives (ring,swing) or for each (allreduce:ring,swing;broadcast:binomial), and those to leave out (^bucket,swing or allreduce:^ring)",
-        meaning: "which algorithms to use; unset: the fastest by the cost model",
+        meaning: "which algorithms to use; unset: rules, measurements or the cost model decide",
         secret: false,
         read: |config, text| Algorithms::parse(text).map(|algorithms| config.algorithms = algorithms),
     },
@@ -55,7 +57,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "",
         unit: "",
         allowed: "size-invariant",
-        meaning: "size-invariant: floats are added up in one order, whatever the length of the vector; unset: in the same order on all ranks and in all runs",
+        meaning: "size-invariant: floats are added up in one order, whatever the length of the vector; unset: in the same order on all ranks and in all runs; rank 0's counts",
         secret: false,
         read: |config, text| one_of(text, &[("size-invariant", true)]).map(|on| config.size_invariant = on),
     },
@@ -322,7 +324,7 @@ pub enum TransportKind {
 pub enum ProfileSource {
     /// Nowhere.
     None,
-    /// In this file, which must fit.
+    /// In this file, which must fit wherever it is for this network.
     File(PathBuf),
     /// In the user's directory of profiles, if there is one that fits.
     Stored(PathBuf),
@@ -548,6 +550,14 @@ impl Config {
             reduce_cost: self.reduce_cost.unwrap_or(prior.reduce_cost),
             ..prior
         }
+    }
+}
+
+/// Says on standard error what the user should know, once for each `key` however many communicators there are.
+pub(crate) fn warn_once(key: &str, text: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().insert(key.to_owned()) {
+        eprintln!("ringroad: warning: {text}");
     }
 }
 

@@ -13,13 +13,14 @@ use ringroad_core::cost::{fit, rules_of, CostModel, Fit, Measurement, Observatio
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::bootstrap::Card;
-use crate::config::{Config, ProfileSource};
+use crate::config::{warn_once, Config, ProfileSource};
 use crate::error::{Error, Result};
 
 /// The version of the file.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// A machine, as far as it matters to how long communication takes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,10 +32,10 @@ pub struct Machine {
 }
 
 /// Where measurements hold.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// The network.
-    pub topology: String,
+    /// The network, with its links: a graph's name says nothing of them.
+    pub topology: Topology,
     /// How many ranks share a host's memory.
     pub per_host: usize,
     /// What carries the bytes: `shared memory`, `ucx`, both, or `in-process`.
@@ -60,26 +61,36 @@ impl Place {
             Some(card) => (card.transport.clone(), card.transport_version.clone()),
             None => ("shared memory".to_owned(), String::new()),
         };
-        Place { topology: topology.spec(), per_host, transport, version, machines }
+        Place { topology: topology.clone(), per_host, transport, version, machines }
     }
 
-    /// The name of the profile's file.
+    /// The name of the profile's file. Kinds of machines that share a home each have their own.
     pub fn file_name(&self) -> String {
-        let text = format!("{}-{}.json", self.topology, self.transport);
+        let whole = serde_json::to_vec(self).expect("a place holds only finite numbers and text");
+        let digest: String = Sha256::digest(&whole)[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = format!("{}-{}-{digest}.json", self.topology, self.transport);
         text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-")
     }
 
     /// In what another place differs, in words; `None` where it does not.
     fn difference(&self, other: &Place) -> Option<String> {
+        if self.topology != other.topology && self.topology.spec() == other.topology.spec() {
+            return Some(format!("the links of {} are others here than there", self.topology));
+        }
         let pairs = [
-            ("the network", self.topology.clone(), other.topology.clone()),
+            ("the network", self.topology.spec(), other.topology.spec()),
+            ("ranks per host", self.per_host.to_string(), other.per_host.to_string()),
             ("the transport", self.transport.clone(), other.transport.clone()),
             ("the transport's version", self.version.clone(), other.version.clone()),
-            ("ranks per host", self.per_host.to_string(), other.per_host.to_string()),
             ("the machine", machines(&self.machines), machines(&other.machines)),
         ];
         let differ = pairs.into_iter().find(|(_, mine, theirs)| mine != theirs);
         differ.map(|(what, mine, theirs)| format!("{what} is {theirs:?} here, and was {mine:?} there"))
+    }
+
+    /// Whether another place's ranks are connected in another way, as parts of a job are.
+    fn is_wired_otherwise(&self, other: &Place) -> bool {
+        (&self.topology, self.per_host) != (&other.topology, other.per_host)
     }
 }
 
@@ -168,11 +179,29 @@ impl Profile {
         if format != FORMAT {
             return Err(format!("it has format {format}, and this version of ringroad reads {FORMAT}"));
         }
-        serde_json::from_str(text).map_err(unreadable)
+        let profile: Profile = serde_json::from_str(text).map_err(unreadable)?;
+        profile.check()?;
+        Ok(profile)
     }
 
-    /// The profile that is to be used in a place, and its file. One that is asked for must fit; one that is found and
-    /// does not fit is left alone, with a warning on standard error.
+    /// Whether everything that the choice takes from it makes sense: files are edited, and catalogues change.
+    fn check(&self) -> std::result::Result<(), String> {
+        let measured = self.measurements.iter().map(|measurement| &measurement.algorithm);
+        for name in self.rules.iter().map(|rule| &rule.algorithm).chain(measured) {
+            algorithms::find(name).map_err(|error| error.to_string())?;
+        }
+        match self.rules.iter().find(|rule| rule.from_bytes > rule.to_bytes) {
+            Some(Rule { collective, from_bytes, to_bytes, .. }) => {
+                Err(format!("a rule for {} is from {from_bytes} to {to_bytes} bytes", collective.name()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The profile that is to be used in a place, and its file.
+    ///
+    /// One that is found and does not fit is left alone, with a warning on standard error. One that is asked for must
+    /// fit, unless the network is another: then these ranks may be a part of the job that it was made for.
     pub(crate) fn wanted(config: &Config, place: &Place) -> Result<Option<(Profile, PathBuf)>> {
         let (path, asked) = match &config.profile {
             ProfileSource::None => return Ok(None),
@@ -182,24 +211,28 @@ impl Profile {
         if !asked && !path.exists() {
             return Ok(None);
         }
-        let profile = Profile::read(&path).and_then(|profile| match profile.place.difference(place) {
-            None => Ok(profile),
-            Some(difference) => Err(format!("it was measured elsewhere: {difference}")),
-        });
-        match profile {
-            Ok(profile) => Ok(Some((profile, path))),
-            Err(reason) => {
-                let text = format!(
-                    "the profile {} is not used: {reason}; `ringroad tune` makes one that fits, RINGROAD_PROFILE=none uses none",
-                    path.display()
-                );
-                if asked {
-                    return Err(Error::Config(text));
+        let (reason, elsewhere) = match Profile::read(&path) {
+            Err(reason) => (reason, false),
+            Ok(profile) => match profile.place.difference(place) {
+                None => return Ok(Some((profile, path))),
+                Some(difference) => {
+                    let reason = format!("it was measured elsewhere: {difference}");
+                    (reason, profile.place.is_wired_otherwise(place))
                 }
-                eprintln!("ringroad: warning: {text}");
-                Ok(None)
-            }
+            },
+        };
+        let file = path.display().to_string();
+        let advice = if asked && elsewhere {
+            "without RINGROAD_PROFILE every network has the one that `ringroad tune` stored for it"
+        } else {
+            "run `ringroad tune` again for one that fits, RINGROAD_PROFILE=none uses none"
+        };
+        let text = format!("the profile {file} is not used: {reason}; {advice}");
+        if asked && !elsewhere {
+            return Err(Error::Config(text));
         }
+        warn_once(&file, &text);
+        Ok(None)
     }
 }
 

@@ -24,8 +24,12 @@ fn read(variables: &[(&str, &str)]) -> Config {
 
 /// What is chosen on a network, by these settings.
 fn choices(topology: &str, config: &Config) -> Result<Choices> {
-    let ranks = Topology::parse(topology).unwrap().ranks();
-    let group = Communicator::over(Means::Mailboxes(0).transports(ranks), config, &on(topology))?;
+    choices_on(&Topology::parse(topology).unwrap(), config)
+}
+
+fn choices_on(topology: &Topology, config: &Config) -> Result<Choices> {
+    let options = Options { topology: Some(topology.clone()), ..patient() };
+    let group = Communicator::over(Means::Mailboxes(0).transports(topology.ranks()), config, &options)?;
     Ok(group[0].choices())
 }
 
@@ -232,6 +236,12 @@ broadcast,0,-1,binomial,simple,-1,3,-1
         matches!(&error, Error::Config(text) if text.contains("a rule of RINGROAD_TUNER_FILE") && text.contains("bucket")),
         "{error}"
     );
+    // One for any number of ranks is for others, then.
+    let general =
+        Scratch::new("general", "allreduce,0,-1,bucket,simple,-1,-1,-1\nallreduce,0,9,swing,simple,-1,-1,-1");
+    let kept = choices("ring:64", &read(&[("RINGROAD_TUNER_FILE", &general.path())])).unwrap();
+    assert_eq!(points(&kept, Collective::Allreduce)[0], (0, "swing".to_owned(), Origin::Rules));
+    assert_ne!(points(&kept, Collective::Allreduce)[1].2, Origin::Rules);
     let refused = |text: &str, expected: &str| {
         let file = Scratch::new("refused", text);
         let error = choices("ring:4", &read(&[("RINGROAD_TUNER_FILE", &file.path())])).unwrap_err();
@@ -244,10 +254,13 @@ broadcast,0,-1,binomial,simple,-1,3,-1
 
 /// A profile by which bidirectional-ring is the fastest up to 4 KiB, and swing up to 1 MiB.
 fn profile(topology: &str) -> Profile {
-    let choices = choices(topology, &config()).unwrap();
-    let network = Topology::parse(topology).unwrap();
+    profile_on(&Topology::parse(topology).unwrap())
+}
+
+fn profile_on(network: &Topology) -> Profile {
+    let choices = choices_on(network, &config()).unwrap();
     let mut measurements = Vec::new();
-    for member in algorithms::available(&network, Collective::Allreduce) {
+    for member in algorithms::available(network, Collective::Allreduce) {
         for bytes in (3..=20).map(|power| 1u64 << power) {
             let favoured = if bytes <= 4096 { "bidirectional-ring" } else { "swing" };
             let seconds = 1e-6 + bytes as f64 * 1e-9 * if member.name() == favoured { 1.0 } else { 2.0 };
@@ -255,7 +268,7 @@ fn profile(topology: &str) -> Profile {
             measurements.push(Measurement { collective: Collective::Allreduce, algorithm, bytes, seconds });
         }
     }
-    Profile::make(&network, choices.place, &CostModel::default(), measurements).unwrap()
+    Profile::make(network, choices.place, &CostModel::default(), measurements).unwrap()
 }
 
 #[test]
@@ -290,7 +303,7 @@ fn profiles_of_other_places_are_not_used() {
         let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &file.path())])).unwrap_err().to_string();
         assert!(error.contains("is not used: ") && error.contains(expected), "{error}");
         assert!(
-            error.ends_with("`ringroad tune` makes one that fits, RINGROAD_PROFILE=none uses none"),
+            error.ends_with("run `ringroad tune` again for one that fits, RINGROAD_PROFILE=none uses none"),
             "{error}"
         );
         // One that merely lies where profiles are stored is left alone.
@@ -307,10 +320,19 @@ fn profiles_of_other_places_are_not_used() {
     let mut other = profile("ring:8");
     other.place.transport = "carrier pigeon".to_owned();
     check(&other, "the transport is \"in-process\" here, and was \"carrier pigeon\" there");
-    check(&profile("ring:4"), "the network is \"ring:8\" here, and was \"ring:4\" there");
     let mut other = profile("ring:8");
     other.format = 99;
-    check(&other, "it has format 99, and this version of ringroad reads 1");
+    check(&other, "it has format 99, and this version of ringroad reads 2");
+    // What only an edited file or one of another version has.
+    let mut other = profile("ring:8");
+    other.rules[0].algorithm = "rign".to_owned();
+    check(&other, "unknown algorithm \"rign\"");
+    let mut other = profile("ring:8");
+    other.measurements[0].algorithm = "rign".to_owned();
+    check(&other, "unknown algorithm \"rign\"");
+    let mut other = profile("ring:8");
+    (other.rules[0].from_bytes, other.rules[0].to_bytes) = (64, 8);
+    check(&other, "a rule for allreduce is from 64 to 8 bytes");
     // One that fits is used where it lies.
     let file = Scratch::new("stored", "");
     let made = profile("ring:8");
@@ -321,6 +343,52 @@ fn profiles_of_other_places_are_not_used() {
     let nonsense = Scratch::new("nonsense", "{");
     let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &nonsense.path())])).unwrap_err();
     assert!(error.to_string().contains("it is no profile: "), "{error}");
+}
+
+/// Some ranks of a job form a group of their own, and inherit the variable.
+#[test]
+fn a_profile_of_the_whole_job_does_not_stop_its_groups() {
+    let plain = points(&choices("ring:4", &config()).unwrap(), Collective::Allreduce);
+    let mut crowded = profile("ring:4");
+    crowded.place.per_host += 1;
+    for whole in [profile("ring:8"), crowded] {
+        let file = Scratch::new("whole", &whole.to_json());
+        let part = choices("ring:4", &read(&[("RINGROAD_PROFILE", &file.path())])).unwrap();
+        assert_eq!((part.profile.clone(), points(&part, Collective::Allreduce)), (None, plain.clone()));
+    }
+}
+
+#[test]
+fn networks_of_one_name_have_their_own_profiles() {
+    let ring = Topology::parse("ring:4").unwrap();
+    let slow = ring.clone().with_links(Some(1e9), None).unwrap();
+    let graph = |wiring: &str| {
+        let links = Topology::parse(wiring).unwrap().links().to_vec();
+        Topology::from_links("office", 4, 4, links).unwrap()
+    };
+    for (here, there) in [(ring, slow), (graph("ring:4"), graph("mesh:4"))] {
+        assert_eq!(here.spec(), there.spec());
+        let made = profile_on(&here);
+        assert_ne!(made.place.file_name(), profile_on(&there).place.file_name());
+        let file = Scratch::new("links", &made.to_json());
+        let asked = read(&[("RINGROAD_PROFILE", &file.path())]);
+        assert_eq!(choices_on(&there, &asked).unwrap().profile, None);
+        let used = choices_on(&here, &asked).unwrap();
+        assert_eq!(used.profile, Some(file.path()));
+        // What lies in the file is enough to tell what follows from it.
+        let found = Profile::read(file.path().as_ref()).unwrap();
+        assert_eq!(
+            found.switch_points(Collective::Allreduce, false).unwrap(),
+            used.switch_points(Collective::Allreduce)
+        );
+        let explanation = found.explain(Collective::Allreduce, 64, false).unwrap();
+        assert_eq!(explanation, used.explain(Collective::Allreduce, 64, false).unwrap());
+    }
+    // The same network and transport between machines of another kind.
+    let mut place = profile("ring:4").place;
+    let name = place.file_name();
+    place.machines[0].cores += 1;
+    assert_ne!(place.file_name(), name);
 }
 
 // --------------------------------------------------------------------------------------------- explanations

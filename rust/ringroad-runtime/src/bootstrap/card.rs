@@ -1,7 +1,10 @@
 //! What a rank tells the others about itself, and how it is sealed.
 
 use std::fmt;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{BufRead, BufReader};
+use std::sync::OnceLock;
 
 use hmac::{Hmac, Mac};
 use ringroad_core::Rank;
@@ -151,12 +154,16 @@ fn host_name() -> String {
 
 /// What the kernel calls this machine's processor, or else its architecture.
 fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = |line: &str| {
-        let (key, value) = line.split_once(':')?;
-        ["model name", "CPU part"].contains(&key.trim()).then(|| value.trim().to_owned())
+    static NAME: OnceLock<String> = OnceLock::new();
+    // The file is long where there are many cores, and the kernel writes it anew for whoever reads it.
+    let find = || {
+        let file = BufReader::new(File::open("/proc/cpuinfo").ok()?);
+        file.lines().map_while(std::io::Result::ok).find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            ["model name", "CPU part"].contains(&key.trim()).then(|| value.trim().to_owned())
+        })
     };
-    text.lines().find_map(name).unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+    NAME.get_or_init(|| find().unwrap_or_else(|| std::env::consts::ARCH.to_owned())).clone()
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {
