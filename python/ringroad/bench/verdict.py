@@ -56,8 +56,8 @@ class Comparison:
 class Selection:
     """ringroad's choice beside its fastest fixed algorithm, of the same run.
 
-    The least of many times is less than what its algorithm takes: luck is part of it. So the fastest is found by half of
-    the rounds, and compared by the others.
+    The least of many times is less than what its algorithm takes: luck is part of it. So the fastest is found by half
+    of the rounds, and compared by the others.
     """
 
     ours: Row
