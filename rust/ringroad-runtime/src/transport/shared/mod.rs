@@ -8,29 +8,28 @@
 //! ([`flow`]); plans for near ranks do that themselves, where it is needed, and keep their scratch memory in the segment.
 
 mod flow;
+mod home;
 mod lane;
+mod peer;
 mod pool;
 mod segment;
+mod tags;
 
 pub use flow::LONG;
+pub use home::{Home, Neighbour, Offer};
 pub use pool::Pool;
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::fs::{File, OpenOptions};
-use std::hash::{BuildHasherDefault, Hasher};
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::collections::VecDeque;
+use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank};
-use serde::{Deserialize, Serialize};
 
-use self::flow::{Inflow, Outflow, Room, PART};
-use self::lane::{makes_room, Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
-use self::segment::Segment;
+use self::flow::Room;
+use self::lane::{makes_room, Bell, End, Form, Parcel, INLINE};
+use self::peer::{Lent, Message, News, Peer, Queued};
+use self::tags::{pop, push, Queue, Tags};
 use super::events::EventWait;
 use super::ucx::UcxTransport;
 use super::{Arrived, Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait, AWHILE};
@@ -42,131 +41,6 @@ const KEPT: usize = 256 << 20;
 const HOUSEKEEPING: u32 = 256;
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// How to reach a rank's memory from another process of the same host.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Offer {
-    /// Names the host.
-    pub host: String,
-    /// The process, and its descriptors of the segment and of the pipe that wakes it.
-    pub pid: u32,
-    /// The file of the segment.
-    pub segment: i32,
-    /// The pipe that wakes it.
-    pub bell: i32,
-    /// What is at the beginning of the segment: drawn at random.
-    pub instance: u64,
-}
-
-/// This rank's memory, before the others are known.
-pub struct Home {
-    rank: Rank,
-    size: usize,
-    segment: Arc<Segment>,
-    instance: u64,
-    /// Both ends of the pipe that others wake this rank by.
-    bell: [File; 2],
-}
-
-/// The memory of a near rank, and what goes to and fro.
-struct Peer {
-    rank: Rank,
-    segment: Arc<Segment>,
-    bell: File,
-    out: Outgoing,
-    incoming: Incoming,
-    /// Whether its end has been reported.
-    left: bool,
-    /// What it is to be woken for, if it sleeps.
-    news: News,
-}
-
-/// What a peer has not been woken for yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum News {
-    #[default]
-    Nothing,
-    /// Something has been released, or there is room.
-    Released,
-    /// There is a parcel.
-    Parcel,
-}
-
-#[derive(Default)]
-struct Outgoing {
-    /// The number of the next parcel to be put into the lane.
-    next: u64,
-    /// All parcels before this one have left their slots, at least.
-    taken: u64,
-    /// Parcels that wait for a slot.
-    queue: VecDeque<Queued>,
-    /// What the peer may be reading, by parcel number.
-    lent: VecDeque<Lent>,
-    /// Long messages of which some is still to be put.
-    flows: Vec<Outflow>,
-}
-
-struct Queued {
-    parcel: Parcel,
-    /// The send that ends when the parcel gets its slot: until then somebody has to drive this transport.
-    request: Option<RequestId>,
-}
-
-struct Lent {
-    number: u64,
-    region: Region,
-    /// The send that ends with it.
-    request: Option<RequestId>,
-    /// The first parcel of the flow that it is a part of.
-    flow: Option<u64>,
-}
-
-impl Lent {
-    fn end(
-        self,
-        peer: Rank,
-        kept: &mut usize,
-        waiting: &mut usize,
-        room: &mut Vec<Room>,
-        events: &mut Vec<Event>,
-    ) {
-        match self.request {
-            None => {
-                *kept -= self.region.len();
-                room.extend(self.flow.map(|first| (peer, first, self.region)));
-            }
-            Some(request) => {
-                *waiting -= 1;
-                events.push(Event::Completed { request, result: Ok(()) });
-            }
-        }
-    }
-}
-
-#[derive(Default)]
-struct Incoming {
-    /// The number of the next parcel to be taken.
-    next: u64,
-    /// All before this one have been released.
-    released: u64,
-    /// Later ones that have.
-    early: BTreeSet<u64>,
-    /// Long messages of which some is still to come.
-    flows: Vec<Inflow>,
-}
-
-/// A parcel that has been taken out of its lane.
-struct Message {
-    /// Packed, as in [`Wanted`]: a tag in pieces waits in vain for the stores before it to be forwarded.
-    tag: u64,
-    /// Counts what nobody had asked for when it came.
-    order: u64,
-    bytes: usize,
-    /// Whether only its first part has arrived.
-    flows: bool,
-    arrived: Arrived,
-}
-
 /// What is waited for.
 struct Wanted {
     tag: u64,
@@ -174,33 +48,6 @@ struct Wanted {
     request: RequestId,
     /// Where to copy it; `None` where it is read in its place.
     target: Option<Region>,
-}
-
-/// What is under one key, mostly a single thing: tags repeat only if many calls are in flight.
-struct Queue<T> {
-    first: T,
-    others: VecDeque<T>,
-}
-
-type Tags<T> = HashMap<u64, T, BuildHasherDefault<TagHasher>>;
-
-/// Tags and request numbers differ in few bits; a multiplication spreads them.
-#[derive(Default)]
-struct TagHasher(u64);
-
-impl Hasher for TagHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("keys are 64-bit numbers")
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        let product = u128::from(key ^ key >> 20) * 0x9E37_79B9_7F4A_7C15;
-        self.0 = (product ^ (product >> 64)) as u64;
-    }
 }
 
 /// The transport among ranks of which some share a host.
@@ -235,150 +82,6 @@ pub struct SharedMemory {
     has_news: bool,
     asleep: bool,
     ended: bool,
-}
-
-/// Where things are in a segment.
-const BELL: usize = 64;
-const FAREWELL: usize = 128;
-const COUNTERS: usize = 4096;
-
-fn lanes(size: usize) -> usize {
-    (COUNTERS + size * size_of::<Counters>()).next_multiple_of(4096)
-}
-
-impl Home {
-    /// New memory for rank `rank` of `size`, or why there is none.
-    pub fn new(rank: Rank, size: usize) -> Result<Home, String> {
-        let segment = Segment::create(lanes(size) + size * size_of::<Lane>())?;
-        let instance = crate::bootstrap::token();
-        // SAFETY: the segment's first bytes, which nobody has seen yet.
-        unsafe { segment.at(0).cast::<u64>().write(instance) };
-        let mut pipe = [0; 2];
-        // SAFETY: creates two descriptors and writes them to the array.
-        if unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
-            return Err(format!("pipe: {}", std::io::Error::last_os_error()));
-        }
-        // SAFETY: new, so nobody else owns them.
-        let bell = pipe.map(|descriptor| unsafe { File::from_raw_fd(descriptor) });
-        Ok(Home { rank, size, segment: Arc::new(segment), instance, bell })
-    }
-
-    /// For the other ranks.
-    pub fn offer(&self, host: String) -> Offer {
-        Offer {
-            host,
-            pid: std::process::id(),
-            segment: self.segment.descriptor(),
-            bell: self.bell[1].as_raw_fd(),
-            instance: self.instance,
-        }
-    }
-
-    /// The memory of rank `rank`, or why it cannot be read.
-    pub fn open(&self, rank: Rank, offer: &Offer) -> Result<Neighbour, String> {
-        let segment = Segment::open(offer.pid, offer.segment)?;
-        if segment.len() != self.segment.len() {
-            return Err(format!("rank {rank} has a segment of another size"));
-        }
-        // SAFETY: the segment's first bytes, which its owner wrote before it made the offer.
-        if unsafe { segment.at(0).cast::<u64>().read() } != offer.instance {
-            return Err(format!("the memory found is not that of rank {rank}"));
-        }
-        let path = format!("/proc/{}/fd/{}", offer.pid, offer.bell);
-        let mut options = OpenOptions::new();
-        // To read as well, so that a reader is left when the owner dies: without any, to ring would be a SIGPIPE.
-        options.read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let bell = options.open(&path).map_err(|error| format!("{path}: {error}"))?;
-        Ok(Neighbour { rank, segment: Arc::new(segment), bell })
-    }
-
-    /// The memory of another rank of this process.
-    pub fn beside(&self) -> Result<Neighbour, String> {
-        let bell = self.bell[1].try_clone().map_err(|error| format!("dup: {error}"))?;
-        Ok(Neighbour { rank: self.rank, segment: self.segment.clone(), bell })
-    }
-
-    /// For [`UcxTransport::new`]: what ends blocking.
-    pub fn bell(&self) -> Result<OwnedFd, String> {
-        self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| format!("dup: {error}"))
-    }
-
-    fn own_bell(&self) -> &Bell {
-        // SAFETY: within the segment; zero at first, which is a bell of somebody awake, and shared from then on.
-        unsafe { &*self.segment.at(BELL).cast() }
-    }
-
-    fn own_farewell(&self) -> &Farewell {
-        // SAFETY: as above; zero is that of somebody who is here.
-        unsafe { &*self.segment.at(FAREWELL).cast() }
-    }
-
-    fn lane_to(&self, peer: Rank) -> &Lane {
-        // SAFETY: as above; zeros are empty slots.
-        unsafe { &*self.segment.at(lanes(self.size) + peer * size_of::<Lane>()).cast() }
-    }
-
-    fn counters_for(&self, peer: Rank) -> &Counters {
-        // SAFETY: as above.
-        unsafe { &*self.segment.at(COUNTERS + peer * size_of::<Counters>()).cast() }
-    }
-}
-
-/// The memory of another rank, before it is known whether that one can read ours.
-pub struct Neighbour {
-    rank: Rank,
-    segment: Arc<Segment>,
-    bell: File,
-}
-
-impl Neighbour {
-    /// Whose memory it is.
-    pub fn rank(&self) -> Rank {
-        self.rank
-    }
-}
-
-impl Peer {
-    /// The lane from this peer to `rank`, of `size`.
-    #[inline]
-    fn lane(&self, rank: Rank, size: usize) -> &Lane {
-        // SAFETY: within the peer's segment, which is laid out as ours and only written as lanes are.
-        unsafe { &*self.segment.at(lanes(size) + rank * size_of::<Lane>()).cast() }
-    }
-
-    /// What the peer has taken from `rank`.
-    #[inline]
-    fn counters(&self, rank: Rank) -> &Counters {
-        // SAFETY: as above.
-        unsafe { &*self.segment.at(COUNTERS + rank * size_of::<Counters>()).cast() }
-    }
-
-    /// Its end, the first time that somebody asks after it has left.
-    #[inline]
-    fn hear_end(&mut self) -> Option<Event> {
-        // SAFETY: as above.
-        let farewell: &Farewell = unsafe { &*self.segment.at(FAREWELL).cast() };
-        let end = farewell.heard().filter(|_| !self.left)?;
-        self.left = true;
-        let reason = match end {
-            End::Closed => "it has closed its connections",
-            End::Aborted => super::ABORTED,
-            End::Dropped => "it has ended without closing its connections",
-        };
-        Some(Event::PeerFailed { peer: self.rank, reason: reason.to_owned() })
-    }
-
-    /// Wakes it, if it is about to block or does, and waits for the news; [`Bell::before_look`] goes before.
-    #[inline]
-    fn ring(&mut self) {
-        // SAFETY: as above.
-        let bell: &Bell = unsafe { &*self.segment.at(BELL).cast() };
-        let news = std::mem::take(&mut self.news);
-        if news > News::Nothing && bell.is_asleep(news == News::Released) {
-            // If the pipe is full it will be woken anyway.
-            let _ = (&self.bell).write(&[1]);
-        }
-    }
 }
 
 impl SharedMemory {
@@ -809,66 +512,6 @@ impl SharedMemory {
         self.ranks
             .iter()
             .any(|rank| self.peers[*rank].as_ref().is_some_and(|peer| !peer.out.queue.is_empty()))
-    }
-}
-
-impl Peer {
-    /// Whether there is a free slot in the lane to this peer from `rank`.
-    #[inline]
-    fn has_room(&mut self, rank: Rank) -> bool {
-        if self.out.next - self.out.taken < SLOTS as u64 {
-            return true;
-        }
-        self.out.taken = self.counters(rank).taken();
-        self.out.next - self.out.taken < SLOTS as u64
-    }
-
-    /// What has come inside its parcel goes to one of `cells`, or a new one.
-    fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> Message {
-        let bytes = parcel.bytes();
-        let (region, number, cell) = match parcel.form() {
-            Form::Inline => {
-                let cell = cells.pop().unwrap_or_else(|| Region::zeroed(INLINE));
-                // SAFETY: nobody else has the cell, and it is as long.
-                unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
-                (cell.part(0..bytes.min(INLINE)), None, Some(cell))
-            }
-            form => {
-                let offset = parcel.place as usize;
-                let there = if form == Form::Flow { PART } else { bytes };
-                assert!(offset + there <= self.segment.len(), "a message lies within its sender's segment");
-                // SAFETY: within the mapping, which the region keeps; nobody here writes it.
-                (
-                    unsafe { Region::foreign(self.segment.at(offset), there, self.segment.clone()) },
-                    Some(number),
-                    None,
-                )
-            }
-        };
-        let arrived = Arrived { region, peer: self.rank, number, cell };
-        Message { tag: parcel.tag, order: 0, bytes, flows: parcel.form() == Form::Flow, arrived }
-    }
-}
-
-/// Puts a value behind those that are under `key`.
-fn push<T>(queues: &mut Tags<Queue<T>>, key: u64, value: T) {
-    match queues.entry(key) {
-        Entry::Vacant(place) => {
-            place.insert(Queue { first: value, others: VecDeque::new() });
-        }
-        Entry::Occupied(mut queue) => queue.get_mut().others.push_back(value),
-    }
-}
-
-/// The first of the queue under `key`; queues do not stay around empty.
-fn pop<T>(queues: &mut Tags<Queue<T>>, key: u64) -> Option<T> {
-    if queues.is_empty() {
-        return None;
-    }
-    let Entry::Occupied(mut queue) = queues.entry(key) else { return None };
-    match queue.get_mut().others.pop_front() {
-        Some(next) => Some(std::mem::replace(&mut queue.get_mut().first, next)),
-        None => Some(queue.remove().first),
     }
 }
 

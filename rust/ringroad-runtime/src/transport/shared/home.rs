@@ -1,0 +1,139 @@
+//! A rank's own memory, and how others find it.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+
+use ringroad_core::Rank;
+use serde::{Deserialize, Serialize};
+
+use super::lane::{Bell, Counters, Farewell, Lane};
+use super::segment::Segment;
+
+/// Where things are in a segment.
+pub(super) const BELL: usize = 64;
+pub(super) const FAREWELL: usize = 128;
+pub(super) const COUNTERS: usize = 4096;
+
+pub(super) fn lanes(size: usize) -> usize {
+    (COUNTERS + size * size_of::<Counters>()).next_multiple_of(4096)
+}
+
+/// How to reach a rank's memory from another process of the same host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Offer {
+    /// Names the host.
+    pub host: String,
+    /// The process, and its descriptors of the segment and of the pipe that wakes it.
+    pub pid: u32,
+    /// The file of the segment.
+    pub segment: i32,
+    /// The pipe that wakes it.
+    pub bell: i32,
+    /// What is at the beginning of the segment: drawn at random.
+    pub instance: u64,
+}
+
+/// This rank's memory, before the others are known.
+pub struct Home {
+    pub(super) rank: Rank,
+    pub(super) size: usize,
+    pub(super) segment: Arc<Segment>,
+    pub(super) instance: u64,
+    /// Both ends of the pipe that others wake this rank by.
+    pub(super) bell: [File; 2],
+}
+
+impl Home {
+    /// New memory for rank `rank` of `size`, or why there is none.
+    pub fn new(rank: Rank, size: usize) -> Result<Home, String> {
+        let segment = Segment::create(lanes(size) + size * size_of::<Lane>())?;
+        let instance = crate::bootstrap::token();
+        // SAFETY: the segment's first bytes, which nobody has seen yet.
+        unsafe { segment.at(0).cast::<u64>().write(instance) };
+        let mut pipe = [0; 2];
+        // SAFETY: creates two descriptors and writes them to the array.
+        if unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+            return Err(format!("pipe: {}", std::io::Error::last_os_error()));
+        }
+        // SAFETY: new, so nobody else owns them.
+        let bell = pipe.map(|descriptor| unsafe { File::from_raw_fd(descriptor) });
+        Ok(Home { rank, size, segment: Arc::new(segment), instance, bell })
+    }
+
+    /// For the other ranks.
+    pub fn offer(&self, host: String) -> Offer {
+        Offer {
+            host,
+            pid: std::process::id(),
+            segment: self.segment.descriptor(),
+            bell: self.bell[1].as_raw_fd(),
+            instance: self.instance,
+        }
+    }
+
+    /// The memory of rank `rank`, or why it cannot be read.
+    pub fn open(&self, rank: Rank, offer: &Offer) -> Result<Neighbour, String> {
+        let segment = Segment::open(offer.pid, offer.segment)?;
+        if segment.len() != self.segment.len() {
+            return Err(format!("rank {rank} has a segment of another size"));
+        }
+        // SAFETY: the segment's first bytes, which its owner wrote before it made the offer.
+        if unsafe { segment.at(0).cast::<u64>().read() } != offer.instance {
+            return Err(format!("the memory found is not that of rank {rank}"));
+        }
+        let path = format!("/proc/{}/fd/{}", offer.pid, offer.bell);
+        let mut options = OpenOptions::new();
+        // To read as well, so that a reader is left when the owner dies: without any, to ring would be a SIGPIPE.
+        options.read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
+        let bell = options.open(&path).map_err(|error| format!("{path}: {error}"))?;
+        Ok(Neighbour { rank, segment: Arc::new(segment), bell })
+    }
+
+    /// The memory of another rank of this process.
+    pub fn beside(&self) -> Result<Neighbour, String> {
+        let bell = self.bell[1].try_clone().map_err(|error| format!("dup: {error}"))?;
+        Ok(Neighbour { rank: self.rank, segment: self.segment.clone(), bell })
+    }
+
+    /// For [`UcxTransport::new`]: what ends blocking.
+    pub fn bell(&self) -> Result<OwnedFd, String> {
+        self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| format!("dup: {error}"))
+    }
+
+    pub(super) fn own_bell(&self) -> &Bell {
+        // SAFETY: within the segment; zero at first, which is a bell of somebody awake, and shared from then on.
+        unsafe { &*self.segment.at(BELL).cast() }
+    }
+
+    pub(super) fn own_farewell(&self) -> &Farewell {
+        // SAFETY: as above; zero is that of somebody who is here.
+        unsafe { &*self.segment.at(FAREWELL).cast() }
+    }
+
+    pub(super) fn lane_to(&self, peer: Rank) -> &Lane {
+        // SAFETY: as above; zeros are empty slots.
+        unsafe { &*self.segment.at(lanes(self.size) + peer * size_of::<Lane>()).cast() }
+    }
+
+    pub(super) fn counters_for(&self, peer: Rank) -> &Counters {
+        // SAFETY: as above.
+        unsafe { &*self.segment.at(COUNTERS + peer * size_of::<Counters>()).cast() }
+    }
+}
+
+/// The memory of another rank, before it is known whether that one can read ours.
+pub struct Neighbour {
+    pub(super) rank: Rank,
+    pub(super) segment: Arc<Segment>,
+    pub(super) bell: File,
+}
+
+impl Neighbour {
+    /// Whose memory it is.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+}

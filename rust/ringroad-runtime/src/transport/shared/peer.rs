@@ -1,0 +1,195 @@
+//! A near rank, as this one sees it: its memory, and what goes to and fro.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::Write;
+use std::sync::Arc;
+
+use ringroad_core::Rank;
+
+use super::flow::{Inflow, Outflow, Room, PART};
+use super::home::{lanes, BELL, COUNTERS, FAREWELL};
+use super::lane::{Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
+use super::segment::Segment;
+use crate::buffer::Region;
+use crate::transport::{self, Arrived, Event, RequestId};
+
+/// The memory of a near rank, and what goes to and fro.
+pub(super) struct Peer {
+    pub(super) rank: Rank,
+    pub(super) segment: Arc<Segment>,
+    pub(super) bell: File,
+    pub(super) out: Outgoing,
+    pub(super) incoming: Incoming,
+    /// Whether its end has been reported.
+    pub(super) left: bool,
+    /// What it is to be woken for, if it sleeps.
+    pub(super) news: News,
+}
+
+/// What a peer has not been woken for yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum News {
+    #[default]
+    Nothing,
+    /// Something has been released, or there is room.
+    Released,
+    /// There is a parcel.
+    Parcel,
+}
+
+#[derive(Default)]
+pub(super) struct Outgoing {
+    /// The number of the next parcel to be put into the lane.
+    pub(super) next: u64,
+    /// All parcels before this one have left their slots, at least.
+    pub(super) taken: u64,
+    /// Parcels that wait for a slot.
+    pub(super) queue: VecDeque<Queued>,
+    /// What the peer may be reading, by parcel number.
+    pub(super) lent: VecDeque<Lent>,
+    /// Long messages of which some is still to be put.
+    pub(super) flows: Vec<Outflow>,
+}
+
+pub(super) struct Queued {
+    pub(super) parcel: Parcel,
+    /// The send that ends when the parcel gets its slot: until then somebody has to drive this transport.
+    pub(super) request: Option<RequestId>,
+}
+
+pub(super) struct Lent {
+    pub(super) number: u64,
+    pub(super) region: Region,
+    /// The send that ends with it.
+    pub(super) request: Option<RequestId>,
+    /// The first parcel of the flow that it is a part of.
+    pub(super) flow: Option<u64>,
+}
+
+impl Lent {
+    pub(super) fn end(
+        self,
+        peer: Rank,
+        kept: &mut usize,
+        waiting: &mut usize,
+        room: &mut Vec<Room>,
+        events: &mut Vec<Event>,
+    ) {
+        match self.request {
+            None => {
+                *kept -= self.region.len();
+                room.extend(self.flow.map(|first| (peer, first, self.region)));
+            }
+            Some(request) => {
+                *waiting -= 1;
+                events.push(Event::Completed { request, result: Ok(()) });
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Incoming {
+    /// The number of the next parcel to be taken.
+    pub(super) next: u64,
+    /// All before this one have been released.
+    pub(super) released: u64,
+    /// Later ones that have.
+    pub(super) early: BTreeSet<u64>,
+    /// Long messages of which some is still to come.
+    pub(super) flows: Vec<Inflow>,
+}
+
+/// A parcel that has been taken out of its lane.
+pub(super) struct Message {
+    /// Packed, as in [`Wanted`]: a tag in pieces waits in vain for the stores before it to be forwarded.
+    pub(super) tag: u64,
+    /// Counts what nobody had asked for when it came.
+    pub(super) order: u64,
+    pub(super) bytes: usize,
+    /// Whether only its first part has arrived.
+    pub(super) flows: bool,
+    pub(super) arrived: Arrived,
+}
+
+impl Peer {
+    /// The lane from this peer to `rank`, of `size`.
+    #[inline]
+    pub(super) fn lane(&self, rank: Rank, size: usize) -> &Lane {
+        // SAFETY: within the peer's segment, which is laid out as ours and only written as lanes are.
+        unsafe { &*self.segment.at(lanes(size) + rank * size_of::<Lane>()).cast() }
+    }
+
+    /// What the peer has taken from `rank`.
+    #[inline]
+    pub(super) fn counters(&self, rank: Rank) -> &Counters {
+        // SAFETY: as above.
+        unsafe { &*self.segment.at(COUNTERS + rank * size_of::<Counters>()).cast() }
+    }
+
+    /// Its end, the first time that somebody asks after it has left.
+    #[inline]
+    pub(super) fn hear_end(&mut self) -> Option<Event> {
+        // SAFETY: as above.
+        let farewell: &Farewell = unsafe { &*self.segment.at(FAREWELL).cast() };
+        let end = farewell.heard().filter(|_| !self.left)?;
+        self.left = true;
+        let reason = match end {
+            End::Closed => "it has closed its connections",
+            End::Aborted => transport::ABORTED,
+            End::Dropped => "it has ended without closing its connections",
+        };
+        Some(Event::PeerFailed { peer: self.rank, reason: reason.to_owned() })
+    }
+
+    /// Wakes it, if it is about to block or does, and waits for the news; [`Bell::before_look`] goes before.
+    #[inline]
+    pub(super) fn ring(&mut self) {
+        // SAFETY: as above.
+        let bell: &Bell = unsafe { &*self.segment.at(BELL).cast() };
+        let news = std::mem::take(&mut self.news);
+        if news > News::Nothing && bell.is_asleep(news == News::Released) {
+            // If the pipe is full it will be woken anyway.
+            let _ = (&self.bell).write(&[1]);
+        }
+    }
+}
+
+impl Peer {
+    /// Whether there is a free slot in the lane to this peer from `rank`.
+    #[inline]
+    pub(super) fn has_room(&mut self, rank: Rank) -> bool {
+        if self.out.next - self.out.taken < SLOTS as u64 {
+            return true;
+        }
+        self.out.taken = self.counters(rank).taken();
+        self.out.next - self.out.taken < SLOTS as u64
+    }
+
+    /// What has come inside its parcel goes to one of `cells`, or a new one.
+    pub(super) fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> Message {
+        let bytes = parcel.bytes();
+        let (region, number, cell) = match parcel.form() {
+            Form::Inline => {
+                let cell = cells.pop().unwrap_or_else(|| Region::zeroed(INLINE));
+                // SAFETY: nobody else has the cell, and it is as long.
+                unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
+                (cell.part(0..bytes.min(INLINE)), None, Some(cell))
+            }
+            form => {
+                let offset = parcel.place as usize;
+                let there = if form == Form::Flow { PART } else { bytes };
+                assert!(offset + there <= self.segment.len(), "a message lies within its sender's segment");
+                // SAFETY: within the mapping, which the region keeps; nobody here writes it.
+                (
+                    unsafe { Region::foreign(self.segment.at(offset), there, self.segment.clone()) },
+                    Some(number),
+                    None,
+                )
+            }
+        };
+        let arrived = Arrived { region, peer: self.rank, number, cell };
+        Message { tag: parcel.tag, order: 0, bytes, flows: parcel.form() == Form::Flow, arrived }
+    }
+}
