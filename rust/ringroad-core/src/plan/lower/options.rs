@@ -13,9 +13,9 @@ pub struct Near {
     pub ranks: Arc<[bool]>,
     /// The most bytes in one message between such ranks, as [`LowerOptions::segment`].
     pub segment: usize,
-    /// They can also read [`Buffer::Input`].
+    /// They can also read [`Buffer::Input`](crate::plan::Buffer::Input).
     pub input: bool,
-    /// They can also read [`Buffer::Output`].
+    /// They can also read [`Buffer::Output`](crate::plan::Buffer::Output).
     pub output: bool,
     /// Shorter messages are copied to scratch memory first, even where they can be read where they are: then the call
     /// need not wait until that has been done.
@@ -35,7 +35,7 @@ impl Near {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LowerOptions {
     /// Input and output share memory: the smaller one is at its natural place within the larger, which the plan calls
-    /// [`Buffer::Output`]; [`Buffer::Input`] is not used. Without effect on a rank that has only one of them.
+    /// [`Buffer::Output`](crate::plan::Buffer::Output); [`Buffer::Input`](crate::plan::Buffer::Input) is not used. Without effect on a rank that has only one of them.
     pub in_place: bool,
     /// Multiply this rank's data by the call's factor first.
     pub premultiply: bool,

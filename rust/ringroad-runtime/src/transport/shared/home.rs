@@ -98,7 +98,7 @@ impl Home {
         Ok(Neighbour { rank: self.rank, segment: self.segment.clone(), bell })
     }
 
-    /// For [`UcxTransport::new`]: what ends blocking.
+    /// For the transport of UCX: what ends blocking.
     pub fn bell(&self) -> Result<OwnedFd, String> {
         self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| format!("dup: {error}"))
     }

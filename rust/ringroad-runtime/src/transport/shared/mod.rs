@@ -5,7 +5,7 @@
 //! done with it by a counter in their own segment. So nobody ever writes another process's memory.
 //!
 //! A message from elsewhere in the sender's memory is copied into the segment first, part by part if it is long
-//! ([`flow`]); plans for near ranks do that themselves, where it is needed, and keep their scratch memory in the segment.
+//! (see `flow.rs`); plans for near ranks do that themselves, where it is needed, and keep their scratch memory in the segment.
 
 mod flow;
 mod home;
