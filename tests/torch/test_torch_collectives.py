@@ -50,6 +50,10 @@ def test_work(ranks):
     ranks.run("calls.check_work", 2)
 
 
+def test_sparse(ranks):
+    ranks.run("calls.check_sparse", 3)
+
+
 def test_what_is_refused(ranks):
     texts = ranks.run("calls.check_refusals", 2)[0]
     for text, words in zip(
@@ -57,6 +61,7 @@ def test_what_is_refused(ranks):
         (
             ["TypeError", "uint32", "supports float32", "view(torch.uint8)"],
             ["TypeError", "float8_e4m3fn"],
+            ["ValueError", "sparse", "SUM", "to_dense"],
             ["ValueError", "dense", "sparse_coo"],
             ["ValueError", "CPU tensors", "meta", "cpu:ringroad,cuda:nccl"],
             ["band", "float32"],

@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import Backend, PrefixStore, ReduceOp
 from torch.profiler import record_function
 
 from ringroad._native import Work as NativeWork
+from ringroad.torch import sparse
 from ringroad.torch.membership import Membership
 from ringroad.torch.monitored_barrier import monitored_barrier
 from ringroad.torch.tensors import (
@@ -214,10 +215,29 @@ class RingroadBackend(_Base):
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
         tensor = _only(tensors)
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
-        dtype = dtype_of(tensor)
+        try:
+            dtype = dtype_of(tensor)
+        except ValueError:
+            if tensor.layout is torch.sparse_coo and tensor.is_cpu:
+                return self._allreduce_sparse(tensor, op, opts)
+            raise
         block = block_of(tensor)
         finish = None if block is tensor else delivery(tensor, block)
         return self._start("allreduce", block, block, block.numel(), dtype, opts, tensors, finish, op=op, factor=factor)
+
+    def _allreduce_sparse(self, tensor: torch.Tensor, op: str, opts: Any) -> Work | None:
+        """Ends before it returns: how much the others hold is known only when they have said so."""
+        seconds = self._seconds(opts)
+
+        def gather(mine: torch.Tensor) -> torch.Tensor:
+            everybody = mine.new_empty(self._size, *mine.shape)
+            work = self.all_gather_single(everybody, mine)
+            assert work is not None, "without options a call is asynchronous"
+            work.wait(None if seconds is None else timedelta(seconds=seconds))
+            return everybody
+
+        sparse.allreduce(tensor, op, gather)
+        return self._join([], opts, [tensor])
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
         return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)

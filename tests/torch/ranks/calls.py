@@ -126,12 +126,33 @@ def check_work() -> None:
         assert (strided == ranks).all()
 
 
+def check_sparse() -> None:
+    """Sums of sparse tensors, some of which hold nothing, with and without dense dimensions."""
+    with world() as (rank, ranks):
+        for shape, dense in [((7,), 0), ((4, 5), 0), ((6, 3), 1)]:
+            generator = torch.Generator().manual_seed(5)
+            parts = [torch.rand(shape, generator=generator) for _ in range(ranks)]
+            parts = [part * (part > 0.6) * (number != 1) for number, part in enumerate(parts)]
+            for op, expected in ((ReduceOp.SUM, sum(parts)), (ReduceOp.AVG, sum(parts) / ranks)):
+                mine = parts[rank].to_sparse(len(shape) - dense)
+                dist.all_reduce(mine, op)
+                assert torch.allclose(mine.to_dense(), expected)
+                dist.all_gather(others := [torch.empty(shape) for _ in range(ranks)], mine.to_dense())
+                assert all(torch.equal(other, mine.to_dense()) for other in others)
+            work = dist.all_reduce(mine := parts[rank].to_sparse(len(shape) - dense), async_op=True)
+            (result,) = work.get_future().wait()
+            assert result is mine and torch.allclose(mine.to_dense(), sum(parts))
+        kind, text = helpers.failure_of(lambda: dist.all_reduce(torch.eye(2 + rank).to_sparse()))
+        assert kind == "ValueError" and "(2, 2), (3, 3), (4, 4)" in text, text
+
+
 def check_refusals() -> list[str]:
     with world() as (rank, _):
         attempts: list[Callable[[], Any]] = [
             lambda: dist.all_reduce(torch.ones(2, dtype=torch.uint32)),
             lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e4m3fn)),
-            lambda: dist.all_reduce(torch.eye(3).to_sparse()),
+            lambda: dist.all_reduce(torch.eye(3).to_sparse(), ReduceOp.MAX),
+            lambda: dist.broadcast(torch.eye(3).to_sparse(), 0),
             lambda: dist.all_reduce(torch.ones(3, device="meta")),
             lambda: dist.all_reduce(torch.ones(3), ReduceOp.BAND),
             lambda: dist.all_gather_into_tensor(torch.ones(1), torch.ones(3)),

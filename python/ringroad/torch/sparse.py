@@ -1,0 +1,39 @@
+"""Sums of sparse tensors: ranks exchange what they hold, and each adds all of it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+
+def allreduce(tensor: torch.Tensor, op: str, gather: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Makes a sparse COO tensor the sum (or average) of all ranks', in place.
+
+    `gather(mine)` returns the tensors of all ranks, one after the other along a new first axis. All ranks add up the
+    same values in the same order, so that they end with the same bits.
+    """
+    if op not in ("sum", "avg"):
+        raise ValueError(
+            f"ringroad adds sparse tensors up (SUM, AVG), it cannot take their {op}; pass tensor.to_dense()"
+        )
+    mine = tensor.coalesce()
+    held, dimensions = mine._nnz(), mine.sparse_dim()
+    shapes = gather(torch.tensor([held, dimensions, *mine.shape]))
+    if (shapes[:, 1:] != shapes[0, 1:]).any():
+        found = ", ".join(str(tuple(shape[2:])) for shape in shapes.tolist())
+        raise ValueError(f"ringroad: sparse tensors must have the same shape on all ranks, these have {found}")
+    counts = shapes[:, 0].tolist()
+    most = max(counts)
+    # As long on all ranks.
+    indices = mine.indices().new_zeros(dimensions, most)
+    values = mine.values().new_zeros(most, *mine.values().shape[1:])
+    indices[:, :held] = mine.indices()
+    values[:held] = mine.values()
+    all_indices, all_values = gather(indices), gather(values)
+    total = torch.sparse_coo_tensor(
+        torch.cat([part[:, :count] for part, count in zip(all_indices, counts, strict=True)], dim=1),
+        torch.cat([part[:count] for part, count in zip(all_values, counts, strict=True)]),
+        mine.shape,
+    ).coalesce()
+    tensor.copy_(total / len(counts) if op == "avg" else total)
