@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import ringroad
 from helpers import TRANSPORTS
+from ringroad import cli
 
 # What was measured on this machine is nobody's business here.
 os.environ["RINGROAD_PROFILE"] = "none"
@@ -31,3 +32,17 @@ def clusters() -> Iterator[Clusters]:
     yield cluster
     for one in started.values():
         one.close()
+
+
+@pytest.fixture
+def ask(capsys):
+    """`ask("schedule", ...)`: the standard output of a command that succeeds."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(arguments)
+        out, err = capsys.readouterr()
+        assert (end.value.code, err) == (0, "")
+        return out
+
+    return run

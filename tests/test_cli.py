@@ -13,20 +13,6 @@ from ringroad._text import bytes_text, parse_bytes, seconds_text
 
 
 @pytest.fixture
-def ask(capsys):
-    """`ask("schedule", ...)`: the standard output of a command that succeeds."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as end:
-            cli.main(arguments)
-        out, err = capsys.readouterr()
-        assert (end.value.code, err) == (0, "")
-        return out
-
-    return run
-
-
-@pytest.fixture
 def refuse(capsys):
     """`refuse("schedule", ...)`: the one line of standard error of a command that makes no sense."""
 

@@ -10,7 +10,6 @@ import networkx
 import numpy as np
 import pytest
 import ringroad
-from ringroad import cli
 from ringroad._graphs import read
 
 # Spec, ranks, nodes, links, degree, diameter.
@@ -379,18 +378,6 @@ def test_ranks_run_on_a_graph(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------ command line
-
-
-@pytest.fixture
-def ask(capsys):
-    def run(*arguments):
-        with pytest.raises(SystemExit) as end:
-            cli.main(arguments)
-        out, err = capsys.readouterr()
-        assert (end.value.code, err) == (0, "")
-        return out
-
-    return run
 
 
 def test_topology_command(ask, tmp_path):

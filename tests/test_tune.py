@@ -21,20 +21,6 @@ RESTRICTIONS = {
 FEW = ["--sizes", "64,4K,1M", "--collectives", "allreduce,broadcast", "--budget", "0.5"]
 
 
-@pytest.fixture
-def ask(capsys):
-    """`ask("tune", ...)`: the standard output of a command that succeeds."""
-
-    def run(*arguments):
-        with pytest.raises(SystemExit) as end:
-            cli.main(arguments)
-        out, err = capsys.readouterr()
-        assert (end.value.code, err) == (0, "")
-        return out
-
-    return run
-
-
 def seen(comm):
     """What a worker knows of profiles."""
     found = comm.explain("allreduce", 64)

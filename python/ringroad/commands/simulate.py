@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ringroad._native import CostModel, Schedule, Topology
+from ringroad._options import Bandwidth, HopLatency, Json
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text
 from ringroad.simulation import LinkLoad, Simulation
 from ringroad.simulation import simulate as run
@@ -34,8 +35,8 @@ def simulate(
     seed: Annotated[int, typer.Option(help="Of that chance.")] = 0,
     step_latency: Annotated[float | None, typer.Option(help="Seconds to start a step, or a message.")] = None,
     message_latency: Annotated[float | None, typer.Option(help="Seconds for each further message of a rank.")] = None,
-    hop_latency: Annotated[float | None, typer.Option(help="Seconds per hop; unset: the topology's.")] = None,
-    bandwidth: Annotated[float | None, typer.Option(help="Bytes per second of a link; unset: the topology's.")] = None,
+    hop_latency: HopLatency = None,
+    bandwidth: Bandwidth = None,
     reduce_cost: Annotated[float | None, typer.Option(help="Seconds to reduce a byte.")] = None,
     overlapped: Annotated[
         bool, typer.Option("--overlapped", help="In synchronous steps, reduce while transfers go on.")
@@ -48,7 +49,7 @@ def simulate(
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw each rank's timeline (matplotlib).")] = None,
     plot_links: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw what links carry in each step.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Simulate an algorithm: what every rank and link does when, and what if some are slow, late or gone."""
     network = Topology(topology)

@@ -77,19 +77,9 @@ class Membership:
             topology=self.options.topology,
             algorithm=self.options.algorithm,
             name=self.name if self.ranks else "world",
+            deterministic=self.options.deterministic,
             ucx_wheel=_ucx_wheel(),
-            **self._further_options(),
         )
-
-    def _further_options(self) -> dict[str, Any]:
-        """Those that not every build of the extension knows."""
-        if self.options.deterministic is None:
-            return {}
-        if "deterministic" not in (Communicator.__text_signature__ or ""):
-            raise NotImplementedError(
-                "ringroad: this build has no deterministic mode; leave Options.deterministic None"
-            )
-        return {"deterministic": self.options.deterministic}
 
     def part(self, ranks: Sequence[int], name: str, timeout: timedelta | None, options: Options | None) -> Membership:
         """This rank's place in a group of some of the members, which are named by their ranks in this one."""
