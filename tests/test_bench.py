@@ -156,7 +156,8 @@ def test_verdict_on_the_choice():
     shared |= {"buffers": "numpy", "pml": None, "cache": "far"}
     times = {8: (1.5, 1.0, 1.6), 1024: (1.2, 1.0, 1.3), 4096: (1.04, 1.1, 1.0)}
     rows = [
-        shared | {"peer": peer, "algorithm": algorithm, "size": size, "time": time * 1e-6, "halves": [time * 1e-6] * 2}
+        shared
+        | {"peer": peer, "algorithm": algorithm, "size": size, "time": time * 1e-6, "by_round": [time * 1e-6] * 4}
         for size, all_times in times.items()
         for (peer, algorithm), time in zip(
             (("ringroad", "ring"), ("ringroad:ring", "ring"), ("ringroad:swing", "swing")), all_times, strict=True
@@ -166,6 +167,6 @@ def test_verdict_on_the_choice():
     assert "at 3 of 3; the fastest itself at 2; worst: 2 ranks 4 KiB in place: ring 1.04 us, swing 1 us (1.04)" in text
     for row in rows:
         if row["peer"] == "ringroad" and row["size"] == 4096:
-            row["halves"] = [1e-6, 1.2e-6]
+            row["by_round"] = [1e-6, 1.2e-6] * 2
     text = verdict.text(rows)
     assert "at 2 of 3;" in text and "#   slower: 2 ranks 4 KiB in place: ring 1.2 us, swing 1 us (1.20)" in text

@@ -1,8 +1,7 @@
 """Measures how long every algorithm takes between real ranks: what `ringroad tune` does.
 
 All ranks run this together and take every decision from times that they have agreed on (the slowest rank's), so that
-they always make the same calls. Algorithms take turns, so that what the machine does meanwhile meets all of them, and
-those that are far behind after a first look are measured no further.
+they always make the same calls.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ringroad import _race as race
 from ringroad._native import Communicator
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall")
@@ -23,14 +23,12 @@ SIZES = tuple(8 * 4**power for power in range(12))
 Measurement = tuple[str, str, int, float]
 """(collective, algorithm, bytes, seconds)."""
 
-_FIRST_SHARE = 0.25
-"""Of the time for a size, spent on the first look at all algorithms."""
-_FAR_BEHIND, _BEHIND = 2.0, 1.3
-"""Algorithms that take so many times as long as the best drop out: after the first look, and after some rounds."""
+_ROUNDS = 30
+"""Bursts are so long that so many rounds fit into the time for a size."""
+_FEWEST = 3
+"""Rounds, however long they take."""
 _HOPELESS, _LARGE = 4.0, 1 << 20
 """From so many bytes on, who took so many times as long at the size before is not looked at again."""
-_ROUNDS = (5, 25)
-"""The fewest, if time allows, and the most."""
 _LONGEST = 200
 """Pairs of calls in a burst, at most."""
 
@@ -62,11 +60,8 @@ class _Contestant:
     pairs: int = 1
     """Pairs of calls in a burst."""
     times: list[float] = field(default_factory=list)
-
-    @property
-    def time(self) -> float:
-        """The lower quartile of the bursts: what disturbs a burst makes it longer, and luck shortens few."""
-        return float(np.quantile(self.times, 0.25, method="lower"))
+    time: float = 0.0
+    """What it takes in the end."""
 
 
 def measure(communicator: Communicator, options: Options, progress: Callable[[str], None]) -> list[Measurement]:
@@ -76,20 +71,27 @@ def measure(communicator: Communicator, options: Options, progress: Callable[[st
         # Half of the time is for the collective that training waits for.
         weight = 2 if collective == "allreduce" else 1
         all_weights = len(options.collectives) + ("allreduce" in options.collectives)
-        seconds = options.budget * weight / all_weights / len(options.sizes)
+        seconds = options.budget * weight / all_weights
+        weights = {size: _weight(size) for size in options.sizes}
         algorithms = communicator.contestants(collective)
         progress(f"{collective} by {', '.join(algorithms)}")
         hopeless: set[str] = set()
         for size in sorted(options.sizes):
             case = _Case(communicator, collective, size)
             names = [name for name in algorithms if size < _LARGE or name not in hopeless]
-            contestants = _compete(communicator, [_Contestant(name, case.call(name)) for name in names], seconds)
+            share = seconds * weights[size] / sum(weights.values())
+            contestants = _compete(communicator, [_Contestant(name, case.call(name)) for name in names], share)
             limit = _HOPELESS * min(contestant.time for contestant in contestants)
             if size < _LARGE:
                 hopeless.clear()  # who is slow for short vectors may be the fastest for long ones
             hopeless |= {contestant.algorithm for contestant in contestants if contestant.time > limit}
             found += [(collective, c.algorithm, case.bytes, c.time) for c in contestants]
     return found
+
+
+def _weight(size: int) -> int:
+    """How much of the time a size gets: long vectors are slow, and need some rounds too."""
+    return 1 if size < 1 << 20 else 2 if size < 16 << 20 else 4
 
 
 class _Case:
@@ -104,8 +106,9 @@ class _Case:
         self.communicator, self.collective, count = communicator, collective, max(1, size // unit)
         self.bytes = count * unit
         block, whole = (count,), (count * ranks if blocks else count,)
-        self.send = np.zeros(block if collective == "allgather" else whole, dtype)
-        self.out = np.zeros(block if collective == "reduce_scatter" else whole, dtype)
+        # Written to: what nobody wrote to may be one page of zeros over and over, and that is in every cache.
+        self.send = np.full(block if collective == "allgather" else whole, 0, dtype)
+        self.out = np.full(block if collective == "reduce_scatter" else whole, 0, dtype)
 
     def call(self, algorithm: str) -> Callable[[], object]:
         """One call; where that makes a difference, out of place and in place in turn."""
@@ -125,46 +128,41 @@ class _Case:
 
 
 def _compete(communicator: Communicator, contestants: list[_Contestant], seconds: float) -> list[_Contestant]:
-    """Measures them for so many seconds, about; each has at least one time in the end."""
-    _round(communicator, contestants)  # makes the plans, and does not count
-    _lengthen(contestants, _FIRST_SHARE * seconds, rounds=1)
-    _round(communicator, contestants)
-    _lengthen(contestants, _FIRST_SHARE * seconds, rounds=1)
-    _round(communicator, contestants)
-    left, rest = _ahead(contestants, _FAR_BEHIND), (1 - _FIRST_SHARE) * seconds
-    _lengthen(left, rest, rounds=_ROUNDS[0])
-    once = sum(2 * contestant.pairs * contestant.time for contestant in left)
-    rounds = int(min(max(rest / once, 2), _ROUNDS[1]))
-    for contestant in left:
+    """Measures them for so many seconds, about."""
+    spent = _round(communicator, contestants)  # makes the plans, and does not count
+    for contestant in contestants:
         contestant.times.clear()
-    for turn in range(rounds):
+    left, rounds = contestants, 0
+    while rounds < _FEWEST or (spent < seconds and len(left) > 1):
         # Every other round in the opposite order: nobody always comes first.
-        _round(communicator, left[:: 1 if turn % 2 == 0 else -1])
-        if turn == 2:
-            left = _ahead(left, _BEHIND)
+        spent += _round(communicator, left[:: 1 if rounds % 2 == 0 else -1])
+        rounds += 1
+        still = race.ahead([contestant.times for contestant in contestants])
+        left = [contestant for contestant, stays in zip(contestants, still, strict=True) if stays]
+        _lengthen(left, (seconds - spent) / max(_ROUNDS - rounds, 1))
+    ratios = race.ratios([contestant.times for contestant in contestants])
+    fastest = float(np.median(contestants[int(ratios.argmin())].times))
+    for contestant, ratio in zip(contestants, ratios, strict=True):
+        contestant.time = fastest * float(ratio)
     return contestants
 
 
-def _lengthen(contestants: Sequence[_Contestant], seconds: float, rounds: int) -> None:
-    """Makes bursts so long that so many rounds take about so long; forgets times of shorter ones."""
+def _lengthen(contestants: Sequence[_Contestant], seconds: float) -> None:
+    """Makes bursts as long as fits into so many seconds for a round."""
     for contestant in contestants:
-        share = seconds / len(contestants) / rounds
-        pairs = max(1, min(_LONGEST, int(share / max(contestant.time, 1e-9) / 2)))
-        if pairs > contestant.pairs and rounds == 1:
-            contestant.times.clear()
-        contestant.pairs = pairs
+        share = seconds / len(contestants) / max(float(np.median(contestant.times)), 1e-9) / 2
+        contestant.pairs = max(1, min(_LONGEST, int(share)))
 
 
-def _ahead(contestants: list[_Contestant], ratio: float) -> list[_Contestant]:
-    best = min(contestant.time for contestant in contestants)
-    return [contestant for contestant in contestants if contestant.time <= ratio * best]
-
-
-def _round(communicator: Communicator, contestants: Sequence[_Contestant]) -> None:
-    """A burst of everybody; adds the times on the slowest rank."""
-    mine = np.array([_time(communicator, contestant) for contestant in contestants])
-    for contestant, agreed in zip(contestants, communicator.allreduce(mine, op="max"), strict=True):
-        contestant.times.append(float(agreed))
+def _round(communicator: Communicator, contestants: Sequence[_Contestant]) -> float:
+    """A burst of everybody; adds the times on the slowest rank. Seconds that it took."""
+    start = time.perf_counter()
+    mine = [_time(communicator, contestant) for contestant in contestants]
+    mine.append(time.perf_counter() - start)
+    *times, took = communicator.allreduce(np.array(mine), op="max").tolist()
+    for contestant, agreed in zip(contestants, times, strict=True):
+        contestant.times.append(agreed)
+    return float(took)
 
 
 def _time(communicator: Communicator, contestant: _Contestant) -> float:

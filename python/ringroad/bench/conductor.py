@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ringroad import _race as race
 from ringroad.bench import floor, record
 from ringroad.bench.data import LONGEST, Case
 from ringroad.bench.floor import Floor
@@ -30,7 +31,7 @@ _BURST_AMONG_PEERS = 50
 """Calls in a burst, at most, where others wait for their turn."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Contestant:
     """A peer with one way to call it."""
 
@@ -42,11 +43,14 @@ class Contestant:
     longest: int
     calls: int = 1
     samples: list[Samples] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    """Of the rounds: the slowest rank's median."""
     wrong: int = 0
 
     def run(self) -> None:
         times, wrong = self.burst(self.calls)
         self.samples.append(times)
+        self.times.append(float(np.median(times, axis=1).max()))
         self.wrong += wrong
 
 
@@ -147,12 +151,14 @@ class Conductor:
         contestants, refusals = self._warm_up(self._contestants(case, buffers, ranks, plain), seconds)
         for text in refusals:
             yield {"kind": "refusal", "text": text}
-        start, rounds = time.monotonic(), 0
+        start, rounds, left = time.monotonic(), 0, contestants
         while self._another(contestants, rounds, time.monotonic() - start < seconds):
             # Every other round in the opposite order: nobody always comes first.
-            for contestant in contestants[:: 1 if rounds % 2 == 0 else -1]:
+            for contestant in left[:: 1 if rounds % 2 == 0 else -1]:
                 contestant.run()
             rounds += 1
+            if self.options.calls is None:
+                left = [contestant for contestant in left if contestant not in _hopeless(contestants)]
         after = floor.probe(self.floor)
         shared = {
             "buffers": buffers,
@@ -212,6 +218,17 @@ class Conductor:
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
         return bool(contestants) and (rounds < _FEWEST_ROUNDS or (in_time and rounds < _MOST_ROUNDS))
+
+
+def _hopeless(contestants: list[Contestant]) -> list[Contestant]:
+    """Fixed algorithms that are not the fastest: they are no peers, and who is the fastest is all they are asked."""
+    found = []
+    for place in {contestant.place for contestant in contestants}:
+        fixed = [one for one in contestants if one.place == place and one.peer.startswith(f"{OURS}:")]
+        if fixed:
+            stay = race.ahead([contestant.times for contestant in fixed])
+            found += [contestant for contestant, stays in zip(fixed, stay, strict=True) if not stays]
+    return found
 
 
 class Refusal(Exception):

@@ -16,13 +16,13 @@ Samples = NDArray[np.float64]
 class Statistics:
     """Seconds. `time` is the median over the rounds of the slowest rank's median in the round.
 
-    `halves` are the same over every other round, beginning with the first and with the second.
+    `by_round` is what that is the median of, in order.
 
     `p50`, `min`, `p99` and `max` are over all calls, of the rank where they are largest.
     """
 
     time: float
-    halves: tuple[float, float]
+    by_round: list[float]
     p50: float
     min: float
     p99: float
@@ -35,10 +35,9 @@ class Statistics:
         ranks, rounds, calls = samples.shape
         flat: NDArray[Any] = samples.reshape(ranks, -1)
         by_round: NDArray[Any] = np.median(samples, axis=2).max(axis=0)
-        halves = (float(np.median(by_round[::2])), float(np.median(by_round[1::2] if rounds > 1 else by_round)))
         return Statistics(
             time=float(np.median(by_round)),
-            halves=halves,
+            by_round=by_round.tolist(),
             p50=float(np.median(flat, axis=1).max()),
             min=float(flat.min(axis=1).max()),
             p99=float(np.percentile(flat, 99, axis=1).max()),

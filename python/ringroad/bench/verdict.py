@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from ringroad import _race as race
 from ringroad._text import bytes_text
 from ringroad.bench import floor
 from ringroad.bench.conductor import Row
@@ -57,7 +60,7 @@ class Selection:
     """ringroad's choice beside its fastest fixed algorithm, of the same run.
 
     The least of many times is less than what its algorithm takes: luck is part of it. So the fastest is found by half
-    of the rounds, and compared by the others.
+    of the rounds, and compared by the others; and as the machine drifts, round by round.
     """
 
     ours: Row
@@ -65,7 +68,10 @@ class Selection:
 
     @property
     def times(self) -> tuple[float, float]:
-        return _half(self.ours, 1), _half(self.best, 1)
+        ours, best = (np.array(row["by_round"][1::2] or row["by_round"]) for row in (self.ours, self.best))
+        rounds = min(len(ours), len(best))
+        time = float(np.median(best[:rounds]))
+        return time * float(np.median(ours[:rounds] / best[:rounds])), time
 
     @property
     def ratio(self) -> float:
@@ -86,10 +92,6 @@ class Selection:
         )
 
 
-def _half(row: Row, which: int) -> float:
-    return float(row["halves"][which])
-
-
 def selections(rows: list[Row]) -> list[Selection]:
     """For every call that fixed algorithms made as well."""
     fixed = [row for row in rows if row["peer"].startswith(f"{OURS}:")]
@@ -97,7 +99,8 @@ def selections(rows: list[Row]) -> list[Selection]:
     for ours in (row for row in rows if row["peer"] == OURS):
         others = [row for row in fixed if _same(row, ours)]
         if others:
-            found.append(Selection(ours, min(others, key=lambda row: _half(row, 0))))
+            ratios = race.ratios([row["by_round"][::2] for row in others])
+            found.append(Selection(ours, others[int(ratios.argmin())]))
     return found
 
 

@@ -92,6 +92,10 @@ impl Turns {
 
     /// Offers the core to others.
     pub fn offer_core(&self) {
+        // A yield costs one turn: among ranks that share a core, who has longer turns than the others comes last.
+        if self.longest_spin == SPIN_SHARED {
+            scheduler::shorten();
+        }
         let before = Instant::now();
         std::thread::yield_now();
         let after = Instant::now();
