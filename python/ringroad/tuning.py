@@ -129,9 +129,12 @@ class _Case:
 
 def _compete(communicator: Communicator, contestants: list[_Contestant], seconds: float) -> list[_Contestant]:
     """Measures them for so many seconds, about."""
-    spent = _round(communicator, contestants)  # makes the plans, and does not count
-    for contestant in contestants:
-        contestant.times.clear()
+    spent = 0.0
+    for _ in range(2):  # the first makes the plans, the second finds how long calls take then; neither counts
+        spent += _round(communicator, contestants)
+        _lengthen(contestants, seconds / _ROUNDS)
+        for contestant in contestants:
+            contestant.times.clear()
     left, rounds = contestants, 0
     while rounds < _FEWEST or (spent < seconds and len(left) > 1):
         # Every other round in the opposite order: nobody always comes first.

@@ -265,8 +265,8 @@ impl Communicator {
         debug: Debug,
     ) -> Communicator {
         let (near, pool) = (transport.near(), transport.pool());
-        let neighbours = cards.iter().filter(|c| c.host == cards[rank].host).count();
-        let crowded = neighbours > cards[rank].cores;
+        let here = |ranks: &[Card]| ranks.iter().filter(|card| card.host == cards[rank].host).count();
+        let crowd = (here(&cards) > cards[rank].cores).then(|| here(&cards[..rank]));
         let cards = Arc::new(cards);
         let engine = Engine::new(name.to_owned(), rank, cards.clone(), choices.lowering.cache, transport);
         Communicator {
@@ -277,7 +277,7 @@ impl Communicator {
             debug,
             state: Mutex::new(State { planner: Planner::new(rank, near, choices), calls: 0, latest: None }),
             pool,
-            driver: Driver::new(engine, rank, crowded),
+            driver: Driver::new(engine, rank, crowd),
         }
     }
 

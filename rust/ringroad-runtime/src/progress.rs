@@ -84,13 +84,13 @@ impl Drop for Counted<'_> {
 }
 
 impl Driver {
-    /// For `rank`. `crowded`: more ranks share this host than it has cores for.
-    pub fn new(engine: Engine, rank: Rank, crowded: bool) -> Arc<Driver> {
+    /// For `rank`. `crowd`: the number of this rank among those of its host, where it has more of them than cores.
+    pub fn new(engine: Engine, rank: Rank, crowd: Option<usize>) -> Arc<Driver> {
         let waiter = engine.transport().waiter();
         Arc::new(Driver {
             engine: Mutex::new(engine),
             waiter,
-            turns: Turns::new(rank, crowded),
+            turns: Turns::new(rank, crowd),
             waiting: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
             process: fork::generation(),

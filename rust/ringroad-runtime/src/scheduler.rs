@@ -1,6 +1,6 @@
 //! What a waiting thread asks the scheduler for: short turns that come soon, or another core.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity, CpuSet};
@@ -58,15 +58,37 @@ pub(crate) fn system_call() -> Duration {
     (0..8).map(|_| call()).min().unwrap_or_default()
 }
 
-/// Moves the calling thread to another core, where it may run on one; it may come back at any time. The scheduler itself
-/// leaves two threads that keep waking each other on one core for seconds although another has nothing to do.
+/// Moves the calling thread to another core, where it may run on one. The scheduler itself leaves two threads that keep
+/// waking each other on one core for seconds although another has nothing to do.
 pub(crate) fn change_core() {
+    move_among(|cores| cores.unset(sched_getcpu()));
+}
+
+/// Moves the calling thread, number `index` of those that share the cores where it may run, to the one that is its own if
+/// they take turns. The scheduler leaves more of them than that on one core for seconds: they all run all the time.
+pub(crate) fn take_core(index: usize) {
+    // A thread may wait in several groups, with another number in each: the first counts.
+    thread_local!(static INDEX: OnceCell<usize> = const { OnceCell::new() });
+    let index = INDEX.with(|first| *first.get_or_init(|| index));
+    move_among(|cores| {
+        let mut all = (0..CpuSet::MAX_CPU).filter(|core| cores.is_set(*core));
+        let own = all.nth(index % cores.count().max(1) as usize);
+        cores.clear();
+        if let Some(own) = own.filter(|own| *own != sched_getcpu()) {
+            cores.set(own);
+        }
+    });
+}
+
+/// Moves the calling thread to one of the cores that `choose` leaves of those where it may run, if it leaves any; it may
+/// come back at any time.
+fn move_among(choose: impl FnOnce(&mut CpuSet)) {
     if cfg!(miri) {
         return;
     }
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let mut others = allowed;
-    others.unset(sched_getcpu());
+    choose(&mut others);
     if others.count() == 0 || sched_setaffinity(None, &others).is_err() {
         return;
     }

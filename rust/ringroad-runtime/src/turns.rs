@@ -3,7 +3,7 @@
 //! Spinning with more ranks than cores makes everybody wait for a time slice, and so does spinning beside others on the
 //! same core. That is noticed by the first yield which lets somebody else run: then each wait spins half as long as the
 //! one before, until a yield finds nobody. If it goes on although there are cores for all, the thread asks for another
-//! core. Yielding beside a busy process takes a time slice too, which is noticed by the first yield that takes long, and
+//! core; where there are not, for the one that is its own if ranks are dealt out to cores. Yielding beside a busy process takes a time slice too, which is noticed by the first yield that takes long, and
 //! for a while after it nobody yields any more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,12 +28,14 @@ const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis
 /// So many yields in a row that let somebody run, times a number that ranks differ in lest all of them move, are reason to
 /// change the core.
 const PATIENCE: u32 = 8;
-/// How long that may not happen again, and at most if it happens again and again.
+/// How long that may not happen again, and at most if it happens again and again where there are cores for all.
 const STAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(5)];
 
 /// What is known.
 pub(crate) struct Turns {
     start: Instant,
+    /// The number of this rank among those that share the cores; `None` where there are cores for all.
+    crowd: Option<usize>,
     longest_spin: Duration,
     /// In nanoseconds.
     spin: AtomicU64,
@@ -43,8 +45,9 @@ pub(crate) struct Turns {
 /// Times are from the start.
 #[derive(Debug)]
 struct Learned {
-    /// How many yields in a row may let somebody run; `None` where there are more ranks than cores.
-    patience: Option<u32>,
+    crowded: bool,
+    /// How many yields in a row may let somebody run.
+    patience: u32,
     /// How many have.
     shared: u32,
     /// A yield that takes longer has let somebody run.
@@ -61,17 +64,19 @@ enum Advice {
     Nothing,
     ShortTurns,
     AnotherCore,
+    OwnCore,
 }
 
 impl Turns {
-    /// For `rank`. `crowded`: more ranks share this host than it has cores for.
-    pub fn new(rank: Rank, crowded: bool) -> Turns {
-        let longest_spin = if crowded { SPIN_SHARED } else { SPIN_ALONE };
+    /// For `rank`. `crowd`: its number among those of this host, where it has more of them than cores.
+    pub fn new(rank: Rank, crowd: Option<usize>) -> Turns {
+        let longest_spin = if crowd.is_some() { SPIN_SHARED } else { SPIN_ALONE };
         Turns {
             start: Instant::now(),
+            crowd,
             longest_spin,
             spin: AtomicU64::new(longest_spin.as_nanos() as u64),
-            learned: Mutex::new(Learned::new(rank, crowded, scheduler::system_call())),
+            learned: Mutex::new(Learned::new(rank, crowd.is_some(), scheduler::system_call())),
         }
     }
 
@@ -93,7 +98,7 @@ impl Turns {
     /// Offers the core to others.
     pub fn offer_core(&self) {
         // A yield costs one turn: among ranks that share a core, who has longer turns than the others comes last.
-        if self.longest_spin == SPIN_SHARED {
+        if self.crowd.is_some() {
             scheduler::shorten();
         }
         let before = Instant::now();
@@ -109,6 +114,7 @@ impl Turns {
             Advice::Nothing => {}
             Advice::ShortTurns => scheduler::shorten(),
             Advice::AnotherCore => scheduler::change_core(),
+            Advice::OwnCore => scheduler::take_core(self.crowd.unwrap_or(0)),
         }
     }
 }
@@ -116,7 +122,8 @@ impl Turns {
 impl Learned {
     fn new(rank: Rank, crowded: bool, system_call: Duration) -> Learned {
         Learned {
-            patience: (!crowded).then_some(PATIENCE * (1 + rank as u32 % 16)),
+            crowded,
+            patience: PATIENCE * (1 + rank as u32 % 16),
             shared: 0,
             somebody: SOMEBODY.max(SYSTEM_CALLS * system_call),
             stay: STAY[0],
@@ -138,14 +145,18 @@ impl Learned {
             return (alone, Advice::ShortTurns);
         }
         self.back_off = BACK_OFF[0];
-        if self.patience.is_none_or(|patience| self.shared < patience) || now < self.stay_until {
+        if self.shared < self.patience || now < self.stay_until {
             return (alone, Advice::Nothing);
+        }
+        self.shared = 0;
+        if self.crowded {
+            self.stay_until = now + STAY[0];
+            return (alone, Advice::OwnCore);
         }
         // After a long time on its own it may try as soon as at first.
         if now > self.stay_until + STAY[1] {
             self.stay = STAY[0];
         }
-        self.shared = 0;
         self.stay_until = now + self.stay;
         self.stay = (2 * self.stay).min(STAY[1]);
         (alone, Advice::AnotherCore)
@@ -206,11 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn crowds_do_not_move() {
+    fn in_a_crowd_everybody_goes_to_a_core_of_its_own_again_and_again() {
         let mut learned = Learned::new(0, true, QUICK / 4);
-        for round in 0..10_000 {
-            assert_ne!(learned.note(SWITCH, at(round)).1, Advice::AnotherCore);
-        }
+        let advice: Vec<_> = (1..=1000).map(|round| learned.note(SWITCH, at(round)).1).collect();
+        assert!(!advice.contains(&Advice::AnotherCore));
+        let asked: Vec<_> = (1..=1000).filter(|round| advice[round - 1] == Advice::OwnCore).collect();
+        assert_eq!(asked[0], PATIENCE as usize);
+        assert!(asked.windows(2).all(|pair| pair[1] - pair[0] == STAY[0].as_millis() as usize));
     }
 
     #[test]
