@@ -69,10 +69,8 @@ bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and 
 bench-torch: build ## Compare calls and training steps of torch with gloo, in one run (2 minutes)
 	$(PYTHON) benchmarks/torch_bench.py $(if $(RECORD),--json $(RECORD))
 
-bench-select: build ## Measure 2, 4 and 8 ranks, then compare what is chosen with every fixed algorithm, at other sizes (6 minutes)
-	cache=$$(mktemp -d) && trap 'rm -rf $$cache' EXIT && export XDG_CACHE_HOME=$$cache && unset RINGROAD_PROFILE && \
-	for ranks in 2 4 8; do $(PYTHON) -m ringroad tune --ranks $$ranks --collectives allreduce --budget 30 || exit 1; done && \
-	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --algorithms different --budget 240 \
+bench-select: build ## Measure, then compare what is chosen with every fixed algorithm, for 2, 4 and 8 ranks in one run (7 minutes)
+	RINGROAD_PROFILE=none $(PYTHON) -m ringroad.bench --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M $(if $(RECORD),--json $(RECORD))
 
 docs: build ## Build the API documentation into docs/_build

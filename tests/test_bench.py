@@ -98,6 +98,14 @@ def test_fixed_algorithms_take_turns(tmp_path):
     assert "# choice: the fastest fixed algorithm, or within 5 % of it, at " in out and "# wrong elements: 0" in out
 
 
+def test_it_chooses_by_what_it_measured_first(tmp_path):
+    few = ("--sizes", "8,1K", "--ranks", "2", "-n", "3", "--tune", "0.5", "--json", str(tmp_path / "r.jsonl"))
+    bench(*few)
+    (team,) = (row for row in map(json.loads, (tmp_path / "r.jsonl").open()) if row["kind"] == "team")
+    assert team["profile"].endswith("profile.json")
+    assert "barrier cannot be measured" in bench("barrier", "--tune", "1", status=2)
+
+
 def test_missing_packages_are_named(monkeypatch):
     from ringroad.bench import launch
 

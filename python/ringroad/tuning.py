@@ -18,12 +18,13 @@ from ringroad._native import Communicator
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall")
 DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
-SIZES = tuple(8 * 4**power for power in range(12))
+SIZES = tuple(sorted({8 * 4**power for power in range(12)} | {1 << power for power in range(18, 23)}))
+"""Close to each other where vectors outgrow caches: much changes there."""
 
 Measurement = tuple[str, str, int, float]
 """(collective, algorithm, bytes, seconds)."""
 
-_ROUNDS = 30
+_ROUNDS = 12
 """Bursts are so long that so many rounds fit into the time for a size."""
 _FEWEST = 3
 """Rounds, however long they take."""

@@ -43,6 +43,9 @@ def bench(
         str,
         typer.Option(help="Of ringroad's, to compare the choice with: names, all, or different (one of equal costs)."),
     ] = "",
+    tune: Annotated[
+        float, typer.Option(help="First measure for so many seconds, as `ringroad tune` does, and choose by that.")
+    ] = 0.0,
     budget: Annotated[float, typer.Option(help="Seconds for everything, about; without -n.")] = _BUDGET,
     hogs: Annotated[int, typer.Option(help="Busy processes meanwhile.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds for a call.")] = 120.0,
@@ -66,6 +69,7 @@ def bench(
         timeout=timeout,
         json=json_file,
         algorithms=names(algorithms),
+        tune=tune,
     )
     rows = _run(options)
     print(verdict.text(rows))

@@ -105,6 +105,8 @@ class Conductor:
                 largest = max(case.size for case in options.cases(team.ranks))
                 plain = stack.enter_context(Floor(self.floor, team.ranks, largest))
             self.busy_cores = record.busy_cores()
+            if options.tune:
+                self._tune(ranks)
             yield {
                 "kind": "team",
                 "ranks": team.ranks,
@@ -138,6 +140,11 @@ class Conductor:
             options.check,
             options.algorithms,
         )
+
+    def _tune(self, ranks: Ranks) -> None:
+        start = time.monotonic()
+        ranks.about["profile"] = _agreed(ranks.ask("tune", self.options.collective.name, self.options.tune))[0]
+        self.deadline += time.monotonic() - start
 
     def _left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ringroad import tuning
 from ringroad._native import Algorithm
 from ringroad._text import parse_bytes
 from ringroad.bench.collectives import DTYPES, OPS, Collective, dtype_of
@@ -38,6 +39,8 @@ class Options:
     json: Path | None
     algorithms: list[str] = field(default_factory=list)
     """Of ringroad's, which also take turns; or `all`, or `different`."""
+    tune: float = 0.0
+    """Seconds in which every group of ranks measures first, to choose by that."""
 
     def __post_init__(self) -> None:
         _among("-d", [self.dtype], DTYPES)
@@ -52,6 +55,8 @@ class Options:
             raise ValueError("bench: --buffers needs numpy or torch, --ranks one or more numbers from 1 on")
         if not 0 <= self.root < min(self.ranks):
             raise ValueError(f"bench: -r {self.root} is no rank of {min(self.ranks)}")
+        if self.tune and self.collective.name not in tuning.COLLECTIVES:
+            raise ValueError(f"bench: --tune: {self.collective.name} cannot be measured")
         if self.calls is not None and self.calls < 1:
             raise ValueError("bench: -n must be at least 1")
 

@@ -37,7 +37,7 @@ class Statistics:
         by_round: NDArray[Any] = np.median(samples, axis=2).max(axis=0)
         return Statistics(
             time=float(np.median(by_round)),
-            by_round=by_round.tolist(),
+            by_round=[float(f"{time:.4g}") for time in by_round],
             p50=float(np.median(flat, axis=1).max()),
             min=float(flat.min(axis=1).max()),
             p99=float(np.percentile(flat, 99, axis=1).max()),

@@ -12,13 +12,17 @@ import time
 from dataclasses import dataclass
 from multiprocessing.connection import Client
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ringroad import tuning
 from ringroad.bench.collectives import Vector, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.peers import OURS, Call, Peer
+
+if TYPE_CHECKING:
+    from ringroad.bench.peers.own import Own
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,7 @@ class Worker:
             library = Mpi4py(setup.mpi)
             self.about["mpi"] = library.library
             mpi.append(library)
-        from ringroad.bench.peers.own import Own
-
-        self.ours = ours = Own(f"{setup.directory}/store", rank, ranks, setup.timeout, "torch" in setup.buffers)
+        self.ours = ours = self._own("store")
         self.about["transport"] = ours.communicator.transport
         self.about["profile"] = ours.communicator.profile
         distributed: list[Peer] = []
@@ -92,6 +94,25 @@ class Worker:
 
             distributed += join(f"{setup.directory}/torch", rank, ranks, setup.timeout, setup.backends)
         return [ours, *distributed, *mpi]
+
+    def _own(self, store: str) -> Own:
+        from ringroad.bench.peers.own import Own
+
+        setup = self.setup
+        return Own(f"{setup.directory}/{store}", self.rank, setup.ranks, setup.timeout, "torch" in setup.buffers)
+
+    def tune(self, collective: str, seconds: float) -> list[str]:
+        """Measures, and begins anew with a communicator that chooses by that; the name of the profile."""
+        communicator = self.ours.communicator
+        profile = tuning.tune(communicator, tuning.Options([collective], budget=seconds))
+        path = Path(self.setup.directory, "profile.json")
+        if self.rank == 0:
+            path.write_text(profile)
+        communicator.barrier()
+        os.environ["RINGROAD_PROFILE"] = str(path)
+        self.ours.close()
+        self.ours = self.peers[OURS] = self._own("tuned")
+        return [str(path)]
 
     def case(self, case: Case, kind: str) -> list[tuple[str, str, str | None]]:
         """Makes the buffers; which (peer, place, algorithm) there are."""
