@@ -687,6 +687,23 @@ class Communicator:
         `elements` is the whole vector (allreduce, broadcast, reduce, send, recv) or one rank's block (the others).
         Addresses are 0 where the rank has no such buffer; equal or enclosing addresses mean in place. `owner` is kept
         until the call ends. Blocking calls return None and run inline in the caller with the GIL released."""
+    def run_tensors(
+        self,
+        collective: str,
+        input: object,
+        output: object,
+        *,
+        op: str = "sum",
+        factor: float | None = None,
+        root: int = 0,
+        timeout: float | None = None,
+        async_op: bool = False,
+    ) -> Work | None:
+        """As `run_raw`, of torch tensors; both have the size that the collective needs, or are the same tensor.
+
+        NotImplemented, and no call, where a tensor is no plain block of this host's memory (then the adapter has to
+        stage it), does not fit, or is complex, and where torch has no DLPack exchange API (before 2.10). Tensors whose
+        negative bit is set are for the caller to find."""
     def run_raw_tagged(
         self,
         direction: Literal["send", "recv"],

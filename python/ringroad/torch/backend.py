@@ -81,6 +81,7 @@ class RingroadBackend(_Base):
         self.place = member.meeting_place()
         self.communicator = member.connect(self.place)
         self._run_raw = self.communicator.run_raw
+        self._run_tensors = self.communicator.run_tensors
         self._rank = member.rank
         self._size = member.size
         self._store = member.store
@@ -184,6 +185,36 @@ class RingroadBackend(_Base):
             finish()
         return None
 
+    def _plain(
+        self,
+        collective: str,
+        source: torch.Tensor,
+        target: torch.Tensor,
+        opts: Any,
+        outputs: Tensors,
+        op: str = "sum",
+        factor: float | None = None,
+        root: int = 0,
+    ) -> Any:
+        """Runs a collective on tensors that are blocks already, as most are: to look at them in Python takes longer
+        than a short call does. NotImplemented for others, and where somebody records events."""
+        if _profiling() or source.is_neg() or target.is_neg():
+            return NotImplemented
+        native: Any = self._run_tensors(
+            collective,
+            source,
+            target,
+            op=op,
+            factor=factor,
+            root=root,
+            timeout=self._timeout if opts is None else self._seconds(opts),
+            async_op=opts is None or opts.asyncOp or self._coalesced is not None,
+        )
+        if native is NotImplemented:
+            return native
+        self._calls += 1
+        return None if native is None else self._in_flight(Work((native,), outputs, None))
+
     def _recorded(self, collective: str, *args: Any, **kwargs: Any) -> NativeWork | None:
         """As `run_raw`, as an event for torch's profiler: of the whole call, or of its start if it is asynchronous."""
         with record_function(f"{NAME}:{_TORCH_NAMES.get(collective, collective)}"):
@@ -215,6 +246,9 @@ class RingroadBackend(_Base):
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
         tensor = _only(tensors)
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        work: Work | None = self._plain("allreduce", tensor, tensor, opts, tensors, op, factor)
+        if work is not NotImplemented:
+            return work
         try:
             dtype = dtype_of(tensor)
         except ValueError:
@@ -247,6 +281,9 @@ class RingroadBackend(_Base):
         return self._broadcast(_only(tensors), root, opts)
 
     def _broadcast(self, tensor: torch.Tensor, root: int, opts: Any) -> Work | None:
+        work: Work | None = self._plain("broadcast", tensor, tensor, opts, [tensor], root=root)
+        if work is not NotImplemented:
+            return work
         dtype = dtype_of(tensor)
         block = block_of(tensor)
         finish = None if block is tensor or root == self._rank else delivery(tensor, block)
@@ -271,6 +308,9 @@ class RingroadBackend(_Base):
     # ------------------------------------------------------------------------------------------ blocks in one tensor
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+        work: Work | None = self._plain("allgather", input, output, opts, [output])
+        if work is not NotImplemented:
+            return work
         dtype = same_dtype(output, input)
         sized("all_gather_single", "output", output, input.numel() * self._size)
         target, finish = output_block(output)
@@ -282,6 +322,9 @@ class RingroadBackend(_Base):
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        work: Work | None = self._plain("reduce_scatter", input, output, opts, [output], op, factor)
+        if work is not NotImplemented:
+            return work
         dtype = same_dtype(output, input)
         sized("reduce_scatter_single", "input", input, output.numel() * self._size)
         target, finish = output_block(output)

@@ -1,4 +1,4 @@
-//! NumPy arrays as memory for calls. The only file of this crate with unsafe code: it takes addresses from Python.
+//! NumPy arrays as memory for calls, and addresses that Python passes.
 
 use std::any::Any;
 use std::sync::Arc;

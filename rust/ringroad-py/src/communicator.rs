@@ -22,6 +22,7 @@ use crate::explanation::PyExplanation;
 use crate::profile::PyProfile;
 use crate::shutdown;
 use crate::store::store_of;
+use crate::tensor::Tensor;
 use crate::topology::TopologyArgument;
 use crate::work::{duration, wait_until, PyWork};
 
@@ -127,6 +128,40 @@ impl PyCommunicator {
         }
         work.result().unwrap_or(Ok(())).map_err(raise)?;
         Ok(result.unwrap_or_else(|| py.None()))
+    }
+
+    /// Runs a collective on blocks of memory: `elements` are the vector's, or a block's.
+    fn run_blocks(
+        &self,
+        py: Python<'_>,
+        collective: Collective,
+        [input, output]: [usize; 2],
+        elements: usize,
+        dtype: DType,
+        owner: Owner,
+        how: How,
+    ) -> PyResult<Py<PyAny>> {
+        let block = elements * dtype.size();
+        let whole = block * collective.blocks_per_vector(self.0.size());
+        let bytes = |holding| match holding {
+            Holding::Nothing => 0,
+            Holding::Block(_) => block,
+            Holding::Whole => whole,
+        };
+        let (from, to) = (bytes(collective.input(self.0.rank())), bytes(collective.output(self.0.rank())));
+        let sides = (collective.input(self.0.rank()), collective.output(self.0.rank()));
+        let before = self.0.rank() * block;
+        let in_place =
+            from > 0 && to > 0 && in_place((input, input + from), (output, output + to), sides, before)?;
+        let (input, output) = if in_place {
+            let (address, bytes) = if from > to { (input, from) } else { (output, to) };
+            (Memory::nothing(), memory(address, bytes, owner))
+        } else {
+            (memory(input, from, owner.clone()), memory(output, to, owner))
+        };
+        let mut request = Request::new(Operation::Collective(collective), dtype, elements, input, output);
+        request.in_place = in_place;
+        self.run(py, request, how, None)
     }
 
     /// A collective on arrays: checks shapes, makes the output where there is none, and sees what is in place.
@@ -627,29 +662,46 @@ impl PyCommunicator {
             name => name.parse::<Collective>().map_err(raise)?.with_root(root),
         };
         let dtype: DType = dtype.parse().map_err(raise)?;
-        let block = elements * dtype.size();
-        let whole = block * collective.blocks_per_vector(self.0.size());
-        let bytes = |holding| match holding {
-            Holding::Nothing => 0,
-            Holding::Block(_) => block,
-            Holding::Whole => whole,
-        };
-        let (from, to) = (bytes(collective.input(self.0.rank())), bytes(collective.output(self.0.rank())));
-        let owner = Arc::new(owner);
-        let sides = (collective.input(self.0.rank()), collective.output(self.0.rank()));
-        let before = self.0.rank() * block;
-        let in_place =
-            from > 0 && to > 0 && in_place((input, input + from), (output, output + to), sides, before)?;
-        let (input, output) = if in_place {
-            let (address, bytes) = if from > to { (input, from) } else { (output, to) };
-            (Memory::nothing(), memory(address, bytes, owner))
-        } else {
-            (memory(input, from, owner.clone()), memory(output, to, owner))
-        };
-        let mut request = Request::new(Operation::Collective(collective), dtype, elements, input, output);
-        request.in_place = in_place;
         let how = How::new(None, timeout, async_op).reducing(op, factor)?;
-        self.run(py, request, how, None)
+        self.run_blocks(py, collective, [input, output], elements, dtype, Arc::new(owner), how)
+    }
+
+    #[pyo3(signature = (collective, input, output, *, op="sum", factor=None, root=0, timeout=None, async_op=false))]
+    fn run_tensors(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        input: &Bound<'_, PyAny>,
+        output: &Bound<'_, PyAny>,
+        op: &str,
+        factor: Option<f64>,
+        root: usize,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
+        let blocks = [Tensor::new(input), Tensor::new(output)];
+        let ([Some(from), Some(to)], true) = (&blocks, root < self.0.size()) else {
+            return Ok(py.NotImplemented());
+        };
+        let (rank, per_vector) = (self.0.rank(), collective.blocks_per_vector(self.0.size()));
+        // Of a block, as each side has it: they must agree.
+        let elements = |tensor: &Tensor, holding| match holding {
+            Holding::Nothing => None,
+            Holding::Block(_) => Some((tensor.elements, 0)),
+            Holding::Whole => Some((tensor.elements / per_vector, tensor.elements % per_vector)),
+        };
+        let sides = [elements(from, collective.input(rank)), elements(to, collective.output(rank))];
+        let agreed = match sides {
+            [Some(from), Some(to)] if from != to => None,
+            [from, to] => from.or(to),
+        };
+        let Some((elements, 0)) = agreed.filter(|_| from.dtype == to.dtype) else {
+            return Ok(py.NotImplemented());
+        };
+        let how = How::new(None, timeout, async_op).reducing(op, factor)?;
+        let owner = Arc::new((input.clone().unbind(), output.clone().unbind()));
+        self.run_blocks(py, collective, [from.address, to.address], elements, from.dtype, owner, how)
     }
 
     #[pyo3(signature = (direction, address, elements, dtype, owner, peer, tag, *, timeout=None, async_op=false))]

@@ -14,6 +14,8 @@ mod schedule;
 mod shutdown;
 mod simulate;
 mod store;
+#[allow(unsafe_code)]
+mod tensor;
 mod topology;
 mod work;
 
