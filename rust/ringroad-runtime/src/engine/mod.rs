@@ -279,6 +279,7 @@ impl Engine {
                 }
             }
         }
+        self.transport.announce(job.tag, &job.call.algorithm);
         let mut arrived = self.spare_arrivals.pop().unwrap_or_default();
         arrived.resize_with(job.plan.arrivals(), || None);
         let scratch = match self.take_scratch(job.plan.scratch()) {
