@@ -138,6 +138,7 @@ pub(crate) struct Engine {
 }
 
 /// Calls that have ended.
+#[must_use]
 #[derive(Default)]
 pub(crate) struct Ended {
     any: bool,
