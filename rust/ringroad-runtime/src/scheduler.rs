@@ -58,8 +58,9 @@ pub(crate) fn system_call() -> Duration {
     (0..8).map(|_| call()).min().unwrap_or_default()
 }
 
-/// Moves the calling thread to another core, where it may run on one; it may come back at any time. The scheduler itself
-/// leaves two threads that keep waking each other on one core for seconds although another has nothing to do.
+/// Moves the calling thread to another core of those that it may run on, where there is one. It may run on the same ones
+/// afterwards, and so may come back at any time. The scheduler itself leaves two threads that keep waking each other on
+/// one core for seconds although another has nothing to do.
 pub(crate) fn change_core() {
     if cfg!(miri) {
         return;
@@ -70,20 +71,56 @@ pub(crate) fn change_core() {
     if others.count() == 0 || sched_setaffinity(None, &others).is_err() {
         return;
     }
-    // Who may run everywhere shall go on so when there are more cores: the kernel takes of a mask what there is.
-    let narrowed = online().is_none_or(|online| allowed.count() < online);
-    if !(narrowed && sched_setaffinity(None, &allowed).is_ok()) {
-        let _ = sched_setaffinity(None, &every_cpu());
-    }
+    // Where this is refused it stays on those others, which is less than it may, never more.
+    let _ = sched_setaffinity(None, &lasting(allowed, online()));
 }
 
-fn every_cpu() -> CpuSet {
-    let mut every = CpuSet::new();
-    (0..CpuSet::MAX_CPU).for_each(|cpu| every.set(cpu));
-    every
+/// The mask that a thread has to be given to go on as it may run now, on that many cores that there are. Who may run
+/// everywhere shall go on so when there are more: the kernel takes of a mask what there is.
+fn lasting(allowed: CpuSet, online: Option<u32>) -> CpuSet {
+    let mut mask = allowed;
+    if online == Some(allowed.count()) {
+        (0..CpuSet::MAX_CPU).for_each(|cpu| mask.set(cpu));
+    }
+    mask
 }
 
 fn online() -> Option<u32> {
     // SAFETY: asks for a number.
     u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok().filter(|cores| *cores > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(cpus: &[usize]) -> CpuSet {
+        let mut mask = CpuSet::new();
+        cpus.iter().for_each(|cpu| mask.set(*cpu));
+        mask
+    }
+
+    #[test]
+    fn only_who_may_run_everywhere_may_run_on_more() {
+        let some = mask(&[1, 2]);
+        assert_eq!(lasting(some, Some(2)).count(), CpuSet::MAX_CPU as u32);
+        assert_eq!([lasting(some, Some(3)), lasting(some, None)], [some, some]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "has no cores")]
+    fn whoever_moves_may_run_where_it_might_before() {
+        let all = sched_getaffinity(None).unwrap();
+        let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
+        // From the first core on, and from the second.
+        for (kept, start) in (1..=cpus.len()).flat_map(|kept| [(kept, 0), (kept, 1)]) {
+            let some = mask(&cpus.iter().copied().cycle().skip(start).take(kept).collect::<Vec<_>>());
+            sched_setaffinity(None, &some).unwrap();
+            for _ in 0..20 {
+                change_core();
+                assert_eq!(sched_getaffinity(None).unwrap(), some);
+                assert!(some.is_set(sched_getcpu()));
+            }
+        }
+    }
 }
