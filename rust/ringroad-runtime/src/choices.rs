@@ -444,7 +444,8 @@ fn orders(
             let schedule = member.build(topology, collective)?;
             let places = schedule.ranks * schedule.slots() * schedule.chunks;
             let too_many = roots > 1 && places.saturating_mul(roots) > MOST_PLACES;
-            match expressions.of(&schedule).filter(|_| !too_many) {
+            let expression = if too_many { None } else { expressions.of(&schedule) };
+            match expression {
                 Some(expression) => known.push(expression),
                 // The root's result is of one chunk, and so of one expression.
                 None if too_many && schedule.chunks == 1 => {
