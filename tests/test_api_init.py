@@ -124,6 +124,27 @@ def test_group_of_one_needs_no_store():
     totals(launch(TOTAL, 1))
 
 
+def test_the_log_says_which_algorithms_run(tmp_path):
+    code = """
+import numpy as np
+import ringroad
+
+with ringroad.init(timeout=30) as comm:
+    comm.allreduce(np.ones(3), algorithm="swing")
+    comm.barrier()
+"""
+    said = {}
+    for level in ("WARN", "INFO", "TRACE"):
+        env = {"RINGROAD_STORE": f"file://{tmp_path}/{level}", "RINGROAD_DEBUG": level}
+        ranks = launch(code, 2, env=env)
+        assert [process.status for process in ranks] == [0, 0], ranks
+        said[level] = ranks[0].err
+    choice, call = "world: allreduce on hosts:1x2: ", "world: rank 0: allreduce of 3 float64, sum, by swing\n"
+    assert [choice in said[level] for level in said] == [False, True, True], said
+    assert [call in said[level] for level in said] == [False, False, True], said
+    assert "world: rank 0: barrier, by " in said["TRACE"]
+
+
 def free_port() -> str:
     import socket
 

@@ -86,7 +86,7 @@ def test_tables():
     done = simulate()
     events, links = done.df(), done.link_df()
     assert isinstance(events, pandas.DataFrame) and len(events) == len(done.events)
-    assert list(events.columns) == ["kind", "rank", "peer", "step", "bytes", "message", "start", "end"]
+    assert list(events.columns) == ["kind", "rank", "peer", "step", "bytes", "message", "start", "end", "algorithm"]
     assert links.groupby("link").bytes.sum().tolist() == [6000.0] * 4
     html = done._repr_html_()
     assert "21 us" in html and "<table>" in html and "busiest link" in html
@@ -98,9 +98,11 @@ def test_traces(tmp_path):
     done.save_chrome_trace(tmp_path / "chrome.json")
     events = json.loads((tmp_path / "trace.json").read_text())["events"]
     assert len(events) == len(done.events) and events[0]["kind"] == "send" and events[0]["step"] == 0
+    assert {event["algorithm"] for event in events} == {event.algorithm for event in done.events} == {"ring"}
     records = json.loads((tmp_path / "chrome.json").read_text())["traceEvents"]
     bars = [record for record in records if record["ph"] == "X"]
     assert len(bars) == len(done.events)
+    assert {bar["args"]["algorithm"] for bar in bars} == {"ring"}
     assert max(bar["ts"] + bar["dur"] for bar in bars) == pytest.approx(21.0)
     arrows = [[record["id"] for record in records if record["ph"] == phase] for phase in "sf"]
     assert sorted(arrows[0]) == sorted(arrows[1]) and len(set(arrows[0])) == 24

@@ -331,8 +331,9 @@ class Outcome:
     def step_loads(self) -> list[list[tuple[int, float]]]:
         """For each step, (link, bytes) of all links that carried something. Empty without details."""
     @property
-    def events(self) -> list[tuple[str, int, int, int | None, int, int, float, float | None]]:
-        """("send", "receive" or "reduce", rank, peer, step, bytes, message, start, end). Empty without details."""
+    def events(self) -> list[tuple[str, int, int, int | None, int, int, float, float | None, str | None]]:
+        """("send", "receive" or "reduce", rank, peer, step, bytes, message, start, end, algorithm). Empty without
+        details."""
     def trace_json(self) -> str:
         """The timeline as JSON."""
     def chrome_trace(self) -> str:

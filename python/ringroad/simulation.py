@@ -23,6 +23,7 @@ class Event(NamedTuple):
     message: int
     start: float
     end: float
+    algorithm: str
 
 
 class LinkLoad(NamedTuple):

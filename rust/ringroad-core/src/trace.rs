@@ -1,6 +1,7 @@
 //! What happened when: one type for predicted and measured timelines.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
@@ -50,6 +51,9 @@ pub struct TraceEvent {
     /// Which step of the schedule it belongs to, where that is known: a transport does not know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
+    /// The algorithm that performs the call, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<Arc<str>>,
     /// When it began, from the start of the trace.
     pub start: Seconds,
     /// When it was complete, or `None` where it never was.
@@ -133,6 +137,9 @@ impl TraceEvent {
         if let Some(step) = self.step {
             arguments["step"] = json!(step);
         }
+        if let Some(algorithm) = &self.algorithm {
+            arguments["algorithm"] = json!(algorithm);
+        }
         let mut record = json!({
             "name": name, "cat": self.kind.name(), "pid": self.rank, "tid": row,
             "ts": self.start * MICROSECONDS, "args": arguments,
@@ -172,6 +179,7 @@ mod tests {
             sequence: 7,
             message: 3,
             step: (kind == TraceKind::Reduce).then_some(2),
+            algorithm: (peer != 2).then(|| "swing".into()),
             start,
             end,
         };

@@ -495,6 +495,8 @@ fn timelines_make_sense() {
             let what = format!("{} on {spec}", member.name());
             assert_eq!(outcome, run(), "{what}");
             check_timeline(&outcome, &what);
+            let algorithm = Some(member.name());
+            assert!(outcome.trace.events.iter().all(|e| e.algorithm.as_deref() == algorithm.as_deref()));
             let brief = Simulator { details: false, ..simulator.clone() };
             let brief = brief.run(&schedule, &on, 9999, &scenario).unwrap();
             assert_eq!((brief.seconds, &brief.loads), (outcome.seconds, &outcome.loads), "{what}");

@@ -13,8 +13,8 @@ use crate::errors::raise;
 use crate::schedule::PySchedule;
 use crate::topology::PyTopology;
 
-/// Kind, rank, peer, step, bytes, message, start, end.
-type EventTuple = (&'static str, usize, usize, Option<u32>, u64, u32, f64, Option<f64>);
+/// Kind, rank, peer, step, bytes, message, start, end, algorithm.
+type EventTuple<'a> = (&'static str, usize, usize, Option<u32>, u64, u32, f64, Option<f64>, Option<&'a str>);
 
 /// What happened in a simulation.
 #[pyclass(name = "Outcome", module = "ringroad", frozen)]
@@ -53,9 +53,12 @@ impl PyOutcome {
     }
 
     #[getter]
-    fn events(&self) -> Vec<EventTuple> {
-        let events = self.0.trace.events.iter();
-        events.map(|e| (e.kind.name(), e.rank, e.peer, e.step, e.bytes, e.message, e.start, e.end)).collect()
+    fn events(&self) -> Vec<EventTuple<'_>> {
+        let events = self.0.trace.events.iter().map(|e| {
+            let algorithm = e.algorithm.as_deref();
+            (e.kind.name(), e.rank, e.peer, e.step, e.bytes, e.message, e.start, e.end, algorithm)
+        });
+        events.collect()
     }
 
     fn trace_json(&self) -> PyResult<String> {

@@ -131,7 +131,7 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Call { operation, op, dtype, elements, counts, algorithm } = self;
         match operation {
-            Operation::Barrier => write!(f, "barrier"),
+            Operation::Barrier => write!(f, "barrier, by {algorithm}"),
             Operation::Send { peer, tag } => {
                 write!(f, "send of {elements} {dtype} to rank {peer} (tag {tag})")
             }

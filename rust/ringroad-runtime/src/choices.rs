@@ -409,11 +409,17 @@ fn allowed(topology: &Topology, collective: Collective, preferences: &Algorithms
     left(wanted)
 }
 
-/// In which order an algorithm adds up every element: for every root, where there is one.
-type Order = Vec<Expression>;
+/// In which order an algorithm adds up every element.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    /// For every root, where there is one. Those of one root can be compared.
+    Known(Vec<Expression>),
+    /// In some order, which it would take too long to compare with that of any other algorithm than this.
+    Own(String),
+}
 
-/// Places that are replayed for all roots together, at most, of algorithms that divide the vector.
-const MOST_PLACES: usize = 1 << 25;
+/// Places that are replayed for all roots together, at most: a tree on 1024 ranks.
+const MOST_PLACES: usize = 1 << 20;
 
 /// The order in which each algorithm adds up every element, where it has one.
 fn orders(
@@ -421,34 +427,37 @@ fn orders(
     collective: Collective,
     members: &[Member],
 ) -> Result<BTreeMap<String, Order>> {
-    let mut expressions = Expressions::new(topology.ranks());
-    let mut orders = BTreeMap::new();
-    for member in members {
-        if let Some(order) = order(topology, collective, member, &mut expressions)? {
-            orders.insert(member.name(), order);
+    let roots = if collective.root().is_some() { topology.ranks() } else { 1 };
+    let mut orders: BTreeMap<String, Order> =
+        members.iter().map(|member| (member.name(), Order::Known(Vec::new()))).collect();
+    for root in 0..roots {
+        // Roots are looked at one by one, and not all their expressions kept.
+        let mut expressions = Expressions::new(topology.ranks());
+        for member in members {
+            let name = member.name();
+            let Some(Order::Known(known)) = orders.get_mut(&name) else { continue };
+            let collective = collective.with_root(root);
+            if member.in_rank_order(collective) {
+                known.push(expressions.in_rank_order());
+                continue;
+            }
+            let schedule = member.build(topology, collective)?;
+            let places = schedule.ranks * schedule.slots() * schedule.chunks;
+            let too_many = roots > 1 && places.saturating_mul(roots) > MOST_PLACES;
+            let expression = if too_many { None } else { expressions.of(&schedule) };
+            match expression {
+                Some(expression) => known.push(expression),
+                // The root's result is of one chunk, and so of one expression.
+                None if too_many && schedule.chunks == 1 => {
+                    orders.insert(name.clone(), Order::Own(name));
+                }
+                None => {
+                    orders.remove(&name);
+                }
+            }
         }
     }
     Ok(orders)
-}
-
-fn order(
-    topology: &Topology,
-    collective: Collective,
-    member: &Member,
-    expressions: &mut Expressions,
-) -> Result<Option<Order>> {
-    let roots = if collective.root().is_some() { topology.ranks() } else { 1 };
-    let mut order = Order::new();
-    for root in 0..roots {
-        let schedule = member.build(topology, collective.with_root(root))?;
-        let places = schedule.ranks * schedule.slots() * schedule.chunks;
-        if schedule.chunks > 1 && places.saturating_mul(roots) > MOST_PLACES {
-            return Ok(None);
-        }
-        let Some(expression) = expressions.of(&schedule) else { return Ok(None) };
-        order.push(expression);
-    }
-    Ok(Some(order))
 }
 
 /// Sizes at which orders are compared: powers of two that calls have.
@@ -474,10 +483,22 @@ fn one_order(
         TYPICAL.map(|power| best(1 << power).ln()).sum()
     };
     let best = families.into_values().min_by(|a, b| time(a).total_cmp(&time(b)));
-    best.ok_or_else(|| {
-        Error::Config(format!(
-            "no algorithm that may be used for {} on {topology} adds up in one order whatever the size; allow direct-ordered (up to 256 ranks), or unset RINGROAD_DETERMINISTIC",
-            collective.name()
-        ))
-    })
+    match best {
+        Some(best) => Ok(best),
+        None => Err(no_order(topology, collective)?),
+    }
+}
+
+/// The error where no algorithm that may be used adds up in one order: it names those that would.
+fn no_order(topology: &Topology, collective: Collective) -> Result<Error> {
+    let others = orders(topology, collective, &algorithms::available(topology, collective))?;
+    let others: Vec<String> = others.into_keys().collect();
+    let advice = match &others[..] {
+        [] => "none at all is known to on so many ranks; take at most 256, for direct-ordered".to_owned(),
+        others => format!("allow one of {}", others.join(", ")),
+    };
+    Ok(Error::Config(format!(
+        "no algorithm that may be used for {} on {topology} adds up in one order whatever the size; {advice}, or unset RINGROAD_DETERMINISTIC",
+        collective.name()
+    )))
 }

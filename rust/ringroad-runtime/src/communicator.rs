@@ -453,11 +453,12 @@ impl Communicator {
             tag,
             number,
         };
-        let completion = self.driver.submit(job);
+        let (completion, ended) = self.driver.submit(job);
         if completion.is_ok() {
             state.calls = state.calls.max(number);
         }
         drop(state);
+        self.driver.call_back(ended);
         let completion = completion?;
         Ok(Work { driver: self.driver.clone(), completion, deadline, output: request.output })
     }

@@ -241,7 +241,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "WARN",
         unit: "",
         allowed: "WARN, INFO or TRACE",
-        meaning: "how much to say on standard error",
+        meaning: "how much to say on standard error: warnings; what was found, and which algorithm is chosen from how many bytes on; every call and its algorithm",
         secret: false,
         read: |config, text| {
             let levels = [("WARN", Debug::Warn), ("INFO", Debug::Info), ("TRACE", Debug::Trace)];

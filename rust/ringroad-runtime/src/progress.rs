@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use ringroad_core::Rank;
 
 use crate::callbacks::Callbacks;
-use crate::engine::{Engine, Job};
+use crate::engine::{Ended, Engine, Job};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::notice::Reason;
@@ -109,8 +109,15 @@ impl Driver {
         ))
     }
 
-    /// Uses the engine under its lock. The callbacks of calls that ended meanwhile are run soon, by another thread.
+    /// Uses the engine under its lock. The callbacks of calls that ended meanwhile are run soon, by another thread, or
+    /// before this returns where there can be none: the caller holds no lock.
     pub fn with<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
+        let (result, ended) = self.with_locked(action);
+        self.call_back(ended);
+        result
+    }
+
+    fn with_locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (T, Ended) {
         let mut engine = self.engine.lock();
         let result = action(&mut engine);
         let ended = engine.take_ended();
@@ -118,16 +125,21 @@ impl Driver {
         if ended.any() && self.blocked.load(Ordering::SeqCst) > 0 {
             self.waiter.wake();
         }
-        self.callbacks.run(ended.awaited());
-        result
+        (result, ended)
     }
 
-    /// Starts a call.
-    pub fn submit(self: &Arc<Self>, job: Job) -> Result<Arc<Completion>> {
-        let (submitted, owing) = self.with(|engine| (engine.submit(job), engine.is_owing()));
+    /// Sees to the callbacks of calls that have ended. No lock is held.
+    pub fn call_back(&self, ended: Ended) {
+        self.callbacks.run(ended.awaited());
+    }
+
+    /// Starts a call. The caller may hold a lock, and gives what has ended meanwhile to [`Driver::call_back`] when it
+    /// holds none any more.
+    pub fn submit(self: &Arc<Self>, job: Job) -> (Result<Arc<Completion>>, Ended) {
+        let ((submitted, owing), ended) = self.with_locked(|engine| (engine.submit(job), engine.is_owing()));
         self.hand_over();
         self.tend_if(owing);
-        submitted
+        (submitted, ended)
     }
 
     /// Drives the engine for a moment: a short call is over before it pays to look at the clock. Returns whether the

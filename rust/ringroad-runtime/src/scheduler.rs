@@ -80,8 +80,8 @@ pub(crate) fn take_core(index: usize) {
     });
 }
 
-/// Moves the calling thread to one of the cores that `choose` leaves of those where it may run, if it leaves any; it may
-/// come back at any time.
+/// Moves the calling thread to one of the cores that `choose` leaves of those where it may run, if it leaves any. It may
+/// run on the same ones afterwards, and so may come back at any time.
 fn move_among(choose: impl FnOnce(&mut CpuSet)) {
     if cfg!(miri) {
         return;
@@ -92,20 +92,58 @@ fn move_among(choose: impl FnOnce(&mut CpuSet)) {
     if others.count() == 0 || sched_setaffinity(None, &others).is_err() {
         return;
     }
-    // Who may run everywhere shall go on so when there are more cores: the kernel takes of a mask what there is.
-    let narrowed = online().is_none_or(|online| allowed.count() < online);
-    if !(narrowed && sched_setaffinity(None, &allowed).is_ok()) {
-        let _ = sched_setaffinity(None, &every_cpu());
-    }
+    // Where this is refused it stays on those others, which is less than it may, never more.
+    let _ = sched_setaffinity(None, &lasting(allowed, online()));
 }
 
-fn every_cpu() -> CpuSet {
-    let mut every = CpuSet::new();
-    (0..CpuSet::MAX_CPU).for_each(|cpu| every.set(cpu));
-    every
+/// The mask that a thread has to be given to go on as it may run now, on that many cores that there are. Who may run
+/// everywhere shall go on so when there are more: the kernel takes of a mask what there is.
+fn lasting(allowed: CpuSet, online: Option<u32>) -> CpuSet {
+    let mut mask = allowed;
+    if online == Some(allowed.count()) {
+        (0..CpuSet::MAX_CPU).for_each(|cpu| mask.set(cpu));
+    }
+    mask
 }
 
 fn online() -> Option<u32> {
     // SAFETY: asks for a number.
     u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok().filter(|cores| *cores > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(cpus: &[usize]) -> CpuSet {
+        let mut mask = CpuSet::new();
+        cpus.iter().for_each(|cpu| mask.set(*cpu));
+        mask
+    }
+
+    #[test]
+    fn only_who_may_run_everywhere_may_run_on_more() {
+        let some = mask(&[1, 2]);
+        assert_eq!(lasting(some, Some(2)).count(), CpuSet::MAX_CPU as u32);
+        assert_eq!([lasting(some, Some(3)), lasting(some, None)], [some, some]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "has no cores")]
+    fn whoever_moves_may_run_where_it_might_before() {
+        let all = sched_getaffinity(None).unwrap();
+        let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
+        // From the first core on, and from the second.
+        for (kept, start) in (1..=cpus.len()).flat_map(|kept| [(kept, 0), (kept, 1)]) {
+            let some = mask(&cpus.iter().copied().cycle().skip(start).take(kept).collect::<Vec<_>>());
+            sched_setaffinity(None, &some).unwrap();
+            for _ in 0..20 {
+                for step in [change_core, || take_core(1)] {
+                    step();
+                    assert_eq!(sched_getaffinity(None).unwrap(), some);
+                    assert!(some.is_set(sched_getcpu()));
+                }
+            }
+        }
+    }
 }

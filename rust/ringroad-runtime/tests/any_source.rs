@@ -91,6 +91,19 @@ fn receives_take_turns() {
     }
 }
 
+/// Also those that have never been heard of.
+#[test]
+fn whoever_could_send_is_watched() {
+    let _watchdog = watch();
+    for means in MEANS {
+        let mut group = group(3, means);
+        let work = group[0].start(receive(Operation::ReceiveAny { tag: 7 })).unwrap();
+        group.truncate(1);
+        let error = work.wait().unwrap_err();
+        assert!(matches!(error, Error::Peer { .. }), "{means:?}: {error:?}");
+    }
+}
+
 #[test]
 fn what_goes_wrong() {
     let _watchdog = watch();

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use common::{config, each, group_with, patient, watch, Means, Random, SLOW};
 use ringroad_core::cost::{CostModel, Crossing, Measurement, Origin};
 use ringroad_core::{algorithms, Bytes, Collective, Topology};
-use ringroad_runtime::config::{Config, ProfileSource};
-use ringroad_runtime::planner::Choices;
-use ringroad_runtime::profile::Profile;
+use ringroad_runtime::cache::CacheMode;
+use ringroad_runtime::config::{Algorithms, Config, ProfileSource};
+use ringroad_runtime::planner::{Choices, Lowering, Wishes};
+use ringroad_runtime::profile::{Place, Profile};
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, Request, Result};
 
 fn on(topology: &str) -> Options {
@@ -153,13 +154,42 @@ fn one_order_is_kept_or_refused() {
     let ring = [("RINGROAD_DETERMINISTIC", "size-invariant"), ("RINGROAD_ALGO", "ring")];
     let error = choices("switch:4", &read(&ring)).unwrap_err().to_string();
     assert!(
-        error.starts_with("no algorithm that may be used for allreduce on switch:4 adds up in one order"),
+        error.starts_with("no algorithm that may be used for allreduce on switch:4 adds up in one order")
+            && error.contains("; allow one of ")
+            && error.contains("direct-ordered"),
         "{error}"
     );
+    let error = choices("switch:257", &invariant()).unwrap_err().to_string();
+    assert!(error.contains("on switch:257 adds up in one order whatever the size; none at all"), "{error}");
     // An argument beats the environment.
     let options = Options { size_invariant: Some(false), ..on("switch:4") };
     let group = group_with(4, 0, &invariant(), &options);
     assert_eq!(points(&group[0].choices(), Collective::Allreduce), points(&plain, Collective::Allreduce));
+}
+
+/// What is known to be of one order need not be replayed for every root, nor what has one result; and so there is a choice
+/// for many ranks, and soon.
+#[test]
+#[cfg_attr(miri, ignore = "hundreds of ranks")]
+fn one_order_on_many_ranks() {
+    let check = |topology: &str, algorithms: &str, expected: [&str; 3]| {
+        let topology = Topology::parse(topology).unwrap();
+        let algorithms = Algorithms::parse(algorithms).unwrap();
+        let wishes = Wishes { algorithms, size_invariant: true, ..Wishes::default() };
+        let place = Place::of(&[], 1, &topology);
+        let lowering = Lowering { segment: 1 << 16, part: usize::MAX, cache: CacheMode::Near };
+        let choices =
+            Choices::make(topology.clone(), CostModel::default(), lowering, place, &wishes).unwrap();
+        let names = REDUCING
+            .map(|collective| points(&choices, collective).into_iter().map(|p| p.1).collect::<Vec<_>>());
+        assert_eq!(names, expected.map(|name| vec![name.to_owned()]), "{topology}");
+    };
+    for topology in ["switch:77", "switch:128", "switch:256"] {
+        check(topology, "direct-ordered", ["direct-ordered"; 3]);
+    }
+    // More than can be compared, so that each has an order of its own.
+    let trees = "recursive-doubling,binomial,pairwise;reduce_scatter:halving-doubling;allgather:ring";
+    check("switch:2048", trees, ["recursive-doubling", "halving-doubling", "binomial"]);
 }
 
 // --------------------------------------------------------------------------------------- rules, measurements

@@ -8,6 +8,7 @@ use std::sync::{mpsc, Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::processes::{child as process, run};
 use common::Means::{self, Mailboxes, Shared};
 use common::{
     config, each, group, group_with, group_with_pools, patient, pooled, values, watch, Case, Prepared,
@@ -909,6 +910,43 @@ fn callbacks_may_make_calls_while_calls_are_started() {
             }
         });
     }
+}
+
+/// Says to the test `child` that there are no threads.
+const ALONE: &str = "RINGROAD_TEST_ALONE";
+
+/// Where no thread can be had, callbacks run on one that makes calls, and may make calls themselves.
+#[test]
+#[cfg_attr(miri, ignore = "starts a process")]
+fn callbacks_need_no_threads() {
+    let mut alone = process();
+    // Stacks larger than the address space.
+    alone.env(ALONE, "1").env("RUST_MIN_STACK", (1u64 << 60).to_string());
+    let [(finished, said)] = &run(vec![alone], Duration::from_secs(60))[..] else { panic!("one child") };
+    assert!(finished, "{said}");
+}
+
+#[test]
+#[ignore = "run by the other tests"]
+fn child() {
+    if std::env::var_os(ALONE).is_none() {
+        return;
+    }
+    assert!(thread::Builder::new().spawn(|| ()).is_err());
+    let group: Vec<Arc<Communicator>> = group(2, usize::MAX).into_iter().map(Arc::new).collect();
+    let (sender, receiver) = mpsc::channel();
+    let first = group[0].start(receive(1, 1, 1)).unwrap();
+    let again = group[0].clone();
+    first
+        .on_complete(move |result| sender.send(result.and_then(|()| again.start(send(1, 2, b"y")))).unwrap());
+    group[1].run(send(0, 1, b"x")).unwrap();
+    // This finds that the first call has ended.
+    let second = group[0].start(receive(1, 3, 1)).unwrap();
+    receiver.try_recv().unwrap().unwrap().wait().unwrap();
+    assert_eq!(group[1].run(receive(0, 2, 1)).unwrap().to_vec::<u8>(), b"y");
+    group[1].run(send(0, 3, b"z")).unwrap();
+    second.wait().unwrap();
+    println!("child finished");
 }
 
 #[test]

@@ -1221,6 +1221,7 @@ fn traces_say_when() {
     assert_eq!(told, expected);
     assert_eq!(events.iter().map(|e| e.end.is_some()).collect::<Vec<_>>(), [true, true, true, false, false]);
     let now = start.elapsed().as_secs_f64();
+    assert!(events.iter().all(|e| e.algorithm.is_none()), "nobody has said");
     assert!(events.windows(2).all(|pair| pair[0].start <= pair[1].start));
     assert!(events.iter().all(|e| e.end.is_none_or(|end| e.start <= end && end <= now)));
     assert_eq!(a.describe(), "in-process (2 threads, rendezvous from 64 bytes), traced");

@@ -147,7 +147,12 @@ type Construct = fn(&Request<'_>) -> Schedule;
 type Cost = fn(&Request<'_>) -> CostLine;
 
 const fn offer(collective: Collective, requirement: Requirement, construct: Construct, cost: Cost) -> Offer {
-    Offer { collective, requirement, only: None, construct, cost }
+    Offer { collective, requirement, only: None, in_rank_order: false, construct, cost }
+}
+
+/// An offer that adds every element up in the order of the ranks.
+const fn in_rank_order(offer: Offer) -> Offer {
+    Offer { in_rank_order: true, ..offer }
 }
 
 /// An offer that is only made with these values of the family's parameter.
@@ -523,14 +528,16 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         parameter: None,
         consistent: always,
         offers: &[
-            offer(ALLREDUCE, FEW, direct_ordered::schedule, |r| {
+            in_rank_order(offer(ALLREDUCE, FEW, direct_ordered::schedule, |r| {
                 twice(all_but_own(at_once(r.shape), r.shape))
-            }),
-            offer(REDUCE_SCATTER, FEW, direct_ordered::schedule, |r| all_but_own(at_once(r.shape), r.shape)),
-            offer(REDUCE, FEW, direct_ordered::schedule, |r| CostLine {
+            })),
+            in_rank_order(offer(REDUCE_SCATTER, FEW, direct_ordered::schedule, |r| {
+                all_but_own(at_once(r.shape), r.shape)
+            })),
+            in_rank_order(offer(REDUCE, FEW, direct_ordered::schedule, |r| CostLine {
                 steps: 2 * at_once(r.shape),
                 sent: at_once(r.shape) as f64,
-            }),
+            })),
         ],
     },
     Algorithm {

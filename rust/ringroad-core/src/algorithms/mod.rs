@@ -150,6 +150,9 @@ pub struct Offer {
     pub requirement: Requirement,
     /// The values of the family's parameter with which it is offered, if it is not offered with all.
     pub only: Option<fn(usize) -> bool>,
+    /// Whether every element of the result is `((0 + 1) + 2) + ...`, the ranks' values added up in their order, whatever
+    /// the root. Others may do so as well; of these it need not be found out.
+    pub in_rank_order: bool,
     construct: fn(&Request<'_>) -> Schedule,
     cost: fn(&Request<'_>) -> CostLine,
 }
@@ -294,6 +297,11 @@ impl Member {
     /// Whether `other` is meant where this one is named: a family's name stands for all its members.
     pub fn covers(&self, other: &Member) -> bool {
         self == other || self.parameter.is_none() && self.algorithm.name == other.algorithm.name
+    }
+
+    /// Whether it is known to add up every element in the order of the ranks (see [`Offer::in_rank_order`]).
+    pub fn in_rank_order(&self, collective: Collective) -> bool {
+        self.algorithm.offer(collective).is_some_and(|offer| offer.in_rank_order)
     }
 
     fn check(&self, shape: &Shape, collective: Collective) -> Result<&'static Offer, Unavailable> {

@@ -44,6 +44,12 @@ impl Expressions {
         self.replay(&schedule.expand())
     }
 
+    /// `((0 + 1) + 2) + ...`: the ranks' values, added up in their order.
+    pub fn in_rank_order(&mut self) -> Expression {
+        let all = (0..self.ranks as u32).reduce(|sum, rank| self.sum(sum, rank));
+        Expression(all.unwrap_or_default())
+    }
+
     fn sum(&mut self, a: u32, b: u32) -> u32 {
         let next = (self.ranks + self.sums.len()) as u32;
         *self.sums.entry((a.min(b), a.max(b))).or_insert(next)

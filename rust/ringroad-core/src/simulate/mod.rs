@@ -220,7 +220,7 @@ impl Simulator {
             self.model.bandwidth.unwrap_or(link.bandwidth) * link.capacity * speed
         };
         let traffic = Traffic::new(paths, topology.links().iter().zip(&conditions.speed).map(capacity));
-        let record = Record::new(self.details, ranks, schedule.steps.len(), topology.links().len());
+        let record = Record::new(self.details, schedule, topology.links().len());
         Ok(Run::new(self, plans, &conditions, traffic, record).finish())
     }
 

@@ -1,8 +1,10 @@
 //! What is written down while a simulation runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::traffic::{Message, Side};
+use crate::schedule::Schedule;
 use crate::trace::{Trace, TraceEvent, TraceKind};
 use crate::units::{LinkId, Rank, Seconds};
 
@@ -10,6 +12,7 @@ use crate::units::{LinkId, Rank, Seconds};
 pub(super) struct Record {
     /// Whether events and the loads of single steps are wanted.
     detailed: bool,
+    algorithm: Arc<str>,
     events: Vec<TraceEvent>,
     /// Bytes by step and link.
     step_loads: Vec<BTreeMap<LinkId, f64>>,
@@ -21,13 +24,15 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub fn new(detailed: bool, ranks: usize, steps: usize, links: usize) -> Record {
+    pub fn new(detailed: bool, schedule: &Schedule, links: usize) -> Record {
+        let steps = schedule.steps.len();
         Record {
             detailed,
+            algorithm: schedule.name.as_str().into(),
             step_loads: vec![BTreeMap::new(); if detailed { steps } else { 0 }],
             loads: vec![0.0; links],
             step_ends: vec![0.0; steps],
-            finished: vec![0.0; ranks],
+            finished: vec![0.0; schedule.ranks],
             ..Record::default()
         }
     }
@@ -65,6 +70,7 @@ impl Record {
             sequence: 0,
             message: message.number,
             step: Some(message.step),
+            algorithm: Some(self.algorithm.clone()),
             start: side.start,
             end: Some(now),
         });
@@ -83,6 +89,7 @@ impl Record {
                 sequence,
                 message,
                 step,
+                algorithm: Some(self.algorithm.clone()),
                 start,
                 end,
             });

@@ -44,11 +44,17 @@ impl Engine {
     /// Puts a receive behind those that wait, and looks whether its message is there.
     pub(super) fn await_message(&mut self, job: Job, completion: Arc<Completion>) {
         self.active += 1;
-        self.waiting.push(Waiting { job, completion });
+        let waiting = Waiting { job, completion };
+        let source = waiting.source();
+        self.waiting.push(waiting);
         self.match_waiting();
-        for peer in 0..self.cards.len() {
-            if let Some(reason) = self.broken[peer].clone().filter(|_| self.is_needed(peer)) {
-                self.suspect(peer, reason);
+        // Of a rank that is not connected nobody would hear that it has ended.
+        let rank = self.rank;
+        let may_send = |peer: &Rank| source.map_or(*peer != rank, |source| source == *peer);
+        for peer in (0..self.cards.len()).filter(may_send) {
+            match self.connect(peer) {
+                Err(reason) if self.is_needed(peer) => self.suspect(peer, reason),
+                _ => {}
             }
         }
     }

@@ -138,6 +138,7 @@ pub(crate) struct Engine {
 }
 
 /// Calls that have ended.
+#[must_use]
 #[derive(Default)]
 pub(crate) struct Ended {
     any: bool,
@@ -270,15 +271,11 @@ impl Engine {
     /// Starts a call whose peers are known.
     fn begin(&mut self, job: Job, completion: Arc<Completion>) -> Result<(), Error> {
         for peer in job.plan.peers().iter().copied() {
-            if let Some(reason) = self.broken[peer].clone() {
+            if let Err(reason) = self.connect(peer) {
                 self.suspect(peer, reason);
-            } else if !self.connected[peer] {
-                match self.transport.connect(peer) {
-                    Ok(()) => self.connected[peer] = true,
-                    Err(error) => self.suspect(peer, error.reason),
-                }
             }
         }
+        self.transport.announce(job.tag, &job.call.algorithm);
         let mut arrived = self.spare_arrivals.pop().unwrap_or_default();
         arrived.resize_with(job.plan.arrivals(), || None);
         let scratch = match self.take_scratch(job.plan.scratch()) {
@@ -310,6 +307,18 @@ impl Engine {
         self.tasks[slot] = Some(task);
         self.active += 1;
         self.advance(slot);
+        Ok(())
+    }
+
+    /// Makes sure that `peer` is watched; the error says why it cannot be.
+    fn connect(&mut self, peer: Rank) -> Result<(), String> {
+        if let Some(reason) = &self.broken[peer] {
+            return Err(reason.clone());
+        }
+        if !self.connected[peer] {
+            self.transport.connect(peer).map_err(|error| error.reason)?;
+            self.connected[peer] = true;
+        }
         Ok(())
     }
 

@@ -296,6 +296,10 @@ impl<T: Transport> Transport for FaultInjector<T> {
         }
     }
 
+    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
+        self.inner.announce(tag, algorithm);
+    }
+
     fn send(
         &mut self,
         peer: Rank,

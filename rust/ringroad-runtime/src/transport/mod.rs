@@ -198,6 +198,10 @@ pub trait Transport: Send {
     /// Makes sure that `peer` can be reached and is watched. Cheap where that is so already.
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError>;
 
+    /// Says which algorithm performs the call whose messages have this tag's kind and sequence, before the first of them:
+    /// for whoever writes down what happens.
+    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
+
     /// Starts to send `source` to `peer` by `port`.
     fn send(
         &mut self,

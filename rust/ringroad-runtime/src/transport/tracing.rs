@@ -10,7 +10,7 @@ use ringroad_core::trace::{Trace, TraceEvent, TraceKind};
 use ringroad_core::{Bytes, Port, Rank, Seconds};
 
 use super::shared::Pool;
-use super::{Arrived, Event, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{Arrived, Event, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 
 /// A transport whose messages are written down.
@@ -18,6 +18,8 @@ pub struct Tracer<T: Transport> {
     inner: T,
     rank: Rank,
     handle: TraceHandle,
+    /// The algorithms of calls, the latest of each sequence number.
+    algorithms: HashMap<(Kind, u32), Arc<str>>,
 }
 
 /// Access to what a [`Tracer`] has written down, from any thread and beyond the tracer's end.
@@ -74,7 +76,7 @@ impl<T: Transport> Tracer<T> {
     /// As [`Tracer::new`], on a clock that starts at `start`: ranks of one process can share it.
     pub fn since(inner: T, rank: Rank, start: Instant) -> (Tracer<T>, TraceHandle) {
         let handle = TraceHandle { start, notes: Arc::default() };
-        (Tracer { inner, rank, handle: handle.clone() }, handle)
+        (Tracer { inner, rank, handle: handle.clone(), algorithms: HashMap::new() }, handle)
     }
 
     fn begin(&self, kind: TraceKind, peer: Rank, tag: Tag, bytes: usize, request: RequestId) {
@@ -86,6 +88,7 @@ impl<T: Transport> Tracer<T> {
             sequence: tag.sequence,
             message: tag.message,
             step: None,
+            algorithm: self.algorithms.get(&(tag.kind, tag.sequence)).cloned(),
             start: self.handle.now(),
             end: None,
         };
@@ -121,6 +124,11 @@ impl<T: Transport> Transport for Tracer<T> {
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
         self.inner.connect(peer)
+    }
+
+    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
+        self.algorithms.insert((tag.kind, tag.sequence), algorithm.clone());
+        self.inner.announce(tag, algorithm);
     }
 
     fn send(

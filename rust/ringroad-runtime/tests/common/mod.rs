@@ -6,6 +6,7 @@
 pub mod mortal;
 pub mod processes;
 
+use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::{mpsc, Arc};
 use std::thread;
@@ -67,8 +68,16 @@ pub fn watch() -> Watchdog {
     let place = Location::caller();
     let (alive, ended) = mpsc::channel();
     thread::spawn(move || {
-        if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("{name} ({place}) hangs: it still runs after {} s", PATIENCE.as_secs());
+        // Second by second, so that no time passes while the process is stopped.
+        let alive =
+            |_: &u64| ended.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout);
+        if (0..PATIENCE.as_secs()).take_while(alive).count() as u64 == PATIENCE.as_secs() {
+            // Straight to the terminal: what the harness captures is lost.
+            let _ = writeln!(
+                io::stderr(),
+                "{name} ({place}) hangs: it still runs after {} s",
+                PATIENCE.as_secs()
+            );
             std::process::abort();
         }
     });
