@@ -16,7 +16,7 @@ FORMS = ["ringroad", "cpu:ringroad,cuda:gloo"][: 2 if TORCH >= (2, 14) else 1]
 """Both that a group can have: a ProcessGroup of its own, and (since torch 2.14) a Backend within torch's."""
 
 TAKES_AN_ORDER = "sort_ranks" in inspect.signature(dist.new_group).parameters
-"""Whether the ranks of a group may be in another order than in the world. Torch 2.8 sorts them."""
+"""Whether the ranks of a group may be in another order than in the world; torch used to sort them."""
 
 
 _worlds = itertools.count()

@@ -187,7 +187,7 @@ def check_overloads() -> None:
             lambda t: group.allreduce([t], op=ReduceOp.SUM),
             lambda t: group.allreduce_coalesced([t]),
         ]
-        if "timeout" in (dist.ProcessGroup.allreduce.__doc__ or ""):  # it lists the overloads; torch 2.8 lacks this one
+        if "timeout" in (dist.ProcessGroup.allreduce.__doc__ or ""):  # it lists the overloads; torch 2.8 lacks this
             starts.append(lambda t: group.allreduce(t, ReduceOp.SUM, timeout=timedelta(seconds=30)))
         for start in starts:
             start(tensor := mine()).wait()

@@ -28,7 +28,7 @@ def check_timeouts() -> list[str]:
             hastened = dist.new_group(timeout=second)
         if "timeout" in inspect.signature(dist.barrier).parameters:
             barrier = functools.partial(dist.barrier, timeout=second)
-        else:  # torch 2.8
+        else:  # torch 2.8 and 2.9
             barrier = functools.partial(dist.barrier, dist.new_group(timeout=second))
         late = rank == ranks - 1
         texts = []
