@@ -12,10 +12,10 @@ for version in "$@"; do
     venv=.venv-torch-$version
     echo "== torch $version"
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-    "$venv/bin/python" -m pip install --quiet --upgrade pip
-    "$venv/bin/python" -m pip install --quiet "torch==$version.*" pytest pytest-timeout expecttest scikit-learn tqdm 'libucx-cu12>=1.18'
+    "$venv/bin/python" -m pip install --quiet "torch==$version.*" pytest pytest-timeout expecttest 'libucx-cu12>=1.18' \
+        "$wheels"/*.whl
+    # An environment that was kept has an older build of the same version.
     "$venv/bin/python" -m pip install --quiet --force-reinstall --no-deps "$wheels"/*.whl
-    "$venv/bin/python" -m pip install --quiet numpy ml_dtypes typer cloudpickle
     VIRTUAL_ENV=$PWD/$venv "$venv/bin/python" -m pytest -q tests/torch
     [ "${KEEP:-}" = 1 ] || rm -rf "$venv"
 done

@@ -1,6 +1,6 @@
 """PyTorch's own tests of backends, run over ringroad.
 
-    python tests/torch/conformance.py [--shard 0/2] [-k part of a name]
+    python tests/torch/conformance.py [--backend gloo] [--shard 0/2] [-k part of a name]
 
 The wheel of torch ships them (torch.testing._internal.distributed.distributed_test), written for the backends that
 torch knows: which of them run is decided by comparing the backend's name while the module is imported. So the module is
@@ -47,11 +47,11 @@ class Name(str):
         return hash("gloo")
 
 
-def load_suite(folder: Path) -> ModuleType:
+def load_suite(folder: Path, backend: str) -> ModuleType:
     for name in ("barrier", "test_dir"):
         (folder / name).mkdir()
     os.environ |= {
-        "BACKEND": "ringroad",
+        "BACKEND": backend,
         "WORLD_SIZE": str(RANKS),
         "INIT_METHOD": f"file://{folder}/shared_init_file",
         "TEMP_DIR": str(folder),
@@ -65,7 +65,7 @@ def load_suite(folder: Path) -> ModuleType:
     # Skips below 8 ranks what needs 3.
     common.skip_if_small_worldsize = lambda test: test
     # A plain dict keeps the name what it is; the module reads its settings from there when it is imported.
-    with mock.patch.object(os, "environ", {**os.environ, "BACKEND": Name("ringroad")}):
+    with mock.patch.object(os, "environ", {**os.environ, "BACKEND": Name(backend)}):
         return importlib.import_module(SUITE)
 
 
@@ -120,6 +120,7 @@ def name_of(test: unittest.TestCase) -> str:
 
 def main(arguments: Any = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backend", default="ringroad", help="over another one, to compare with")
     parser.add_argument("--shard", default="0/1", metavar="I/N", help="every N-th test, from the I-th on")
     parser.add_argument("-k", dest="part", default="", help="only tests with this in their name")
     options = parser.parse_args(arguments)
@@ -130,7 +131,7 @@ def main(arguments: Any = None) -> None:
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
-        tests = [test for test in tests_of(load_suite(Path(folder))) if options.part in name_of(test)]
+        tests = [test for test in tests_of(load_suite(Path(folder), options.backend)) if options.part in name_of(test)]
         for test in tests[first::step]:
             test(Report(out))
 

@@ -5,4 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
-MODERN = pytest.mark.skipif(VERSION < (2, 14), reason="before torch 2.14 no Backend can be written in Python")
+
+
+def lacking(version: tuple[int, int], what: str) -> pytest.MarkDecorator:
+    """Skips a test where torch is older than the version."""
+    return pytest.mark.skipif(version > VERSION, reason=f"before torch {version[0]}.{version[1]} {what}")

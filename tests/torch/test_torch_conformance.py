@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from marks import MODERN
+from marks import VERSION
 
 SHARDS = 2
 SUITE = Path(__file__).parent / "conformance.py"
@@ -18,7 +18,7 @@ SUITE = Path(__file__).parent / "conformance.py"
 SKIPS = [
     (r"accelerator|CUDA|GPU|cuda", "needs accelerators"),
     (r"N(CCL|ccl)|nccl", "of NCCL alone"),
-    (r"github.com/pytorch|failing|flaky|internal|fbcode", "PyTorch skips it itself, for a defect"),
+    (r"github.com/pytorch|failing|flak|internal|fbcode", "PyTorch skips it itself, for a defect"),
     (r"world size", "needs another number of ranks"),
     (r"torchvision", "needs torchvision"),
     (r"TORCH_DISTRIBUTED_DEBUG|debug level", "for another debug level; test_torch_groups.py has a test of DETAIL"),
@@ -46,7 +46,6 @@ def shard(index: int) -> list[dict[str, object]]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-@MODERN
 @pytest.mark.timeout(660)
 def test_conformance():
     pytest.importorskip("expecttest", reason="torch's tests need expecttest")
@@ -57,6 +56,9 @@ def test_conformance():
         for outcome in ("passed", "skipped", "failed")
     }
     wrong = by_outcome["failed"]
+    if VERSION < (2, 14):
+        refused = "monitored_barrier is only implemented for GLOO"
+        wrong = {name: text for name, text in wrong.items() if refused not in text}
     assert not wrong, "\n\n".join(f"{name}: {text}" for name, text in wrong.items())
     unexplained = {
         name: text

@@ -1,6 +1,6 @@
 """What goes wrong is raised, on every rank, and names the culprit."""
 
-from marks import MODERN
+from marks import lacking
 
 
 def test_timeouts(ranks):
@@ -29,7 +29,7 @@ def test_failed_futures(ranks):
     ranks.run("failures.check_failed_futures", 2)
 
 
-@MODERN
+@lacking((2, 14), "monitored_barrier is for gloo alone")
 def test_monitored_barrier(ranks):
     texts = ranks.run("failures.check_monitored_barrier", 3)
     assert "Rank 2 failed to pass monitoredBarrier" in texts[0] and texts[2] == ""

@@ -1,6 +1,6 @@
 """Process groups over ringroad: their forms, subgroups, and who calls them how."""
 
-from marks import MODERN
+from marks import lacking
 
 
 def test_forms(ranks):
@@ -27,7 +27,7 @@ def test_overloads(ranks):
     ranks.run("calls.check_overloads", 2)
 
 
-@MODERN
+@lacking((2, 14), "coalescing is between calls of a Backend, which Python cannot write")
 def test_coalescing(ranks):
     ranks.run("calls.check_coalescing", 2)
 

@@ -23,7 +23,7 @@ if not dist.is_available():
 
 from ringroad._native import Communicator
 from ringroad.torch.membership import Membership, Options
-from ringroad.torch.versions import MODERN, require_version
+from ringroad.torch.versions import MODERN
 
 __all__ = ["Options", "communicator", "empty", "register"]
 
@@ -63,7 +63,6 @@ def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup
 
 def _create(opts: Any, pg_options: Any) -> Any:
     """What torch calls for every group that a rank is a member of; collective over the members."""
-    require_version()
     from ringroad.torch.backend import RingroadBackend
     from ringroad.torch.process_group import RingroadProcessGroup
 

@@ -44,13 +44,20 @@ class RingroadProcessGroup(ProcessGroup):
     def getBackendName(self) -> str:
         return NAME
 
-    if not MODERN:  # else torch's own methods call the backend's
+    if not MODERN:  # torch's own methods call those of the registered backend: gloo, whose own do nothing
 
         def abort(self) -> None:
             self.backend.abort()
 
         def shutdown(self) -> None:
             self.backend.shutdown()
+
+        # Dynamo does not know a subclass of ProcessGroup by itself, and traces only what is Python.
+        def rank(self) -> int:
+            return self._member.rank
+
+        def size(self) -> int:
+            return self._member.size
 
     def split_group(
         self,
@@ -74,8 +81,8 @@ class RingroadProcessGroup(ProcessGroup):
 
 
 def _gloo(member: Membership, place: c10d.Store) -> Any:
-    timeout = timedelta(seconds=member.options.seconds(member.timeout))
     """For torch's dispatcher, where no Backend can be written in Python. Calls of both kinds may be mixed."""
+    timeout = timedelta(seconds=member.options.seconds(member.timeout))
     return c10d.ProcessGroupGloo(c10d.PrefixStore("gloo/", place), member.rank, member.size, timeout)
 
 

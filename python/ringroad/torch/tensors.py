@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch._C._distributed_c10d import ReduceOp
@@ -50,7 +51,8 @@ def reduction(op: ReduceOp) -> tuple[str, float | None]:
         raise ValueError(f"ringroad: {op} is not a reduce operation") from None
     if name != "premul_sum":
         return name, None
-    factor = op.factor
+    state: Any = op.__getstate__()  # torch 2.8 has no `op.factor`
+    factor = state[1]
     if isinstance(factor, torch.Tensor):
         if factor.numel() != 1:
             raise ValueError(f"ringroad: PREMUL_SUM takes one factor, not a tensor of {factor.numel()}")

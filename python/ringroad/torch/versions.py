@@ -28,10 +28,8 @@ OLDER_NAMES = {
 """What ProcessGroup's methods were called before torch 2.13."""
 
 
-def require_version() -> None:
-    if _version() < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
-        raise RuntimeError(
-            f"ringroad needs torch {oldest} or later as a torch.distributed backend, and 2.14 or later for all that it "
-            f"can do; this is {torch.__version__}. ringroad's NumPy API does not need torch."
-        )
+if _version() < OLDEST:
+    raise ImportError(
+        f"ringroad needs torch {'.'.join(map(str, OLDEST))} or later as a torch.distributed backend, and 2.14 or later "
+        f"for all that it can do; this is {torch.__version__}. ringroad's NumPy API does not need torch."
+    )

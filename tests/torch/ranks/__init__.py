@@ -1,6 +1,7 @@
 """What the ranks of the tests do: `check_...` functions run in processes of their own, once per rank."""
 
 import contextlib
+import inspect
 import itertools
 import os
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ import torch.distributed as dist
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 FORMS = ["ringroad", "cpu:ringroad,cuda:gloo"][: 2 if TORCH >= (2, 14) else 1]
 """Both that a group can have: a ProcessGroup of its own, and (since torch 2.14) a Backend within torch's."""
+
+TAKES_AN_ORDER = "sort_ranks" in inspect.signature(dist.new_group).parameters
+"""Whether the ranks of a group may be in another order than in the world; torch used to sort them."""
 
 
 _worlds = itertools.count()

@@ -1,5 +1,7 @@
 """What goes wrong, and who is told what."""
 
+import functools
+import inspect
 import os
 import time
 from collections.abc import Callable
@@ -24,12 +26,16 @@ def check_timeouts() -> list[str]:
             dist.set_timeout(second, hastened)
         else:
             hastened = dist.new_group(timeout=second)
+        if "timeout" in inspect.signature(dist.barrier).parameters:
+            barrier = functools.partial(dist.barrier, timeout=second)
+        else:  # torch 2.8 and 2.9
+            barrier = functools.partial(dist.barrier, dist.new_group(timeout=second))
         late = rank == ranks - 1
         texts = []
         attempts: list[Callable[[], Any]] = [
             lambda: dist.all_reduce(torch.ones(3), group=hasty),
             lambda: dist.all_reduce(torch.ones(3), group=hastened, async_op=True).wait(),
-            lambda: dist.barrier(timeout=second),
+            barrier,
         ]
         for attempt in attempts:
             start = time.monotonic()

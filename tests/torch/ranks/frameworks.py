@@ -1,10 +1,12 @@
 """Torch's libraries for data-parallel training: what they compute over ringroad is what they compute over gloo."""
 
+import contextlib
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -17,7 +19,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.tensor import DTensor, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
-from ranks import FORMS, world
+from ranks import FORMS, TORCH, world
 from ranks.training import tiny_model
 
 Program = Callable[[], dict[str, torch.Tensor]]
@@ -26,7 +28,7 @@ Program = Callable[[], dict[str, torch.Tensor]]
 def like_gloo(*programs: Program | tuple[Program, float]) -> None:
     """Programs, and how far their results may be from those over gloo (absolutely and relatively) if not 1e-5."""
     pairs = [program if isinstance(program, tuple) else (program, 1e-5) for program in programs]
-    with world("gloo"):  # once: gloo cannot be made again over the same store
+    with world("gloo"), averaging_gloo():  # once: gloo cannot be made again over the same store
         expected = [program() for program, _ in pairs]
     for form in FORMS:
         with world(form):
@@ -35,6 +37,23 @@ def like_gloo(*programs: Program | tuple[Program, float]) -> None:
                 for name, tensor in expected[index].items():
                     text = functools.partial("program {}, {} over {}: {}".format, index, name, form)
                     torch.testing.assert_close(found[name], tensor, rtol=tolerance, atol=tolerance, msg=text)
+
+
+@contextlib.contextmanager
+def averaging_gloo() -> Iterator[None]:
+    """Torch 2.8's gloo adds up where a reduce-scatter is to average, as FSDP2 wants it."""
+    original = dist.reduce_scatter_tensor
+
+    def reduce_scatter_tensor(
+        output: torch.Tensor, input: torch.Tensor, op: Any = dist.ReduceOp.SUM, group: Any = None
+    ) -> None:
+        original(output, input, dist.ReduceOp.SUM if op == dist.ReduceOp.AVG else op, group)
+        if op == dist.ReduceOp.AVG:
+            output /= dist.get_world_size(group)
+
+    replaced = mock.patch.object(dist, "reduce_scatter_tensor", reduce_scatter_tensor)
+    with replaced if TORCH < (2, 9) else contextlib.nullcontext():
+        yield
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+import ringroad.torch  # torch before 2.14 does not find it by itself
 from ringroad.bench.collectives import IN
 from ringroad.bench.data import Buffers
 from ringroad.bench.peers import OURS, OURS_IN_TORCH, Call
@@ -68,8 +69,6 @@ class Distributed:
     def algorithm(self, buffers: Buffers) -> str | None:
         if self.name != OURS_IN_TORCH or buffers.case.collective.name == "barrier":
             return None
-        import ringroad.torch
-
         case = buffers.case
         op: Any = case.op
         communicator = ringroad.torch.communicator(self.group)
