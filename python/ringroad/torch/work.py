@@ -39,7 +39,7 @@ class Work(dist.Work):
         if timeout:
             deadline = time.monotonic() + timeout.total_seconds()
             for work in self._pending:
-                work.wait(max(0.0, deadline - time.monotonic()))
+                work.wait(max(1e-3, deadline - time.monotonic()))  # zero is no timeout
         else:
             for work in self._pending:
                 work.wait()
