@@ -33,10 +33,6 @@ def test_scalars_and_nothing(ranks, size):
     ranks.run("values.check_scalars", size)
 
 
-def test_tensors_of_other_memory(ranks):
-    ranks.run("values.check_staging", 3)
-
-
 def test_layouts(ranks):
     ranks.run("calls.check_layouts", 3)
 

@@ -6,11 +6,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import helpers
 import numpy as np
-import ringroad.torch.tensors
 import torch
 import torch.distributed as dist
 from ringroad.torch.work import Work
@@ -307,15 +305,6 @@ def check_values() -> dict[str, str]:
         assert all(met == set(range(ranks)) for met in roots.values()), roots
     everywhere = ("allreduce", "allgather", "broadcast")
     return {str(case): digest for case, digest in digests.items() if case.kind.startswith(everywhere)}
-
-
-def check_staging() -> None:
-    """As CUDA tensors go: everything by way of other memory. There is no accelerator here; the copies are the CPU's."""
-    with mock.patch.object(ringroad.torch.tensors, "is_here", lambda tensor: False), world() as (_, ranks):
-        for index, kind in enumerate(REDUCING + MOVING):
-            for uneven, async_op in itertools.product((False, True) if kind in UNEVEN else (False,), (False, True)):
-                case = Case(kind, 1000 + index, root=ranks - 1, async_op=async_op, gaps=async_op, uneven=uneven)
-                Running(case).finish()
 
 
 def check_uneven() -> None:
