@@ -6,7 +6,7 @@ options mean an asynchronous call. Ranks are ranks of the group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -19,15 +19,19 @@ from ringroad._native import Work as NativeWork
 from ringroad.torch import sparse
 from ringroad.torch.membership import Membership
 from ringroad.torch.monitored_barrier import monitored_barrier
+from ringroad.torch.staging import Pipeline
 from ringroad.torch.tensors import (
     Finish,
     Tensors,
     address_of,
+    adjacent,
     block_of,
     delivery,
     dtype_of,
     equal_sizes,
     input_blocks,
+    is_block,
+    is_here,
     output_block,
     output_blocks,
     reduction,
@@ -80,8 +84,9 @@ class RingroadBackend(_Base):
             self._options.group_name = member.name  # type: ignore[assignment]
         self.place = member.meeting_place()
         self.communicator = member.connect(self.place)
-        self._run_raw = self.communicator.run_raw
-        self._run_tensors = self.communicator.run_tensors
+        self._run_raw: Callable[..., NativeWork | None] = self.communicator.run_raw
+        self._run_tensors: Callable[..., Any] = self.communicator.run_tensors
+        self._pipeline = Pipeline(self.communicator)
         self._rank = member.rank
         self._size = member.size
         self._store = member.store
@@ -217,8 +222,68 @@ class RingroadBackend(_Base):
 
     def _recorded(self, collective: str, *args: Any, **kwargs: Any) -> NativeWork | None:
         """As `run_raw`, as an event for torch's profiler: of the whole call, or of its start if it is asynchronous."""
-        with record_function(f"{NAME}:{_TORCH_NAMES.get(collective, collective)}"):
+        with _event(collective):
             return self._run_raw(collective, *args, **kwargs)
+
+    def _staged(
+        self,
+        collective: str,
+        source: torch.Tensor | Tensors | None,
+        target: torch.Tensor | Tensors | None,
+        elements: int,
+        dtype: str,
+        opts: Any,
+        outputs: Tensors,
+        **how: Any,
+    ) -> Work | None:
+        """As `_start`, by way of other memory: where a tensor is on a device or no block, or blocks are in a list.
+
+        Without a target nothing comes back.
+        """
+        sources = _listed(source)
+        targets = sources if target is source else _listed(target)
+        first = (sources or targets)[0]
+        if not is_here(first) and self._pipeline.takes(collective, elements, first.element_size()):
+            return self._pipelined(first.device, collective, sources, targets, elements, opts, outputs, how)
+        block = input_blocks(sources) if sources else None
+        out, finish = block, None
+        if block is not None and target is source:
+            finish = delivery(targets[0], block)
+        elif targets:
+            out, finish = output_blocks(targets)
+        return self._start(collective, block, out, elements, dtype, opts, outputs, finish, **how)
+
+    def _pipelined(
+        self,
+        device: torch.device,
+        collective: str,
+        sources: Tensors,
+        targets: Tensors,
+        elements: int,
+        opts: Any,
+        outputs: Tensors,
+        how: dict[str, Any],
+    ) -> Work | None:
+        self._calls += 1
+        asynchronous = self._is_asynchronous(opts)
+        seconds = self._seconds(opts)
+        seconds = self.communicator.timeout if seconds is None else seconds
+        with _event(collective) if _profiling() else nullcontext():
+            pending = self._pipeline.start(device, collective, sources, targets, elements, seconds, asynchronous, **how)
+        if asynchronous:
+            self._run_raw, self._run_tensors = self._run_in_turn, lambda *args, **kwargs: NotImplemented
+            return self._in_flight(Work((pending,), outputs))
+        pending.wait()
+        return None
+
+    def _run_in_turn(self, *args: Any, **kwargs: Any) -> NativeWork | None:
+        """In place of `run_raw`, and of `run_tensors`, while earlier collectives may have native calls to make."""
+        self._pipeline.drain()
+        self._run_raw, self._run_tensors = self.communicator.run_raw, self.communicator.run_tensors
+        return self._run_raw(*args, **kwargs)
+
+    def _is_asynchronous(self, opts: Any) -> bool:
+        return opts is None or opts.asyncOp or self._coalesced is not None
 
     def _in_flight(self, work: Work) -> Work:
         if self._coalesced is not None:
@@ -227,7 +292,7 @@ class RingroadBackend(_Base):
 
     def _join(self, works: Sequence[Work | None], opts: Any, outputs: Tensors) -> Work | None:
         """One Work for several calls; None where they were synchronous."""
-        if opts is not None and not opts.asyncOp and self._coalesced is None:
+        if not self._is_asynchronous(opts):
             return None
         parts = [work for work in works if work is not None]
         return Work([native for work in parts for native in work._pending], outputs, _finish_all(parts))
@@ -255,9 +320,8 @@ class RingroadBackend(_Base):
             if tensor.layout is torch.sparse_coo and tensor.is_cpu:
                 return self._allreduce_sparse(tensor, op, opts)
             raise
-        block = block_of(tensor)
-        finish = None if block is tensor else delivery(tensor, block)
-        return self._start("allreduce", block, block, block.numel(), dtype, opts, tensors, finish, op=op, factor=factor)
+        start = self._start if is_block(tensor) else self._staged
+        return start("allreduce", tensor, tensor, tensor.numel(), dtype, opts, tensors, op=op, factor=factor)
 
     def _allreduce_sparse(self, tensor: torch.Tensor, op: str, opts: Any) -> Work | None:
         """Ends before it returns: how much the others hold is known only when they have said so."""
@@ -285,9 +349,11 @@ class RingroadBackend(_Base):
         if work is not NotImplemented:
             return work
         dtype = dtype_of(tensor)
-        block = block_of(tensor)
-        finish = None if block is tensor or root == self._rank else delivery(tensor, block)
-        return self._start("broadcast", block, block, block.numel(), dtype, opts, [tensor], finish, root=root)
+        elements = tensor.numel()
+        if is_block(tensor):
+            return self._start("broadcast", tensor, tensor, elements, dtype, opts, [tensor], root=root)
+        source, target = (tensor, None) if root == self._rank else (None, tensor)
+        return self._staged("broadcast", source, target, elements, dtype, opts, [tensor], root=root)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
         tensor = _only(tensors)
@@ -297,13 +363,9 @@ class RingroadBackend(_Base):
     def _reduce(self, source: torch.Tensor, target: torch.Tensor, root: int, opts: Any) -> Work | None:
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
         dtype = dtype_of(source)
-        block = block_of(source)
-        out, finish = None, None
-        if root == self._rank:
-            out, finish = output_block(target)
-        return self._start(
-            "reduce", block, out, block.numel(), dtype, opts, [target], finish, op=op, factor=factor, root=root
-        )
+        out = target if root == self._rank else None
+        start = self._start if is_block(source) and (out is None or is_block(out)) else self._staged
+        return start("reduce", source, out, source.numel(), dtype, opts, [target], op=op, factor=factor, root=root)
 
     # ------------------------------------------------------------------------------------------ blocks in one tensor
 
@@ -313,8 +375,8 @@ class RingroadBackend(_Base):
             return work
         dtype = same_dtype(output, input)
         sized("all_gather_single", "output", output, input.numel() * self._size)
-        target, finish = output_block(output)
-        return self._start("allgather", block_of(input), target, input.numel(), dtype, opts, [output], finish)
+        start = self._start if is_block(input) and is_block(output) else self._staged
+        return start("allgather", input, output, input.numel(), dtype, opts, [output])
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         pairs = zip(outputs, inputs, strict=True)
@@ -327,19 +389,8 @@ class RingroadBackend(_Base):
             return work
         dtype = same_dtype(output, input)
         sized("reduce_scatter_single", "input", input, output.numel() * self._size)
-        target, finish = output_block(output)
-        return self._start(
-            "reduce_scatter",
-            block_of(input),
-            target,
-            output.numel(),
-            dtype,
-            opts,
-            [output],
-            finish,
-            op=op,
-            factor=factor,
-        )
+        start = self._start if is_block(input) and is_block(output) else self._staged
+        return start("reduce_scatter", input, output, output.numel(), dtype, opts, [output], op=op, factor=factor)
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         pairs = zip(outputs, inputs, strict=True)
@@ -348,12 +399,13 @@ class RingroadBackend(_Base):
     def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         root = 0 if opts is None else opts.rootRank
         dtype = dtype_of(input)
-        target, finish = None, None
+        target = None
         if root == self._rank:
             same_dtype(output, input)
             sized("gather_single", "output", output, input.numel() * self._size)
-            target, finish = output_block(output)
-        return self._start("gather", block_of(input), target, input.numel(), dtype, opts, [output], finish, root=root)
+            target = output
+        start = self._start if is_block(input) and (target is None or is_block(target)) else self._staged
+        return start("gather", input, target, input.numel(), dtype, opts, [output], root=root)
 
     def all_to_all_single(
         self,
@@ -370,9 +422,8 @@ class RingroadBackend(_Base):
             sized("all_to_all_single", "output", output, input.numel())
             if input.numel() % self._size:
                 raise ValueError(f"ringroad: {input.numel()} elements do not divide among {self._size} ranks")
-            target, finish = output_block(output)
-            elements = input.numel() // self._size
-            return self._start("alltoall", block_of(input), target, elements, dtype, opts, [output], finish)
+            start = self._start if is_block(input) and is_block(output) else self._staged
+            return start("alltoall", input, output, input.numel() // self._size, dtype, opts, [output])
         target, finish = output_block(output)
         source = block_of(input)
         return self._exchange(
@@ -386,8 +437,9 @@ class RingroadBackend(_Base):
         dtype = same_dtype(source, *targets)
         sized("allgather", "output of this rank", targets[self._rank], source.numel())
         if equal_sizes(targets):
-            flat, finish = output_blocks(targets)
-            return self._start("allgather", block_of(source), flat, source.numel(), dtype, opts, targets, finish)
+            if is_block(source) and adjacent(targets):
+                return self._start("allgather", source, targets[0], source.numel(), dtype, opts, targets)
+            return self._staged("allgather", source, targets, source.numel(), dtype, opts, targets)
         targets[self._rank].copy_(source.view(targets[self._rank].shape))
         return self._join([self._broadcast(tensor, root, opts) for root, tensor in enumerate(targets)], opts, targets)
 
@@ -406,39 +458,44 @@ class RingroadBackend(_Base):
             works = [self._reduce(source, target, root, opts) for root, source in enumerate(sources)]
             return self._join(works, opts, outputs)
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
-        out, finish = output_block(target)
         elements = target.numel()
-        return self._start(
-            "reduce_scatter", input_blocks(sources), out, elements, dtype, opts, outputs, finish, op=op, factor=factor
-        )
+        if is_block(target) and adjacent(sources):
+            return self._start(
+                "reduce_scatter", sources[0], target, elements, dtype, opts, outputs, op=op, factor=factor
+            )
+        return self._staged("reduce_scatter", sources, target, elements, dtype, opts, outputs, op=op, factor=factor)
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
         source = _only(inputs)
         root = 0 if opts is None else opts.rootRank
         dtype = dtype_of(source)
-        flat, finish, targets = None, None, []
+        targets: list[torch.Tensor] = []
         if root == self._rank:
             targets = self._one_each("gather", _only(outputs))
             same_dtype(source, *targets)
             for target in targets:
                 sized("gather", "every output", target, source.numel())
-            flat, finish = output_blocks(targets)
         elements = source.numel()
-        return self._start("gather", block_of(source), flat, elements, dtype, opts, targets, finish, root=root)
+        if is_block(source) and (not targets or adjacent(targets)):
+            out = targets[0] if targets else None
+            return self._start("gather", source, out, elements, dtype, opts, targets, root=root)
+        return self._staged("gather", source, targets, elements, dtype, opts, targets, root=root)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work | None:
         target = _only(outputs)
         root = 0 if opts is None else opts.rootRank
         dtype = dtype_of(target)
-        flat = None
+        sources: list[torch.Tensor] = []
         if root == self._rank:
             sources = self._one_each("scatter", _only(inputs))
             same_dtype(target, *sources)
             for source in sources:
                 sized("scatter", "every input", source, target.numel())
-            flat = input_blocks(sources)
-        out, finish = output_block(target)
-        return self._start("scatter", flat, out, target.numel(), dtype, opts, outputs, finish, root=root)
+        elements = target.numel()
+        if is_block(target) and (not sources or adjacent(sources)):
+            given = sources[0] if sources else None
+            return self._start("scatter", given, target, elements, dtype, opts, outputs, root=root)
+        return self._staged("scatter", sources, target, elements, dtype, opts, outputs, root=root)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         targets, sources = self._one_each("alltoall", outputs), self._one_each("alltoall", inputs)
@@ -471,7 +528,7 @@ class RingroadBackend(_Base):
                 if blocks[peer].numel():
                     pending.append(self._post(direction, blocks[peer], peer, _UNEVEN_ALLTOALL_TAG, timeout))
         work = self._in_flight(Work(pending, targets, finish))
-        if opts is None or opts.asyncOp or self._coalesced is not None:
+        if self._is_asynchronous(opts):
             return work
         work.wait()
         return None
@@ -524,6 +581,14 @@ def _only(items: Sequence[Any]) -> Any:
     if len(items) != 1:
         raise ValueError(f"ringroad: takes exactly one entry per rank, not {len(items)}")
     return items[0]
+
+
+def _listed(tensors: torch.Tensor | Tensors | None) -> Tensors:
+    return () if tensors is None else (tensors,) if isinstance(tensors, torch.Tensor) else tensors
+
+
+def _event(collective: str) -> record_function:
+    return record_function(f"{NAME}:{_TORCH_NAMES.get(collective, collective)}")
 
 
 def _finish_all(works: Sequence[Work]) -> Finish | None:

@@ -145,7 +145,7 @@ def address_of(block: torch.Tensor | None) -> int:
     return address
 
 
-def _adjacent(tensors: Tensors) -> bool:
+def adjacent(tensors: Tensors) -> bool:
     """Whether the tensors follow each other in memory without gaps, as the pieces of `chunk` or `split` do."""
     storage = tensors[0].untyped_storage().data_ptr()
     expected = tensors[0].data_ptr()
@@ -158,14 +158,18 @@ def _adjacent(tensors: Tensors) -> bool:
 
 def input_blocks(tensors: Tensors) -> torch.Tensor:
     """A tensor at whose address all the given tensors' elements lie one after the other."""
-    if _adjacent(tensors):
+    if len(tensors) == 1:
+        return block_of(tensors[0])
+    if adjacent(tensors):
         return tensors[0]
     return block_of(torch.cat([tensor.reshape(-1) for tensor in tensors]))
 
 
 def output_blocks(tensors: Tensors) -> tuple[torch.Tensor, Finish | None]:
     """A tensor at whose address what belongs in the given tensors can be received, and how to bring it there."""
-    if _adjacent(tensors):
+    if len(tensors) == 1:
+        return output_block(tensors[0])
+    if adjacent(tensors):
         return tensors[0], None
     flat = _host_block(tensors[0], sum(tensor.numel() for tensor in tensors))
     pieces = torch.split(flat, [tensor.numel() for tensor in tensors])

@@ -11,11 +11,12 @@ import torch
 import torch.distributed as dist
 
 from ringroad._native import Work as NativeWork
+from ringroad.torch.staging import Pending
 from ringroad.torch.tensors import Finish
 
 
 class Work(dist.Work):
-    """One torch call in flight: any number of native calls, then what `finish` does with what they brought.
+    """One torch call in flight: any number of native or pipelined ones, then what `finish` does with what they brought.
 
     `wait` progresses the calls in the waiting thread. A future costs a wake-up of a progress thread, so it is made only
     for those who ask (DistributedDataParallel does).
@@ -23,7 +24,7 @@ class Work(dist.Work):
 
     def __init__(
         self,
-        pending: Sequence[NativeWork],
+        pending: Sequence[NativeWork | Pending],
         outputs: Sequence[torch.Tensor],
         finish: Finish | None = None,
     ) -> None:
@@ -39,7 +40,7 @@ class Work(dist.Work):
         if timeout:
             deadline = time.monotonic() + timeout.total_seconds()
             for work in self._pending:
-                work.wait(max(0.0, deadline - time.monotonic()))
+                work.wait(max(1e-3, deadline - time.monotonic()))  # zero is no timeout
         else:
             for work in self._pending:
                 work.wait()

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from ranks import TAKES_AN_ORDER, TORCH, world
-from ranks.values import MOVING, REDUCING, Running
+from ranks.values import MOVING, REDUCING, Case, Running
 
 
 def check_forms() -> None:
@@ -33,7 +33,7 @@ def check_forms() -> None:
             for kind in REDUCING + MOVING:
                 for async_op in (False, True):
                     if kind != "gather":  # torch 2.15 does not let Python serve gather_single in a Backend
-                        Running(kind, 1000, "float32", "sum", 0, 1, async_op).finish()
+                        Running(Case(kind, 1000, async_op=async_op, seed=1)).finish()
             check_objects(rank, ranks)
             work = dist.all_reduce(tensor := torch.ones(5), async_op=True)
             assert (work.get_future().wait()[0] == ranks).all()

@@ -1,13 +1,17 @@
 """Collectives, compared with NumPy."""
 
+import functools
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import helpers
 import numpy as np
-import ringroad.torch.tensors
 import torch
 import torch.distributed as dist
+from ringroad.torch.work import Work
 from torch.distributed.distributed_c10d import ReduceOp
 
 from ranks import world
@@ -62,29 +66,60 @@ def reduce_op(name: str, rank: int) -> Any:
     return OPS[name]
 
 
-def expectation(kind: str, inputs: list[np.ndarray], op: str, root: int, rank: int) -> tuple[Any, Any]:
-    """The result on this rank, flat (None: it has none), and its tolerance."""
-    count = inputs[0].size // len(inputs)
-    here = slice(rank * count, (rank + 1) * count)
-    match kind.removesuffix("_list").removesuffix("_coalesced").removesuffix("_sizes"):
-        case "allreduce":
-            return helpers.reduced(op, inputs)
-        case "reduce":
-            return helpers.reduced(op, inputs) if rank == root else (None, 0.0)
-        case "reduce_scatter":
-            result, tolerance = helpers.reduced(op, inputs)
-            return result[here], tolerance[here] if isinstance(tolerance, np.ndarray) else tolerance
-        case "broadcast":
-            return inputs[root], 0.0
-        case "allgather":
-            return np.concatenate(inputs), 0.0
-        case "gather":
-            return (np.concatenate(inputs), 0.0) if rank == root else (None, 0.0)
-        case "scatter":
-            return inputs[root][here], 0.0
-        case "alltoall":
-            return np.concatenate([x[here] for x in inputs]), 0.0
-    raise AssertionError(kind)
+def length(kind: str, count: int, uneven: bool, source: int, target: int) -> int:
+    """How many elements `source` has for `target`: to gather, the same for all; to reduce, as many from all."""
+    more = {"allgather_list": source, "reduce_scatter_list": target}.get(kind, source + 2 * target)
+    return count + more if uneven else count
+
+
+@functools.cache
+def vectors(lengths: tuple[int, ...], dtype: np.dtype, op: str, seed: int) -> list[np.ndarray]:
+    """What the ranks contribute."""
+    return [helpers.vector(rank, length, dtype, op, seed) for rank, length in enumerate(lengths)]
+
+
+@functools.cache
+def reduced(lengths: tuple[int, ...], dtype: np.dtype, op: str, seed: int) -> tuple[np.ndarray, Any]:
+    result, tolerance = helpers.reduced(op, vectors(lengths, dtype, op, seed))
+    return result, np.broadcast_to(tolerance, result.shape)
+
+
+def expectation(
+    kind: str, lengths: list[list[int]], dtype: np.dtype, op: str, seed: int, root: int
+) -> tuple[np.ndarray, np.ndarray | None, Any]:
+    """What this rank contributes, its result, flat (None: it has none), and its tolerance.
+
+    `lengths[source][target]` elements of each rank's vector are for another, or all for all."""
+    rank = dist.get_rank()
+    totals = tuple(map(sum, lengths))
+    inputs = vectors(totals, dtype, op, seed)
+
+    def here(source: int) -> slice:
+        start = sum(lengths[source][:rank])
+        return slice(start, start + lengths[source][rank])
+
+    def result() -> tuple[np.ndarray | None, Any]:
+        match kind.removesuffix("_list").removesuffix("_coalesced").removesuffix("_sizes"):
+            case "allreduce":
+                return reduced(totals, dtype, op, seed)
+            case "reduce":
+                return reduced(totals, dtype, op, seed) if rank == root else (None, 0.0)
+            case "reduce_scatter":
+                whole, tolerance = reduced(totals, dtype, op, seed)
+                return whole[here(rank)], tolerance[here(rank)]
+            case "broadcast":
+                return inputs[root], 0.0
+            case "allgather":
+                return np.concatenate(inputs), 0.0
+            case "gather":
+                return (np.concatenate(inputs), 0.0) if rank == root else (None, 0.0)
+            case "scatter":
+                return inputs[root][here(root)], 0.0
+            case "alltoall":
+                return np.concatenate([one[here(source)] for source, one in enumerate(inputs)]), 0.0
+        raise AssertionError(kind)
+
+    return inputs[rank], *result()
 
 
 def strided(tensor: torch.Tensor) -> torch.Tensor:
@@ -101,25 +136,25 @@ def is_guarded(tensor: torch.Tensor) -> bool:
     return bool((between == torch.tensor(GUARD).to(tensor.dtype)).all())
 
 
-def pieces(tensor: torch.Tensor, ranks: int, adjacent: bool) -> list[torch.Tensor]:
-    """The tensor as a list with one entry per rank: views of it, or tensors of their own."""
-    views = list(tensor.view(ranks, -1).unbind())
-    return views if adjacent or tensor.stride(0) > 1 else [view.clone() for view in views]
-
-
 def call(
-    kind: str, mine: torch.Tensor, op: Any, root: int, adjacent: bool, **options: Any
+    kind: str, mine: torch.Tensor, lengths: list[list[int]], op: Any, root: int, adjacent: bool, **options: Any
 ) -> tuple[Any, list[torch.Tensor]]:
     """Starts the collective: its Work or None, and the tensors that receive the result (none: it has no result).
 
-    Outputs are laid out as the input is.
+    Outputs are laid out as the input is. `adjacent`: tensors of a list are views of one.
     """
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+    rank = dist.get_rank()
     is_root = rank == root
+    sent = lengths[rank]
+    received = [sum(row) if len(row) == 1 else row[rank] for row in lengths]
 
-    def new(blocks: int, of: int = 1) -> torch.Tensor:
-        fresh = torch.empty(mine.numel() * blocks // of, dtype=mine.dtype)
+    def new(count: int) -> torch.Tensor:
+        fresh = torch.full((count,), GUARD).to(mine.dtype)
         return fresh if mine.stride(0) == 1 else strided(fresh)
+
+    def pieces(tensor: torch.Tensor, sizes: list[int]) -> list[torch.Tensor]:
+        views = list(tensor.split(sizes))
+        return views if adjacent or tensor.stride(0) > 1 else [view.clone() for view in views]
 
     match kind:
         case "allreduce":
@@ -135,69 +170,84 @@ def call(
         case "reduce":
             return dist.reduce(mine, root, op, **options), [mine] if is_root else []
         case "allgather":
-            out = new(ranks)
+            out = new(sum(received))
             return dist.all_gather_into_tensor(out, mine, **options), [out]
         case "allgather_list":
-            outs = pieces(new(ranks), ranks, adjacent)
+            outs = pieces(new(sum(received)), received)
             return dist.all_gather(outs, mine, **options), outs
         case "reduce_scatter":
-            out = new(1, of=ranks)
+            out = new(received[rank])
             return dist.reduce_scatter_tensor(out, mine, op, **options), [out]
         case "reduce_scatter_list":
-            out = new(1, of=ranks)
-            return dist.reduce_scatter(out, pieces(mine, ranks, adjacent), op, **options), [out]
+            out = new(received[rank])
+            return dist.reduce_scatter(out, pieces(mine, sent), op, **options), [out]
         case "gather":
-            out = new(ranks) if is_root else None
+            out = new(sum(received)) if is_root else None
             return dist.gather_single(mine, out, root, **options), [out] if is_root else []
         case "gather_list":
-            outs = pieces(new(ranks), ranks, adjacent) if is_root else []
+            outs = pieces(new(sum(received)), received) if is_root else []
             return dist.gather(mine, outs, root, **options), outs
         case "scatter_list":
-            out = new(1, of=ranks)
-            given = pieces(mine, ranks, adjacent) if is_root else None
+            out = new(received[root])
+            given = pieces(mine, sent) if is_root else None
             return dist.scatter(out, given, root, **options), [out]
         case "alltoall":
-            out = new(1)
+            out = new(sum(received))
             return dist.all_to_all_single(out, mine, **options), [out]
         case "alltoall_sizes":
-            out, sizes = new(1), [mine.numel() // ranks] * ranks
-            return dist.all_to_all_single(out, mine, sizes, sizes, **options), [out]
+            out = new(sum(received))
+            return dist.all_to_all_single(out, mine, received, sent, **options), [out]
         case "alltoall_list":
-            outs = pieces(new(1), ranks, adjacent)
-            return dist.all_to_all(outs, pieces(mine, ranks, adjacent), **options), outs
+            outs = pieces(new(sum(received)), received)
+            return dist.all_to_all(outs, pieces(mine, sent), **options), outs
     raise AssertionError(kind)
+
+
+@dataclass(frozen=True)
+class Case:
+    kind: str
+    count: int
+    dtype: str = "float32"
+    op: str = "sum"
+    root: int = 0
+    async_op: bool = False
+    gaps: bool = False
+    uneven: bool = False
+    seed: int = 0
 
 
 class Running:
     """A collective that was started; `finish` waits for it and compares with NumPy."""
 
-    def __init__(
-        self, kind: str, count: int, dtype: str, op: str, root: int, seed: int, async_op: bool, gaps: bool = False
-    ) -> None:
+    def __init__(self, case: Case) -> None:
+        self.case = case
         rank, ranks = dist.get_rank(), dist.get_world_size()
-        self.name = f"{kind} {count} {dtype} {op} root {root} async {async_op} gaps {gaps} on rank {rank} of {ranks}"
-        self.dtype = helpers.dtype_of(dtype)
-        blocks = ranks if kind.startswith(("reduce_scatter", "scatter", "alltoall")) else 1
-        inputs = [helpers.vector(r, count * blocks, self.dtype, op, seed) for r in range(ranks)]
-        self.expected, self.tolerance = expectation(kind, inputs, op, root, rank)
-        self.sent = strided(to_torch(inputs[rank])) if gaps else to_torch(inputs[rank])
-        self.gaps = gaps
+        self.dtype = helpers.dtype_of(case.dtype)
+        scatters = case.kind.startswith(("reduce_scatter", "scatter", "alltoall"))
+        lengths = [
+            [length(case.kind, case.count, case.uneven, r, target) for target in range(ranks if scatters else 1)]
+            for r in range(ranks)
+        ]
+        mine, self.expected, self.tolerance = expectation(case.kind, lengths, self.dtype, case.op, case.seed, case.root)
+        self.sent = strided(to_torch(mine)) if case.gaps else to_torch(mine)
+        adjacent = case.seed % 2 == 0
         self.work, self.outputs = call(
-            kind, self.sent, reduce_op(op, rank), root, adjacent=seed % 2 == 0, async_op=async_op
+            case.kind, self.sent, lengths, reduce_op(case.op, rank), case.root, adjacent, async_op=case.async_op
         )
-        assert (self.work is not None) == async_op, self.name
+        assert (self.work is not None) == case.async_op, case
 
     def finish(self) -> str:
         """A digest of the result."""
         if self.work is not None:
             self.work.wait()
+            assert not isinstance(self.work, Work) or self.work.is_completed(), self.case
         if self.expected is None:
             return ""
         result = np.concatenate([to_numpy(output).reshape(-1) for output in self.outputs])
         wrong = helpers.differences(result, self.expected, self.dtype, self.tolerance)
-        assert wrong is None, f"{self.name}: {wrong}"
-        if self.gaps:
-            assert all(is_guarded(tensor) for tensor in [self.sent, *self.outputs]), self.name
+        assert wrong is None, f"{self.case} on rank {dist.get_rank()} of {dist.get_world_size()}: {wrong}"
+        if self.case.gaps:
+            assert all(is_guarded(tensor) for tensor in [self.sent, *self.outputs]), self.case
         return helpers.digest(result)
 
 
@@ -212,59 +262,55 @@ def pairs_of(kind: str) -> list[tuple[str, str]]:
     return [pair for pair in pairs if not torch_refuses(kind, *pair)]
 
 
-def check_values() -> list[str]:
-    """All collectives, dtypes and operations, contiguous and strided, with sizes, roots and ways of calling in
-    rotation; digests of what must be the same on all ranks."""
-    digests = []
-    with world() as (_, ranks):
-        sizes = [0, 1, 2, ranks + 1, 1000, 20011]
-        for kind in REDUCING + MOVING:
-            for index, (dtype, op) in enumerate(pairs_of(kind)):
-                count = sizes[(index + index // len(sizes)) % len(sizes)]
-                for gaps in (False, True):
-                    asynchronous = (index + gaps) % 2 == 0
-                    digest = Running(kind, count, dtype, op, index % ranks, index, asynchronous, gaps).finish()
-                    if kind.startswith(("allreduce", "allgather", "broadcast")):
-                        digests.append(digest)
-        for kind in REDUCING + MOVING:
-            for async_op in (False, True):
-                digests.append(Running(kind, 70_001, "float32", "sum", ranks - 1, 1, async_op).finish()[:0])
-    return digests
+def cases(kind: str, dtype: str, op: str, turn: int) -> Iterator[Case]:
+    """Nothing, a few elements and uneven pieces, contiguous and strided; and with the turns all sizes, roots and,
+    with the seed, lists of one tensor's pieces and of tensors apart. Each both ways."""
+    ranks = dist.get_world_size()
+    sizes = [1, 2, ranks + 1, 1000, 20011]
+    large = 70_001 if (dtype, op) == ("float32", "sum") else sizes[turn % len(sizes)]
+    layouts = [(0, False, False), (13, False, False), (13, True, False), (large, turn // len(sizes) % 2 == 1, False)]
+    if kind in UNEVEN:
+        layouts += [(turn % 3 * 50, False, True), (turn % 3 * 50, True, True)]
+    for index, (count, gaps, uneven) in enumerate(layouts):
+        for async_op in (True, False):
+            seed = 2 * index + async_op + turn % 2
+            yield Case(kind, count, dtype, op, (turn + index) % ranks, async_op, gaps, uneven, seed)
 
 
-def check_staging() -> None:
-    """As CUDA tensors go: everything by way of other memory. There is no accelerator here; the copies are the CPU's."""
-    with mock.patch.object(ringroad.torch.tensors, "is_here", lambda tensor: False), world() as (_, ranks):
-        for index, kind in enumerate(REDUCING + MOVING):
-            for async_op in (False, True):
-                Running(kind, 1000 + index, "float32", "sum", ranks - 1, index, async_op, gaps=async_op).finish()
-        for kind in UNEVEN:
-            uneven(kind, 10, "float32", "sum", 1, True, False)
-
-
-def check_in_flight() -> None:
-    """Many calls at once, waited for in another order than that of their start."""
-    kinds = REDUCING + MOVING
-    with world() as (_, ranks):
-        for order in (1, -1):
-            running = [
-                Running(kind, 1 + 997 * index, "float32", "sum", index % ranks, index, True, gaps=index % 3 == 0)
-                for index, kind in enumerate(kinds)
-            ]
-            for one in running[::order]:
-                one.finish()
-                assert one.work.is_completed() if hasattr(one.work, "is_completed") else True
+def check_values() -> dict[str, str]:
+    """The product of all collectives, dtypes, operations, layouts and ways of calling; digests of what must be the same
+    on all ranks. All asynchronous calls of a dtype and operation are in flight at once, and each rank waits for them in
+    an order of its own."""
+    digests = {}
+    turns = {kind: itertools.count() for kind in REDUCING + MOVING}
+    roots: dict[str, set[int]] = {kind: set() for kind in turns}
+    with world() as (rank, ranks):
+        shuffle = random.Random(rank).shuffle
+        for dtype, op in helpers.PAIRS:
+            vectors.cache_clear()
+            reduced.cache_clear()
+            running = []
+            for kind in turns:
+                if (dtype, op) not in pairs_of(kind):
+                    continue
+                for case in cases(kind, dtype, op, next(turns[kind])):
+                    roots[kind].add(case.root)
+                    one = Running(case)
+                    if case.async_op:
+                        running.append(one)
+                    else:
+                        digests[case] = one.finish()
+            shuffle(running)
+            digests |= {one.case: one.finish() for one in running}
+        assert all(met == set(range(ranks)) for met in roots.values()), roots
+    everywhere = ("allreduce", "allgather", "broadcast")
+    return {str(case): digest for case, digest in digests.items() if case.kind.startswith(everywhere)}
 
 
 def check_uneven() -> None:
-    """Pieces of different sizes, none among them; all dtypes and operations, contiguous and strided."""
-    with world() as (_, ranks):
-        for kind in UNEVEN:
-            for index, (dtype, op) in enumerate(pairs_of(kind)):
-                for gaps in (False, True):
-                    uneven(kind, index % 3 * 50, dtype, op, index, index % 2 == 0, gaps)
+    """Sizes that only some ranks know."""
+    with world() as (rank, ranks):
         # Uneven on some ranks only.
-        rank = dist.get_rank()
         outs = [torch.empty(1 + rank * peer) for peer in range(ranks)]
         dist.all_to_all(outs, [torch.full((1 + rank * peer,), float(rank)) for peer in range(ranks)])
         assert all((out == peer).all() for peer, out in enumerate(outs))
@@ -274,49 +320,6 @@ def check_uneven() -> None:
         got = torch.empty(sum(sizes), 3, dtype=sent.dtype)
         dist.all_to_all_single(got, sent, sizes, sizes)
         assert torch.equal(got, torch.cat([torch.full((rank + peer, 3), peer * 100 + rank) for peer in range(ranks)]))
-
-
-def uneven(kind: str, base: int, dtype: str, op: str, seed: int, async_op: bool, gaps: bool) -> None:
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    name = f"uneven {kind} {base} {dtype} {op} async {async_op} gaps {gaps} on rank {rank} of {ranks}"
-    kept = helpers.dtype_of(dtype)
-
-    def piece(source: int, target: int) -> np.ndarray:
-        """What `source` has for `target`: to gather, the same for all; to reduce, as long from all."""
-        count = {"allgather_list": source, "reduce_scatter_list": target}.get(kind, source + 2 * target)
-        whole = helpers.vector(source, base + count, kept, op, seed + (0 if kind == "allgather_list" else target))
-        return whole
-
-    def tensor(array: np.ndarray) -> torch.Tensor:
-        return strided(to_torch(array)) if gaps else to_torch(array)
-
-    mine = [tensor(piece(rank, target)) for target in range(ranks)]
-    outs = [tensor(np.zeros_like(piece(source, rank))) for source in range(ranks)]
-    tolerance: Any = 0.0
-    expected = [piece(source, rank) for source in range(ranks)]
-    match kind:
-        case "allgather_list":
-            work = dist.all_gather(outs, mine[rank], async_op=async_op)
-        case "reduce_scatter_list":
-            work = dist.reduce_scatter(outs[rank], mine, reduce_op(op, rank), async_op=async_op)
-            result, tolerance = helpers.reduced(op, expected)
-            outs, expected = [outs[rank]], [result]
-        case "alltoall_list":
-            work = dist.all_to_all(outs, mine, async_op=async_op)
-        case _:
-            sizes = [[len(piece(a, b)) for a, b in pairs] for pairs in (
-                [(source, rank) for source in range(ranks)], [(rank, target) for target in range(ranks)]
-            )]  # fmt: skip
-            out, given = tensor(np.zeros(sum(sizes[0]), kept)), tensor(np.concatenate([to_numpy(one) for one in mine]))
-            work = dist.all_to_all_single(out, given, *sizes, async_op=async_op)
-            outs = list(out.split(sizes[0]))
-    assert (work is not None) == async_op, name
-    if async_op:
-        work.wait()
-    for source, (out, wanted) in enumerate(zip(outs, expected, strict=True)):
-        wrong = helpers.differences(to_numpy(out), wanted, kept, tolerance)
-        assert wrong is None, f"{name}: piece {source}: {wrong}"
-        assert not gaps or is_guarded(out), name
 
 
 def check_scalars() -> None:
