@@ -24,5 +24,5 @@ CARGO_TARGET_DIR="$target/miri" "${miri[@]}" --lib --test transports
 CARGO_TARGET_DIR="$target/miri" "${miri[@]}" --test collectives --test faults -- "${some[@]}"
 
 echo "ThreadSanitizer: races, at full length"
-RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR="$target/tsan" "${cargo[@]}" test --quiet -Zbuild-std \
+RUSTFLAGS="-Zsanitizer=thread --cfg tsan" CARGO_TARGET_DIR="$target/tsan" "${cargo[@]}" test --quiet -Zbuild-std \
     --target "$host" -p ringroad-runtime --lib --test transports --test collectives --test faults -- "${skipped[@]}"

@@ -54,7 +54,12 @@ impl Means {
 }
 
 /// A test that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(miri) { 3600 } else { 60 });
+const PATIENCE: Duration = Duration::from_secs(match () {
+    () if cfg!(miri) => 3600,
+    // It watches what tests do with their data, too.
+    () if cfg!(tsan) => 600,
+    () => 60,
+});
 
 /// Ends the process, with the test's name, unless it is dropped in time.
 pub struct Watchdog {
@@ -88,7 +93,7 @@ pub fn watch() -> Watchdog {
 pub fn patient() -> Options {
     // Miri would take minutes to compare all algorithms.
     let algorithm = cfg!(miri).then(|| "ring,binomial,pairwise".to_owned());
-    let timeout = Some(Duration::from_secs(if cfg!(miri) { 3000 } else { 50 }));
+    let timeout = Some(PATIENCE * 5 / 6);
     Options { timeout, algorithm, ..Options::default() }
 }
 
