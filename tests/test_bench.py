@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from ringroad import _race as race
 from ringroad.bench import floor, verdict
 from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
 from ringroad.bench.data import Buffers, Case
@@ -104,6 +105,26 @@ def test_it_chooses_by_what_it_measured_first(tmp_path):
     (team,) = (row for row in map(json.loads, (tmp_path / "r.jsonl").open()) if row["kind"] == "team")
     assert team["profile"].endswith("profile.json")
     assert "barrier cannot be measured" in bench("barrier", "--tune", "1", status=2)
+    assert "--buffers numpy" in bench("--tune", "1", "--buffers", "torch", status=2)
+
+
+def test_who_is_behind_drops_out():
+    # The fastest had a bad turn, or two: the machine's fault.
+    assert race.ahead([[1.0], [9.0]]) == [True, True]
+    assert race.ahead([[1.0, 5.0], [1.2, 1.2], [5.0, 5.0]]) == [True, True, False]
+    assert race.ahead([[1.0, 1.0, 1.0], [9.0, 9.0, 1.9]]) == [True, True]
+    assert race.ahead([[1.0] * 5, [1.6, 1.6, 1.6, 1.0, 1.0], [1.4] * 5]) == [True, False, True]
+    # Who has dropped out does not come back, whatever its times were.
+    assert race.ahead([[2.0, 2.0, 2.0], [0.5, 0.5], [2.2, 2.2, 2.2]]) == [True, False, True]
+
+
+def test_times_are_compared_within_rounds():
+    # All took ten times as long in the second half.
+    slow = [1.0, 1.0, 10.0, 10.0]
+    assert race.ratios([[1.2 * time for time in slow], slow]).tolist() == pytest.approx([1.2, 1.0])
+    # A lucky loser is no winner.
+    dropped = race.ratios([[2.0] * 4, [1.0, 1.0, 1.0]])
+    assert dropped[0] == 1.0 and dropped[1] >= 2.0
 
 
 def test_missing_packages_are_named(monkeypatch):

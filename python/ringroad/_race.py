@@ -14,23 +14,42 @@ from numpy.typing import NDArray
 Times = Sequence[Sequence[float]]
 """Seconds of each contestant in each round. All begin in the first round; who drops out has fewer."""
 
-_DROPPED = ((1, 4.0), (2, 2.0), (4, 1.5), (7, 1.25), (12, 1.12))
+_DROPPED = ((2, 4.0), (3, 2.0), (5, 1.5), (7, 1.25), (12, 1.12))
 """After so many rounds, who takes so many times as long as the fastest drops out."""
+_FEW = 5
+"""Rounds, below which one bad turn could decide: who drops out was behind in each."""
 
 
 def ratios(times: Times) -> NDArray[np.float64]:
-    """How many times as long as the fastest each takes: the median over the rounds in which it took part."""
+    """How many times as long as the fastest each takes: the median over the rounds in which it took part.
+
+    For who dropped out it is no less than what was reason for that.
+    """
+    rounds = max(len(mine) for mine in times)
+    found = _by_round(times)
+    least = [1.0 if len(mine) == rounds else _limit(len(mine)) for mine in times]
+    return np.array([max(np.median(mine), bound) for mine, bound in zip(found, least, strict=True)])
+
+
+def ahead(times: Times) -> list[bool]:
+    """Who takes part in the next round."""
+    rounds = max(len(mine) for mine in times)
+    typical = np.min if rounds < _FEW else np.median
+    found = [float(typical(mine)) for mine in _by_round(times)]
+    limit = _limit(rounds) if rounds >= _DROPPED[0][0] else np.inf
+    return [len(mine) == rounds and ratio <= limit for mine, ratio in zip(times, found, strict=True)]
+
+
+def _limit(rounds: int) -> float:
+    return min((ratio for after, ratio in _DROPPED if rounds >= after), default=_DROPPED[0][1])
+
+
+def _by_round(times: Times) -> list[NDArray[np.float64]]:
+    """How many times as long as the fastest each took, round by round."""
     rounds = max(len(mine) for mine in times)
     left = [index for index, mine in enumerate(times) if len(mine) == rounds]
     table = np.array([times[index] for index in left])
     # Ranks of different machines must find the same: comparisons and single operations round alike, logarithms may not.
     shares = np.median(table / np.median(table, axis=0), axis=1)
     fastest = times[left[int(np.argmin(shares))]]
-    return np.array([np.median(np.divide(mine, fastest[: len(mine)])) for mine in times])
-
-
-def ahead(times: Times) -> list[bool]:
-    """Who takes part in the next round."""
-    rounds = max(len(mine) for mine in times)
-    limit = min((ratio for after, ratio in _DROPPED if rounds >= after), default=np.inf)
-    return [len(mine) == rounds and bool(ratio <= limit) for mine, ratio in zip(times, ratios(times), strict=True)]
+    return [np.divide(mine, fastest[: len(mine)]) for mine in times]

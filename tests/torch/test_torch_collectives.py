@@ -2,6 +2,7 @@
 
 import pytest
 from helpers import TRANSPORTS
+from ranks import TORCH
 
 RANKS = [1, 2, 3, 5, 8]
 
@@ -31,6 +32,11 @@ def test_uneven_pieces(ranks, size):
 @pytest.mark.parametrize("size", [1, 3])
 def test_scalars_and_nothing(ranks, size):
     ranks.run("values.check_scalars", size)
+
+
+@pytest.mark.skipif(TORCH < (2, 10), reason="torch 2.10 brought DLPack's exchange API")
+def test_tensors_taken_as_they_are(ranks):
+    ranks.run("calls.check_exchange", 2)
 
 
 def test_layouts(ranks):

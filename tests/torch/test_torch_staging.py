@@ -39,6 +39,10 @@ def test_an_abort_between_chunks(ranks):
     ranks.run("staging.check_abort", 3)
 
 
+def test_local_error(ranks):
+    ranks.run("staging.check_local_error", 3)
+
+
 def test_a_death_between_chunks(ranks):
     for text in ranks.run("staging.check_death", 3)[::2]:
         assert "PeerError" in text and "rank 1 " in text, text

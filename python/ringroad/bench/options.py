@@ -55,8 +55,10 @@ class Options:
             raise ValueError("bench: --buffers needs numpy or torch, --ranks one or more numbers from 1 on")
         if not 0 <= self.root < min(self.ranks):
             raise ValueError(f"bench: -r {self.root} is no rank of {min(self.ranks)}")
-        if self.tune and self.collective.name not in tuning.COLLECTIVES:
-            raise ValueError(f"bench: --tune: {self.collective.name} cannot be measured")
+        if self.tune < 0 or (self.tune and self.collective.name not in tuning.COLLECTIVES):
+            raise ValueError(f"bench: --tune {self.tune:g}: {self.collective.name} cannot be measured for so long")
+        if self.tune and self.buffers != ["numpy"]:
+            raise ValueError("bench: --tune goes with --buffers numpy: torch's groups are made before")
         if self.calls is not None and self.calls < 1:
             raise ValueError("bench: -n must be at least 1")
 

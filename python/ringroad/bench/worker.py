@@ -112,7 +112,7 @@ class Worker:
         os.environ["RINGROAD_PROFILE"] = str(path)
         self.ours.close()
         self.ours = self.peers[OURS] = self._own("tuned")
-        return [str(path)]
+        return [str(self.ours.communicator.profile)]
 
     def case(self, case: Case, kind: str) -> list[tuple[str, str, str | None]]:
         """Makes the buffers; which (peer, place, algorithm) there are."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ringroad._native import Communicator, TimeoutError
+from ringroad._native import Communicator, RingroadError, TimeoutError
 from ringroad.torch.tensors import DTYPES, Tensors, address_of
 
 CHUNK = 4 << 20
@@ -26,6 +27,10 @@ class Side:
 
     def __init__(self, device: torch.device) -> None:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def enter(self) -> None:
+        """Makes the device the calling thread's: a new thread begins with the first one."""
+        torch.cuda.set_device(self._stream.device)
 
     def memory(self, size: int) -> torch.Tensor:
         """Bytes of the host, pinned: only with such do copies run while the host goes on."""
@@ -104,6 +109,7 @@ class Pipeline:
         self._slots: list[torch.Tensor] = []
         """Two pieces of memory that chunks go through in turn, kept for later calls."""
         self._last: Future[None] | None = None
+        _pipelines.add(self)
 
     def takes(self, collective: str, elements: int, itemsize: int) -> bool:
         """Whether a call should go this way: because it is long, or not to wait for those that do.
@@ -114,9 +120,14 @@ class Pipeline:
         return elements > self._columns(collective, itemsize) or (waits and elements > 0)
 
     def drain(self) -> None:
-        """Waits until all calls have ended, well or not."""
+        """Waits until all calls have ended, well or not: they do so by their deadlines."""
         if self._last is not None:
             self._last.exception()
+
+    def give_up(self) -> None:
+        """Ends calls that go on, on all ranks."""
+        if self._last is not None and not self._last.done():
+            self._communicator.abort("the process ended while a call was in flight")
 
     def start(
         self,
@@ -141,16 +152,22 @@ class Pipeline:
         computed = side.computed()
 
         def run() -> None:
-            if before is not None:
-                before.exception()
             try:
+                if before is not None:
+                    before.exception()
+                side.enter()
                 # Copies are nothing to differentiate, and a thread does not inherit the caller's mode.
                 with torch.inference_mode():
                     side.follow(computed)
                     chunks = self._chunks(side, collective, _rows(given, elements), _rows(taken, elements))
                     self._run(side, collective, chunks, DTYPES[(given or taken)[0].dtype], apart, deadline, how)
             except BaseException as error:
+                if not isinstance(error, RingroadError):
+                    # The others make native calls that this rank will not make.
+                    self._communicator.abort(f"{collective}: {type(error).__name__}: {error}")
                 future.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
             else:
                 future.set_result(None)
 
@@ -231,6 +248,18 @@ class Pipeline:
     def _columns(self, collective: str, itemsize: int) -> int:
         """How many elements of each block make a chunk: on all ranks the same."""
         return CHUNK // (self._blocks(collective) * itemsize)
+
+
+_pipelines: weakref.WeakSet[Pipeline] = weakref.WeakSet()
+
+
+def _give_up() -> None:
+    for pipeline in list(_pipelines):
+        pipeline.give_up()
+
+
+# Python waits for threads before it runs what `atexit` knows of; concurrent.futures stops its own in this way.
+threading._register_atexit(_give_up)  # type: ignore[attr-defined]
 
 
 def cut(elements: int, most: int) -> list[int]:

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::neighbourhood::{Neighbourhood, Offered};
 use crate::planner::{Choices, Explanation, Key, Planner, LEND};
 use crate::progress::Driver;
+use crate::scheduler::Crowd;
 use crate::transport::in_process::InProcess;
 use crate::transport::shared::{Pool, SharedMemory};
 use crate::transport::ucx::{UcxSettings, UcxTransport};
@@ -266,7 +267,8 @@ impl Communicator {
     ) -> Communicator {
         let (near, pool) = (transport.near(), transport.pool());
         let here = |ranks: &[Card]| ranks.iter().filter(|card| card.host == cards[rank].host).count();
-        let crowd = (here(&cards) > cards[rank].cores).then(|| here(&cards[..rank]));
+        let crowd = Crowd { ranks: here(&cards), cores: cards[rank].cores, number: here(&cards[..rank]) };
+        let crowd = Some(crowd).filter(|crowd| crowd.ranks > crowd.cores);
         let cards = Arc::new(cards);
         let engine = Engine::new(name.to_owned(), rank, cards.clone(), choices.lowering.cache, transport);
         Communicator {

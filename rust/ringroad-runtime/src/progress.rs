@@ -18,6 +18,7 @@ use crate::engine::{Ended, Engine, Job};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::notice::Reason;
+use crate::scheduler::Crowd;
 use crate::transport::Wait;
 use crate::turns::Turns;
 use crate::work::Completion;
@@ -84,8 +85,8 @@ impl Drop for Counted<'_> {
 }
 
 impl Driver {
-    /// For `rank`. `crowd`: the number of this rank among those of its host, where it has more of them than cores.
-    pub fn new(engine: Engine, rank: Rank, crowd: Option<usize>) -> Arc<Driver> {
+    /// For `rank`. `crowd`: the ranks of its host, where it has more of them than cores.
+    pub fn new(engine: Engine, rank: Rank, crowd: Option<Crowd>) -> Arc<Driver> {
         let waiter = engine.transport().waiter();
         Arc::new(Driver {
             engine: Mutex::new(engine),

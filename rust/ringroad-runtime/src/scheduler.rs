@@ -1,6 +1,6 @@
 //! What a waiting thread asks the scheduler for: short turns that come soon, or another core.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity, CpuSet};
@@ -64,20 +64,35 @@ pub(crate) fn change_core() {
     move_among(|cores| cores.unset(sched_getcpu()));
 }
 
-/// Moves the calling thread, number `index` of those that share the cores where it may run, to the one that is its own if
-/// they take turns. The scheduler leaves more of them than that on one core for seconds: they all run all the time.
-pub(crate) fn take_core(index: usize) {
-    // A thread may wait in several groups, with another number in each: the first counts.
-    thread_local!(static INDEX: OnceCell<usize> = const { OnceCell::new() });
-    let index = INDEX.with(|first| *first.get_or_init(|| index));
+/// Ranks that share cores, and which of them this one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Crowd {
+    /// How many ranks there are.
+    pub ranks: usize,
+    /// How many cores are theirs.
+    pub cores: usize,
+    /// The number of this rank.
+    pub number: usize,
+}
+
+/// Moves the calling thread to the core that is its own if those of a crowd are dealt out to cores. The scheduler leaves
+/// more of them than that on one core for seconds: to it they all run all the time.
+pub(crate) fn take_core(crowd: Crowd) {
+    // A thread may wait in several groups, with another number in each: that in the largest counts.
+    thread_local!(static LARGEST: Cell<Option<Crowd>> = const { Cell::new(None) });
+    let largest = LARGEST.get().max(Some(crowd));
+    LARGEST.set(largest);
     move_among(|cores| {
-        let mut all = (0..CpuSet::MAX_CPU).filter(|core| cores.is_set(*core));
-        let own = all.nth(index % cores.count().max(1) as usize);
+        let own = largest.and_then(|crowd| own_core(cores, crowd)).filter(|own| *own != sched_getcpu());
         cores.clear();
-        if let Some(own) = own.filter(|own| *own != sched_getcpu()) {
-            cores.set(own);
-        }
+        own.into_iter().for_each(|own| cores.set(own));
     });
+}
+
+/// None where a quota leaves fewer cores than the mask: then nobody knows which.
+fn own_core(mask: &CpuSet, crowd: Crowd) -> Option<usize> {
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect();
+    (cores.len() == crowd.cores).then(|| cores[crowd.number % crowd.cores])
 }
 
 /// Moves the calling thread to one of the cores that `choose` leaves of those where it may run, if it leaves any. It may
@@ -122,6 +137,14 @@ mod tests {
     }
 
     #[test]
+    fn cores_are_dealt_out() {
+        let some = mask(&[1, 4, 6]);
+        let own = |cores, number| own_core(&some, Crowd { ranks: 7, cores, number });
+        assert_eq!((0..7).map(|number| own(3, number)).collect::<Option<Vec<_>>>(), Some(vec![1, 4, 6, 1, 4, 6, 1]));
+        assert_eq!([own(2, 0), own(0, 0)], [None, None]);
+    }
+
+    #[test]
     fn only_who_may_run_everywhere_may_run_on_more() {
         let some = mask(&[1, 2]);
         assert_eq!(lasting(some, Some(2)).count(), CpuSet::MAX_CPU as u32);
@@ -138,7 +161,8 @@ mod tests {
             let some = mask(&cpus.iter().copied().cycle().skip(start).take(kept).collect::<Vec<_>>());
             sched_setaffinity(None, &some).unwrap();
             for _ in 0..20 {
-                for step in [change_core, || take_core(1)] {
+                let crowd = Crowd { ranks: 9, cores: kept, number: 1 };
+                for step in [&change_core as &dyn Fn(), &|| take_core(crowd)] {
                     step();
                     assert_eq!(sched_getaffinity(None).unwrap(), some);
                     assert!(some.is_set(sched_getcpu()));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringroad_core::Rank;
 
-use crate::scheduler;
+use crate::scheduler::{self, Crowd};
 
 const SPIN_ALONE: Duration = Duration::from_micros(50);
 const SPIN_SHARED: Duration = Duration::ZERO;
@@ -34,8 +34,8 @@ const STAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(5)];
 /// What is known.
 pub(crate) struct Turns {
     start: Instant,
-    /// The number of this rank among those that share the cores; `None` where there are cores for all.
-    crowd: Option<usize>,
+    /// Whom it shares the cores with; `None` where there are cores for all.
+    crowd: Option<Crowd>,
     longest_spin: Duration,
     /// In nanoseconds.
     spin: AtomicU64,
@@ -68,8 +68,8 @@ enum Advice {
 }
 
 impl Turns {
-    /// For `rank`. `crowd`: its number among those of this host, where it has more of them than cores.
-    pub fn new(rank: Rank, crowd: Option<usize>) -> Turns {
+    /// For `rank`. `crowd`: the ranks of this host, where it has more of them than cores.
+    pub fn new(rank: Rank, crowd: Option<Crowd>) -> Turns {
         let longest_spin = if crowd.is_some() { SPIN_SHARED } else { SPIN_ALONE };
         Turns {
             start: Instant::now(),
@@ -114,7 +114,7 @@ impl Turns {
             Advice::Nothing => {}
             Advice::ShortTurns => scheduler::shorten(),
             Advice::AnotherCore => scheduler::change_core(),
-            Advice::OwnCore => scheduler::take_core(self.crowd.unwrap_or(0)),
+            Advice::OwnCore => self.crowd.into_iter().for_each(scheduler::take_core),
         }
     }
 }

@@ -148,6 +148,44 @@ def check_sparse() -> None:
         assert kind == "ValueError" and "(2, 2), (3, 3), (4, 4)" in text, text
 
 
+def check_exchange() -> None:
+    """Which tensors are taken as they are, and which must be staged: where neither is told, all is right but slow."""
+    with world() as (_, ranks):
+        communicator = dist.group.WORLD.backend.communicator
+        plain, other = torch.ones(6 * ranks), torch.ones(6)
+
+        def taken(collective: str, source: torch.Tensor, target: torch.Tensor, **how: Any) -> bool:
+            return communicator.run_tensors(collective, source, target, **how) is None
+
+        for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.uint8, torch.int64, torch.bool):
+            assert taken("allreduce", tensor := torch.ones(5, dtype=dtype), tensor, op="max") and (tensor == 1).all()
+        for tensor in (torch.ones(()), torch.ones(0, 3), torch.ones(3, 1, 2).transpose(0, 1), plain[1:]):
+            assert taken("allreduce", tensor, tensor)
+        assert taken("allgather", other, plain) and taken("reduce_scatter", plain, other)
+        assert taken("broadcast", other, other, root=ranks - 1) and (other == other[0]).all()
+        strided, small = torch.ones(4, 2)[:, 0], torch.ones(5)
+        for collective, source, target in [
+            ("allreduce", strided, strided),
+            ("allreduce", torch.nn.Parameter(other), other),
+            ("allreduce", other, small),
+            ("allreduce", other, other.double()),
+            ("allreduce", tensor := torch.ones(2, dtype=torch.complex64), tensor),
+            ("allreduce", tensor := torch.ones(2, dtype=torch.uint32), tensor),
+            ("allreduce", tensor := torch.ones(2, device="meta"), tensor),
+            ("allreduce", tensor := torch.eye(3).to_sparse(), tensor),
+            ("allgather", small, plain),
+            ("reduce_scatter", plain[1:], other),
+            ("reduce_scatter", small, other),
+        ]:
+            assert communicator.run_tensors(collective, source, target) is NotImplemented, (collective, source)
+        assert communicator.run_tensors("broadcast", other, other, root=ranks) is NotImplemented
+        # The negative bit is torch's secret.
+        negative = torch.complex(torch.zeros(4), torch.ones(4)).conj().imag
+        assert negative.is_neg()
+        dist.all_reduce(negative)
+        assert (negative == -ranks).all()
+
+
 def check_refusals() -> list[str]:
     with world() as (rank, _):
         attempts: list[Callable[[], Any]] = [

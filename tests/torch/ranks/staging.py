@@ -33,6 +33,9 @@ class LazySide:
         self.computed_by: list[int] = []
         self.followed = 0
 
+    def enter(self) -> None:
+        pass
+
     def memory(self, size: int) -> torch.Tensor:
         return torch.full((size,), 0xA5, dtype=torch.uint8)
 
@@ -268,6 +271,28 @@ def check_abort() -> None:
             with world() as (_, ranks):
                 dist.all_reduce(tensor := torch.ones(5000))
                 assert (tensor == ranks).all()
+
+
+def check_local_error() -> None:
+    """A copy fails on one rank: the others do not wait for the native calls that it will not make."""
+
+    def fail() -> None:
+        raise MemoryError("nothing to pin")
+
+    for async_op in (False, True):
+        with elsewhere(), world(timeout=timedelta(seconds=60)) as (rank, _):
+            if rank == 1:
+                failing(dist.group.WORLD, 2, fail)
+
+            def call(async_op=async_op) -> None:
+                work = dist.all_reduce(torch.ones(9000), async_op=async_op)
+                if work is not None:
+                    work.wait()
+
+            start = time.monotonic()
+            kind, text = helpers.failure_of(call)
+            assert time.monotonic() - start < 30, "waited for the deadline"
+            assert kind == ("MemoryError" if rank == 1 else "AbortedError") and "nothing to pin" in text, (kind, text)
 
 
 def check_death() -> str:
