@@ -140,7 +140,10 @@ mod tests {
     fn cores_are_dealt_out() {
         let some = mask(&[1, 4, 6]);
         let own = |cores, number| own_core(&some, Crowd { ranks: 7, cores, number });
-        assert_eq!((0..7).map(|number| own(3, number)).collect::<Option<Vec<_>>>(), Some(vec![1, 4, 6, 1, 4, 6, 1]));
+        assert_eq!(
+            (0..7).map(|number| own(3, number)).collect::<Option<Vec<_>>>(),
+            Some(vec![1, 4, 6, 1, 4, 6, 1])
+        );
         assert_eq!([own(2, 0), own(0, 0)], [None, None]);
     }
 
