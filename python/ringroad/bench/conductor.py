@@ -165,7 +165,8 @@ class Conductor:
                 contestant.run()
             rounds += 1
             if self.options.calls is None:
-                left = [contestant for contestant in left if contestant not in _hopeless(contestants)]
+                hopeless = _hopeless(contestants)
+                left = [contestant for contestant in left if contestant not in hopeless]
         after = floor.probe(self.floor)
         shared = {
             "buffers": buffers,

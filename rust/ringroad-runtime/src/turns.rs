@@ -3,8 +3,9 @@
 //! Spinning with more ranks than cores makes everybody wait for a time slice, and so does spinning beside others on the
 //! same core. That is noticed by the first yield which lets somebody else run: then each wait spins half as long as the
 //! one before, until a yield finds nobody. If it goes on although there are cores for all, the thread asks for another
-//! core; where there are not, for the one that is its own if ranks are dealt out to cores. Yielding beside a busy process takes a time slice too, which is noticed by the first yield that takes long, and
-//! for a while after it nobody yields any more.
+//! core; where there are not, for the one that is its own if ranks are dealt out to cores. Yielding beside a busy process
+//! takes a time slice too, which is noticed by the first yield that takes long, and for a while after it nobody yields any
+//! more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
