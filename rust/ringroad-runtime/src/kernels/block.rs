@@ -71,6 +71,70 @@ unsafe fn blocks<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(
     }
 }
 
+/// `dst[i] = op(...op(op(sources[0][i], sources[1][i]), sources[2][i])...)`, by the instructions of `set`. For three sources
+/// or more and operations of one instruction this is up to 1.6 times as fast as one source after the other, which loads
+/// and stores the result so far every time; for longer ones, which run out of registers, it is slower.
+///
+/// # Safety
+/// As [`super::reduce`], for each source; there is at least one.
+#[inline]
+pub(super) unsafe fn run_abreast<E: Element<Lane = E>, O: Op<E>, const N: usize>(
+    set: InstructionSet,
+    op: O,
+    dst: *mut u8,
+    sources: &[*const u8],
+    elements: usize,
+) {
+    // SAFETY: as in `run`.
+    unsafe {
+        match set.0 {
+            Version::Portable => blocks_abreast::<Portable, E, O, N>(op, dst, sources, elements),
+            #[cfg(target_arch = "x86_64")]
+            Version::Avx2 => x86::avx2_abreast::<E, O, N>(op, dst, sources, elements),
+            #[cfg(target_arch = "x86_64")]
+            Version::Avx512 => x86::avx512_abreast::<E, O, N>(op, dst, sources, elements),
+        }
+    }
+}
+
+/// # Safety
+/// As [`run_abreast`]; the machine must have what `I` says.
+#[inline(always)]
+unsafe fn blocks_abreast<I: Isa, E: Element<Lane = E>, O: Op<E>, const N: usize>(
+    op: O,
+    dst: *mut u8,
+    sources: &[*const u8],
+    elements: usize,
+) {
+    let (first, others) = sources.split_first().expect("there is a source");
+    let bytes = elements * size_of::<E>();
+    let block_bytes = size_of::<[E; N]>();
+    let whole = bytes - bytes % block_bytes;
+    for at in (0..whole).step_by(block_bytes) {
+        // SAFETY: a block from `at` is inside what the caller promised; all of them are read before `dst` is written.
+        unsafe {
+            let load = |source: &*const u8| source.add(at).cast::<[E; N]>().read_unaligned();
+            let mut sum = load(first);
+            for source in others {
+                keep_loop();
+                sum = block::<I, E, O, N>(op, &sum, &load(source));
+            }
+            dst.add(at).cast::<[E; N]>().write_unaligned(sum);
+        }
+    }
+    // SAFETY: less than a block is left of each source.
+    unsafe {
+        let load = |source: &*const u8| {
+            let mut block = [E::zeroed(); N];
+            std::ptr::copy_nonoverlapping(source.add(whole), block.as_mut_ptr().cast(), bytes - whole);
+            block
+        };
+        let rest =
+            others.iter().fold(load(first), |sum, source| block::<I, E, O, N>(op, &sum, &load(source)));
+        std::ptr::copy_nonoverlapping(rest.as_ptr().cast(), dst.add(whole), bytes - whole);
+    }
+}
+
 /// Stops LLVM from vectorising across blocks. A block is already whole vectors, yet where it unrolls the block early (32
 /// lanes and fewer) it will otherwise pair up blocks with gathers and scatters, ten times slower.
 #[inline(always)]
@@ -102,7 +166,7 @@ mod x86 {
     use super::super::op::Op;
 
     macro_rules! version {
-        ($name:ident, $isa:ident, $features:literal) => {
+        ($name:ident, $abreast:ident, $isa:ident, $features:literal) => {
             /// # Safety
             /// As [`super::run`]; the machine must have the features.
             #[target_feature(enable = $features)]
@@ -116,9 +180,22 @@ mod x86 {
                 // SAFETY: the caller's promise; the features are what the type says.
                 unsafe { super::blocks::<$isa, E, O, N>(op, dst, a, b, elements) }
             }
+
+            /// # Safety
+            /// As [`super::run_abreast`]; the machine must have the features.
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn $abreast<E: Element<Lane = E>, O: Op<E>, const N: usize>(
+                op: O,
+                dst: *mut u8,
+                sources: &[*const u8],
+                elements: usize,
+            ) {
+                // SAFETY: as above.
+                unsafe { super::blocks_abreast::<$isa, E, O, N>(op, dst, sources, elements) }
+            }
         };
     }
 
-    version!(avx2, Avx2, "avx2,f16c");
-    version!(avx512, Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c");
+    version!(avx2, avx2_abreast, Avx2, "avx2,f16c");
+    version!(avx512, avx512_abreast, Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c");
 }

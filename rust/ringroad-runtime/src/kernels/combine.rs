@@ -1,7 +1,7 @@
 //! Several sources into one target, written once.
 
 use super::copy::{fence, Stores, LINE};
-use super::InstructionSet;
+use super::{InstructionSet, ABREAST};
 use crate::dtype::{DType, ReduceOp};
 use std::mem::MaybeUninit;
 
@@ -28,9 +28,7 @@ pub unsafe fn combine(
 }
 
 /// Bytes that are combined before going on, so that partial results stay in the first-level cache: this many of them, and
-/// as many of a source. On an AMD EPYC of 2024, 4 to 16 KiB are equally fast. Loops that take three or four sources at once
-/// are a tenth faster for float32 in memory and a quarter in the second-level cache, and a tenth to a third slower for the
-/// 16-bit floats, which spill.
+/// as many of a source. On an AMD EPYC of 2024, 4 to 16 KiB are equally fast.
 const PIECE: usize = 8192;
 
 /// Where partial results lie.
@@ -69,13 +67,24 @@ impl InstructionSet {
             // with `count` elements it fits into `partial`.
             unsafe {
                 let target = target.add(done * size);
-                // Every piece but the first begins with a line of the target, if its elements lie evenly in lines.
-                let count = ((PIECE - target.addr() % LINE) / size).min(elements - done);
+                // Streamed, every piece but the first begins with a line of the target, if its elements lie evenly in
+                // lines; else where the sources' do, which more often begin with one.
+                let head = if stores == Stores::Streaming { target.addr() % LINE } else { 0 };
+                let count = ((PIECE - head) / size).min(elements - done);
                 let result = if stores == Stores::Plain { target } else { partial };
                 let mut left = first.add(done * size);
-                for (i, source) in others.iter().enumerate() {
-                    let to = if i + 1 == others.len() { result } else { partial };
-                    self.reduce(op, dtype, to, left, source.add(done * size), count);
+                let mut groups = others.chunks(Self::abreast(op, dtype) - 1).peekable();
+                while let Some(group) = groups.next() {
+                    let to = if groups.peek().is_none() { result } else { partial };
+                    if let [source] = group {
+                        self.reduce(op, dtype, to, left, source.add(done * size), count);
+                    } else {
+                        let mut pointers = [left; ABREAST];
+                        for (pointer, source) in pointers[1..].iter_mut().zip(group) {
+                            *pointer = source.add(done * size);
+                        }
+                        self.sum(dtype, to, &pointers[..=group.len()], count);
+                    }
                     left = partial;
                 }
                 if stores == Stores::Streaming {

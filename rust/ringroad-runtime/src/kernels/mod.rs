@@ -36,7 +36,7 @@ mod op;
 pub mod scalar;
 
 use crate::dtype::{DType, ReduceOp, Unsupported};
-use block::run;
+use block::{run, run_abreast};
 pub use combine::combine;
 pub use copy::{copy, Stores};
 use element::Bool;
@@ -45,6 +45,9 @@ pub use instruction_set::InstructionSet;
 use half::{bf16, f16};
 use num_complex::Complex;
 use op::{Add, And, Divide, Max, Min, Mul, Or, Scale, Xor};
+
+/// The most sources that are read side by side: more would meet in the same places of the first-level cache.
+const ABREAST: usize = 8;
 
 /// Sets `dst[i] = a[i] op b[i]` for `elements` elements. Pointers need no alignment.
 ///
@@ -185,6 +188,41 @@ impl InstructionSet {
                 ReduceOp::Bxor => go!(Bool, Xor, 128, elements),
                 ReduceOp::Avg | ReduceOp::PremulSum(_) => unsupported(op, dtype),
             },
+        }
+    }
+
+    /// How many sources are best added up side by side, instead of one after the other; see [`run_abreast`].
+    fn abreast(op: ReduceOp, dtype: DType) -> usize {
+        let sum = matches!(op, ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_));
+        match dtype {
+            DType::F16 | DType::BF16 | DType::Bool => 2,
+            _ if sum => ABREAST,
+            _ => 2,
+        }
+    }
+
+    /// Sets `dst[i] = sources[0][i] + sources[1][i] + ...`, for types that [`abreast`](Self::abreast) says it of.
+    ///
+    /// # Safety
+    /// As [`reduce`], for each source; there is at least one.
+    unsafe fn sum(self, dtype: DType, dst: *mut u8, sources: &[*const u8], elements: usize) {
+        macro_rules! go {
+            ($element:ty, $lanes:literal, $count:expr) => {
+                // SAFETY: the caller's promise is `run_abreast`'s; a complex number is two floats.
+                unsafe { run_abreast::<$element, _, $lanes>(self, Add, dst, sources, $count) }
+            };
+        }
+        match dtype {
+            DType::F32 => go!(f32, 64, elements),
+            DType::F64 => go!(f64, 32, elements),
+            DType::I8 => go!(i8, 128, elements),
+            DType::U8 => go!(u8, 128, elements),
+            DType::I16 => go!(i16, 128, elements),
+            DType::I32 => go!(i32, 64, elements),
+            DType::I64 => go!(i64, 32, elements),
+            DType::Complex64 => go!(f32, 64, 2 * elements),
+            DType::Complex128 => go!(f64, 32, 2 * elements),
+            DType::F16 | DType::BF16 | DType::Bool => unreachable!("these are combined two by two"),
         }
     }
 
