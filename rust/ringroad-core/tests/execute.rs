@@ -33,7 +33,7 @@ struct Call {
 }
 
 impl Call {
-    /// Any options that ranks may have for one call; of these, memory sharing, multiplication and window are their own.
+    /// Any options that ranks may have for one call; of these, memory sharing, multiplication, window and areas are their own.
     fn any(collective: Collective, ranks: usize, elements: usize, seed: u64) -> Call {
         let mut random = Random(seed);
         let segment = random.pick(&[16, 64, 200, 16 << 10]);
@@ -58,9 +58,12 @@ impl Call {
                 pack,
                 window: 0,
                 part,
+                ..LowerOptions::default()
             })
             .collect();
-        options.iter_mut().for_each(|o| o.window = random.pick(&[0, 64, 300, 4096]));
+        for o in &mut options {
+            (o.window, o.two_areas) = (random.pick(&[0, 64, 300, 4096]), random.coin());
+        }
         for near in options.iter_mut().map(|o| &mut o.near) {
             (near.input, near.output, near.lend) = (random.coin(), random.coin(), random.pick(&[0, 100]));
         }

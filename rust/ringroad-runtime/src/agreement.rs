@@ -131,7 +131,9 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
     };
     let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
     let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
-    let lowering = Lowering { segment: config.segment, part, cache };
+    // Who takes turns on a core with others waits anyway, and all of their memory has to fit into the caches.
+    let two_areas = size <= cores;
+    let lowering = Lowering { segment: config.segment, part, two_areas, cache };
     let mut choices = Choices::make(topology, config.cost_model(prior), lowering, place, &wishes)?;
     choices.profile = profile.map(|(_, path)| path.display().to_string());
     Ok(choices)

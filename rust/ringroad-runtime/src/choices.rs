@@ -45,6 +45,8 @@ pub struct Lowering {
     pub segment: usize,
     /// The most bytes of a vector at a time.
     pub part: usize,
+    /// Whether these parts take turns with two areas of scratch memory.
+    pub two_areas: bool,
     /// Whether the ranks of a host share a cache, by and large.
     pub cache: CacheMode,
 }

@@ -96,6 +96,7 @@ impl Planner {
             average: key.average,
             segment: self.choices.lowering.segment,
             part: self.choices.lowering.part,
+            two_areas: self.choices.lowering.two_areas,
             near: Near {
                 ranks: self.near.clone(),
                 segment: NEAR_SEGMENT,

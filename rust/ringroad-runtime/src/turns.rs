@@ -27,7 +27,7 @@ const LONG_YIELD: Duration = Duration::from_micros(1200);
 /// How long nobody yields then, and at most if it happens again and again.
 const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(160)];
 /// So many yields in a row that let somebody run, times a number that ranks differ in lest all of them move, are reason to
-/// change the core.
+/// change the core. To go to one's own in a crowd a single one is.
 const PATIENCE: u32 = 8;
 /// How long that may not happen again, and at most if it happens again and again where there are cores for all.
 const STAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(5)];
@@ -124,7 +124,7 @@ impl Learned {
     fn new(rank: Rank, crowded: bool, system_call: Duration) -> Learned {
         Learned {
             crowded,
-            patience: PATIENCE * (1 + rank as u32 % 16),
+            patience: if crowded { 1 } else { PATIENCE * (1 + rank as u32 % 16) },
             shared: 0,
             somebody: SOMEBODY.max(SYSTEM_CALLS * system_call),
             stay: STAY[0],
@@ -223,7 +223,7 @@ mod tests {
         let advice: Vec<_> = (1..=1000).map(|round| learned.note(SWITCH, at(round)).1).collect();
         assert!(!advice.contains(&Advice::AnotherCore));
         let asked: Vec<_> = (1..=1000).filter(|round| advice[round - 1] == Advice::OwnCore).collect();
-        assert_eq!(asked[0], PATIENCE as usize);
+        assert_eq!(asked[0], 1);
         assert!(asked.windows(2).all(|pair| pair[1] - pair[0] == STAY[0].as_millis() as usize));
     }
 

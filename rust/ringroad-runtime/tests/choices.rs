@@ -177,7 +177,8 @@ fn one_order_on_many_ranks() {
         let algorithms = Algorithms::parse(algorithms).unwrap();
         let wishes = Wishes { algorithms, size_invariant: true, ..Wishes::default() };
         let place = Place::of(&[], 1, &topology);
-        let lowering = Lowering { segment: 1 << 16, part: usize::MAX, cache: CacheMode::Near };
+        let lowering =
+            Lowering { segment: 1 << 16, part: usize::MAX, two_areas: true, cache: CacheMode::Near };
         let choices =
             Choices::make(topology.clone(), CostModel::default(), lowering, place, &wishes).unwrap();
         let names = REDUCING

@@ -154,7 +154,7 @@ impl<'a> Lowering<'a> {
 
     fn run(mut self) -> Result<Plan, LowerError> {
         let rows = self.schedule.rows(self.rank);
-        // Where the scratch memory of this part begins and that of the other one, and where all of it ends.
+        // Where the scratch memory of this part begins and that of the next one, and where all of it ends.
         let (mut begin, mut other, mut end) = (0, None, 0);
         for part in 0..self.parts {
             self.layout.take_part(part, self.parts);
@@ -166,10 +166,12 @@ impl<'a> Lowering<'a> {
             }
             self.finish()?;
             end = self.scratch.max(end);
-            // The first part may be a little smaller than later ones.
-            let slack = 2 * Layout::GRAIN * self.element * self.schedule.chunks * self.slots;
-            let next = other.unwrap_or((end + slack).next_multiple_of(ALIGN));
-            (begin, other) = (next, Some(begin));
+            if self.options.two_areas {
+                // The first part may be a little smaller than later ones.
+                let slack = 2 * Layout::GRAIN * self.element * self.schedule.chunks * self.slots;
+                let next = other.unwrap_or((end + slack).next_multiple_of(ALIGN));
+                (begin, other) = (next, Some(begin));
+            }
             self.scratch = begin;
             (self.window, self.exchange) = (0..0, [Span::new(Buffer::Scratch, 0, 0); 2]);
         }
@@ -376,8 +378,8 @@ impl<'a> Lowering<'a> {
                 [] => (Span::new(Buffer::Scratch, 0, 0), false),
                 [(_, only)] if !near && !matches!(only.buffer, Buffer::Arrived(_)) => (only, false),
                 [(_, only)] if near && self.can_lend(only, send, exchanges) => (only, false),
-                // Two parts have scratch memory of their own; that of others is written again.
-                _ => (self.pack(pieces), self.parts <= 2),
+                // So many parts have scratch memory of their own; that of others is written again.
+                _ => (self.pack(pieces), self.parts <= if self.options.two_areas { 2 } else { 1 }),
             };
             let (peer, port) = (send.destination, send.port);
             let message = count(&mut self.sent, peer)?;

@@ -50,8 +50,11 @@ pub struct LowerOptions {
     /// Whose memory can be read.
     pub near: Near,
     /// The most bytes of the vector at a time, or about as many: more are taken one part after the other, by the same
-    /// scratch memory in rotation, which stays in the caches so.
+    /// scratch memory, which stays in the caches so.
     pub part: usize,
+    /// Parts take turns with two areas of scratch memory, so that one can begin while others still read what belongs to
+    /// the one before. Else all use one, of which more stays in the caches.
+    pub two_areas: bool,
 }
 
 impl Default for LowerOptions {
@@ -65,6 +68,7 @@ impl Default for LowerOptions {
             window: 4 << 20,
             near: Near::default(),
             part: usize::MAX,
+            two_areas: true,
         }
     }
 }
