@@ -45,6 +45,12 @@ const HISTORY: usize = 64;
 const SPARE_EXECUTORS: usize = 8;
 /// Regions of scratch memory kept for later calls.
 const SPARE_REGIONS: usize = 4;
+/// Scratch memory of at least so many bytes begins half a page away from where the caller's begins in its page, at a cache
+/// line: what is copied to where it is less than a line further on in its page takes 1.3 to 6 times as long (AMD EPYC,
+/// `rep movsb`). As arrays of all ranks mostly begin alike, this holds for copies out of it, too.
+const APART: usize = 16 << 10;
+const PAGE: usize = 4096;
+const LINE: usize = 64;
 
 /// A call to be run.
 pub(crate) struct Job {
@@ -68,6 +74,8 @@ pub(crate) struct Job {
 struct Task {
     executor: Executor,
     buffers: Buffers,
+    /// What scratch memory is a part of.
+    room: Region,
     factor: f64,
     timeout: Duration,
     deadline: Instant,
@@ -278,8 +286,9 @@ impl Engine {
         self.transport.announce(job.tag, &job.call.algorithm);
         let mut arrived = self.spare_arrivals.pop().unwrap_or_default();
         arrived.resize_with(job.plan.arrivals(), || None);
-        let scratch = match self.take_scratch(job.plan.scratch()) {
-            Ok(scratch) => scratch,
+        let like = if job.input.is_empty() { &job.output } else { &job.input };
+        let (room, scratch) = match self.take_scratch(job.plan.scratch(), like.as_ptr() as usize) {
+            Ok(taken) => taken,
             Err(reason) => {
                 let story = format!("rank {} has no memory for {}: {reason}", self.who(self.rank), job.call);
                 self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
@@ -288,6 +297,7 @@ impl Engine {
         };
         let task = Task {
             buffers: Buffers { input: job.input, output: job.output, scratch, arrived },
+            room,
             executor: self.take_executor(job.plan),
             factor: job.factor,
             timeout: job.timeout,
@@ -334,24 +344,31 @@ impl Engine {
         }
     }
 
-    /// Scratch memory, or why there is none. What is kept for it may still be read by near ranks.
-    fn take_scratch(&mut self, bytes: usize) -> Result<Region, String> {
-        if bytes == 0 {
-            return Ok(Region::nothing());
+    /// Scratch memory, within the region that is to be kept for later, or why there is none. `like`: the address of what
+    /// is copied to it. What is kept may still be read by near ranks.
+    fn take_scratch(&mut self, needed: usize, like: usize) -> Result<(Region, Region), String> {
+        if needed == 0 {
+            return Ok((Region::nothing(), Region::nothing()));
         }
+        let apart = needed >= APART;
+        let bytes = if apart { needed + PAGE } else { needed };
         let fits = |region: &Region| region.len() >= bytes && region.is_unshared();
         let mut found = self.spare.iter().position(fits);
         if found.is_none() {
             self.transport.tidy();
             found = self.spare.iter().position(fits);
         }
-        match found {
-            Some(index) => Ok(self.spare.remove(index)),
+        let room = match found {
+            Some(index) => self.spare.remove(index),
             None => match self.transport.pool() {
-                Some(pool) => pool.allocate(bytes),
-                None => Ok(Region::scratch(bytes)),
+                Some(pool) => pool.allocate(bytes)?,
+                None => Region::scratch(bytes),
             },
-        }
+        };
+        let place = (like + PAGE / 2) / LINE * LINE;
+        let start = if apart { place.wrapping_sub(room.as_ptr() as usize) % PAGE } else { 0 };
+        let scratch = room.part(start..start + needed);
+        Ok((room, scratch))
     }
 
     fn keep_scratch(&mut self, region: Region) {
@@ -581,7 +598,8 @@ impl Engine {
             self.active -= 1;
             // After a failure the transport may still be using the memory: let the requests be its last owners.
             if error.is_none() {
-                self.keep_scratch(task.buffers.scratch);
+                drop(task.buffers.scratch);
+                self.keep_scratch(task.room);
                 self.owing |= owes(task.executor.plan(), &self.near);
                 self.spare_arrivals.push(task.buffers.arrived);
                 self.spare_executors.truncate(SPARE_EXECUTORS - 1);
