@@ -666,6 +666,38 @@ fn unclaimed_messages_hold_nobody_up() {
     }
 }
 
+/// A rank that is behind hears no more of one that runs ahead, which finds the slots taken then, until it has caught up.
+#[test]
+fn who_runs_ahead_is_slowed_down() {
+    let [mut a, mut b] = shared();
+    let count = long(1000) as u32;
+    let at = |call: u32| Tag { sequence: call, ..tag(0, 0, 0) };
+    let look_around = |b: &mut SharedMemory| {
+        let mut events = Vec::new();
+        b.inspect(&mut events);
+        assert_eq!(events, []);
+    };
+    let ended = |a: &mut SharedMemory| poll(a).len();
+    let mut put = 0;
+    for call in 0..count {
+        let posted = a.send(1, 0, at(call), pattern(8, call as u8), u64::from(call)).unwrap();
+        put += usize::from(posted == Posted::Complete);
+        look_around(&mut b);
+        put += ended(&mut a);
+    }
+    assert!((32..200).contains(&put), "{put} of {count} messages were put");
+    for call in 0..count {
+        assert_eq!(b.oldest_unexpected(), Some(at(call)));
+        let target = Region::zeroed(8);
+        assert_eq!(b.receive(0, at(call), target.clone(), 1).unwrap(), Posted::Complete);
+        assert_eq!(bytes(&target), bytes(&pattern(8, call as u8)));
+        look_around(&mut b);
+        put += ended(&mut a);
+        look_around(&mut b);
+    }
+    assert_eq!((put, b.oldest_unexpected()), (count as usize, None));
+}
+
 /// What is expected and not what comes is reported, and its memory is free.
 #[test]
 fn what_is_expected_and_does_not_fit() {

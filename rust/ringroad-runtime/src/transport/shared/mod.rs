@@ -39,6 +39,9 @@ use crate::buffer::Region;
 const KEPT: usize = 256 << 20;
 /// How often looking for messages comes with a look for releases that nobody waits for.
 const HOUSEKEEPING: u32 = 256;
+/// With so many messages that nobody has asked for yet, others wait to be asked for: a rank that runs ahead is to be slowed
+/// down by the slots that it finds taken.
+const BACKLOG: usize = 32;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// What is waited for.
@@ -65,6 +68,8 @@ pub struct SharedMemory {
     /// What has come and nobody has asked for yet, and the other way round.
     unclaimed: Tags<Queue<Message>>,
     unclaimed_number: u64,
+    /// The numbers and keys of what has come so of collectives, the oldest first, with some that were asked for since.
+    oldest: VecDeque<(u64, u64)>,
     wanted: Tags<Queue<Wanted>>,
     /// What has come to be read in its place, until that is asked for: soon, and in this order.
     arrived: VecDeque<(RequestId, Arrived)>,
@@ -125,6 +130,7 @@ impl SharedMemory {
             own_waiter,
             unclaimed: Tags::default(),
             unclaimed_number: 0,
+            oldest: VecDeque::new(),
             wanted: Tags::default(),
             arrived: VecDeque::new(),
             cells: Vec::new(),
@@ -344,6 +350,9 @@ impl SharedMemory {
             None => {
                 self.unclaimed_number += 1;
                 message.order = self.unclaimed_number;
+                if Tag::unpack(message.tag).kind == Kind::Collective {
+                    self.oldest.push_back((message.order, key));
+                }
                 push(&mut self.unclaimed, key, message);
             }
         }
@@ -478,7 +487,13 @@ impl SharedMemory {
 
     #[inline]
     fn look(&mut self) -> bool {
-        let mut any = self.take_all();
+        self.take_all() | self.tidy_up()
+    }
+
+    /// Puts what waits for slots, and takes back what others have read.
+    #[inline]
+    fn tidy_up(&mut self) -> bool {
+        let mut any = false;
         if self.peers_wait_for_slots() {
             any |= self.fill();
         }
@@ -657,9 +672,13 @@ impl Transport for SharedMemory {
     }
 
     fn inspect(&mut self, events: &mut Vec<Event>) {
-        // In this order: what a rank put before it left is found before its end is told.
-        let ends: Vec<Event> = self.peers.iter_mut().flatten().filter_map(|peer| peer.hear_end()).collect();
-        self.look();
+        let mut ends: Vec<Event> = Vec::new();
+        if self.unclaimed.len() < BACKLOG {
+            // In this order: what a rank put before it left is found before its end is told.
+            ends.extend(self.peers.iter_mut().flatten().filter_map(|peer| peer.hear_end()));
+            self.take_all();
+        }
+        self.tidy_up();
         events.append(&mut self.events);
         events.extend(ends);
         if let Some(network) = &mut self.network {
@@ -686,10 +705,15 @@ impl Transport for SharedMemory {
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
-        let firsts =
-            self.unclaimed.values().map(|messages| (Tag::unpack(messages.first.tag), messages.first.order));
-        let collective = firsts.filter(|(tag, _)| tag.kind == Kind::Collective);
-        let near = collective.min_by_key(|(_, order)| *order).map(|(tag, _)| tag);
+        let near = loop {
+            let Some((order, key)) = self.oldest.front() else { break None };
+            match self.unclaimed.get(key) {
+                Some(messages) if messages.first.order <= *order => {
+                    break Some(Tag::unpack(messages.first.tag))
+                }
+                _ => self.oldest.pop_front(),
+            };
+        };
         let far = self.network.as_mut().and_then(Transport::oldest_unexpected);
         match (near, far) {
             (Some(near), Some(far)) if super::is_earlier(far.sequence, near.sequence) => Some(far),
