@@ -275,6 +275,10 @@ class CostModel:
     hop_latency and bandwidth override the topology's links; reduce_cost is seconds per byte reduced (default 0);
     message_latency is what every message of a step but a rank's first costs (default 0). Where reductions are
     overlapped, only the longer of a step's transfer and its reduction counts.
+
+    cores is for ranks that share memory and take turns on so many cores, which share out what all of them do: every
+    message costs message_latency / cores, and all that is sent counts, over cores times the bandwidth, instead of the
+    most loaded link's bytes.
     """
 
     def __new__(
@@ -286,6 +290,7 @@ class CostModel:
         bandwidth: float | None = None,
         reduce_cost: float | None = None,
         overlapped: bool = False,
+        cores: int | None = None,
     ) -> CostModel: ...
     @property
     def step_latency(self) -> float: ...
@@ -299,6 +304,8 @@ class CostModel:
     def reduce_cost(self) -> float: ...
     @property
     def overlapped(self) -> bool: ...
+    @property
+    def cores(self) -> int | None: ...
     def cost(self, schedule: Schedule, topology: Topology, bytes: int) -> Cost: ...
     def explain(self, collective: str, topology: Topology, bytes: int) -> list[Candidate]:
         """All algorithms available for the collective on the topology's ranks, best first (by time)."""

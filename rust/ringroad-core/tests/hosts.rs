@@ -12,6 +12,7 @@ const MODEL: CostModel = CostModel {
     bandwidth: None,
     reduce_cost: 5e-11,
     overlapped: false,
+    cores: None,
 };
 
 fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {

@@ -75,7 +75,7 @@ pub struct PyCostModel(pub CostModel);
 impl PyCostModel {
     #[new]
     #[pyo3(signature = (*, step_latency=None, message_latency=None, hop_latency=None, bandwidth=None, reduce_cost=None,
-        overlapped=false))]
+        overlapped=false, cores=None))]
     fn new(
         step_latency: Option<f64>,
         message_latency: Option<f64>,
@@ -83,6 +83,7 @@ impl PyCostModel {
         bandwidth: Option<f64>,
         reduce_cost: Option<f64>,
         overlapped: bool,
+        cores: Option<usize>,
     ) -> PyResult<Self> {
         let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v < 0.0);
         let seconds = [
@@ -103,6 +104,9 @@ impl PyCostModel {
                 "bandwidth must be above 0 bytes per second",
             ));
         }
+        if cores == Some(0) {
+            return Err(pyo3::exceptions::PyValueError::new_err("cores must be 1 or more"));
+        }
         let default = CostModel::default();
         Ok(PyCostModel(CostModel {
             step_latency: step_latency.unwrap_or(default.step_latency),
@@ -111,6 +115,7 @@ impl PyCostModel {
             bandwidth,
             reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
             overlapped,
+            cores,
         }))
     }
 
@@ -142,6 +147,11 @@ impl PyCostModel {
     #[getter]
     fn overlapped(&self) -> bool {
         self.0.overlapped
+    }
+
+    #[getter]
+    fn cores(&self) -> Option<usize> {
+        self.0.cores
     }
 
     fn cost(

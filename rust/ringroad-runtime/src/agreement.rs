@@ -24,20 +24,31 @@ const NETWORK: CostModel = CostModel {
     bandwidth: None,
     reduce_cost: 5e-11,
     overlapped: false,
+    cores: None,
 };
 /// The most bytes of a vector at a time where all ranks share memory, up to 15 of them: what others read stays in the
 /// caches. With more ranks their blocks must not become too short.
 const SHARED_PART: usize = 1 << 20;
 
-/// The same for memory that all ranks read, with so many of them for each core. Where that is more than one they take
-/// turns: a step ends when everybody has had one. Reducing costs little more than the copy that is made otherwise.
-fn shared(per_core: f64) -> CostModel {
-    let turns = per_core.max(1.0);
+/// The same for memory that all ranks read, where there are cores for all of them. Reducing costs little more than the copy
+/// that is made otherwise.
+const SHARED: CostModel = CostModel {
+    step_latency: 0.5e-6,
+    message_latency: 0.1e-6,
+    bandwidth: Some(55e9 / MEMORY_CAPACITY),
+    reduce_cost: 4e-12,
+    ..NETWORK
+};
+
+/// The same where they take turns on fewer cores: a step ends when everybody has had one. A message costs the caches of
+/// two ranks, which others have used meanwhile.
+fn crowded(ranks: usize, cores: usize) -> CostModel {
     CostModel {
-        step_latency: 0.5e-6 + 2e-6 * (turns - 1.0),
-        message_latency: 0.1e-6 * turns,
-        bandwidth: Some(55e9 / MEMORY_CAPACITY / turns),
-        reduce_cost: 4e-12 * turns,
+        step_latency: SHARED.step_latency + 2.5e-6 * (ranks as f64 / cores as f64 - 1.0),
+        message_latency: 0.6e-6,
+        bandwidth: Some(80e9),
+        reduce_cost: 2.5e-11,
+        cores: Some(cores),
         ..NETWORK
     }
 }
@@ -112,7 +123,8 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
     let cores = cards[0].cores;
     let prior = match &profile {
         Some((profile, _)) => profile.fit.model,
-        None if per_host == size => shared(size as f64 / cores as f64),
+        None if per_host == size && size > cores => crowded(size, cores),
+        None if per_host == size => SHARED,
         None => NETWORK,
     };
     let algorithms = match &options.algorithm {

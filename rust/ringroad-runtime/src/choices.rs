@@ -162,6 +162,7 @@ fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
             && close(a.extra_latency, b.extra_latency)
             && close(a.link_load, b.link_load)
             && close(a.reduced, b.reduced)
+            && a.all.messages == b.all.messages
     };
     a.steps.len() == b.steps.len() && a.steps.iter().zip(&b.steps).all(same)
 }

@@ -2,8 +2,8 @@
 
 use super::{
     binomial, bruck, bucket, butterfly, direct, direct_ordered, distances, double_tree, gather_sum,
-    generalized, halving_doubling, hamiltonian, hierarchical, hybrid, nested, pairwise, recursive_doubling,
-    ring, scatter_allgather, swing, trivance,
+    generalized, halving_doubling, hamiltonian, hierarchical, hybrid, leaders, nested, pairwise,
+    recursive_doubling, ring, scatter_allgather, swing, trivance,
 };
 use super::{ceil_log, Algorithm, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
@@ -39,6 +39,7 @@ const SACK_GROPP: &str =
     "Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012; mirrored as in Swing, NSDI 2024 (arXiv 2401.09356)";
 const ALIGNED: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997; aligned groups are ours";
 const DIRECT: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997";
+const LINEAR: &str = "the linear reduce and broadcast of the first MPI libraries, with several roots";
 const GATHER_SUM: &str = "ours, along the allgather of Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254)";
 const BUCKET: &str =
     "Jain, Sabharwal: Optimal bucket algorithms for large MPI collectives on torus interconnects, ICS 2010";
@@ -539,6 +540,26 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
                 sent: at_once(r.shape) as f64,
             })),
         ],
+    },
+    Algorithm {
+        name: "leaders",
+        summary: "a few ranks add up a share of the vector each, and give the sum to everybody",
+        source: LINEAR,
+        ports: Ports::All,
+        parameter: Some(Parameter {
+            name: "k",
+            meaning: "how many ranks add up",
+            values: |shape| {
+                (0..4).map(|exponent| 1 << exponent).filter(|k| *k == 1 || 2 * k <= shape.ranks()).collect()
+            },
+            admits: |shape, k| (1..=shape.ranks()).contains(&k),
+            names: &[],
+        }),
+        consistent: always,
+        offers: &[offer(ALLREDUCE, FEW, leaders::schedule, |r| {
+            let (ranks, leaders) = (r.shape.ranks() as f64, r.parameter as f64);
+            CostLine { steps: 2 * at_once(r.shape), sent: (ranks + leaders - 2.0) / leaders }
+        })],
     },
     Algorithm {
         name: "hierarchical",

@@ -31,6 +31,7 @@ mod hamiltonian;
 mod hierarchical;
 mod hybrid;
 pub mod in_trees;
+mod leaders;
 mod nested;
 mod pairwise;
 mod recursive_doubling;

@@ -261,6 +261,7 @@ mod tests {
         bandwidth: Some(5e9),
         reduce_cost: 8e-11,
         overlapped: false,
+        cores: None,
     };
 
     /// All costs of these collectives on a topology, each with some sizes.

@@ -12,7 +12,7 @@ mod tuner;
 pub use deficiencies::Deficiencies;
 pub use explain::{Comparison, Crossing, Term, Terms};
 pub use fit::{fit, Fit, FitError, Observation};
-pub use model::{CostError, CostModel, ScheduleCost, StepCost, DEFAULT_STEP_LATENCY};
+pub use model::{CostError, CostModel, ScheduleCost, StepCost, Work, DEFAULT_STEP_LATENCY};
 pub use select::{rank, Candidate, Origin, Ranked, SwitchRange, SwitchTable, TableError};
 pub use tuner::{read_rules, rules_of, write_rules, Measurement, Rule, RuleError};
 

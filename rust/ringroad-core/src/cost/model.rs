@@ -2,7 +2,8 @@
 //! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced` (or the longer
 //! of the last two, if they are overlapped), and `message_latency` for every message but the first that the busiest rank
 //! sends or receives. Links with an extra latency or another capacity than 1 are slower or faster than that, which tells
-//! steps within a host from steps between hosts.
+//! steps within a host from steps between hosts. Ranks that take turns on the cores of one host are another matter, see
+//! [`CostModel::cores`].
 //!
 //! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
 //! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every
@@ -39,6 +40,11 @@ pub struct CostModel {
     /// one counts; else they follow each other.
     #[serde(default)]
     pub overlapped: bool,
+    /// For ranks that share memory and take turns on so many cores. Then the cores share out what all ranks do: every
+    /// message costs its latency, and what is sent, over the cores' bandwidth instead of links', and reduced counts for
+    /// all ranks together, though reducing takes no less than the busiest rank needs for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<usize>,
 }
 
 impl Default for CostModel {
@@ -50,6 +56,7 @@ impl Default for CostModel {
             bandwidth: None,
             reduce_cost: 0.0,
             overlapped: false,
+            cores: None,
         }
     }
 }
@@ -103,6 +110,20 @@ pub struct StepCost {
     /// What the busiest port of a rank sends, in vectors. A rank behind a switch or on a host has one.
     #[serde(default)]
     pub port_load: f64,
+    /// What all ranks do.
+    #[serde(default)]
+    pub all: Work,
+}
+
+/// What all ranks do together in a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// How many messages they send.
+    pub messages: usize,
+    /// What is in them, in vectors.
+    pub sent: f64,
+    /// What they reduce, in vectors.
+    pub reduced: f64,
 }
 
 /// The cost of a schedule on a topology, for any number of bytes.
@@ -145,7 +166,13 @@ impl ScheduleCost {
             let cost = traffic::of_step(&view, index, vector, routes, &mut totals, times[index])?;
             let port_load = traffic::busiest_port(&view, index, routes.topology()) as f64 / vector;
             let (messages, reduced) = (view.messages(index), view.reduced(index) as f64 / vector);
-            steps[index] = StepCost { messages, reduced, port_load, ..cost };
+            let [all_messages, all_sent, all_reduced] = view.all(index);
+            let all = Work {
+                messages: all_messages,
+                sent: all_sent as f64 / vector,
+                reduced: all_reduced as f64 / vector,
+            };
+            steps[index] = StepCost { messages, reduced, port_load, all, ..cost };
         }
         let steps = first_alike.into_iter().map(|first| steps[first]).collect();
         Ok(ScheduleCost { steps, busiest_link: totals.most(routes) / vector })
@@ -187,18 +214,24 @@ impl CostModel {
             Some(hop_latency) => step.hops as f64 * hop_latency + step.extra_latency,
             None => step.latency,
         };
-        let further = |step: &StepCost| step.messages.saturating_sub(1) as f64 * self.message_latency;
+        let messages = |step: &StepCost| match self.cores {
+            Some(cores) => step.all.messages as f64 / cores as f64,
+            None => step.messages.saturating_sub(1) as f64,
+        };
+        let further = |step: &StepCost| messages(step) * self.message_latency;
         cost.steps.iter().map(|step| self.step_latency + further(step) + latency(step)).sum()
     }
 
     /// The seconds that each byte of the vector adds.
     pub fn per_byte(&self, cost: &ScheduleCost) -> Seconds {
         let per_byte = |step: &StepCost| {
+            let shared_out = |all: f64| self.cores.map(|cores| all / cores as f64);
             let transfer = match self.bandwidth {
-                Some(bandwidth) => step.link_load / bandwidth,
+                Some(bandwidth) => shared_out(step.all.sent).unwrap_or(step.link_load) / bandwidth,
                 None => step.seconds_per_byte,
             };
-            let reduction = step.reduced * self.reduce_cost;
+            let reduced = shared_out(step.all.reduced).map_or(step.reduced, |all| all.max(step.reduced));
+            let reduction = reduced * self.reduce_cost;
             if self.overlapped {
                 transfer.max(reduction)
             } else {

@@ -155,6 +155,20 @@ impl View<'_> {
         steps.iter().enumerate().map(first).collect()
     }
 
+    /// What all ranks do together in a step: messages, chunks that are sent, and chunks that are reduced.
+    pub fn all(&self, step: usize) -> [usize; 3] {
+        let Step { sends, locals } = &self.schedule.steps[step];
+        let reduces = |action: &Action| usize::from(*action == Action::Reduce);
+        let sent = sends.iter().map(|send| send.chunks.len()).sum();
+        let arriving: usize = sends.iter().map(|send| reduces(&send.action) * send.chunks.len()).sum();
+        let own: usize = locals.iter().map(|local| reduces(&local.action) * local.chunks.len()).sum();
+        match &self.chart {
+            // As every rank does.
+            Some(_) => [self.messages(step), sent, arriving + own].map(|one| one * self.schedule.ranks),
+            None => [sends.len(), sent, arriving + own],
+        }
+    }
+
     /// The most messages that a rank sends, or receives, in a step.
     pub fn messages(&self, step: usize) -> usize {
         let sends = &self.schedule.steps[step].sends;

@@ -44,6 +44,7 @@ macro_rules! every_algorithm {
             direct "direct"
             direct_latency "direct-latency"
             direct_ordered "direct-ordered"
+            leaders "leaders"
             hierarchical "hierarchical"
             hierarchical_latency "hierarchical-latency"
         }
