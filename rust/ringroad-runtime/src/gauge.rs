@@ -11,9 +11,10 @@ use crate::kernels::Stores;
 
 /// Plain copies of so many bytes are timed; longer ones wait for memory, whoever has read what they overwrite.
 const TIMED: std::ops::RangeInclusive<usize> = 16 << 10..=256 << 10;
-/// Nanoseconds per byte. On two cores that drift between both: near up to 0.03; far 0.08 and more, but for copies by
-/// `rep movsb` to where they do not get in their own way, which take 0.023 and are good far, too.
-const SLOW: f64 = 0.05;
+/// Nanoseconds per byte. On two cores that drift between both: near up to 0.03, or 0.1 where what is copied comes from
+/// memory; far from 0.25 on, but for copies by `rep movsb` to where they do not get in their own way, which are good far,
+/// too.
+const SLOW: f64 = 0.2;
 /// So many slow copies in a row are no interruptions.
 const PERSISTENT: u32 = 3;
 /// How many copies go by, at least and at most, before plain stores are tried again.
