@@ -39,9 +39,6 @@ use crate::buffer::Region;
 const KEPT: usize = 256 << 20;
 /// How often looking for messages comes with a look for releases that nobody waits for.
 const HOUSEKEEPING: u32 = 256;
-/// With so many messages that nobody has asked for yet, others wait to be asked for: a rank that runs ahead is to be slowed
-/// down by the slots that it finds taken.
-const BACKLOG: usize = 32;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// What is waited for.
@@ -487,13 +484,7 @@ impl SharedMemory {
 
     #[inline]
     fn look(&mut self) -> bool {
-        self.take_all() | self.tidy_up()
-    }
-
-    /// Puts what waits for slots, and takes back what others have read.
-    #[inline]
-    fn tidy_up(&mut self) -> bool {
-        let mut any = false;
+        let mut any = self.take_all();
         if self.peers_wait_for_slots() {
             any |= self.fill();
         }
@@ -672,13 +663,9 @@ impl Transport for SharedMemory {
     }
 
     fn inspect(&mut self, events: &mut Vec<Event>) {
-        let mut ends: Vec<Event> = Vec::new();
-        if self.unclaimed.len() < BACKLOG {
-            // In this order: what a rank put before it left is found before its end is told.
-            ends.extend(self.peers.iter_mut().flatten().filter_map(|peer| peer.hear_end()));
-            self.take_all();
-        }
-        self.tidy_up();
+        // In this order: what a rank put before it left is found before its end is told.
+        let ends: Vec<Event> = self.peers.iter_mut().flatten().filter_map(|peer| peer.hear_end()).collect();
+        self.look();
         events.append(&mut self.events);
         events.extend(ends);
         if let Some(network) = &mut self.network {
