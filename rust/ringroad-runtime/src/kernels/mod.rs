@@ -193,10 +193,12 @@ impl InstructionSet {
 
     /// How many sources are best added up side by side, instead of one after the other; see [`run_abreast`].
     fn abreast(op: ReduceOp, dtype: DType) -> usize {
-        let sum = matches!(op, ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_));
-        match dtype {
-            DType::F16 | DType::BF16 | DType::Bool => 2,
-            _ if sum => ABREAST,
+        match (op, dtype) {
+            (_, DType::F16 | DType::BF16 | DType::Bool) => 2,
+            (ReduceOp::Sum, _) => ABREAST,
+            (ReduceOp::Avg | ReduceOp::PremulSum(_), _) if dtype.is_floating() || dtype.is_complex() => {
+                ABREAST
+            }
             _ => 2,
         }
     }
