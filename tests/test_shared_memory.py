@@ -1,9 +1,12 @@
 """Arrays in memory that the ranks of a host read where it is."""
 
+import os
+
 import ml_dtypes
 import numpy as np
 import pytest
 import ringroad
+from helpers import launch
 
 
 def check_empty(comm, dtype, count):
@@ -119,3 +122,36 @@ def test_forked_children_get_no_memory(clusters):
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     assert clusters(2).run(work) == [0, 0]
+
+
+PINNED = """
+import json, os
+cores = sorted(os.sched_getaffinity(0))
+rank = int(os.environ["RANK"])
+os.sched_setaffinity(0, {cores[rank % 2]} if {pinned} else cores[:2])
+import ringroad
+with ringroad.init() as comm:
+    print(json.dumps(comm.explain("allreduce", 1 << 20).model.cores))
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.parametrize(("ranks", "pinned", "cores"), [(2, True, None), (2, False, None), (3, True, 2), (3, False, 2)])
+def test_who_shares_cores(tmp_path, ranks, pinned, cores):
+    env = {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_PROFILE": "none"}
+    ended = launch(PINNED.replace("{pinned}", str(pinned)), ranks, env=env)
+    assert [process.json() for process in ended] == [cores] * ranks
+
+
+def test_what_links_carry_counts_among_ranks_that_share_cores():
+    def cores(comm):
+        return comm.explain("allreduce", 1 << 20).model.cores
+
+    many = 2 * len(os.sched_getaffinity(0))
+    for env, expected in [
+        ({}, many // 2),
+        ({"RINGROAD_BANDWIDTH": "1e9"}, None),
+        ({"RINGROAD_TOPOLOGY": f"ring:{many}"}, None),
+    ]:
+        with ringroad.local(many, env={"RINGROAD_PROFILE": "none"} | env) as cluster:
+            assert cluster.run(cores) == [expected] * many

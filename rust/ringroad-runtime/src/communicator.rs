@@ -266,8 +266,9 @@ impl Communicator {
         debug: Debug,
     ) -> Communicator {
         let (near, pool) = (transport.near(), transport.pool());
-        let here = |ranks: &[Card]| ranks.iter().filter(|card| card.host == cards[rank].host).count();
-        let crowd = Crowd { ranks: here(&cards), cores: cards[rank].cores, number: here(&cards[..rank]) };
+        let here: Vec<&Card> = cards.iter().filter(|card| card.host == cards[rank].host).collect();
+        let number = here.iter().position(|card| card.rank == rank).expect("it has a card itself");
+        let crowd = Crowd { ranks: here.len(), cores: Card::cores_of(&here), number };
         let crowd = Some(crowd).filter(|crowd| crowd.ranks > crowd.cores);
         let cards = Arc::new(cards);
         let engine = Engine::new(name.to_owned(), rank, cards.clone(), choices.lowering.cache, transport);

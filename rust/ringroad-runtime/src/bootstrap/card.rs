@@ -1,5 +1,6 @@
 //! What a rank tells the others about itself, and how it is sealed.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -11,6 +12,7 @@ use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use crate::cache;
 use crate::transport::shared::Offer;
 
 /// The version of the card itself.
@@ -52,6 +54,8 @@ pub struct Card {
     pub addresses: Vec<Vec<u8>>,
     /// How many cores it may use.
     pub cores: usize,
+    /// Which these are; fewer of them where there is a quota.
+    pub cpus: Vec<usize>,
     /// What their processor is called.
     pub cpu: String,
     /// Its memory, for ranks of the same host.
@@ -80,9 +84,18 @@ impl Card {
             transport_version: transport_version.to_owned(),
             addresses,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
+            cpus: if cfg!(miri) { Vec::new() } else { cache::allowed() },
             cpu: processor(),
             memory: None,
         }
+    }
+
+    /// How many cores these ranks of one host have together. Where quotas leave fewer than their masks say, they are taken
+    /// for one quota that all share.
+    pub(crate) fn cores_of(cards: &[&Card]) -> usize {
+        let together: BTreeSet<usize> = cards.iter().flat_map(|card| &card.cpus).copied().collect();
+        let quotas = cards.iter().filter(|card| card.cores != card.cpus.len()).map(|card| card.cores);
+        quotas.fold(together.len(), |least, cores| if least == 0 { cores } else { least.min(cores) }).max(1)
     }
 
     /// The card as bytes: length, content, and a seal (HMAC-SHA256) that only who knows the secret can make.
@@ -188,5 +201,32 @@ mod hexadecimal {
         let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
         let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
         Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cores_of(ranks: &[(&[usize], usize)]) -> usize {
+        let card = |(cpus, cores): &(&[usize], usize)| Card {
+            cpus: cpus.to_vec(),
+            cores: *cores,
+            ..Card::default()
+        };
+        let cards: Vec<Card> = ranks.iter().map(card).collect();
+        Card::cores_of(&cards.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn ranks_share_cores_or_have_their_own() {
+        assert_eq!(cores_of(&[(&[0, 1], 2), (&[0, 1], 2)]), 2);
+        assert_eq!(cores_of(&[(&[3], 1), (&[5], 1), (&[4, 5], 2)]), 3);
+        // Quotas.
+        assert_eq!(cores_of(&[(&[0, 1, 2, 3], 2), (&[0, 1, 2, 3], 2)]), 2);
+        assert_eq!(cores_of(&[(&[0, 1], 2), (&[2, 3], 1)]), 1);
+        // Where nobody knows which.
+        assert_eq!(cores_of(&[(&[], 4), (&[], 4)]), 4);
+        assert_eq!(cores_of(&[(&[], 0)]), 1);
     }
 }
