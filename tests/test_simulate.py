@@ -11,7 +11,7 @@ MODEL = ringroad.CostModel(step_latency=1e-6, hop_latency=1e-6, bandwidth=1e9, r
 
 
 def simulate(algorithm="ring", topology="ring:4", bytes=4000, **options):
-    return ringroad.simulate(algorithm, topology, bytes, model=MODEL, **options)
+    return ringroad.simulate(algorithm, topology, bytes, **{"model": MODEL} | options)
 
 
 def test_figures_by_hand():
@@ -74,6 +74,7 @@ def test_arguments():
         (ValueError, "take 4004 bytes", {"algorithm": "direct", "collective": "alltoall", "bytes": 4001}),
         (ValueError, "0 or more", {"bytes": -1}),
         (ValueError, "no number of bytes", {"bytes": "many"}),
+        (ValueError, "without cores", {"model": ringroad.CostModel(cores=2)}),
     ],
 )
 def test_what_makes_no_sense(error, text, options):

@@ -276,9 +276,9 @@ class CostModel:
     message_latency is what every message of a step but a rank's first costs (default 0). Where reductions are
     overlapped, only the longer of a step's transfer and its reduction counts.
 
-    cores is for ranks that share memory and take turns on so many cores, which share out what all of them do: every
-    message costs message_latency / cores, and all that is sent counts, over cores times the bandwidth, instead of the
-    most loaded link's bytes.
+    cores is for ranks that share memory and take turns on so many cores, which share out what all of them do, though
+    nothing takes less than the busiest rank needs: every message costs message_latency, half of it the sender and half
+    the receiver, and bandwidth is that of copies, which are made of all that is sent.
     """
 
     def __new__(

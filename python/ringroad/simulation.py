@@ -81,6 +81,8 @@ def simulate(
     if length < 0:
         raise ValueError(f"a vector cannot have {length} bytes; give 0 or more")
     model = CostModel() if model is None else model
+    if model.cores is not None:
+        raise ValueError("simulated ranks have a processor each; give a model without cores")
     outcome = _simulate(
         schedule,
         network,

@@ -120,10 +120,12 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
     let topology = topology(size, config, options, per_host)?;
     let place = Place::of(cards, per_host, &topology);
     let profile = Profile::wanted(config, &place)?;
-    let cores = cards[0].cores;
+    let cores = Card::cores_of(&cards.iter().collect::<Vec<_>>());
+    // Whoever says what links carry, or where they are, wants that to count.
+    let stated = config.bandwidth.is_some() || config.topology.is_some() || options.topology.is_some();
     let prior = match &profile {
         Some((profile, _)) => profile.fit.model,
-        None if per_host == size && size > cores => crowded(size, cores),
+        None if per_host == size && size > cores && !stated => crowded(size, cores),
         None if per_host == size => SHARED,
         None => NETWORK,
     };

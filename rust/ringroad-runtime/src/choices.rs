@@ -162,7 +162,10 @@ fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
             && close(a.extra_latency, b.extra_latency)
             && close(a.link_load, b.link_load)
             && close(a.reduced, b.reduced)
+            && close(a.copied, b.copied)
             && a.all.messages == b.all.messages
+            && close(a.all.sent, b.all.sent)
+            && close(a.all.reduced, b.all.reduced)
     };
     a.steps.len() == b.steps.len() && a.steps.iter().zip(&b.steps).all(same)
 }

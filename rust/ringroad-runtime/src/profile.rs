@@ -190,6 +190,9 @@ impl Profile {
         for name in self.rules.iter().map(|rule| &rule.algorithm).chain(measured) {
             algorithms::find(name).map_err(|error| error.to_string())?;
         }
+        if self.fit.model.cores == Some(0) {
+            return Err("its model is for ranks on no core".to_owned());
+        }
         match self.rules.iter().find(|rule| rule.from_bytes > rule.to_bytes) {
             Some(Rule { collective, from_bytes, to_bytes, .. }) => {
                 Err(format!("a rule for {} is from {from_bytes} to {to_bytes} bytes", collective.name()))

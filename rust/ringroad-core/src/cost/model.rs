@@ -40,9 +40,10 @@ pub struct CostModel {
     /// one counts; else they follow each other.
     #[serde(default)]
     pub overlapped: bool,
-    /// For ranks that share memory and take turns on so many cores. Then the cores share out what all ranks do: every
-    /// message costs its latency, and what is sent, over the cores' bandwidth instead of links', and reduced counts for
-    /// all ranks together, though reducing takes no less than the busiest rank needs for it.
+    /// For ranks that share memory and take turns on so many cores. Then the cores share out what all ranks do, though
+    /// nothing takes less than the busiest rank needs for its part: every message costs `message_latency`, half of it the
+    /// sender and half the receiver, every byte that is sent a copy at `bandwidth`, and every byte that is reduced
+    /// `reduce_cost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<usize>,
 }
@@ -110,6 +111,10 @@ pub struct StepCost {
     /// What the busiest port of a rank sends, in vectors. A rank behind a switch or on a host has one.
     #[serde(default)]
     pub port_load: f64,
+    /// What the busiest rank copies where messages are read in their senders' memory, in vectors: what it sends to be
+    /// reduced, and what it receives to keep it.
+    #[serde(default)]
+    pub copied: f64,
     /// What all ranks do.
     #[serde(default)]
     pub all: Work,
@@ -172,7 +177,8 @@ impl ScheduleCost {
                 sent: all_sent as f64 / vector,
                 reduced: all_reduced as f64 / vector,
             };
-            steps[index] = StepCost { messages, reduced, port_load, all, ..cost };
+            let copied = view.copied(index) as f64 / vector;
+            steps[index] = StepCost { messages, reduced, port_load, copied, all, ..cost };
         }
         let steps = first_alike.into_iter().map(|first| steps[first]).collect();
         Ok(ScheduleCost { steps, busiest_link: totals.most(routes) / vector })
@@ -214,23 +220,30 @@ impl CostModel {
             Some(hop_latency) => step.hops as f64 * hop_latency + step.extra_latency,
             None => step.latency,
         };
-        let messages = |step: &StepCost| match self.cores {
-            Some(cores) => step.all.messages as f64 / cores as f64,
-            None => step.messages.saturating_sub(1) as f64,
+        let messages = |step: &StepCost| {
+            let busiest = step.messages as f64 / 2.0;
+            self.shared_out(step.all.messages as f64, busiest)
+                .unwrap_or(step.messages.saturating_sub(1) as f64)
         };
         let further = |step: &StepCost| messages(step) * self.message_latency;
         cost.steps.iter().map(|step| self.step_latency + further(step) + latency(step)).sum()
     }
 
+    /// What each core has to do of what all ranks do, where they take turns: no less than the busiest one does.
+    fn shared_out(&self, all: f64, busiest: f64) -> Option<f64> {
+        self.cores.map(|cores| (all / cores as f64).max(busiest))
+    }
+
     /// The seconds that each byte of the vector adds.
     pub fn per_byte(&self, cost: &ScheduleCost) -> Seconds {
         let per_byte = |step: &StepCost| {
-            let shared_out = |all: f64| self.cores.map(|cores| all / cores as f64);
             let transfer = match self.bandwidth {
-                Some(bandwidth) => shared_out(step.all.sent).unwrap_or(step.link_load) / bandwidth,
+                Some(bandwidth) => {
+                    self.shared_out(step.all.sent, step.copied).unwrap_or(step.link_load) / bandwidth
+                }
                 None => step.seconds_per_byte,
             };
-            let reduced = shared_out(step.all.reduced).map_or(step.reduced, |all| all.max(step.reduced));
+            let reduced = self.shared_out(step.all.reduced, step.reduced).unwrap_or(step.reduced);
             let reduction = reduced * self.reduce_cost;
             if self.overlapped {
                 transfer.max(reduction)

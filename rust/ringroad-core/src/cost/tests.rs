@@ -53,6 +53,7 @@ fn a_ring_reduce_scatter_costs_what_the_textbook_says() {
         seconds_per_byte,
         reduced: 0.25,
         port_load: 0.25,
+        copied: 0.25,
         all: Work { messages: 4, sent: 1.0, reduced: 1.0 },
     };
     assert_eq!(cost.steps, [step; 3]);
@@ -118,7 +119,7 @@ fn steps_within_a_host_are_cheaper_than_steps_between_hosts() {
     check(&[(0, 2, 1), (2, 0, 1)], 4, 1.0, 4e-6);
 }
 
-/// Ranks that take turns share out what all of them do; but no rank reduces on two cores.
+/// Ranks that take turns share out what all of them do; but no rank works on two cores.
 #[test]
 fn cores_share_out_the_work_of_all_ranks() {
     let model = CostModel {
@@ -130,19 +131,21 @@ fn cores_share_out_the_work_of_all_ranks() {
         ..CostModel::default()
     };
     let to_one: Vec<(Rank, Rank, usize)> = (1..8).map(|source| (source, 0, 1)).collect();
-    // What all ranks do, and how many vectors the busiest one reduces.
+    // What all ranks do, and messages, copies and reductions of the busiest one.
     let cases = [
-        (to_one, Work { messages: 7, sent: 7.0, reduced: 7.0 }, 7.0),
-        (shift(8, 1), Work { messages: 8, sent: 8.0, reduced: 8.0 }, 1.0),
+        (to_one, Work { messages: 7, sent: 7.0, reduced: 7.0 }, [7.0, 1.0, 7.0]),
+        (vec![(0, 1, 1)], Work { messages: 1, sent: 1.0, reduced: 1.0 }, [1.0, 1.0, 1.0]),
+        (shift(8, 1), Work { messages: 8, sent: 8.0, reduced: 8.0 }, [1.0, 1.0, 1.0]),
     ];
-    for (sends, all, busiest) in cases {
+    for (sends, all, [messages, copied, reduced]) in cases {
         let cost = cost(&one_step(8, 1, &sends), "switch:8");
         assert_eq!(cost.steps[0].all, all);
         for cores in [1, 2, 8] {
             let crowded = CostModel { cores: Some(cores), ..model };
-            let share = |all: f64| all / cores as f64;
-            assert_close(crowded.fixed(&cost), 1e-6 + share(all.messages as f64) * 2e-6, "fixed");
-            let bytes = share(all.sent) / 1e9 + share(all.reduced).max(busiest) * 3e-9;
+            let share = |all: f64, busiest: f64| f64::max(all / cores as f64, busiest);
+            let fixed = 1e-6 + share(all.messages as f64, messages / 2.0) * 2e-6;
+            assert_close(crowded.fixed(&cost), fixed, "fixed");
+            let bytes = share(all.sent, copied) / 1e9 + share(all.reduced, reduced) * 3e-9;
             assert_close(crowded.per_byte(&cost), bytes, "per byte");
         }
     }

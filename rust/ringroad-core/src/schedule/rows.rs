@@ -169,6 +169,22 @@ impl View<'_> {
         }
     }
 
+    /// The most chunks that a rank copies in a step where messages are read in their senders' memory: those it sends to be
+    /// reduced, and those it receives to keep them.
+    pub fn copied(&self, step: usize) -> usize {
+        let sends = &self.schedule.steps[step].sends;
+        if self.chart.is_some() {
+            // Every rank sends one of each, and receives one.
+            return sends.iter().map(|send| send.chunks.len()).sum();
+        }
+        let mut copied = vec![0; self.schedule.ranks];
+        for send in sends {
+            let by = if send.action == Action::Reduce { send.source } else { send.destination };
+            copied[by] += send.chunks.len();
+        }
+        copied.into_iter().max().unwrap_or(0)
+    }
+
     /// The most messages that a rank sends, or receives, in a step.
     pub fn messages(&self, step: usize) -> usize {
         let sends = &self.schedule.steps[step].sends;
