@@ -13,7 +13,7 @@ use ringroad_core::Collective;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::planner::Choices;
 use ringroad_runtime::profile::Profile;
-use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Work};
+use ringroad_runtime::{Called, Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Work};
 
 use crate::array::{self, memory, Array, Owner};
 use crate::cost::PyCostModel;
@@ -28,6 +28,9 @@ use crate::work::{duration, wait_until, PyWork};
 
 /// Arrays of so many bytes are kept alive each on its own.
 const APART: usize = 64 << 10;
+
+/// Short calls of up to so many bytes are made without letting other threads of Python run.
+const QUICK: usize = 16 << 10;
 
 /// A group of processes that call collectives together.
 #[pyclass(name = "Communicator", module = "ringroad", frozen, weakref)]
@@ -108,25 +111,24 @@ impl PyCommunicator {
         request.op = how.op;
         request.algorithm = how.algorithm;
         request.timeout = duration(how.timeout)?;
-        let work: ringroad_runtime::Result<Work> = py.detach(|| {
-            let work = self.0.start(request)?;
-            if how.async_op {
-                work.in_background();
-            } else {
-                work.wait_a_moment();
-            }
-            Ok(work)
-        });
-        let work = work.map_err(raise)?;
         if how.async_op {
+            let work = py.detach(|| self.0.start(request).inspect(Work::in_background)).map_err(raise)?;
             return Ok(Py::new(py, PyWork { work, result })?.into_any());
         }
-        if let Err(interrupt) = wait_until(py, &work, None) {
-            // The caller takes the arrays back, so the call must not go on, here or anywhere.
-            py.detach(|| self.0.abort("interrupted by a signal"));
-            return Err(interrupt);
+        let called = if request.bytes() <= QUICK && self.0.is_quick() {
+            // To let other threads of Python run would take as long as a good part of the call.
+            self.0.call(request)
+        } else {
+            py.detach(|| self.0.call(request))
+        };
+        if let Called::InFlight(work) = called.map_err(raise)? {
+            if let Err(interrupt) = wait_until(py, &work, None) {
+                // The caller takes the arrays back, so the call must not go on, here or anywhere.
+                py.detach(|| self.0.abort("interrupted by a signal"));
+                return Err(interrupt);
+            }
+            work.result().unwrap_or(Ok(())).map_err(raise)?;
         }
-        work.result().unwrap_or(Ok(())).map_err(raise)?;
         Ok(result.unwrap_or_else(|| py.None()))
     }
 
@@ -236,16 +238,16 @@ impl PyCommunicator {
         // Mostly the call ends before these are dropped, so that their share is the last one and goes while the GIL is
         // held. Short arrays have one owner; of long ones others may go on reading the input after the call.
         let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
-        let take = |array: Option<Array<'_>>| match array {
+        let take = |array: Option<Array<'_>>, owner: Owner| match array {
             None => Memory::nothing(),
-            Some(array) if array.bytes() < APART => array.memory(owner.clone()),
+            Some(array) if array.bytes() < APART => array.memory(owner),
             Some(array) => array.memory(Arc::new(array.object())),
         };
         let (input, output) = if in_place {
             let larger = if matches!(output, Holding::Block(_)) { send } else { out };
-            (Memory::nothing(), take(larger))
+            (Memory::nothing(), take(larger, owner))
         } else {
-            (take(send), take(out))
+            (take(send, owner.clone()), take(out, owner))
         };
         let mut request = Request::new(Operation::Collective(collective), dtype, elements, input, output);
         (request.in_place, request.counts) = (in_place, counts);

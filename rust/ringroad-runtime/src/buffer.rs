@@ -184,32 +184,37 @@ pub struct Buffers {
     pub output: Region,
     /// Memory of the communicator.
     pub scratch: Region,
+    /// Where the plan's scratch memory begins in it.
+    pub scratch_start: usize,
     /// Messages that are read where their senders left them, from when they have come until they are released.
     pub arrived: Vec<Option<Arrived>>,
 }
 
 impl Buffers {
-    fn buffer(&self, span: Span) -> &Region {
+    /// A region, and where in it `span` begins.
+    fn place(&self, span: Span) -> (&Region, usize) {
         match span.buffer {
-            Buffer::Input => &self.input,
-            Buffer::Output => &self.output,
-            Buffer::Scratch => &self.scratch,
+            Buffer::Input => (&self.input, span.offset),
+            Buffer::Output => (&self.output, span.offset),
+            Buffer::Scratch => (&self.scratch, self.scratch_start + span.offset),
             Buffer::Arrived(arrival) => {
-                &self.arrived[arrival as usize].as_ref().expect("it has come and was not released").region
+                let arrived = self.arrived[arrival as usize].as_ref();
+                (&arrived.expect("it has come and was not released").region, span.offset)
             }
         }
     }
 
     /// The memory of `span`.
     pub fn region(&self, span: Span) -> Region {
-        self.buffer(span).part(span.offset..span.offset + span.bytes)
+        let (region, start) = self.place(span);
+        region.part(start..start + span.bytes)
     }
 
     fn pointer(&self, span: Span) -> *mut u8 {
-        let region = self.buffer(span);
-        assert!(span.offset + span.bytes <= region.bytes, "{span:?} is not within {region:?}");
+        let (region, start) = self.place(span);
+        assert!(start + span.bytes <= region.bytes, "{span:?} is not within {region:?}");
         // SAFETY: the assertion keeps the offset within the region.
-        unsafe { region.start.add(span.offset) }
+        unsafe { region.start.add(start) }
     }
 
     /// Performs a command that involves no other rank. `gauge`: how far those are who read the scratch memory, if any.
@@ -255,7 +260,7 @@ impl Buffers {
                 // SAFETY: as above; a plan copies to other places or to the same.
                 let copy = |stores| unsafe { kernels::copy(to, from, source.bytes, stores) };
                 match (target.buffer, gauge) {
-                    (Buffer::Scratch, Some(gauge)) => gauge.watch(source.bytes, self.scratch.bytes, copy),
+                    (Buffer::Scratch, Some(gauge)) => gauge.watch(source.bytes, plan.scratch(), copy),
                     _ => copy(Stores::Plain),
                 }
             }

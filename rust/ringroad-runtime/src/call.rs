@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ringroad_core::{Collective, Rank};
+use ringroad_core::{Collective, Plan, Rank};
 
 use crate::dtype::{DType, ReduceOp};
 use crate::transport::Tag;
@@ -78,16 +78,18 @@ pub struct Call {
     pub algorithm: Arc<str>,
 }
 
-/// A call, and what stands for it in its messages.
+/// A call, this rank's part in it, and what stands for it in its messages.
 #[derive(Debug)]
-pub(crate) struct Marked {
-    pub call: Arc<Call>,
+pub(crate) struct Prepared {
+    pub call: Call,
+    /// Of a receive from whoever sends first the one that counts is made when that is known.
+    pub plan: Arc<Plan>,
     digest: u32,
 }
 
-impl Marked {
-    pub fn new(call: Call) -> Marked {
-        Marked { digest: call.digest(), call: Arc::new(call) }
+impl Prepared {
+    pub fn new(call: Call, plan: Arc<Plan>) -> Prepared {
+        Prepared { digest: call.digest(), call, plan }
     }
 
     /// For [`Tag::check`]; the upper bits say how often sequence numbers had wrapped around by call `number`.

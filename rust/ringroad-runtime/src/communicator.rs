@@ -1,5 +1,6 @@
 //! A group of ranks that call collectives together.
 
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Once, Weak};
@@ -13,8 +14,8 @@ use ucx_sys::LoadOptions;
 
 use crate::agreement::{agree, choose};
 use crate::bootstrap::{exchange, Card, Meeting, PrefixStore, Store};
-use crate::buffer::{Memory, Region};
-use crate::call::{Call, Marked, Operation};
+use crate::buffer::{Buffers, Memory, Region};
+use crate::call::{Call, Operation, Prepared};
 use crate::config::{Config, Debug, Secret};
 use crate::dtype::{DType, ReduceOp};
 use crate::engine::{Engine, Job};
@@ -33,6 +34,8 @@ use crate::work::Completion;
 const CLOSE: Duration = Duration::from_secs(2);
 /// Longer timeouts are as good as this one, which no clock overflows.
 const FOREVER: Duration = Duration::from_secs(365 * 86400);
+/// How many of the latest calls are kept prepared: calls repeat.
+const RECENT: usize = 8;
 /// User tags of messages between two ranks are below this.
 pub const TAGS: u32 = 1 << 28;
 
@@ -99,6 +102,11 @@ impl Request {
         }
     }
 
+    /// How long the input is, and the output.
+    pub fn bytes(&self) -> usize {
+        self.input.region().len() + self.output.region().len()
+    }
+
     fn counts(&self) -> Counts<'_> {
         Counts::of(self.elements, self.counts.as_deref())
     }
@@ -144,17 +152,37 @@ impl Closer {
 struct State {
     planner: Planner,
     calls: u64,
-    /// The last one: calls repeat.
-    latest: Option<Arc<Marked>>,
+    /// The oldest first.
+    recent: VecDeque<Recent>,
 }
 
-impl State {
-    fn mark(&mut self, call: Call) -> Arc<Marked> {
-        match &self.latest {
-            Some(latest) if *latest.call == call => latest.clone(),
-            _ => self.latest.insert(Arc::new(Marked::new(call))).clone(),
-        }
+/// What was asked for, as far as the call does not say it, and what was prepared for it.
+struct Recent {
+    elements: usize,
+    in_place: bool,
+    readable: (bool, bool),
+    algorithm: Option<String>,
+    prepared: Arc<Prepared>,
+}
+
+impl Recent {
+    fn fits(&self, request: &Request, readable: (bool, bool)) -> bool {
+        let call = &self.prepared.call;
+        self.elements == request.elements
+            && call.operation == request.operation
+            && (call.op, call.dtype) == (request.op, request.dtype)
+            && (self.in_place, self.readable) == (request.in_place, readable)
+            && self.algorithm == request.algorithm
+            && call.counts == request.counts
     }
+}
+
+/// What has become of a call in its first moment.
+pub enum Called {
+    /// It is over, and this is the output.
+    Ended(Memory),
+    /// It goes on.
+    InFlight(Work),
 }
 
 /// A call in flight. Dropping it does not end the call.
@@ -278,7 +306,7 @@ impl Communicator {
             cards,
             timeout,
             debug,
-            state: Mutex::new(State { planner: Planner::new(rank, near, choices), calls: 0, latest: None }),
+            state: Mutex::new(State { planner: Planner::new(rank, near, choices), calls: 0, recent: VecDeque::new() }),
             pool,
             driver: Driver::new(engine, rank, crowd),
         }
@@ -386,44 +414,41 @@ impl Communicator {
 
     /// Starts a call. Errors leave the communicator as it was.
     pub fn start(&self, request: Request) -> Result<Work> {
+        let (completion, deadline, output) = self.begin(request, false)?;
+        Ok(Work { driver: self.driver.clone(), completion, deadline, output })
+    }
+
+    /// Starts a call and does what can be done in a few microseconds. The error is the call's if it is over.
+    pub fn call(&self, request: Request) -> Result<Called> {
+        let (completion, deadline, output) = self.begin(request, true)?;
+        if completion.is_done() {
+            return completion.result().map(|()| Called::Ended(output));
+        }
+        Ok(Called::InFlight(Work { driver: self.driver.clone(), completion, deadline, output }))
+    }
+
+    /// Whether [`Communicator::call`] is likely to take a few microseconds only: nobody else uses the communicator, and
+    /// what has come from other ranks, who are processes of this host, is there at once.
+    pub fn is_quick(&self) -> bool {
+        self.pool.is_some() && !self.state.is_locked() && !self.driver.is_in_use()
+    }
+
+    fn begin(&self, request: Request, awaited: bool) -> Result<(Arc<Completion>, Instant, Memory)> {
         self.driver.check_process()?;
         self.check(&request)?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let mut state = self.state.lock();
-        let port = |from, to| state.planner.choices.topology.port_to(from, to).unwrap_or(0);
+        let prepared = self.prepare(&mut state, &request)?;
         let ports = match request.operation {
-            Operation::ReceiveAny { .. } => (0..self.size()).map(|peer| port(peer, self.rank)).collect(),
+            Operation::ReceiveAny { .. } => {
+                let topology = &state.planner.choices.topology;
+                (0..self.size()).map(|peer| topology.port_to(peer, self.rank).unwrap_or(0)).collect()
+            }
             _ => Vec::new(),
         };
-        let planned = match request.operation {
-            Operation::Send { peer, .. } => {
-                direct(Plan::send(peer, port(self.rank, peer), request.input.region().len()))
-            }
-            Operation::Receive { peer, .. } => {
-                direct(Plan::receive(peer, port(peer, self.rank), request.output.region().len()))
-            }
-            // Of whom, and by which port, is known when a message has come.
-            Operation::ReceiveAny { .. } => direct(Plan::receive(0, 0, request.output.region().len())),
-            Operation::Barrier => {
-                state.planner.plan(&key(&request, Collective::Allreduce, (false, false))?)?
-            }
-            Operation::Collective(collective) => {
-                let readable = (self.is_readable(&request.input), self.is_readable(&request.output));
-                state.planner.plan(&key(&request, collective, readable)?)?
-            }
-        };
-        let call = Call {
-            operation: request.operation,
-            op: request.op,
-            dtype: request.dtype,
-            elements: request.counts.as_ref().map_or(request.elements, |counts| counts.iter().sum()),
-            counts: request.counts.clone(),
-            algorithm: planned.algorithm,
-        };
         if self.debug >= Debug::Trace {
-            eprintln!("ringroad: {}: rank {}: {call}", self.name, self.rank);
+            eprintln!("ringroad: {}: rank {}: {}", self.name, self.rank, prepared.call);
         }
-        let marked = state.mark(call);
         let (number, kind, sequence, message) = match request.operation {
             Operation::Send { tag, .. } | Operation::Receive { tag, .. } | Operation::ReceiveAny { tag } => {
                 (0, Kind::PointToPoint, tag >> 14, tag & 0x3fff)
@@ -433,7 +458,7 @@ impl Communicator {
                 (number, Kind::Collective, (number % u64::from(Tag::SEQUENCES)) as u32, 0)
             }
         };
-        let tag = Tag { source: self.rank, kind, sequence, message, check: marked.check(number) };
+        let tag = Tag { source: self.rank, kind, sequence, message, check: prepared.check(number) };
         let deadline = Instant::now() + timeout;
         let factor = if let ReduceOp::PremulSum(factor) = request.op { factor } else { 1.0 };
         // A short message leaves a copy, wherever it lies: its send ends without the receiver.
@@ -444,36 +469,80 @@ impl Communicator {
             }
             _ => request.input,
         };
-        let job = Job {
-            call: marked.call.clone(),
-            plan: planned.plan,
-            ports,
+        let buffers = Buffers {
             input: input.into_region(),
             output: request.output.region().clone(),
-            factor,
-            timeout,
-            deadline,
-            tag,
-            number,
+            scratch: Region::nothing(),
+            scratch_start: 0,
+            arrived: Vec::new(),
         };
-        let (completion, ended) = self.driver.submit(job);
-        if completion.is_ok() {
+        let completion = Completion::new(prepared);
+        let job =
+            Box::new(Job { completion: completion.clone(), ports, buffers, factor, timeout, deadline, tag, number });
+        let (submitted, ended) = self.driver.submit(job, Some(&*completion).filter(|_| awaited));
+        if submitted.is_ok() {
             state.calls = state.calls.max(number);
         }
         drop(state);
         self.driver.call_back(ended);
-        let completion = completion?;
-        Ok(Work { driver: self.driver.clone(), completion, deadline, output: request.output })
+        submitted?;
+        Ok((completion, deadline, request.output))
+    }
+
+    /// What a call is, and this rank's part in it.
+    fn prepare(&self, state: &mut State, request: &Request) -> Result<Arc<Prepared>> {
+        let readable = match request.operation {
+            Operation::Collective(_) => {
+                (self.is_readable(&request.input), self.is_readable(&request.output))
+            }
+            _ => (false, false),
+        };
+        if let Some(recent) = state.recent.iter().rev().find(|recent| recent.fits(request, readable)) {
+            return Ok(recent.prepared.clone());
+        }
+        let port = |from, to| state.planner.choices.topology.port_to(from, to).unwrap_or(0);
+        let planned = match request.operation {
+            Operation::Send { peer, .. } => {
+                direct(Plan::send(peer, port(self.rank, peer), request.input.region().len()))
+            }
+            Operation::Receive { peer, .. } => {
+                direct(Plan::receive(peer, port(peer, self.rank), request.output.region().len()))
+            }
+            // Of whom, and by which port, is known when a message has come.
+            Operation::ReceiveAny { .. } => direct(Plan::receive(0, 0, request.output.region().len())),
+            Operation::Barrier => state.planner.plan(&key(request, Collective::Allreduce, readable)?)?,
+            Operation::Collective(collective) => state.planner.plan(&key(request, collective, readable)?)?,
+        };
+        let call = Call {
+            operation: request.operation,
+            op: request.op,
+            dtype: request.dtype,
+            elements: request.counts.as_ref().map_or(request.elements, |counts| counts.iter().sum()),
+            counts: request.counts.clone(),
+            algorithm: planned.algorithm,
+        };
+        let prepared = Arc::new(Prepared::new(call, planned.plan));
+        if state.recent.len() == RECENT {
+            state.recent.pop_front();
+        }
+        let Request { elements, in_place, algorithm, .. } = request;
+        let algorithm = algorithm.clone();
+        let (elements, in_place) = (*elements, *in_place);
+        state.recent.push_back(Recent { elements, in_place, readable, algorithm, prepared: prepared.clone() });
+        Ok(prepared)
     }
 
     /// Makes a call and waits for it; returns the output.
     pub fn run(&self, request: Request) -> Result<Memory> {
-        self.start(request)?.finish()
+        match self.call(request)? {
+            Called::Ended(output) => Ok(output),
+            Called::InFlight(work) => work.finish(),
+        }
     }
 
     /// Returns when all ranks have called it.
     pub fn barrier(&self, timeout: Option<Duration>) -> Result<()> {
-        self.start(Request { timeout, ..Request::barrier() })?.wait()
+        self.run(Request { timeout, ..Request::barrier() }).map(drop)
     }
 
     /// Fails all calls in flight on all ranks. The communicator is of no use afterwards.
@@ -671,11 +740,6 @@ impl Work {
         self.completion.is_done()
     }
 
-    /// Does what can be done in a few microseconds; returns whether the call has ended.
-    pub fn wait_a_moment(&self) -> bool {
-        self.driver.wait_a_moment(&self.completion)
-    }
-
     /// Waits until the call has ended or `until` has passed; returns whether it has ended. Never longer than a moment
     /// past the call's own deadline.
     pub fn wait_until(&self, until: Instant) -> bool {
@@ -685,7 +749,7 @@ impl Work {
     /// Waits for the end; the error is the call's.
     pub fn wait(&self) -> Result<()> {
         // The engine ends every call at its deadline; the margin only bounds what no one foresaw.
-        while !self.wait_a_moment() && !self.wait_until(self.deadline + Duration::from_secs(5)) {
+        while !self.wait_until(self.deadline + Duration::from_secs(5)) {
             self.driver.with(|engine| engine.inspect());
         }
         self.completion.result()
@@ -704,7 +768,7 @@ impl Work {
 
     /// Who sent the message of a receive, where that is known.
     pub fn source(&self) -> Option<Rank> {
-        match self.completion.call.operation {
+        match self.call().operation {
             Operation::Receive { peer, .. } => Some(peer),
             _ => self.completion.source(),
         }
@@ -712,12 +776,12 @@ impl Work {
 
     /// The algorithm that performs it.
     pub fn algorithm(&self) -> &str {
-        &self.completion.call.algorithm
+        &self.call().algorithm
     }
 
     /// What was called, in words.
     pub fn call(&self) -> &Call {
-        &self.completion.call
+        self.completion.call()
     }
 
     /// Lets the call go on although nobody waits for it.

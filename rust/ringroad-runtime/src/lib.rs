@@ -36,6 +36,6 @@ mod work;
 
 pub use buffer::Memory;
 pub use call::Operation;
-pub use communicator::{Communicator, Options, Request, Work};
+pub use communicator::{Called, Communicator, Options, Request, Work};
 pub use dtype::{DType, ReduceOp};
 pub use error::{Error, Result};

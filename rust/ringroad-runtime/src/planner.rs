@@ -57,26 +57,19 @@ pub(crate) struct Planner {
     pub choices: Choices,
     schedules: HashMap<(Member, Collective), Arc<Schedule>>,
     plans: HashMap<Key, Planned>,
-    /// The last one asked for: calls repeat.
-    latest: Option<(Key, Planned)>,
 }
 
 impl Planner {
     pub fn new(rank: Rank, near: Arc<[bool]>, choices: Choices) -> Planner {
-        Planner { rank, near, choices, schedules: HashMap::new(), plans: HashMap::new(), latest: None }
+        Planner { rank, near, choices, schedules: HashMap::new(), plans: HashMap::new() }
     }
 
     /// The plan for a call, made now or kept from an earlier one.
     pub fn plan(&mut self, key: &Key) -> Result<Planned> {
-        if let Some((_, planned)) = self.latest.as_ref().filter(|(latest, _)| latest == key) {
-            return Ok(planned.clone());
+        match self.plans.get(key) {
+            Some(planned) => Ok(planned.clone()),
+            None => self.make_plan(key),
         }
-        let planned = match self.plans.get(key) {
-            Some(planned) => planned.clone(),
-            None => self.make_plan(key)?,
-        };
-        self.latest = Some((key.clone(), planned.clone()));
-        Ok(planned)
     }
 
     fn make_plan(&mut self, key: &Key) -> Result<Planned> {

@@ -110,6 +110,11 @@ impl Driver {
         ))
     }
 
+    /// Whether some thread uses the engine now.
+    pub fn is_in_use(&self) -> bool {
+        self.engine.is_locked()
+    }
+
     /// Uses the engine under its lock. The callbacks of calls that ended meanwhile are run soon, by another thread, or
     /// before this returns where there can be none: the caller holds no lock.
     pub fn with<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
@@ -134,43 +139,36 @@ impl Driver {
         self.callbacks.run(ended.awaited());
     }
 
-    /// Starts a call. The caller may hold a lock, and gives what has ended meanwhile to [`Driver::call_back`] when it
-    /// holds none any more.
-    pub fn submit(self: &Arc<Self>, job: Job) -> (Result<Arc<Completion>>, Ended) {
-        let ((submitted, owing), ended) = self.with_locked(|engine| (engine.submit(job), engine.is_owing()));
+    /// Starts a call, and drives the engine for a moment if it is `awaited`. The caller may hold a lock, and gives what has
+    /// ended meanwhile to [`Driver::call_back`] when it holds none any more.
+    pub fn submit(self: &Arc<Self>, job: Box<Job>, awaited: Option<&Completion>) -> (Result<()>, Ended) {
+        let ((submitted, owing), ended) = self.with_locked(|engine| {
+            let submitted = engine.submit(job);
+            if let (Ok(()), Some(completion)) = (&submitted, awaited) {
+                self.drive_a_moment(engine, completion);
+            }
+            (submitted, engine.is_owing())
+        });
         self.hand_over();
         self.tend_if(owing);
         (submitted, ended)
     }
 
-    /// Drives the engine for a moment: a short call is over before it pays to look at the clock. Returns whether the
-    /// call has ended.
-    pub fn wait_a_moment(self: &Arc<Self>, completion: &Completion) -> bool {
-        if completion.is_done() {
-            return true;
-        }
+    /// A short call is over before it pays to look at the clock.
+    fn drive_a_moment(&self, engine: &mut Engine, completion: &Completion) {
         let rounds = if self.turns.may_spin() { MOMENT } else { 1 };
-        let (done, owing) = self.with(|engine| {
-            let mut busy = 0;
-            for _ in 0..rounds {
-                if engine.progress() {
-                    busy += 1;
-                } else {
-                    std::hint::spin_loop();
-                }
-                if completion.is_done() {
-                    return (true, engine.is_owing());
-                }
-                // Others want to know of the end of their calls, and to look after theirs.
-                if engine.has_ended() || busy == BUSY_MOMENT {
-                    break;
-                }
+        let mut busy = 0;
+        for _ in 0..rounds {
+            // Others want to know of the end of their calls, and to look after theirs.
+            if completion.is_done() || engine.has_ended() || busy == BUSY_MOMENT {
+                return;
             }
-            (false, false)
-        });
-        self.hand_over();
-        self.tend_if(owing);
-        done
+            if engine.progress() {
+                busy += 1;
+            } else {
+                std::hint::spin_loop();
+            }
+        }
     }
 
     /// Waits until the call has ended or `until` has passed; returns whether it has ended.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use ringroad_core::Rank;
 
-use crate::call::Call;
+use crate::call::{Call, Prepared};
 use crate::error::{Error, Result};
 
 /// What to do when a call ends.
@@ -25,13 +25,17 @@ pub(crate) struct Completion {
     callbacks: Mutex<Vec<Callback>>,
     source: OnceLock<Rank>,
     /// What was called.
-    pub call: Arc<Call>,
+    pub prepared: Arc<Prepared>,
 }
 
 impl Completion {
-    pub fn new(call: Arc<Call>) -> Arc<Completion> {
+    pub fn new(prepared: Arc<Prepared>) -> Arc<Completion> {
         let (error, callbacks) = Default::default();
-        Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, source: OnceLock::new(), call })
+        Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, source: OnceLock::new(), prepared })
+    }
+
+    pub fn call(&self) -> &Call {
+        &self.prepared.call
     }
 
     /// A receive from whoever sends first has found its message.
@@ -81,6 +85,6 @@ impl Completion {
 
 impl fmt::Debug for Completion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.call, if self.is_done() { "done" } else { "in flight" })
+        write!(f, "{} ({})", self.call(), if self.is_done() { "done" } else { "in flight" })
     }
 }

@@ -4,25 +4,16 @@
 //! that nobody else has asked for, and becomes a receive from that rank. Messages go to receives in the order in which
 //! these were posted: while one waits here, later receives with its tag, from whomever, queue up behind it.
 
-use std::sync::Arc;
-
 use ringroad_core::{Plan, Rank};
 
 use super::{Engine, Job};
 use crate::call::Operation;
 use crate::transport::Tag;
-use crate::work::Completion;
 
-/// A receive that is not posted yet.
-pub(super) struct Waiting {
-    pub job: Job,
-    pub completion: Arc<Completion>,
-}
-
-impl Waiting {
-    /// Whom it receives from; `None` for whoever sends first.
+impl Job {
+    /// Whom a receive takes a message from; `None` for whoever sends first.
     fn source(&self) -> Option<Rank> {
-        match self.job.call.operation {
+        match self.call().operation {
             Operation::Receive { peer, .. } => Some(peer),
             _ => None,
         }
@@ -32,21 +23,18 @@ impl Waiting {
 impl Engine {
     /// Whether a job has to wait for a message to come before its receive can be posted.
     pub(super) fn must_wait(&self, job: &Job) -> bool {
-        match job.call.operation {
+        match job.call().operation {
             Operation::ReceiveAny { .. } => true,
-            Operation::Receive { .. } => {
-                self.waiting.iter().any(|waiting| same_subject(waiting.job.tag, job.tag))
-            }
+            Operation::Receive { .. } => self.waiting.iter().any(|other| same_subject(other.tag, job.tag)),
             _ => false,
         }
     }
 
     /// Puts a receive behind those that wait, and looks whether its message is there.
-    pub(super) fn await_message(&mut self, job: Job, completion: Arc<Completion>) {
+    pub(super) fn await_message(&mut self, job: Box<Job>) {
         self.active += 1;
-        let waiting = Waiting { job, completion };
-        let source = waiting.source();
-        self.waiting.push(waiting);
+        let source = job.source();
+        self.waiting.push(job);
         self.match_waiting();
         // Of a rank that is not connected nobody would hear that it has ended.
         let rank = self.rank;
@@ -64,28 +52,27 @@ impl Engine {
         let mut any = false;
         let mut index = 0;
         while index < self.waiting.len() {
-            let (tag, wanted) = (self.waiting[index].job.tag, self.waiting[index].source());
+            let (tag, wanted) = (self.waiting[index].tag, self.waiting[index].source());
             let Some(source) = self.transport.unclaimed(tag, wanted) else {
                 index += 1;
                 continue;
             };
             any = true;
             // It may have come after an earlier receive was looked at that takes it as well.
-            let takes = |waiting: &Waiting| {
-                same_subject(waiting.job.tag, tag) && waiting.source().is_none_or(|wanted| wanted == source)
+            let takes = |job: &Box<Job>| {
+                same_subject(job.tag, tag) && job.source().is_none_or(|wanted| wanted == source)
             };
             index = self.waiting.iter().position(takes).unwrap_or(index);
-            let waiting = self.waiting.remove(index);
-            let anybody = waiting.source().is_none();
-            let Waiting { mut job, completion } = waiting;
+            let job = self.waiting.remove(index);
             self.active -= 1;
-            if anybody {
-                let port = job.ports.get(source).copied().unwrap_or(0);
-                job.plan = Arc::new(Plan::receive(source, port, job.output.len()));
+            let completion = job.completion.clone();
+            let plan = job.source().is_none().then(|| {
                 completion.found(source);
-            }
+                let port = job.ports.get(source).copied().unwrap_or(0);
+                Plan::receive(source, port, job.buffers.output.len())
+            });
             // Where that fails the communicator has failed, and the call hears of it as all others do.
-            if let Err(error) = self.begin(job, completion.clone()) {
+            if let Err(error) = self.begin(job, plan) {
                 self.end(completion, Some(error));
             }
         }
@@ -96,7 +83,7 @@ impl Engine {
     pub(super) fn is_needed(&self, peer: Rank) -> bool {
         let last = || (0..self.cards.len()).all(|r| r == self.rank || r == peer || self.broken[r].is_some());
         self.tasks.iter().flatten().any(|task| task.needs(peer))
-            || self.waiting.iter().any(|waiting| match waiting.source() {
+            || self.waiting.iter().any(|job| match job.source() {
                 Some(source) => source == peer,
                 None => last(),
             })
@@ -104,9 +91,9 @@ impl Engine {
 
     /// Ends all receives that wait, which nothing can come for any more.
     pub(super) fn give_up_waiting(&mut self, error: &crate::error::Error) {
-        for Waiting { completion, .. } in std::mem::take(&mut self.waiting) {
+        for job in std::mem::take(&mut self.waiting) {
             self.active -= 1;
-            self.end(completion, Some(error.clone()));
+            self.end(job.completion, Some(error.clone()));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use ringroad_core::Rank;
 
 use super::{Engine, ABORT, HEARING};
-use crate::call::{generation, generation_of, Call};
+use crate::call::{generation, generation_of, Prepared};
 use crate::error::Error;
 use crate::notice::{Notice, Reason};
 use crate::transport::{Event, Tag};
@@ -19,7 +19,7 @@ impl Engine {
     /// Looks for messages of the calls in flight that come from another idea of the call.
     pub(super) fn look_for_strangers(&mut self) {
         let calls: Vec<(u64, Tag)> =
-            self.tasks.iter().flatten().filter(|t| t.number > 0).map(|t| (t.number, t.tag)).collect();
+            self.tasks.iter().flatten().map(|t| &t.job).filter(|j| j.number > 0).map(|j| (j.number, j.tag)).collect();
         for (number, tag) in calls {
             for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
                 let unexpected = self.transport.unexpected(source, tag.sequence);
@@ -37,7 +37,7 @@ impl Engine {
         let sequences = u64::from(Tag::SEQUENCES);
         let behind = (self.started + sequences - u64::from(tag.sequence)) % sequences;
         let Some(number) = self.started.checked_sub(behind).filter(|n| *n > 0) else { return };
-        let ended = !self.tasks.iter().flatten().any(|t| t.number == number);
+        let ended = !self.tasks.iter().flatten().any(|t| t.job.number == number);
         if ended && generation(tag) == generation_of(number) {
             self.mismatch(number, String::new());
         }
@@ -112,10 +112,10 @@ impl Engine {
 
     /// The latest collective calls of this rank, by number.
     fn recent_calls(&self) -> Vec<(u64, String)> {
-        let mut calls: Vec<&(u64, Arc<Call>)> = self.history.iter().collect();
+        let mut calls: Vec<&(u64, Arc<Prepared>)> = self.history.iter().collect();
         calls.sort_by_key(|(number, _)| *number);
         let first = calls.len().saturating_sub(CALLS_TOLD);
-        calls[first..].iter().map(|(number, call)| (*number, call.to_string())).collect()
+        calls[first..].iter().map(|(number, prepared)| (*number, prepared.call.to_string())).collect()
     }
 
     /// Collects what the ranks called of late, for a while.
@@ -154,7 +154,7 @@ impl Engine {
             }
             Reason::Timeout { number } => {
                 let reason = notice.reason;
-                let own = self.tasks.iter().flatten().find(|t| t.number == number);
+                let own = self.tasks.iter().flatten().find(|t| t.job.number == number);
                 let here = own.map(|t| format!("; rank {} was {}", self.who(self.rank), self.tell(t)));
                 let story = format!("{}{}", told(&notice.story), here.unwrap_or_default());
                 self.notices.push_front((from, notice));

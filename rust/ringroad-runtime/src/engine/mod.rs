@@ -17,11 +17,10 @@ use ringroad_core::executor::Executor;
 use ringroad_core::plan::{Command, Plan};
 use ringroad_core::{Port, Rank};
 
-use self::any_source::Waiting;
 use crate::bootstrap::Card;
 use crate::buffer::{Buffers, Region};
 use crate::cache::CacheMode;
-use crate::call::Call;
+use crate::call::{Call, Prepared};
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::liveness::Liveness;
@@ -54,13 +53,11 @@ const LINE: usize = 64;
 
 /// A call to be run.
 pub(crate) struct Job {
-    pub call: Arc<Call>,
-    /// Of a receive from whoever sends first it is made when that is known.
-    pub plan: Arc<Plan>,
-    /// For such a receive by rank, the port that a message from there leaves by.
+    pub completion: Arc<Completion>,
+    /// For a receive from whoever sends first by rank, the port that a message from there leaves by.
     pub ports: Vec<Port>,
-    pub input: Region,
-    pub output: Region,
+    /// Those of the caller, until the call begins.
+    pub buffers: Buffers,
     /// For a premultiplied sum.
     pub factor: f64,
     pub timeout: Duration,
@@ -71,17 +68,16 @@ pub(crate) struct Job {
     pub number: u64,
 }
 
+impl Job {
+    fn call(&self) -> &Call {
+        self.completion.call()
+    }
+}
+
+/// A job that has begun. It is small, since it moves.
 struct Task {
-    executor: Executor,
-    buffers: Buffers,
-    /// What scratch memory is a part of.
-    room: Region,
-    factor: f64,
-    timeout: Duration,
-    deadline: Instant,
-    tag: Tag,
-    number: u64,
-    completion: Arc<Completion>,
+    executor: Box<Executor>,
+    job: Box<Job>,
 }
 
 /// A peer whose connection broke while something was due from it.
@@ -118,7 +114,7 @@ pub(crate) struct Engine {
     tasks: Vec<Option<Task>>,
     active: usize,
     /// Receives whose messages have to come first.
-    waiting: Vec<Waiting>,
+    waiting: Vec<Box<Job>>,
     liveness: Liveness,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
@@ -127,7 +123,7 @@ pub(crate) struct Engine {
     closed: bool,
     spare: Vec<Region>,
     /// Of the latest calls, the last one first.
-    spare_executors: Vec<Executor>,
+    spare_executors: Vec<Box<Executor>>,
     spare_arrivals: Vec<Vec<Option<Arrived>>>,
     events: Vec<Event>,
     /// Notices that came and are not dealt with yet.
@@ -137,7 +133,7 @@ pub(crate) struct Engine {
     /// How far the ranks are that read scratch memory; `None` where none do.
     gauge: Option<Gauge>,
     /// The latest collective calls, by number.
-    history: Vec<(u64, Arc<Call>)>,
+    history: Vec<(u64, Arc<Prepared>)>,
     /// The number of the last collective call that has been made, and of the last that has been started.
     called: u64,
     started: u64,
@@ -249,17 +245,13 @@ impl Engine {
     }
 
     /// Starts a call.
-    pub fn submit(&mut self, job: Job) -> Result<Arc<Completion>, Error> {
+    pub fn submit(&mut self, job: Box<Job>) -> Result<(), Error> {
         self.check_usable()?;
         self.look_for_leftovers();
         // Before anything is heard: a rank that asks what this one called is told of this call too.
         self.called = self.called.max(job.number);
         if job.number > 0 {
-            if self.history.len() < HISTORY {
-                self.history.push((job.number, job.call.clone()));
-            } else {
-                self.history[job.number as usize % HISTORY] = (job.number, job.call.clone());
-            }
+            self.remember(job.number, &job.completion.prepared);
         }
         // A peer that gives up says so before its memory is used for something else: hear it before taking up messages
         // that it sent earlier.
@@ -267,45 +259,51 @@ impl Engine {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let completion = Completion::new(job.call.clone());
         if self.must_wait(&job) {
-            self.await_message(job, completion.clone());
-        } else {
-            self.begin(job, completion.clone())?;
+            self.await_message(job);
+            return Ok(());
         }
-        Ok(completion)
+        self.begin(job, None)
     }
 
-    /// Starts a call whose peers are known.
-    fn begin(&mut self, job: Job, completion: Arc<Completion>) -> Result<(), Error> {
-        for peer in job.plan.peers().iter().copied() {
+    fn remember(&mut self, number: u64, prepared: &Arc<Prepared>) {
+        if self.history.len() < HISTORY {
+            return self.history.push((number, prepared.clone()));
+        }
+        let oldest = &mut self.history[number as usize % HISTORY];
+        oldest.0 = number;
+        // Calls repeat.
+        if !Arc::ptr_eq(&oldest.1, prepared) {
+            oldest.1 = prepared.clone();
+        }
+    }
+
+    /// Starts a call whose peers are known; `found` is its plan if they were not when it was prepared.
+    fn begin(&mut self, mut job: Box<Job>, found: Option<Plan>) -> Result<(), Error> {
+        let executor = match found {
+            Some(plan) => Box::new(Executor::new(Arc::new(plan))),
+            None => self.take_executor(&job.completion.prepared.plan),
+        };
+        let plan = executor.plan();
+        for peer in plan.peers().iter().copied() {
             if let Err(reason) = self.connect(peer) {
                 self.suspect(peer, reason);
             }
         }
-        self.transport.announce(job.tag, &job.call.algorithm);
-        let mut arrived = self.spare_arrivals.pop().unwrap_or_default();
-        arrived.resize_with(job.plan.arrivals(), || None);
-        let like = if job.input.is_empty() { &job.output } else { &job.input };
-        let (room, scratch) = match self.take_scratch(job.plan.scratch(), like.as_ptr() as usize) {
+        self.transport.announce(job.tag, &job.call().algorithm);
+        job.buffers.arrived = self.spare_arrivals.pop().unwrap_or_default();
+        job.buffers.arrived.resize_with(plan.arrivals(), || None);
+        let Buffers { input, output, .. } = &job.buffers;
+        let like = if input.is_empty() { output } else { input };
+        let (scratch, scratch_start) = match self.take_scratch(plan.scratch(), like.as_ptr() as usize) {
             Ok(taken) => taken,
             Err(reason) => {
-                let story = format!("rank {} has no memory for {}: {reason}", self.who(self.rank), job.call);
+                let story = format!("rank {} has no memory for {}: {reason}", self.who(self.rank), job.call());
                 self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
                 return Err(self.failure.clone().expect("it has just failed"));
             }
         };
-        let task = Task {
-            buffers: Buffers { input: job.input, output: job.output, scratch, arrived },
-            room,
-            executor: self.take_executor(job.plan),
-            factor: job.factor,
-            timeout: job.timeout,
-            deadline: job.deadline,
-            tag: job.tag,
-            number: job.number,
-            completion,
-        };
+        (job.buffers.scratch, job.buffers.scratch_start) = (scratch, scratch_start);
         let slot = match self.tasks.iter().position(Option::is_none) {
             Some(slot) => slot,
             None => {
@@ -313,8 +311,8 @@ impl Engine {
                 self.tasks.len() - 1
             }
         };
-        self.started = self.started.max(task.number);
-        self.tasks[slot] = Some(task);
+        self.started = self.started.max(job.number);
+        self.tasks[slot] = Some(Task { executor, job });
         self.active += 1;
         self.advance(slot);
         Ok(())
@@ -333,22 +331,22 @@ impl Engine {
     }
 
     /// An executor at the beginning of `plan`: calls repeat, and so do their plans.
-    fn take_executor(&mut self, plan: Arc<Plan>) -> Executor {
-        match self.spare_executors.iter().position(|spare| Arc::ptr_eq(spare.plan(), &plan)) {
+    fn take_executor(&mut self, plan: &Arc<Plan>) -> Box<Executor> {
+        match self.spare_executors.iter().position(|spare| Arc::ptr_eq(spare.plan(), plan)) {
             Some(index) => {
                 let mut executor = self.spare_executors.swap_remove(index);
                 executor.rewind();
                 executor
             }
-            None => Executor::new(plan),
+            None => Box::new(Executor::new(plan.clone())),
         }
     }
 
-    /// Scratch memory, within the region that is to be kept for later, or why there is none. `like`: the address of what
-    /// is copied to it. What is kept may still be read by near ranks.
-    fn take_scratch(&mut self, needed: usize, like: usize) -> Result<(Region, Region), String> {
+    /// Memory to be kept for later, and where scratch memory begins in it; or why there is none. `like`: the address of
+    /// what is copied to it. What is kept may still be read by near ranks.
+    fn take_scratch(&mut self, needed: usize, like: usize) -> Result<(Region, usize), String> {
         if needed == 0 {
-            return Ok((Region::nothing(), Region::nothing()));
+            return Ok((Region::nothing(), 0));
         }
         let apart = needed >= APART;
         let bytes = if apart { needed + PAGE } else { needed };
@@ -367,8 +365,7 @@ impl Engine {
         };
         let place = (like + PAGE / 2) / LINE * LINE;
         let start = if apart { place.wrapping_sub(room.as_ptr() as usize) % PAGE } else { 0 };
-        let scratch = room.part(start..start + needed);
-        Ok((room, scratch))
+        Ok((room, start))
     }
 
     fn keep_scratch(&mut self, region: Region) {
@@ -425,12 +422,12 @@ impl Engine {
             let (rank, story) = (suspect.peer, self.tell_of_loss(&suspect));
             self.fail(Error::Peer { rank, message: story.clone() }, Reason::Peer { rank }, story);
         }
-        if let Some(task) = self.tasks.iter().flatten().find(|t| now >= t.deadline) {
-            let (number, story) = (task.number, self.tell_of_timeout(task));
+        if let Some(task) = self.tasks.iter().flatten().find(|t| now >= t.job.deadline) {
+            let (number, story) = (task.job.number, self.tell_of_timeout(task));
             self.late(number, story);
-        } else if let Some(waiting) = self.waiting.iter().find(|waiting| now >= waiting.job.deadline) {
-            let story = self.tell_of_timeout_before(&waiting.job);
-            self.late(waiting.job.number, story);
+        } else if let Some(job) = self.waiting.iter().find(|job| now >= job.deadline) {
+            let (number, story) = (job.number, self.tell_of_timeout_before(job));
+            self.late(number, story);
         }
     }
 
@@ -503,7 +500,7 @@ impl Engine {
         // After a failure requests may end whose call is gone.
         if let Some(task) = self.tasks.get_mut(slot).and_then(Option::as_mut) {
             if let Command::Expect { arrival, .. } = task.executor.operation(number).command {
-                task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
+                task.job.buffers.arrived[arrival as usize] = self.transport.arrived(request);
             }
             task.executor.complete(number);
             self.advance(slot);
@@ -518,8 +515,8 @@ impl Engine {
             let request = (slot as u64) << 32 | u64::from(number);
             let posted = match task.executor.operation(number).command {
                 Command::Send { peer, port, message, source, stays } => {
-                    let tag = Tag { source: self.rank, message: task.tag.message | message, ..task.tag };
-                    let source = task.buffers.region(source);
+                    let tag = Tag { source: self.rank, message: task.job.tag.message | message, ..task.job.tag };
+                    let source = task.job.buffers.region(source);
                     let posted = if stays {
                         self.transport.lend(peer, port, tag, source, request)
                     } else {
@@ -528,19 +525,19 @@ impl Engine {
                     (peer, posted)
                 }
                 Command::Receive { peer, port, message, target } => {
-                    let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
-                    (peer, self.transport.receive(port, tag, task.buffers.region(target), request))
+                    let tag = Tag { source: peer, message: task.job.tag.message | message, ..task.job.tag };
+                    (peer, self.transport.receive(port, tag, task.job.buffers.region(target), request))
                 }
                 Command::Expect { peer, message, arrival, bytes, .. } => {
-                    let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
+                    let tag = Tag { source: peer, message: task.job.tag.message | message, ..task.job.tag };
                     let posted = self.transport.expect(tag, bytes, request);
                     if let Ok(Posted::Complete) = posted {
-                        task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
+                        task.job.buffers.arrived[arrival as usize] = self.transport.arrived(request);
                     }
                     (peer, posted)
                 }
                 Command::Release { arrival } => {
-                    let arrived = task.buffers.arrived[arrival as usize].take();
+                    let arrived = task.job.buffers.arrived[arrival as usize].take();
                     self.transport.release(arrived.expect("it is released once, after it has come"));
                     task.executor.complete(number);
                     continue;
@@ -551,7 +548,7 @@ impl Engine {
                     }
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
                     let Call { op, dtype, .. } = *task.call();
-                    task.buffers.perform(plan, local, op, dtype, task.factor, ranks, self.gauge.as_mut());
+                    task.job.buffers.perform(plan, local, op, dtype, task.job.factor, ranks, self.gauge.as_mut());
                     task.executor.complete(number);
                     continue;
                 }
@@ -594,18 +591,18 @@ impl Engine {
     }
 
     fn finish(&mut self, slot: usize, error: Option<Error>) {
-        if let Some(task) = self.tasks[slot].take() {
+        if let Some(Task { executor, job }) = self.tasks[slot].take() {
             self.active -= 1;
+            let Job { completion, buffers, .. } = *job;
             // After a failure the transport may still be using the memory: let the requests be its last owners.
             if error.is_none() {
-                drop(task.buffers.scratch);
-                self.keep_scratch(task.room);
-                self.owing |= owes(task.executor.plan(), &self.near);
-                self.spare_arrivals.push(task.buffers.arrived);
+                self.keep_scratch(buffers.scratch);
+                self.owing |= owes(executor.plan(), &self.near);
+                self.spare_arrivals.push(buffers.arrived);
                 self.spare_executors.truncate(SPARE_EXECUTORS - 1);
-                self.spare_executors.insert(0, task.executor);
+                self.spare_executors.insert(0, executor);
             }
-            self.end(task.completion, error);
+            self.end(completion, error);
         }
     }
 
@@ -629,7 +626,7 @@ impl Engine {
         match failure {
             Failure::Broken(reason) => self.suspect(peer, reason),
             Failure::Check { .. } | Failure::Length { .. } => {
-                let number = task.number;
+                let number = task.job.number;
                 let found = format!("{failure} while this rank was in {}", task.call());
                 self.mismatch(number, found);
             }
@@ -646,7 +643,7 @@ fn owes(plan: &Plan, near: &[bool]) -> bool {
 
 impl Task {
     fn call(&self) -> &Call {
-        &self.completion.call
+        self.job.call()
     }
 
     /// Whether something is still due from or to `peer`.

@@ -14,7 +14,7 @@ impl Engine {
 
     pub(super) fn tell_of_loss(&self, suspect: &Suspect) -> String {
         let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.tell(t));
-        let call = call.or_else(|| self.waiting.first().map(|waiting| self.tell_before(&waiting.job)));
+        let call = call.or_else(|| self.waiting.first().map(|job| self.tell_before(job)));
         let call = call.unwrap_or_else(|| "between two calls".to_owned());
         format!(
             "rank {} is gone: {}. Rank {} was {call}",
@@ -25,7 +25,7 @@ impl Engine {
     }
 
     pub(super) fn tell_of_timeout(&self, task: &Task) -> String {
-        let seconds = task.timeout.as_secs_f64();
+        let seconds = task.job.timeout.as_secs_f64();
         format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell(task))
     }
 
@@ -36,7 +36,7 @@ impl Engine {
     }
 
     fn tell_before(&self, job: &Job) -> String {
-        format!("in communicator {:?} ({}), waiting for a message", self.name, job.call)
+        format!("in communicator {:?} ({}), waiting for a message", self.name, job.call())
     }
 
     /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
@@ -66,7 +66,7 @@ impl Engine {
             Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
                 String::new()
             }
-            _ => format!("call number {} of ", task.number),
+            _ => format!("call number {} of ", task.job.number),
         };
         format!(
             "in {number}communicator {:?} ({}), at step {}, {}",

@@ -170,9 +170,10 @@ impl SharedMemory {
         if source.len() >= LONG && self.pool.offset_of(&source).is_none() {
             return self.begin_flow(peer, tag, source, request);
         }
-        let (parcel, region) = self.pack(tag, &source)?;
+        let there = source.as_ptr();
+        let (parcel, region) = self.pack(tag, source)?;
         let waits = region.as_ref().is_some_and(|region| {
-            let copied = region.as_ptr() != source.as_ptr();
+            let copied = region.as_ptr() != there;
             !(stays || copied) || self.kept + region.len() > KEPT
         });
         let queued = self.put(peer, parcel, region, waits.then_some(request), None);
@@ -219,7 +220,7 @@ impl SharedMemory {
     }
 
     /// A parcel of these bytes: they are inside, or in memory of the segment, which is returned.
-    fn pack(&mut self, tag: Tag, source: &Region) -> Result<(Parcel, Option<Region>), TransportError> {
+    fn pack(&mut self, tag: Tag, source: Region) -> Result<(Parcel, Option<Region>), TransportError> {
         if source.len() <= INLINE {
             let mut parcel = Parcel::new(tag.pack(), Form::Inline, source.len());
             let target = parcel.inline.as_mut_ptr().cast::<u8>();
@@ -228,14 +229,14 @@ impl SharedMemory {
             return Ok((parcel, None));
         }
         let mut parcel = Parcel::new(tag.pack(), Form::Segment, source.len());
-        if let Some(offset) = self.pool.offset_of(source) {
+        if let Some(offset) = self.pool.offset_of(&source) {
             parcel.place = offset as u64;
-            return Ok((parcel, Some(source.clone())));
+            return Ok((parcel, Some(source)));
         }
         let copy = self.allocate(source.len())?;
         self.ring_before(source.len());
         // SAFETY: the copy is new and as long; the poster leaves the source alone until the send has ended.
-        unsafe { copy.copy_from(source) };
+        unsafe { copy.copy_from(&source) };
         parcel.place = self.place_of(&copy);
         Ok((parcel, Some(copy)))
     }
@@ -635,7 +636,7 @@ impl Transport for SharedMemory {
         }
         let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
         // Best effort: where there is no memory left, the peer is told nothing.
-        if let Ok((parcel, region)) = self.pack(tag, &Region::of(payload)) {
+        if let Ok((parcel, region)) = self.pack(tag, Region::of(payload)) {
             self.put(peer, parcel, region, None, None);
             self.ring();
         }
