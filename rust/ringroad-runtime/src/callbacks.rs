@@ -159,8 +159,10 @@ impl Callbacks {
 mod tests {
     use std::sync::mpsc::channel;
 
+    use ringroad_core::Plan;
+
     use super::*;
-    use crate::call::{Call, Operation};
+    use crate::call::{Call, Operation, Prepared};
     use crate::dtype::{DType, ReduceOp};
 
     fn ended(callback: impl FnOnce() + Send + 'static) -> Arc<Completion> {
@@ -172,7 +174,8 @@ mod tests {
             counts: None,
             algorithm: "ring".into(),
         };
-        let completion = Completion::new(Arc::new(call));
+        let plan = Plan::send(1, 0, 0);
+        let completion = Completion::new(Arc::new(Prepared::new(call, Arc::new(plan))));
         completion.on_complete(Box::new(move |_| callback()));
         completion.finish(None);
         completion

@@ -189,7 +189,7 @@ pub enum Called {
 pub struct Work {
     driver: Arc<Driver>,
     completion: Arc<Completion>,
-    deadline: Instant,
+    timeout: Duration,
     output: Memory,
 }
 
@@ -306,7 +306,11 @@ impl Communicator {
             cards,
             timeout,
             debug,
-            state: Mutex::new(State { planner: Planner::new(rank, near, choices), calls: 0, recent: VecDeque::new() }),
+            state: Mutex::new(State {
+                planner: Planner::new(rank, near, choices),
+                calls: 0,
+                recent: VecDeque::new(),
+            }),
             pool,
             driver: Driver::new(engine, rank, crowd),
         }
@@ -414,17 +418,17 @@ impl Communicator {
 
     /// Starts a call. Errors leave the communicator as it was.
     pub fn start(&self, request: Request) -> Result<Work> {
-        let (completion, deadline, output) = self.begin(request, false)?;
-        Ok(Work { driver: self.driver.clone(), completion, deadline, output })
+        let (completion, timeout, output) = self.begin(request, false)?;
+        Ok(Work { driver: self.driver.clone(), completion, timeout, output })
     }
 
     /// Starts a call and does what can be done in a few microseconds. The error is the call's if it is over.
     pub fn call(&self, request: Request) -> Result<Called> {
-        let (completion, deadline, output) = self.begin(request, true)?;
+        let (completion, timeout, output) = self.begin(request, true)?;
         if completion.is_done() {
             return completion.result().map(|()| Called::Ended(output));
         }
-        Ok(Called::InFlight(Work { driver: self.driver.clone(), completion, deadline, output }))
+        Ok(Called::InFlight(Work { driver: self.driver.clone(), completion, timeout, output }))
     }
 
     /// Whether [`Communicator::call`] is likely to take a few microseconds only: nobody else uses the communicator, and
@@ -433,7 +437,7 @@ impl Communicator {
         self.pool.is_some() && !self.state.is_locked() && !self.driver.is_in_use()
     }
 
-    fn begin(&self, request: Request, awaited: bool) -> Result<(Arc<Completion>, Instant, Memory)> {
+    fn begin(&self, request: Request, awaited: bool) -> Result<(Arc<Completion>, Duration, Memory)> {
         self.driver.check_process()?;
         self.check(&request)?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
@@ -459,7 +463,6 @@ impl Communicator {
             }
         };
         let tag = Tag { source: self.rank, kind, sequence, message, check: prepared.check(number) };
-        let deadline = Instant::now() + timeout;
         let factor = if let ReduceOp::PremulSum(factor) = request.op { factor } else { 1.0 };
         // A short message leaves a copy, wherever it lies: its send ends without the receiver.
         let short = request.input.region().len() < LEND;
@@ -477,8 +480,16 @@ impl Communicator {
             arrived: Vec::new(),
         };
         let completion = Completion::new(prepared);
-        let job =
-            Box::new(Job { completion: completion.clone(), ports, buffers, factor, timeout, deadline, tag, number });
+        let job = Box::new(Job {
+            completion: completion.clone(),
+            ports,
+            buffers,
+            factor,
+            timeout,
+            deadline: None,
+            tag,
+            number,
+        });
         let (submitted, ended) = self.driver.submit(job, Some(&*completion).filter(|_| awaited));
         if submitted.is_ok() {
             state.calls = state.calls.max(number);
@@ -486,15 +497,13 @@ impl Communicator {
         drop(state);
         self.driver.call_back(ended);
         submitted?;
-        Ok((completion, deadline, request.output))
+        Ok((completion, timeout, request.output))
     }
 
     /// What a call is, and this rank's part in it.
     fn prepare(&self, state: &mut State, request: &Request) -> Result<Arc<Prepared>> {
         let readable = match request.operation {
-            Operation::Collective(_) => {
-                (self.is_readable(&request.input), self.is_readable(&request.output))
-            }
+            Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
             _ => (false, false),
         };
         if let Some(recent) = state.recent.iter().rev().find(|recent| recent.fits(request, readable)) {
@@ -528,7 +537,13 @@ impl Communicator {
         let Request { elements, in_place, algorithm, .. } = request;
         let algorithm = algorithm.clone();
         let (elements, in_place) = (*elements, *in_place);
-        state.recent.push_back(Recent { elements, in_place, readable, algorithm, prepared: prepared.clone() });
+        state.recent.push_back(Recent {
+            elements,
+            in_place,
+            readable,
+            algorithm,
+            prepared: prepared.clone(),
+        });
         Ok(prepared)
     }
 
@@ -749,7 +764,7 @@ impl Work {
     /// Waits for the end; the error is the call's.
     pub fn wait(&self) -> Result<()> {
         // The engine ends every call at its deadline; the margin only bounds what no one foresaw.
-        while !self.wait_until(self.deadline + Duration::from_secs(5)) {
+        while !self.wait_until(Instant::now() + self.timeout + Duration::from_secs(5)) {
             self.driver.with(|engine| engine.inspect());
         }
         self.completion.result()

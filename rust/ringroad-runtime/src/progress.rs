@@ -147,6 +147,9 @@ impl Driver {
             if let (Ok(()), Some(completion)) = (&submitted, awaited) {
                 self.drive_a_moment(engine, completion);
             }
+            if awaited.is_none_or(|completion| !completion.is_done()) {
+                engine.set_deadlines();
+            }
             (submitted, engine.is_owing())
         });
         self.hand_over();

@@ -61,7 +61,8 @@ pub(crate) struct Job {
     /// For a premultiplied sum.
     pub factor: f64,
     pub timeout: Duration,
-    pub deadline: Instant,
+    /// `None` in its first moment, which no clock measures: most calls are over then.
+    pub deadline: Option<Instant>,
     /// The kind, sequence and check of all its messages.
     pub tag: Tag,
     /// Counts the collective calls; 0 for messages between two ranks.
@@ -71,6 +72,10 @@ pub(crate) struct Job {
 impl Job {
     fn call(&self) -> &Call {
         self.completion.call()
+    }
+
+    fn is_late(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| now >= deadline)
     }
 }
 
@@ -266,6 +271,15 @@ impl Engine {
         self.begin(job, None)
     }
 
+    /// The first moment of all calls in flight is over.
+    pub fn set_deadlines(&mut self) {
+        let now = Instant::now();
+        let tasks = self.tasks.iter_mut().flatten().map(|task| &mut task.job);
+        for job in tasks.chain(&mut self.waiting) {
+            job.deadline.get_or_insert(now + job.timeout);
+        }
+    }
+
     fn remember(&mut self, number: u64, prepared: &Arc<Prepared>) {
         if self.history.len() < HISTORY {
             return self.history.push((number, prepared.clone()));
@@ -298,7 +312,8 @@ impl Engine {
         let (scratch, scratch_start) = match self.take_scratch(plan.scratch(), like.as_ptr() as usize) {
             Ok(taken) => taken,
             Err(reason) => {
-                let story = format!("rank {} has no memory for {}: {reason}", self.who(self.rank), job.call());
+                let story =
+                    format!("rank {} has no memory for {}: {reason}", self.who(self.rank), job.call());
                 self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
                 return Err(self.failure.clone().expect("it has just failed"));
             }
@@ -422,10 +437,10 @@ impl Engine {
             let (rank, story) = (suspect.peer, self.tell_of_loss(&suspect));
             self.fail(Error::Peer { rank, message: story.clone() }, Reason::Peer { rank }, story);
         }
-        if let Some(task) = self.tasks.iter().flatten().find(|t| now >= t.job.deadline) {
+        if let Some(task) = self.tasks.iter().flatten().find(|t| t.job.is_late(now)) {
             let (number, story) = (task.job.number, self.tell_of_timeout(task));
             self.late(number, story);
-        } else if let Some(job) = self.waiting.iter().find(|job| now >= job.deadline) {
+        } else if let Some(job) = self.waiting.iter().find(|job| job.is_late(now)) {
             let (number, story) = (job.number, self.tell_of_timeout_before(job));
             self.late(number, story);
         }
@@ -515,7 +530,8 @@ impl Engine {
             let request = (slot as u64) << 32 | u64::from(number);
             let posted = match task.executor.operation(number).command {
                 Command::Send { peer, port, message, source, stays } => {
-                    let tag = Tag { source: self.rank, message: task.job.tag.message | message, ..task.job.tag };
+                    let tag =
+                        Tag { source: self.rank, message: task.job.tag.message | message, ..task.job.tag };
                     let source = task.job.buffers.region(source);
                     let posted = if stays {
                         self.transport.lend(peer, port, tag, source, request)
@@ -548,7 +564,15 @@ impl Engine {
                     }
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
                     let Call { op, dtype, .. } = *task.call();
-                    task.job.buffers.perform(plan, local, op, dtype, task.job.factor, ranks, self.gauge.as_mut());
+                    task.job.buffers.perform(
+                        plan,
+                        local,
+                        op,
+                        dtype,
+                        task.job.factor,
+                        ranks,
+                        self.gauge.as_mut(),
+                    );
                     task.executor.complete(number);
                     continue;
                 }
