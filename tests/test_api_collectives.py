@@ -135,6 +135,32 @@ def test_work_that_nobody_waits_for(clusters):
         assert list(result) == [4.0] * 3
 
 
+def test_an_array_that_goes_within_another_call():
+    """What a program runs when an array is freed may use the communicator, whichever call frees it."""
+
+    def work(comm):
+        import weakref
+
+        gone = []
+        for _ in range(500):
+            if comm.rank == 0:
+                array = np.empty(4)
+                weakref.finalize(array, lambda: gone.append(comm.transport))
+                work = comm.recv(array, 1, 5, async_op=True)
+                del work, array
+                comm.send(np.zeros(1), 1, 1)
+                comm.recv(np.zeros(1), 1, 2)
+            else:
+                comm.recv(np.zeros(1), 0, 1)
+                comm.send(np.ones(4), 0, 5)
+                comm.send(np.zeros(1), 0, 2)
+        comm.barrier()
+        return len(gone)
+
+    with ringroad.local(2, timeout=20) as cluster:
+        assert cluster.run(work)[0] > 0
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("ranks", [2, 3, 8])
 def test_send_and_receive(clusters, ranks, transport):

@@ -53,13 +53,15 @@ impl<'py> Array<'py> {
 
     /// As [`Array::new`], for an array that will be written.
     pub fn writable(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
-        Array::new(object, name)?.check_writable(name)
+        let array = Array::new(object, name)?;
+        array.check_writable(name)?;
+        Ok(array)
     }
 
-    /// The array itself, if it can be written.
-    pub fn check_writable(self, name: &str) -> PyResult<Array<'py>> {
+    /// An error if it cannot be written.
+    pub fn check_writable(&self, name: &str) -> PyResult<()> {
         if self.writable {
-            return Ok(self);
+            return Ok(());
         }
         Err(PyValueError::new_err(format!("{name} is read-only; pass an array that can be written")))
     }

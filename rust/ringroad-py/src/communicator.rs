@@ -29,9 +29,6 @@ use crate::work::{duration, wait_until, PyWork};
 /// Arrays of so many bytes are kept alive each on its own.
 const APART: usize = 64 << 10;
 
-/// Short calls of up to so many bytes are made without letting other threads of Python run.
-const QUICK: usize = 16 << 10;
-
 /// A group of processes that call collectives together.
 #[pyclass(name = "Communicator", module = "ringroad", frozen, weakref)]
 pub struct PyCommunicator(Communicator);
@@ -115,13 +112,7 @@ impl PyCommunicator {
             let work = py.detach(|| self.0.start(request).inspect(Work::in_background)).map_err(raise)?;
             return Ok(Py::new(py, PyWork { work, result })?.into_any());
         }
-        let called = if request.bytes() <= QUICK && self.0.is_quick() {
-            // To let other threads of Python run would take as long as a good part of the call.
-            self.0.call(request)
-        } else {
-            py.detach(|| self.0.call(request))
-        };
-        if let Called::InFlight(work) = called.map_err(raise)? {
+        if let Called::InFlight(work) = py.detach(|| self.0.call(request)).map_err(raise)? {
             if let Err(interrupt) = wait_until(py, &work, None) {
                 // The caller takes the arrays back, so the call must not go on, here or anywhere.
                 py.detach(|| self.0.abort("interrupted by a signal"));
@@ -203,7 +194,10 @@ impl PyCommunicator {
         let out = match (out, output, &send) {
             (_, Holding::Nothing, _) => None,
             // In place.
-            (Some(object), _, Some(array)) if array.is(object) => Some(array.clone().check_writable("out")?),
+            (Some(object), _, Some(array)) if array.is(object) => {
+                array.check_writable("out")?;
+                Some(array.clone())
+            }
             (Some(object), ..) => Some(Array::writable(object, "out")?),
             (None, _, Some(send)) => Some(send.empty(&shape)?),
             (None, _, None) => {

@@ -184,19 +184,27 @@ pub struct Buffers {
     pub output: Region,
     /// Memory of the communicator.
     pub scratch: Region,
-    /// Where the plan's scratch memory begins in it.
-    pub scratch_start: usize,
+    /// What of it is the plan's scratch memory.
+    pub scratch_range: Range<usize>,
     /// Messages that are read where their senders left them, from when they have come until they are released.
     pub arrived: Vec<Option<Arrived>>,
 }
 
 impl Buffers {
+    /// Those of the caller, for a plan that needs no more.
+    pub fn new(input: Region, output: Region) -> Buffers {
+        Buffers { input, output, scratch: Region::nothing(), scratch_range: 0..0, arrived: Vec::new() }
+    }
+
     /// A region, and where in it `span` begins.
     fn place(&self, span: Span) -> (&Region, usize) {
         match span.buffer {
             Buffer::Input => (&self.input, span.offset),
             Buffer::Output => (&self.output, span.offset),
-            Buffer::Scratch => (&self.scratch, self.scratch_start + span.offset),
+            Buffer::Scratch => {
+                assert!(span.offset + span.bytes <= self.scratch_range.len(), "{span:?} is not the plan's");
+                (&self.scratch, self.scratch_range.start + span.offset)
+            }
             Buffer::Arrived(arrival) => {
                 let arrived = self.arrived[arrival as usize].as_ref();
                 (&arrived.expect("it has come and was not released").region, span.offset)
@@ -260,7 +268,9 @@ impl Buffers {
                 // SAFETY: as above; a plan copies to other places or to the same.
                 let copy = |stores| unsafe { kernels::copy(to, from, source.bytes, stores) };
                 match (target.buffer, gauge) {
-                    (Buffer::Scratch, Some(gauge)) => gauge.watch(source.bytes, plan.scratch(), copy),
+                    (Buffer::Scratch, Some(gauge)) => {
+                        gauge.watch(source.bytes, self.scratch_range.len(), copy)
+                    }
                     _ => copy(Stores::Plain),
                 }
             }

@@ -102,11 +102,6 @@ impl Request {
         }
     }
 
-    /// How long the input is, and the output.
-    pub fn bytes(&self) -> usize {
-        self.input.region().len() + self.output.region().len()
-    }
-
     fn counts(&self) -> Counts<'_> {
         Counts::of(self.elements, self.counts.as_deref())
     }
@@ -152,7 +147,7 @@ impl Closer {
 struct State {
     planner: Planner,
     calls: u64,
-    /// The oldest first.
+    /// The latest one last.
     recent: VecDeque<Recent>,
 }
 
@@ -189,7 +184,6 @@ pub enum Called {
 pub struct Work {
     driver: Arc<Driver>,
     completion: Arc<Completion>,
-    timeout: Duration,
     output: Memory,
 }
 
@@ -418,26 +412,20 @@ impl Communicator {
 
     /// Starts a call. Errors leave the communicator as it was.
     pub fn start(&self, request: Request) -> Result<Work> {
-        let (completion, timeout, output) = self.begin(request, false)?;
-        Ok(Work { driver: self.driver.clone(), completion, timeout, output })
+        let (completion, output) = self.begin(request, false)?;
+        Ok(Work { driver: self.driver.clone(), completion, output })
     }
 
-    /// Starts a call and does what can be done in a few microseconds. The error is the call's if it is over.
+    /// Starts a call and does what can be done at once: short calls are mostly over then. The error is the call's if it is.
     pub fn call(&self, request: Request) -> Result<Called> {
-        let (completion, timeout, output) = self.begin(request, true)?;
+        let (completion, output) = self.begin(request, true)?;
         if completion.is_done() {
             return completion.result().map(|()| Called::Ended(output));
         }
-        Ok(Called::InFlight(Work { driver: self.driver.clone(), completion, timeout, output }))
+        Ok(Called::InFlight(Work { driver: self.driver.clone(), completion, output }))
     }
 
-    /// Whether [`Communicator::call`] is likely to take a few microseconds only: nobody else uses the communicator, and
-    /// what has come from other ranks, who are processes of this host, is there at once.
-    pub fn is_quick(&self) -> bool {
-        self.pool.is_some() && !self.state.is_locked() && !self.driver.is_in_use()
-    }
-
-    fn begin(&self, request: Request, awaited: bool) -> Result<(Arc<Completion>, Duration, Memory)> {
+    fn begin(&self, request: Request, awaited: bool) -> Result<(Arc<Completion>, Memory)> {
         self.driver.check_process()?;
         self.check(&request)?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
@@ -472,13 +460,9 @@ impl Communicator {
             }
             _ => request.input,
         };
-        let buffers = Buffers {
-            input: input.into_region(),
-            output: request.output.region().clone(),
-            scratch: Region::nothing(),
-            scratch_start: 0,
-            arrived: Vec::new(),
-        };
+        let buffers = Buffers::new(input.into_region(), request.output.region().clone());
+        let brief = awaited && buffers.input.len().max(buffers.output.len()) < LEND;
+        let deadline = (!brief).then(|| Instant::now() + timeout);
         let completion = Completion::new(prepared);
         let job = Box::new(Job {
             completion: completion.clone(),
@@ -486,7 +470,7 @@ impl Communicator {
             buffers,
             factor,
             timeout,
-            deadline: None,
+            deadline,
             tag,
             number,
         });
@@ -497,7 +481,7 @@ impl Communicator {
         drop(state);
         self.driver.call_back(ended);
         submitted?;
-        Ok((completion, timeout, request.output))
+        Ok((completion, request.output))
     }
 
     /// What a call is, and this rank's part in it.
@@ -506,8 +490,12 @@ impl Communicator {
             Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
             _ => (false, false),
         };
-        if let Some(recent) = state.recent.iter().rev().find(|recent| recent.fits(request, readable)) {
-            return Ok(recent.prepared.clone());
+        if let Some(index) = state.recent.iter().rposition(|recent| recent.fits(request, readable)) {
+            if index + 1 < state.recent.len() {
+                let recent = state.recent.remove(index);
+                state.recent.extend(recent);
+            }
+            return Ok(state.recent.back().expect("it is the last one now").prepared.clone());
         }
         let port = |from, to| state.planner.choices.topology.port_to(from, to).unwrap_or(0);
         let planned = match request.operation {
@@ -763,10 +751,8 @@ impl Work {
 
     /// Waits for the end; the error is the call's.
     pub fn wait(&self) -> Result<()> {
-        // The engine ends every call at its deadline; the margin only bounds what no one foresaw.
-        while !self.wait_until(Instant::now() + self.timeout + Duration::from_secs(5)) {
-            self.driver.with(|engine| engine.inspect());
-        }
+        // The engine ends every call at its deadline.
+        while !self.wait_until(Instant::now() + FOREVER) {}
         self.completion.result()
     }
 

@@ -110,11 +110,6 @@ impl Driver {
         ))
     }
 
-    /// Whether some thread uses the engine now.
-    pub fn is_in_use(&self) -> bool {
-        self.engine.is_locked()
-    }
-
     /// Uses the engine under its lock. The callbacks of calls that ended meanwhile are run soon, by another thread, or
     /// before this returns where there can be none: the caller holds no lock.
     pub fn with<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
@@ -147,7 +142,7 @@ impl Driver {
             if let (Ok(()), Some(completion)) = (&submitted, awaited) {
                 self.drive_a_moment(engine, completion);
             }
-            if awaited.is_none_or(|completion| !completion.is_done()) {
+            if awaited.is_some_and(|completion| !completion.is_done()) {
                 engine.set_deadlines();
             }
             (submitted, engine.is_owing())

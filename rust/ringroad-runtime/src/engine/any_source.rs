@@ -59,10 +59,9 @@ impl Engine {
             };
             any = true;
             // It may have come after an earlier receive was looked at that takes it as well.
-            let takes = |job: &Box<Job>| {
-                same_subject(job.tag, tag) && job.source().is_none_or(|wanted| wanted == source)
-            };
-            index = self.waiting.iter().position(takes).unwrap_or(index);
+            let takes =
+                |job: &Job| same_subject(job.tag, tag) && job.source().is_none_or(|wanted| wanted == source);
+            index = self.waiting.iter().position(|job| takes(job)).unwrap_or(index);
             let job = self.waiting.remove(index);
             self.active -= 1;
             let completion = job.completion.clone();

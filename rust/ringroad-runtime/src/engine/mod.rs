@@ -9,7 +9,7 @@ mod failing;
 mod telling;
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -56,12 +56,12 @@ pub(crate) struct Job {
     pub completion: Arc<Completion>,
     /// For a receive from whoever sends first by rank, the port that a message from there leaves by.
     pub ports: Vec<Port>,
-    /// Those of the caller, until the call begins.
+    /// Scratch memory is added when the call begins.
     pub buffers: Buffers,
     /// For a premultiplied sum.
     pub factor: f64,
     pub timeout: Duration,
-    /// `None` in its first moment, which no clock measures: most calls are over then.
+    /// `None` in the first moment of a short call, which no clock measures: most are over then.
     pub deadline: Option<Instant>,
     /// The kind, sequence and check of all its messages.
     pub tag: Tag,
@@ -81,7 +81,7 @@ impl Job {
 
 /// A job that has begun. It is small, since it moves.
 struct Task {
-    executor: Box<Executor>,
+    executor: Executor,
     job: Box<Job>,
 }
 
@@ -119,6 +119,7 @@ pub(crate) struct Engine {
     tasks: Vec<Option<Task>>,
     active: usize,
     /// Receives whose messages have to come first.
+    #[expect(clippy::vec_box, reason = "jobs come and go on in their boxes")]
     waiting: Vec<Box<Job>>,
     liveness: Liveness,
     connected: Vec<bool>,
@@ -128,7 +129,7 @@ pub(crate) struct Engine {
     closed: bool,
     spare: Vec<Region>,
     /// Of the latest calls, the last one first.
-    spare_executors: Vec<Box<Executor>>,
+    spare_executors: Vec<Executor>,
     spare_arrivals: Vec<Vec<Option<Arrived>>>,
     events: Vec<Event>,
     /// Notices that came and are not dealt with yet.
@@ -271,7 +272,7 @@ impl Engine {
         self.begin(job, None)
     }
 
-    /// The first moment of all calls in flight is over.
+    /// The first moment of a call is over, and the call is not.
     pub fn set_deadlines(&mut self) {
         let now = Instant::now();
         let tasks = self.tasks.iter_mut().flatten().map(|task| &mut task.job);
@@ -284,7 +285,7 @@ impl Engine {
         if self.history.len() < HISTORY {
             return self.history.push((number, prepared.clone()));
         }
-        let oldest = &mut self.history[number as usize % HISTORY];
+        let oldest = &mut self.history[(number - 1) as usize % HISTORY];
         oldest.0 = number;
         // Calls repeat.
         if !Arc::ptr_eq(&oldest.1, prepared) {
@@ -295,7 +296,7 @@ impl Engine {
     /// Starts a call whose peers are known; `found` is its plan if they were not when it was prepared.
     fn begin(&mut self, mut job: Box<Job>, found: Option<Plan>) -> Result<(), Error> {
         let executor = match found {
-            Some(plan) => Box::new(Executor::new(Arc::new(plan))),
+            Some(plan) => Executor::new(Arc::new(plan)),
             None => self.take_executor(&job.completion.prepared.plan),
         };
         let plan = executor.plan();
@@ -309,16 +310,16 @@ impl Engine {
         job.buffers.arrived.resize_with(plan.arrivals(), || None);
         let Buffers { input, output, .. } = &job.buffers;
         let like = if input.is_empty() { output } else { input };
-        let (scratch, scratch_start) = match self.take_scratch(plan.scratch(), like.as_ptr() as usize) {
-            Ok(taken) => taken,
-            Err(reason) => {
-                let story =
-                    format!("rank {} has no memory for {}: {reason}", self.who(self.rank), job.call());
-                self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
-                return Err(self.failure.clone().expect("it has just failed"));
-            }
-        };
-        (job.buffers.scratch, job.buffers.scratch_start) = (scratch, scratch_start);
+        (job.buffers.scratch, job.buffers.scratch_range) =
+            match self.take_scratch(plan.scratch(), like.as_ptr() as usize) {
+                Ok(taken) => taken,
+                Err(reason) => {
+                    let story =
+                        format!("rank {} has no memory for {}: {reason}", self.who(self.rank), job.call());
+                    self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+                    return Err(self.failure.clone().expect("it has just failed"));
+                }
+            };
         let slot = match self.tasks.iter().position(Option::is_none) {
             Some(slot) => slot,
             None => {
@@ -346,22 +347,22 @@ impl Engine {
     }
 
     /// An executor at the beginning of `plan`: calls repeat, and so do their plans.
-    fn take_executor(&mut self, plan: &Arc<Plan>) -> Box<Executor> {
+    fn take_executor(&mut self, plan: &Arc<Plan>) -> Executor {
         match self.spare_executors.iter().position(|spare| Arc::ptr_eq(spare.plan(), plan)) {
             Some(index) => {
                 let mut executor = self.spare_executors.swap_remove(index);
                 executor.rewind();
                 executor
             }
-            None => Box::new(Executor::new(plan.clone())),
+            None => Executor::new(plan.clone()),
         }
     }
 
-    /// Memory to be kept for later, and where scratch memory begins in it; or why there is none. `like`: the address of
-    /// what is copied to it. What is kept may still be read by near ranks.
-    fn take_scratch(&mut self, needed: usize, like: usize) -> Result<(Region, usize), String> {
+    /// Memory to be kept for later, and what of it is scratch memory; or why there is none. `like`: the address of what is
+    /// copied to it. What is kept may still be read by near ranks.
+    fn take_scratch(&mut self, needed: usize, like: usize) -> Result<(Region, Range<usize>), String> {
         if needed == 0 {
-            return Ok((Region::nothing(), 0));
+            return Ok((Region::nothing(), 0..0));
         }
         let apart = needed >= APART;
         let bytes = if apart { needed + PAGE } else { needed };
@@ -380,7 +381,7 @@ impl Engine {
         };
         let place = (like + PAGE / 2) / LINE * LINE;
         let start = if apart { place.wrapping_sub(room.as_ptr() as usize) % PAGE } else { 0 };
-        Ok((room, start))
+        Ok((room, start..start + needed))
     }
 
     fn keep_scratch(&mut self, region: Region) {
