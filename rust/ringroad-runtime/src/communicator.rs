@@ -522,14 +522,11 @@ impl Communicator {
         if state.recent.len() == RECENT {
             state.recent.pop_front();
         }
-        let Request { elements, in_place, algorithm, .. } = request;
-        let algorithm = algorithm.clone();
-        let (elements, in_place) = (*elements, *in_place);
         state.recent.push_back(Recent {
-            elements,
-            in_place,
+            elements: request.elements,
+            in_place: request.in_place,
             readable,
-            algorithm,
+            algorithm: request.algorithm.clone(),
             prepared: prepared.clone(),
         });
         Ok(prepared)

@@ -141,9 +141,9 @@ impl Driver {
             let submitted = engine.submit(job);
             if let (Ok(()), Some(completion)) = (&submitted, awaited) {
                 self.drive_a_moment(engine, completion);
-            }
-            if awaited.is_some_and(|completion| !completion.is_done()) {
-                engine.set_deadlines();
+                if !completion.is_done() {
+                    engine.set_deadlines();
+                }
             }
             (submitted, engine.is_owing())
         });

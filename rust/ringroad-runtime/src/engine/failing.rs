@@ -18,15 +18,9 @@ const CALLS_TOLD: usize = 8;
 impl Engine {
     /// Looks for messages of the calls in flight that come from another idea of the call.
     pub(super) fn look_for_strangers(&mut self) {
-        let calls: Vec<(u64, Tag)> = self
-            .tasks
-            .iter()
-            .flatten()
-            .map(|t| &t.job)
-            .filter(|j| j.number > 0)
-            .map(|j| (j.number, j.tag))
-            .collect();
-        for (number, tag) in calls {
+        let calls: Vec<(u64, Tag)> =
+            self.tasks.iter().flatten().map(|task| (task.job.number, task.job.tag)).collect();
+        for (number, tag) in calls.into_iter().filter(|(number, _)| *number > 0) {
             for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
                 let unexpected = self.transport.unexpected(source, tag.sequence);
                 if unexpected.is_some_and(|t| t.check != tag.check && generation(t) == generation(tag)) {
