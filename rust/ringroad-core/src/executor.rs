@@ -1,7 +1,6 @@
 //! The state machine that runs a [`Plan`]. It does no I/O: it hands out operations that may start and is told which
 //! have completed. Whoever drives it (the runtime's engine, a simulator, a test) decides what starting means.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::plan::{Operation, Plan};
@@ -14,38 +13,48 @@ const COMPLETE: u32 = u32::MAX;
 pub struct Executor {
     plan: Arc<Plan>,
     pending: Vec<u32>,
-    ready: VecDeque<u32>,
+    /// The operations that may start or have been started, in this order. Those that wait for no other come first.
+    ready: Vec<u32>,
+    /// How many have been started, of those that are ready.
+    started: usize,
     remaining: usize,
 }
 
 impl Executor {
     /// An executor at the beginning of `plan`.
     pub fn new(plan: Arc<Plan>) -> Executor {
-        let mut executor = Executor { pending: Vec::new(), ready: VecDeque::new(), remaining: 0, plan };
-        executor.rewind();
-        executor
+        let pending = plan.pending().to_vec();
+        let mut ready = Vec::with_capacity(pending.len());
+        ready.extend((0..pending.len() as u32).filter(|number| pending[*number as usize] == 0));
+        Executor { remaining: pending.len(), started: 0, pending, ready, plan }
     }
 
     /// Back to the beginning, to run the plan again without new memory.
     pub fn rewind(&mut self) {
-        self.pending.clear();
-        self.pending.extend_from_slice(self.plan.pending());
-        self.ready.clear();
-        self.ready.extend((0..self.pending.len() as u32).filter(|i| self.pending[*i as usize] == 0));
-        self.remaining = self.pending.len();
+        let pending = self.plan.pending();
+        let first = self.ready.iter().take_while(|number| pending[**number as usize] == 0).count();
+        self.ready.truncate(first);
+        self.started = 0;
+        self.pending.copy_from_slice(pending);
+        self.remaining = pending.len();
     }
 
     /// The number of the next operation that may start, or `None` until more complete.
+    #[inline]
     pub fn start(&mut self) -> Option<u32> {
-        self.ready.pop_front()
+        let number = *self.ready.get(self.started)?;
+        self.started += 1;
+        Some(number)
     }
 
     /// Operation `number` of the plan.
+    #[inline]
     pub fn operation(&self, number: u32) -> &Operation {
         &self.plan.operations()[number as usize]
     }
 
     /// Takes note that operation `number`, handed out before, has completed.
+    #[inline]
     pub fn complete(&mut self, number: u32) {
         self.remaining -= 1;
         self.pending[number as usize] = COMPLETE;
@@ -53,7 +62,7 @@ impl Executor {
             let pending = &mut self.pending[*dependent as usize];
             *pending -= 1;
             if *pending == 0 {
-                self.ready.push_back(*dependent);
+                self.ready.push(*dependent);
             }
         }
     }

@@ -106,6 +106,10 @@ impl Request {
         Counts::of(self.elements, self.counts.as_deref())
     }
 
+    fn lengths(&self) -> [usize; 2] {
+        [self.input.region().len(), self.output.region().len()]
+    }
+
     /// A barrier: one byte that everybody waits for.
     pub fn barrier() -> Request {
         let byte = Memory::zeroed(1);
@@ -154,6 +158,8 @@ struct State {
 /// What was asked for, as far as the call does not say it, and what was prepared for it.
 struct Recent {
     elements: usize,
+    /// Of input and output, in bytes.
+    lengths: [usize; 2],
     in_place: bool,
     readable: (bool, bool),
     algorithm: Option<String>,
@@ -164,6 +170,7 @@ impl Recent {
     fn fits(&self, request: &Request, readable: (bool, bool)) -> bool {
         let call = &self.prepared.call;
         self.elements == request.elements
+            && self.lengths == request.lengths()
             && call.operation == request.operation
             && (call.op, call.dtype) == (request.op, request.dtype)
             && (self.in_place, self.readable) == (request.in_place, readable)
@@ -427,7 +434,6 @@ impl Communicator {
 
     fn begin(&self, request: Request, awaited: bool) -> Result<(Arc<Completion>, Memory)> {
         self.driver.check_process()?;
-        self.check(&request)?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let mut state = self.state.lock();
         let prepared = self.prepare(&mut state, &request)?;
@@ -484,7 +490,7 @@ impl Communicator {
         Ok((completion, request.output))
     }
 
-    /// What a call is, and this rank's part in it.
+    /// What a call is, and this rank's part in it; an error where it makes no sense.
     fn prepare(&self, state: &mut State, request: &Request) -> Result<Arc<Prepared>> {
         let readable = match request.operation {
             Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
@@ -497,6 +503,7 @@ impl Communicator {
             }
             return Ok(state.recent.back().expect("it is the last one now").prepared.clone());
         }
+        self.check(request)?;
         let port = |from, to| state.planner.choices.topology.port_to(from, to).unwrap_or(0);
         let planned = match request.operation {
             Operation::Send { peer, .. } => {
@@ -524,6 +531,7 @@ impl Communicator {
         }
         state.recent.push_back(Recent {
             elements: request.elements,
+            lengths: request.lengths(),
             in_place: request.in_place,
             readable,
             algorithm: request.algorithm.clone(),

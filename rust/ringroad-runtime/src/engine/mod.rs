@@ -40,8 +40,8 @@ const ABORT: Duration = Duration::from_secs(1);
 const ACKNOWLEDGED: usize = 1 << 10;
 /// How many calls are remembered, to tell others who ask what this rank called.
 const HISTORY: usize = 64;
-/// Executors kept for later calls.
-const SPARE_EXECUTORS: usize = 8;
+/// How many runs are kept for later calls.
+const SPARE_RUNS: usize = 8;
 /// Regions of scratch memory kept for later calls.
 const SPARE_REGIONS: usize = 4;
 /// Scratch memory of at least so many bytes begins half a page away from where the caller's begins in its page, at a cache
@@ -83,6 +83,12 @@ impl Job {
 struct Task {
     executor: Executor,
     job: Box<Job>,
+}
+
+/// What is left of a call for the next one with the same plan.
+struct Run {
+    executor: Executor,
+    arrived: Vec<Option<Arrived>>,
 }
 
 /// A peer whose connection broke while something was due from it.
@@ -128,9 +134,8 @@ pub(crate) struct Engine {
     failure: Option<Error>,
     closed: bool,
     spare: Vec<Region>,
-    /// Of the latest calls, the last one first.
-    spare_executors: Vec<Executor>,
-    spare_arrivals: Vec<Vec<Option<Arrived>>>,
+    /// Of the latest calls, the last one last.
+    spare_runs: Vec<Run>,
     events: Vec<Event>,
     /// Notices that came and are not dealt with yet.
     notices: VecDeque<(Rank, Notice)>,
@@ -193,8 +198,7 @@ impl Engine {
             cards,
             closed: false,
             spare: Vec::new(),
-            spare_executors: Vec::new(),
-            spare_arrivals: Vec::new(),
+            spare_runs: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
             owing: false,
@@ -253,7 +257,6 @@ impl Engine {
     /// Starts a call.
     pub fn submit(&mut self, job: Box<Job>) -> Result<(), Error> {
         self.check_usable()?;
-        self.look_for_leftovers();
         // Before anything is heard: a rank that asks what this one called is told of this call too.
         self.called = self.called.max(job.number);
         if job.number > 0 {
@@ -295,10 +298,11 @@ impl Engine {
 
     /// Starts a call whose peers are known; `found` is its plan if they were not when it was prepared.
     fn begin(&mut self, mut job: Box<Job>, found: Option<Plan>) -> Result<(), Error> {
-        let executor = match found {
-            Some(plan) => Executor::new(Arc::new(plan)),
-            None => self.take_executor(&job.completion.prepared.plan),
+        let Run { executor, arrived } = match found {
+            Some(plan) => Run::new(Arc::new(plan)),
+            None => self.take_run(&job.completion.prepared.plan),
         };
+        job.buffers.arrived = arrived;
         let plan = executor.plan();
         for peer in plan.peers().iter().copied() {
             if let Err(reason) = self.connect(peer) {
@@ -306,8 +310,6 @@ impl Engine {
             }
         }
         self.transport.announce(job.tag, &job.call().algorithm);
-        job.buffers.arrived = self.spare_arrivals.pop().unwrap_or_default();
-        job.buffers.arrived.resize_with(plan.arrivals(), || None);
         let Buffers { input, output, .. } = &job.buffers;
         let like = if input.is_empty() { output } else { input };
         (job.buffers.scratch, job.buffers.scratch_range) =
@@ -346,16 +348,23 @@ impl Engine {
         Ok(())
     }
 
-    /// An executor at the beginning of `plan`: calls repeat, and so do their plans.
-    fn take_executor(&mut self, plan: &Arc<Plan>) -> Executor {
-        match self.spare_executors.iter().position(|spare| Arc::ptr_eq(spare.plan(), plan)) {
+    /// A run at the beginning of `plan`: calls repeat, and so do their plans.
+    fn take_run(&mut self, plan: &Arc<Plan>) -> Run {
+        match self.spare_runs.iter().rposition(|run| Arc::ptr_eq(run.executor.plan(), plan)) {
             Some(index) => {
-                let mut executor = self.spare_executors.swap_remove(index);
-                executor.rewind();
-                executor
+                let mut run = self.spare_runs.remove(index);
+                run.executor.rewind();
+                run
             }
-            None => Executor::new(plan.clone()),
+            None => Run::new(plan.clone()),
         }
+    }
+
+    fn keep_run(&mut self, run: Run) {
+        if self.spare_runs.len() == SPARE_RUNS {
+            self.spare_runs.remove(0);
+        }
+        self.spare_runs.push(run);
     }
 
     /// Memory to be kept for later, and what of it is scratch memory; or why there is none. `like`: the address of what is
@@ -388,9 +397,9 @@ impl Engine {
         if region.is_empty() {
             return;
         }
-        self.spare.push(region);
         // The largest last, so that small calls take small regions and the smallest is the one to go.
-        self.spare.sort_by_key(Region::len);
+        let smaller = self.spare.partition_point(|spare| spare.len() < region.len());
+        self.spare.insert(smaller, region);
         if self.spare.len() > SPARE_REGIONS {
             self.spare.remove(0);
         }
@@ -623,9 +632,7 @@ impl Engine {
             if error.is_none() {
                 self.keep_scratch(buffers.scratch);
                 self.owing |= owes(executor.plan(), &self.near);
-                self.spare_arrivals.push(buffers.arrived);
-                self.spare_executors.truncate(SPARE_EXECUTORS - 1);
-                self.spare_executors.insert(0, executor);
+                self.keep_run(Run { executor, arrived: buffers.arrived });
             }
             self.end(completion, error);
         }
@@ -664,6 +671,13 @@ fn owes(plan: &Plan, near: &[bool]) -> bool {
     let far = |peer: Rank| !near.get(peer).copied().unwrap_or(false);
     let long = |command| matches!(command, Command::Receive { peer, target, .. } if far(peer) && target.bytes >= ACKNOWLEDGED);
     plan.operations().iter().any(|operation| long(operation.command))
+}
+
+impl Run {
+    fn new(plan: Arc<Plan>) -> Run {
+        let arrived = std::iter::repeat_with(|| None).take(plan.arrivals()).collect();
+        Run { executor: Executor::new(plan), arrived }
+    }
 }
 
 impl Task {

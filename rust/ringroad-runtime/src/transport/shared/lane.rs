@@ -156,12 +156,12 @@ fn mark(number: u64) -> u32 {
     (number as u32).wrapping_add(1)
 }
 
-/// Whether a sender that found the lane full may have gone to sleep over that, and has to be woken by who took the parcels
-/// `first..next`. It saw the counter at some number, and exactly one multiple of [`SLOTS`] is above that and not above
-/// what it has put: who takes that parcel rings, after its counter, so one of the two sees the other.
+/// Whether a sender that found the lane full may have gone to sleep over that, and has to be woken by who took parcel
+/// `number`. It saw the counter at some number, and exactly one multiple of [`SLOTS`] is above that and not above what it
+/// has put: who brings the counter there rings afterwards, so one of the two sees the other.
 #[inline]
-pub(super) fn makes_room(first: u64, next: u64) -> bool {
-    first / SLOTS as u64 != next / SLOTS as u64
+pub(super) fn makes_room(number: u64) -> bool {
+    (number + 1).is_multiple_of(SLOTS as u64)
 }
 
 impl Counters {
@@ -428,14 +428,15 @@ mod models {
     /// Takes what there is before parcel `end`, from `first` on; returns the number of the next, and whether the sender was
     /// woken.
     fn take(way: &Way, first: u64, end: u64) -> (u64, bool) {
-        let mut next = first;
+        let (mut next, mut has_room) = (first, false);
         while next < end {
             let Some(found) = way.lane.get(next) else { break };
             assert_eq!(found, parcel(next));
+            has_room |= makes_room(next);
             next += 1;
             way.counters.take(next);
         }
-        (next, makes_room(first, next) && rings(way, true))
+        (next, has_room && rings(way, true))
     }
 
     #[test]

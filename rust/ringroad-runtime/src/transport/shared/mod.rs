@@ -28,7 +28,7 @@ use ringroad_core::{Port, Rank};
 
 use self::flow::Room;
 use self::lane::{makes_room, Bell, End, Form, Parcel, INLINE};
-use self::peer::{Lent, Message, News, Peer, Queued};
+use self::peer::{Incoming, Lent, Message, News, Peer, Queued};
 use self::tags::{pop, push, Queue, Tags};
 use super::events::EventWait;
 use super::ucx::UcxTransport;
@@ -292,21 +292,38 @@ impl SharedMemory {
 
     #[inline]
     fn take_from(&mut self, rank: Rank) -> bool {
-        let first = self.peers[rank].as_ref().expect("the rank is near").incoming.next;
-        let next = loop {
+        let first = self.incoming(rank).next;
+        while let Some(message) = self.take_message(rank) {
+            self.sort(message);
+        }
+        self.incoming(rank).next > first
+    }
+
+    #[inline]
+    fn incoming(&mut self, rank: Rank) -> &mut Incoming {
+        &mut self.peers[rank].as_mut().expect("the rank is near").incoming
+    }
+
+    /// Takes parcels out of a lane up to the next one that begins a message.
+    #[inline]
+    fn take_message(&mut self, rank: Rank) -> Option<Message> {
+        loop {
             let peer = self.peers[rank].as_mut().expect("the rank is near");
             let number = peer.incoming.next;
-            let Some(parcel) = peer.lane(self.home.rank, self.home.size).get(number) else { break number };
+            let parcel = peer.lane(self.home.rank, self.home.size).get(number)?;
             peer.incoming.next += 1;
-            if parcel.form() == Form::Release {
-                self.home.counters_for(rank).take(number + 1);
+            let form = parcel.form();
+            let message = (form != Form::Release).then(|| peer.open(number, &parcel, &mut self.cells));
+            self.home.counters_for(rank).take(number + 1);
+            if makes_room(number) {
+                self.tell(rank, News::Released);
+            }
+            let Some(message) = message else {
                 self.note_release(rank, number);
                 self.take_back(rank, parcel.place);
                 continue;
-            }
-            let message = peer.open(number, &parcel, &mut self.cells);
-            self.home.counters_for(rank).take(number + 1);
-            match parcel.form() {
+            };
+            match form {
                 Form::Part => {
                     self.add_part(parcel.tag, message.arrived);
                     continue;
@@ -317,12 +334,8 @@ impl SharedMemory {
             if message.arrived.number.is_none() {
                 self.note_release(rank, number);
             }
-            self.sort(message);
-        };
-        if makes_room(first, next) {
-            self.tell(rank, News::Released);
+            return Some(message);
         }
-        next > first
     }
 
     /// Gives a message to who wants it.
@@ -395,10 +408,7 @@ impl SharedMemory {
     fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
         self.check_open()?;
         let key = wanted.tag & Tag::MATCH;
-        if !self.unclaimed.contains_key(&key) {
-            self.take_from(Tag::unpack(wanted.tag).source);
-        }
-        let Some(message) = pop(&mut self.unclaimed, key) else {
+        let Some(message) = pop(&mut self.unclaimed, key).or_else(|| self.find(key)) else {
             push(&mut self.wanted, key, wanted);
             return Ok(Posted::Pending);
         };
@@ -412,9 +422,21 @@ impl SharedMemory {
         }
     }
 
+    /// Looks for a message in its lane.
+    fn find(&mut self, key: u64) -> Option<Message> {
+        let source = Tag::unpack(key).source;
+        loop {
+            let message = self.take_message(source)?;
+            if message.tag & Tag::MATCH == key {
+                return Some(message);
+            }
+            self.sort(message);
+        }
+    }
+
     /// Returns whether the sender can see it: the counter tells of no parcel before all that are older.
     fn note_release(&mut self, rank: Rank, number: u64) -> bool {
-        let incoming = &mut self.peers[rank].as_mut().expect("the rank is near").incoming;
+        let incoming = self.incoming(rank);
         if number != incoming.released {
             incoming.early.insert(number);
             return false;
@@ -423,7 +445,8 @@ impl SharedMemory {
         while incoming.early.remove(&incoming.released) {
             incoming.released += 1;
         }
-        self.home.counters_for(rank).release(incoming.released);
+        let released = incoming.released;
+        self.home.counters_for(rank).release(released);
         true
     }
 
@@ -606,7 +629,8 @@ impl Transport for SharedMemory {
     }
 
     fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
-        let index = self.arrived.iter().position(|(of, _)| *of == request)?;
+        // Mostly the latest.
+        let index = self.arrived.iter().rposition(|(of, _)| *of == request)?;
         self.arrived.remove(index).map(|(_, arrived)| arrived)
     }
 
@@ -665,7 +689,12 @@ impl Transport for SharedMemory {
 
     fn inspect(&mut self, events: &mut Vec<Event>) {
         // In this order: what a rank put before it left is found before its end is told.
-        let ends: Vec<Event> = self.peers.iter_mut().flatten().filter_map(|peer| peer.hear_end()).collect();
+        let mut ends = Vec::new();
+        for peer in self.peers.iter_mut().flatten() {
+            if let Some(end) = peer.hear_end() {
+                ends.push(peer.failed(end));
+            }
+        }
         self.look();
         events.append(&mut self.events);
         events.extend(ends);

@@ -130,17 +130,22 @@ impl Peer {
 
     /// Its end, the first time that somebody asks after it has left.
     #[inline]
-    pub(super) fn hear_end(&mut self) -> Option<Event> {
+    pub(super) fn hear_end(&mut self) -> Option<End> {
         // SAFETY: as above.
         let farewell: &Farewell = unsafe { &*self.segment.at(FAREWELL).cast() };
         let end = farewell.heard().filter(|_| !self.left)?;
         self.left = true;
+        Some(end)
+    }
+
+    /// That it has left so.
+    pub(super) fn failed(&self, end: End) -> Event {
         let reason = match end {
             End::Closed => "it has closed its connections",
             End::Aborted => transport::ABORTED,
             End::Dropped => "it has ended without closing its connections",
         };
-        Some(Event::PeerFailed { peer: self.rank, reason: reason.to_owned() })
+        Event::PeerFailed { peer: self.rank, reason: reason.to_owned() }
     }
 
     /// Wakes it, if it is about to block or does, and waits for the news; [`Bell::before_look`] goes before.
