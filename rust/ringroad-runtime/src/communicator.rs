@@ -14,11 +14,11 @@ use ucx_sys::LoadOptions;
 
 use crate::agreement::{agree, choose};
 use crate::bootstrap::{exchange, Card, Meeting, PrefixStore, Store};
-use crate::buffer::{Buffers, Memory, Region};
+use crate::buffer::{Memory, Region};
 use crate::call::{Call, Operation, Prepared};
 use crate::config::{Config, Debug, Secret};
 use crate::dtype::{DType, ReduceOp};
-use crate::engine::{Engine, Job};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::neighbourhood::{Neighbourhood, Offered};
 use crate::planner::{Choices, Explanation, Key, Planner, LEND};
@@ -436,10 +436,12 @@ impl Communicator {
         self.driver.check_process()?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let mut state = self.state.lock();
-        let prepared = self.prepare(&mut state, &request)?;
+        self.prepare(&mut state, &request)?;
+        let State { planner, calls, recent } = &mut *state;
+        let prepared = &recent.back().expect("it has just been prepared").prepared;
         let ports = match request.operation {
             Operation::ReceiveAny { .. } => {
-                let topology = &state.planner.choices.topology;
+                let topology = &planner.choices.topology;
                 (0..self.size()).map(|peer| topology.port_to(peer, self.rank).unwrap_or(0)).collect()
             }
             _ => Vec::new(),
@@ -452,7 +454,7 @@ impl Communicator {
                 (0, Kind::PointToPoint, tag >> 14, tag & 0x3fff)
             }
             _ => {
-                let number = state.calls + 1;
+                let number = *calls + 1;
                 (number, Kind::Collective, (number % u64::from(Tag::SEQUENCES)) as u32, 0)
             }
         };
@@ -466,32 +468,28 @@ impl Communicator {
             }
             _ => request.input,
         };
-        let buffers = Buffers::new(input.into_region(), request.output.region().clone());
-        let brief = awaited && buffers.input.len().max(buffers.output.len()) < LEND;
+        let (input, output) = (input.into_region(), request.output.region());
+        let brief = awaited && input.len().max(output.len()) < LEND;
         let deadline = (!brief).then(|| Instant::now() + timeout);
-        let completion = Completion::new(prepared);
-        let job = Box::new(Job {
-            completion: completion.clone(),
-            ports,
-            buffers,
-            factor,
-            timeout,
-            deadline,
-            tag,
-            number,
+        let (submitted, ended) = self.driver.submit(awaited, |engine| {
+            let mut task = engine.take_task(prepared);
+            task.ports = ports;
+            task.buffers.input = input;
+            task.buffers.output = output.clone();
+            (task.factor, task.timeout, task.deadline) = (factor, timeout, deadline);
+            (task.tag, task.number) = (tag, number);
+            task
         });
-        let (submitted, ended) = self.driver.submit(job, Some(&*completion).filter(|_| awaited));
         if submitted.is_ok() {
-            state.calls = state.calls.max(number);
+            *calls = (*calls).max(number);
         }
         drop(state);
         self.driver.call_back(ended);
-        submitted?;
-        Ok((completion, request.output))
+        Ok((submitted?, request.output))
     }
 
-    /// What a call is, and this rank's part in it; an error where it makes no sense.
-    fn prepare(&self, state: &mut State, request: &Request) -> Result<Arc<Prepared>> {
+    /// Sees to it that the latest of the recent calls is prepared for this request; an error where that makes no sense.
+    fn prepare(&self, state: &mut State, request: &Request) -> Result<()> {
         let readable = match request.operation {
             Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
             _ => (false, false),
@@ -501,7 +499,7 @@ impl Communicator {
                 let recent = state.recent.remove(index);
                 state.recent.extend(recent);
             }
-            return Ok(state.recent.back().expect("it is the last one now").prepared.clone());
+            return Ok(());
         }
         self.check(request)?;
         let port = |from, to| state.planner.choices.topology.port_to(from, to).unwrap_or(0);
@@ -525,7 +523,6 @@ impl Communicator {
             counts: request.counts.clone(),
             algorithm: planned.algorithm,
         };
-        let prepared = Arc::new(Prepared::new(call, planned.plan));
         if state.recent.len() == RECENT {
             state.recent.pop_front();
         }
@@ -535,9 +532,9 @@ impl Communicator {
             in_place: request.in_place,
             readable,
             algorithm: request.algorithm.clone(),
-            prepared: prepared.clone(),
+            prepared: Arc::new(Prepared::new(call, planned.plan)),
         });
-        Ok(prepared)
+        Ok(())
     }
 
     /// Makes a call and waits for it; returns the output.

@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use ringroad_core::Rank;
 
 use crate::callbacks::Callbacks;
-use crate::engine::{Ended, Engine, Job};
+use crate::engine::{Ended, Engine, Task};
 use crate::error::{Error, Result};
 use crate::fork;
 use crate::notice::Reason;
@@ -134,18 +134,24 @@ impl Driver {
         self.callbacks.run(ended.awaited());
     }
 
-    /// Starts a call, and drives the engine for a moment if it is `awaited`. The caller may hold a lock, and gives what has
-    /// ended meanwhile to [`Driver::call_back`] when it holds none any more.
-    pub fn submit(self: &Arc<Self>, job: Box<Job>, awaited: Option<&Completion>) -> (Result<()>, Ended) {
+    /// Starts the call that `make` makes, and drives the engine for a moment if it is `awaited`. The caller may hold a lock,
+    /// and gives what has ended meanwhile to [`Driver::call_back`] when it holds none any more.
+    pub fn submit(
+        self: &Arc<Self>,
+        awaited: bool,
+        make: impl FnOnce(&mut Engine) -> Box<Task>,
+    ) -> (Result<Arc<Completion>>, Ended) {
         let ((submitted, owing), ended) = self.with_locked(|engine| {
-            let submitted = engine.submit(job);
-            if let (Ok(()), Some(completion)) = (&submitted, awaited) {
-                self.drive_a_moment(engine, completion);
+            let task = make(engine);
+            let completion = task.completion.clone();
+            let submitted = engine.submit(task);
+            if awaited && submitted.is_ok() {
+                self.drive_a_moment(engine, &completion);
                 if !completion.is_done() {
                     engine.set_deadlines();
                 }
             }
-            (submitted, engine.is_owing())
+            (submitted.map(|()| completion), engine.is_owing())
         });
         self.hand_over();
         self.tend_if(owing);

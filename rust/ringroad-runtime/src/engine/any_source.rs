@@ -6,11 +6,11 @@
 
 use ringroad_core::{Plan, Rank};
 
-use super::{Engine, Job};
+use super::{Engine, Task};
 use crate::call::Operation;
 use crate::transport::Tag;
 
-impl Job {
+impl Task {
     /// Whom a receive takes a message from; `None` for whoever sends first.
     fn source(&self) -> Option<Rank> {
         match self.call().operation {
@@ -21,20 +21,20 @@ impl Job {
 }
 
 impl Engine {
-    /// Whether a job has to wait for a message to come before its receive can be posted.
-    pub(super) fn must_wait(&self, job: &Job) -> bool {
-        match job.call().operation {
+    /// Whether a call has to wait for a message to come before its receive can be posted.
+    pub(super) fn must_wait(&self, task: &Task) -> bool {
+        match task.call().operation {
             Operation::ReceiveAny { .. } => true,
-            Operation::Receive { .. } => self.waiting.iter().any(|other| same_subject(other.tag, job.tag)),
+            Operation::Receive { .. } => self.waiting.iter().any(|other| same_subject(other.tag, task.tag)),
             _ => false,
         }
     }
 
     /// Puts a receive behind those that wait, and looks whether its message is there.
-    pub(super) fn await_message(&mut self, job: Box<Job>) {
+    pub(super) fn await_message(&mut self, task: Box<Task>) {
         self.active += 1;
-        let source = job.source();
-        self.waiting.push(job);
+        let source = task.source();
+        self.waiting.push(task);
         self.match_waiting();
         // Of a rank that is not connected nobody would hear that it has ended.
         let rank = self.rank;
@@ -60,19 +60,19 @@ impl Engine {
             any = true;
             // It may have come after an earlier receive was looked at that takes it as well.
             let takes =
-                |job: &Job| same_subject(job.tag, tag) && job.source().is_none_or(|wanted| wanted == source);
-            index = self.waiting.iter().position(|job| takes(job)).unwrap_or(index);
-            let job = self.waiting.remove(index);
+                |task: &Task| same_subject(task.tag, tag) && task.source().is_none_or(|wanted| wanted == source);
+            index = self.waiting.iter().position(|task| takes(task)).unwrap_or(index);
+            let mut task = self.waiting.remove(index);
             self.active -= 1;
-            let completion = job.completion.clone();
-            let plan = job.source().is_none().then(|| {
+            let completion = task.completion.clone();
+            if task.source().is_none() {
                 completion.found(source);
-                let port = job.ports.get(source).copied().unwrap_or(0);
-                Plan::receive(source, port, job.buffers.output.len())
-            });
+                let port = task.ports.get(source).copied().unwrap_or(0);
+                task.turn_to(Plan::receive(source, port, task.buffers.output.len()));
+            }
             // Where that fails the communicator has failed, and the call hears of it as all others do.
-            if let Err(error) = self.begin(job, plan) {
-                self.end(completion, Some(error));
+            if let Err(error) = self.begin(task) {
+                self.end(&completion, Some(error));
             }
         }
         any
@@ -82,7 +82,7 @@ impl Engine {
     pub(super) fn is_needed(&self, peer: Rank) -> bool {
         let last = || (0..self.cards.len()).all(|r| r == self.rank || r == peer || self.broken[r].is_some());
         self.tasks.iter().flatten().any(|task| task.needs(peer))
-            || self.waiting.iter().any(|job| match job.source() {
+            || self.waiting.iter().any(|task| match task.source() {
                 Some(source) => source == peer,
                 None => last(),
             })
@@ -90,9 +90,9 @@ impl Engine {
 
     /// Ends all receives that wait, which nothing can come for any more.
     pub(super) fn give_up_waiting(&mut self, error: &crate::error::Error) {
-        for job in std::mem::take(&mut self.waiting) {
+        for task in std::mem::take(&mut self.waiting) {
             self.active -= 1;
-            self.end(job.completion, Some(error.clone()));
+            self.end(&task.completion, Some(error.clone()));
         }
     }
 }

@@ -19,7 +19,7 @@ impl Engine {
     /// Looks for messages of the calls in flight that come from another idea of the call.
     pub(super) fn look_for_strangers(&mut self) {
         let calls: Vec<(u64, Tag)> =
-            self.tasks.iter().flatten().map(|task| (task.job.number, task.job.tag)).collect();
+            self.tasks.iter().flatten().map(|task| (task.number, task.tag)).collect();
         for (number, tag) in calls.into_iter().filter(|(number, _)| *number > 0) {
             for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
                 let unexpected = self.transport.unexpected(source, tag.sequence);
@@ -37,7 +37,7 @@ impl Engine {
         let sequences = u64::from(Tag::SEQUENCES);
         let behind = (self.started + sequences - u64::from(tag.sequence)) % sequences;
         let Some(number) = self.started.checked_sub(behind).filter(|n| *n > 0) else { return };
-        let ended = !self.tasks.iter().flatten().any(|t| t.job.number == number);
+        let ended = !self.tasks.iter().flatten().any(|task| task.number == number);
         if ended && generation(tag) == generation_of(number) {
             self.mismatch(number, String::new());
         }
@@ -154,7 +154,7 @@ impl Engine {
             }
             Reason::Timeout { number } => {
                 let reason = notice.reason;
-                let own = self.tasks.iter().flatten().find(|t| t.job.number == number);
+                let own = self.tasks.iter().flatten().find(|task| task.number == number);
                 let here = own.map(|t| format!("; rank {} was {}", self.who(self.rank), self.tell(t)));
                 let story = format!("{}{}", told(&notice.story), here.unwrap_or_default());
                 self.notices.push_front((from, notice));

@@ -6,16 +6,18 @@
 
 mod any_source;
 mod failing;
+mod task;
 mod telling;
+
+pub(crate) use task::Task;
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringroad_core::executor::Executor;
 use ringroad_core::plan::{Command, Plan};
-use ringroad_core::{Port, Rank};
+use ringroad_core::Rank;
 
 use crate::bootstrap::Card;
 use crate::buffer::{Buffers, Region};
@@ -26,7 +28,7 @@ use crate::gauge::Gauge;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
 use crate::transport::{
-    Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
+    Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
 };
 use crate::work::Completion;
 
@@ -40,8 +42,8 @@ const ABORT: Duration = Duration::from_secs(1);
 const ACKNOWLEDGED: usize = 1 << 10;
 /// How many calls are remembered, to tell others who ask what this rank called.
 const HISTORY: usize = 64;
-/// How many runs are kept for later calls.
-const SPARE_RUNS: usize = 8;
+/// How many tasks are kept for later calls.
+const SPARE_TASKS: usize = 8;
 /// Regions of scratch memory kept for later calls.
 const SPARE_REGIONS: usize = 4;
 /// Scratch memory of at least so many bytes begins half a page away from where the caller's begins in its page, at a cache
@@ -50,46 +52,6 @@ const SPARE_REGIONS: usize = 4;
 const APART: usize = 16 << 10;
 const PAGE: usize = 4096;
 const LINE: usize = 64;
-
-/// A call to be run.
-pub(crate) struct Job {
-    pub completion: Arc<Completion>,
-    /// For a receive from whoever sends first by rank, the port that a message from there leaves by.
-    pub ports: Vec<Port>,
-    /// Scratch memory is added when the call begins.
-    pub buffers: Buffers,
-    /// For a premultiplied sum.
-    pub factor: f64,
-    pub timeout: Duration,
-    /// `None` in the first moment of a short call, which no clock measures: most are over then.
-    pub deadline: Option<Instant>,
-    /// The kind, sequence and check of all its messages.
-    pub tag: Tag,
-    /// Counts the collective calls; 0 for messages between two ranks.
-    pub number: u64,
-}
-
-impl Job {
-    fn call(&self) -> &Call {
-        self.completion.call()
-    }
-
-    fn is_late(&self, now: Instant) -> bool {
-        self.deadline.is_some_and(|deadline| now >= deadline)
-    }
-}
-
-/// A job that has begun. It is small, since it moves.
-struct Task {
-    executor: Executor,
-    job: Box<Job>,
-}
-
-/// What is left of a call for the next one with the same plan.
-struct Run {
-    executor: Executor,
-    arrived: Vec<Option<Arrived>>,
-}
 
 /// A peer whose connection broke while something was due from it.
 struct Suspect {
@@ -122,11 +84,11 @@ pub(crate) struct Engine {
     /// For each rank whether it is near, or nothing where none is.
     near: Arc<[bool]>,
     transport: Owned,
-    tasks: Vec<Option<Task>>,
+    tasks: Vec<Option<Box<Task>>>,
     active: usize,
     /// Receives whose messages have to come first.
-    #[expect(clippy::vec_box, reason = "jobs come and go on in their boxes")]
-    waiting: Vec<Box<Job>>,
+    #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
+    waiting: Vec<Box<Task>>,
     liveness: Liveness,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
@@ -135,7 +97,8 @@ pub(crate) struct Engine {
     closed: bool,
     spare: Vec<Region>,
     /// Of the latest calls, the last one last.
-    spare_runs: Vec<Run>,
+    #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
+    spare_tasks: Vec<Box<Task>>,
     events: Vec<Event>,
     /// Notices that came and are not dealt with yet.
     notices: VecDeque<(Rank, Notice)>,
@@ -198,7 +161,7 @@ impl Engine {
             cards,
             closed: false,
             spare: Vec::new(),
-            spare_runs: Vec::new(),
+            spare_tasks: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
             owing: false,
@@ -254,13 +217,33 @@ impl Engine {
         }
     }
 
+    /// For a call that is prepared so; what it is run on is for the caller to fill in.
+    pub fn take_task(&mut self, prepared: &Arc<Prepared>) -> Box<Task> {
+        let alike = |task: &Box<Task>| Arc::ptr_eq(&task.completion.prepared, prepared);
+        match self.spare_tasks.iter().rposition(alike) {
+            Some(index) => {
+                let mut task = self.spare_tasks.remove(index);
+                task.restart();
+                task
+            }
+            None => Task::new(prepared.clone()),
+        }
+    }
+
+    fn keep_task(&mut self, task: Box<Task>) {
+        if self.spare_tasks.len() == SPARE_TASKS {
+            self.spare_tasks.remove(0);
+        }
+        self.spare_tasks.push(task);
+    }
+
     /// Starts a call.
-    pub fn submit(&mut self, job: Box<Job>) -> Result<(), Error> {
+    pub fn submit(&mut self, task: Box<Task>) -> Result<(), Error> {
         self.check_usable()?;
         // Before anything is heard: a rank that asks what this one called is told of this call too.
-        self.called = self.called.max(job.number);
-        if job.number > 0 {
-            self.remember(job.number, &job.completion.prepared);
+        self.called = self.called.max(task.number);
+        if task.number > 0 {
+            self.remember(task.number, &task.completion.prepared);
         }
         // A peer that gives up says so before its memory is used for something else: hear it before taking up messages
         // that it sent earlier.
@@ -268,19 +251,18 @@ impl Engine {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        if self.must_wait(&job) {
-            self.await_message(job);
+        if self.must_wait(&task) {
+            self.await_message(task);
             return Ok(());
         }
-        self.begin(job, None)
+        self.begin(task)
     }
 
     /// The first moment of a call is over, and the call is not.
     pub fn set_deadlines(&mut self) {
         let now = Instant::now();
-        let tasks = self.tasks.iter_mut().flatten().map(|task| &mut task.job);
-        for job in tasks.chain(&mut self.waiting) {
-            job.deadline.get_or_insert(now + job.timeout);
+        for task in self.tasks.iter_mut().flatten().chain(&mut self.waiting) {
+            task.deadline.get_or_insert(now + task.timeout);
         }
     }
 
@@ -296,28 +278,23 @@ impl Engine {
         }
     }
 
-    /// Starts a call whose peers are known; `found` is its plan if they were not when it was prepared.
-    fn begin(&mut self, mut job: Box<Job>, found: Option<Plan>) -> Result<(), Error> {
-        let Run { executor, arrived } = match found {
-            Some(plan) => Run::new(Arc::new(plan)),
-            None => self.take_run(&job.completion.prepared.plan),
-        };
-        job.buffers.arrived = arrived;
-        let plan = executor.plan();
+    /// Starts a call whose peers are known.
+    fn begin(&mut self, mut task: Box<Task>) -> Result<(), Error> {
+        let plan = task.executor.plan();
         for peer in plan.peers().iter().copied() {
             if let Err(reason) = self.connect(peer) {
                 self.suspect(peer, reason);
             }
         }
-        self.transport.announce(job.tag, &job.call().algorithm);
-        let Buffers { input, output, .. } = &job.buffers;
+        self.transport.announce(task.tag, &task.call().algorithm);
+        let Buffers { input, output, .. } = &task.buffers;
         let like = if input.is_empty() { output } else { input };
-        (job.buffers.scratch, job.buffers.scratch_range) =
+        (task.buffers.scratch, task.buffers.scratch_range) =
             match self.take_scratch(plan.scratch(), like.as_ptr() as usize) {
                 Ok(taken) => taken,
                 Err(reason) => {
                     let story =
-                        format!("rank {} has no memory for {}: {reason}", self.who(self.rank), job.call());
+                        format!("rank {} has no memory for {}: {reason}", self.who(self.rank), task.call());
                     self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
                     return Err(self.failure.clone().expect("it has just failed"));
                 }
@@ -329,8 +306,8 @@ impl Engine {
                 self.tasks.len() - 1
             }
         };
-        self.started = self.started.max(job.number);
-        self.tasks[slot] = Some(Task { executor, job });
+        self.started = self.started.max(task.number);
+        self.tasks[slot] = Some(task);
         self.active += 1;
         self.advance(slot);
         Ok(())
@@ -346,25 +323,6 @@ impl Engine {
             self.connected[peer] = true;
         }
         Ok(())
-    }
-
-    /// A run at the beginning of `plan`: calls repeat, and so do their plans.
-    fn take_run(&mut self, plan: &Arc<Plan>) -> Run {
-        match self.spare_runs.iter().rposition(|run| Arc::ptr_eq(run.executor.plan(), plan)) {
-            Some(index) => {
-                let mut run = self.spare_runs.remove(index);
-                run.executor.rewind();
-                run
-            }
-            None => Run::new(plan.clone()),
-        }
-    }
-
-    fn keep_run(&mut self, run: Run) {
-        if self.spare_runs.len() == SPARE_RUNS {
-            self.spare_runs.remove(0);
-        }
-        self.spare_runs.push(run);
     }
 
     /// Memory to be kept for later, and what of it is scratch memory; or why there is none. `like`: the address of what is
@@ -447,11 +405,11 @@ impl Engine {
             let (rank, story) = (suspect.peer, self.tell_of_loss(&suspect));
             self.fail(Error::Peer { rank, message: story.clone() }, Reason::Peer { rank }, story);
         }
-        if let Some(task) = self.tasks.iter().flatten().find(|t| t.job.is_late(now)) {
-            let (number, story) = (task.job.number, self.tell_of_timeout(task));
+        if let Some(task) = self.tasks.iter().flatten().find(|task| task.is_late(now)) {
+            let (number, story) = (task.number, self.tell_of_timeout(task));
             self.late(number, story);
-        } else if let Some(job) = self.waiting.iter().find(|job| job.is_late(now)) {
-            let (number, story) = (job.number, self.tell_of_timeout_before(job));
+        } else if let Some(task) = self.waiting.iter().find(|task| task.is_late(now)) {
+            let (number, story) = (task.number, self.tell_of_timeout_before(task));
             self.late(number, story);
         }
     }
@@ -525,7 +483,7 @@ impl Engine {
         // After a failure requests may end whose call is gone.
         if let Some(task) = self.tasks.get_mut(slot).and_then(Option::as_mut) {
             if let Command::Expect { arrival, .. } = task.executor.operation(number).command {
-                task.job.buffers.arrived[arrival as usize] = self.transport.arrived(request);
+                task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
             }
             task.executor.complete(number);
             self.advance(slot);
@@ -541,8 +499,8 @@ impl Engine {
             let posted = match task.executor.operation(number).command {
                 Command::Send { peer, port, message, source, stays } => {
                     let tag =
-                        Tag { source: self.rank, message: task.job.tag.message | message, ..task.job.tag };
-                    let source = task.job.buffers.region(source);
+                        Tag { source: self.rank, message: task.tag.message | message, ..task.tag };
+                    let source = task.buffers.region(source);
                     let posted = if stays {
                         self.transport.lend(peer, port, tag, source, request)
                     } else {
@@ -551,19 +509,19 @@ impl Engine {
                     (peer, posted)
                 }
                 Command::Receive { peer, port, message, target } => {
-                    let tag = Tag { source: peer, message: task.job.tag.message | message, ..task.job.tag };
-                    (peer, self.transport.receive(port, tag, task.job.buffers.region(target), request))
+                    let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
+                    (peer, self.transport.receive(port, tag, task.buffers.region(target), request))
                 }
                 Command::Expect { peer, message, arrival, bytes, .. } => {
-                    let tag = Tag { source: peer, message: task.job.tag.message | message, ..task.job.tag };
+                    let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
                     let posted = self.transport.expect(tag, bytes, request);
                     if let Ok(Posted::Complete) = posted {
-                        task.job.buffers.arrived[arrival as usize] = self.transport.arrived(request);
+                        task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
                     }
                     (peer, posted)
                 }
                 Command::Release { arrival } => {
-                    let arrived = task.job.buffers.arrived[arrival as usize].take();
+                    let arrived = task.buffers.arrived[arrival as usize].take();
                     self.transport.release(arrived.expect("it is released once, after it has come"));
                     task.executor.complete(number);
                     continue;
@@ -574,12 +532,12 @@ impl Engine {
                     }
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
                     let Call { op, dtype, .. } = *task.call();
-                    task.job.buffers.perform(
+                    task.buffers.perform(
                         plan,
                         local,
                         op,
                         dtype,
-                        task.job.factor,
+                        task.factor,
                         ranks,
                         self.gauge.as_mut(),
                     );
@@ -625,23 +583,27 @@ impl Engine {
     }
 
     fn finish(&mut self, slot: usize, error: Option<Error>) {
-        if let Some(Task { executor, job }) = self.tasks[slot].take() {
-            self.active -= 1;
-            let Job { completion, buffers, .. } = *job;
-            // After a failure the transport may still be using the memory: let the requests be its last owners.
-            if error.is_none() {
-                self.keep_scratch(buffers.scratch);
-                self.owing |= owes(executor.plan(), &self.near);
-                self.keep_run(Run { executor, arrived: buffers.arrived });
-            }
-            self.end(completion, error);
+        let Some(mut task) = self.tasks[slot].take() else { return };
+        self.active -= 1;
+        if error.is_some() {
+            // The transport may still be using the memory: let the requests be its last owners.
+            return self.end(&task.completion, error);
+        }
+        self.owing |= owes(task.executor.plan(), &self.near);
+        let Buffers { input, output, scratch, .. } = &mut task.buffers;
+        (*input, *output) = (Region::nothing(), Region::nothing());
+        let scratch = std::mem::replace(scratch, Region::nothing());
+        self.keep_scratch(scratch);
+        self.end(&task.completion, None);
+        if task.is_as_prepared() {
+            self.keep_task(task);
         }
     }
 
-    fn end(&mut self, completion: Arc<Completion>, error: Option<Error>) {
+    fn end(&mut self, completion: &Arc<Completion>, error: Option<Error>) {
         self.ended.any = true;
         if completion.finish(error) {
-            self.ended.awaited.push(completion);
+            self.ended.awaited.push(completion.clone());
         }
     }
 
@@ -658,7 +620,7 @@ impl Engine {
         match failure {
             Failure::Broken(reason) => self.suspect(peer, reason),
             Failure::Check { .. } | Failure::Length { .. } => {
-                let number = task.job.number;
+                let number = task.number;
                 let found = format!("{failure} while this rank was in {}", task.call());
                 self.mismatch(number, found);
             }
@@ -671,22 +633,4 @@ fn owes(plan: &Plan, near: &[bool]) -> bool {
     let far = |peer: Rank| !near.get(peer).copied().unwrap_or(false);
     let long = |command| matches!(command, Command::Receive { peer, target, .. } if far(peer) && target.bytes >= ACKNOWLEDGED);
     plan.operations().iter().any(|operation| long(operation.command))
-}
-
-impl Run {
-    fn new(plan: Arc<Plan>) -> Run {
-        let arrived = std::iter::repeat_with(|| None).take(plan.arrivals()).collect();
-        Run { executor: Executor::new(plan), arrived }
-    }
-}
-
-impl Task {
-    fn call(&self) -> &Call {
-        self.job.call()
-    }
-
-    /// Whether something is still due from or to `peer`.
-    fn needs(&self, peer: Rank) -> bool {
-        self.executor.unfinished().any(|(_, step)| step.command.peer() == Some(peer))
-    }
 }

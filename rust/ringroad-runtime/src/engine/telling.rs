@@ -3,7 +3,7 @@
 use ringroad_core::plan::{Command, Operation as Step};
 use ringroad_core::Rank;
 
-use super::{Engine, Job, Suspect, Task};
+use super::{Engine, Suspect, Task};
 use crate::call::Operation;
 
 impl Engine {
@@ -14,7 +14,7 @@ impl Engine {
 
     pub(super) fn tell_of_loss(&self, suspect: &Suspect) -> String {
         let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.tell(t));
-        let call = call.or_else(|| self.waiting.first().map(|job| self.tell_before(job)));
+        let call = call.or_else(|| self.waiting.first().map(|task| self.tell_before(task)));
         let call = call.unwrap_or_else(|| "between two calls".to_owned());
         format!(
             "rank {} is gone: {}. Rank {} was {call}",
@@ -25,18 +25,18 @@ impl Engine {
     }
 
     pub(super) fn tell_of_timeout(&self, task: &Task) -> String {
-        let seconds = task.job.timeout.as_secs_f64();
+        let seconds = task.timeout.as_secs_f64();
         format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell(task))
     }
 
     /// As [`Engine::tell_of_timeout`], of a receive whose message has not come.
-    pub(super) fn tell_of_timeout_before(&self, job: &Job) -> String {
-        let seconds = job.timeout.as_secs_f64();
-        format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell_before(job))
+    pub(super) fn tell_of_timeout_before(&self, task: &Task) -> String {
+        let seconds = task.timeout.as_secs_f64();
+        format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell_before(task))
     }
 
-    fn tell_before(&self, job: &Job) -> String {
-        format!("in communicator {:?} ({}), waiting for a message", self.name, job.call())
+    fn tell_before(&self, task: &Task) -> String {
+        format!("in communicator {:?} ({}), waiting for a message", self.name, task.call())
     }
 
     /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
@@ -66,7 +66,7 @@ impl Engine {
             Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
                 String::new()
             }
-            _ => format!("call number {} of ", task.job.number),
+            _ => format!("call number {} of ", task.number),
         };
         format!(
             "in {number}communicator {:?} ({}), at step {}, {}",
