@@ -300,7 +300,7 @@ impl Communicator {
         let crowd = Crowd { ranks: here.len(), cores: Card::cores_of(&here), number };
         let crowd = Some(crowd).filter(|crowd| crowd.ranks > crowd.cores);
         let cards = Arc::new(cards);
-        let engine = Engine::new(name.to_owned(), rank, cards.clone(), choices.lowering.cache, transport);
+        let engine = Engine::new(name.to_owned(), rank, cards.clone(), &choices.lowering, transport);
         Communicator {
             name: name.to_owned(),
             rank,

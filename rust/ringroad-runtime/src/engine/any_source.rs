@@ -59,8 +59,9 @@ impl Engine {
             };
             any = true;
             // It may have come after an earlier receive was looked at that takes it as well.
-            let takes =
-                |task: &Task| same_subject(task.tag, tag) && task.source().is_none_or(|wanted| wanted == source);
+            let takes = |task: &Task| {
+                same_subject(task.tag, tag) && task.source().is_none_or(|wanted| wanted == source)
+            };
             index = self.waiting.iter().position(|task| takes(task)).unwrap_or(index);
             let mut task = self.waiting.remove(index);
             self.active -= 1;

@@ -6,13 +6,14 @@
 
 mod any_source;
 mod failing;
+mod scratch;
 mod task;
 mod telling;
 
 pub(crate) use task::Task;
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,16 +22,16 @@ use ringroad_core::Rank;
 
 use crate::bootstrap::Card;
 use crate::buffer::{Buffers, Region};
-use crate::cache::CacheMode;
 use crate::call::{Call, Prepared};
+use crate::choices::Lowering;
 use crate::error::Error;
 use crate::gauge::Gauge;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
-use crate::transport::{
-    Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
-};
+use crate::transport::{Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE};
 use crate::work::Completion;
+
+use self::scratch::Scratch;
 
 /// How long a rank that fails waits for what the others have to say.
 const HEARING: Duration = Duration::from_millis(300);
@@ -44,14 +45,6 @@ const ACKNOWLEDGED: usize = 1 << 10;
 const HISTORY: usize = 64;
 /// How many tasks are kept for later calls.
 const SPARE_TASKS: usize = 8;
-/// Regions of scratch memory kept for later calls.
-const SPARE_REGIONS: usize = 4;
-/// Scratch memory of at least so many bytes begins half a page away from where the caller's begins in its page, at a cache
-/// line: what is copied to where it is less than a line further on in its page takes 1.3 to 6 times as long (AMD EPYC,
-/// `rep movsb`). As arrays of all ranks mostly begin alike, this holds for copies out of it, too.
-const APART: usize = 16 << 10;
-const PAGE: usize = 4096;
-const LINE: usize = 64;
 
 /// A peer whose connection broke while something was due from it.
 struct Suspect {
@@ -95,7 +88,7 @@ pub(crate) struct Engine {
     suspects: Vec<Suspect>,
     failure: Option<Error>,
     closed: bool,
-    spare: Vec<Region>,
+    scratch: Scratch,
     /// Of the latest calls, the last one last.
     #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
     spare_tasks: Vec<Box<Task>>,
@@ -140,11 +133,11 @@ impl Engine {
         name: String,
         rank: Rank,
         cards: Arc<Vec<Card>>,
-        cache: CacheMode,
+        lowering: &Lowering,
         transport: Box<dyn Transport>,
     ) -> Engine {
         let size = cards.len();
-        let gauge = transport.pool().map(|_| Gauge::new(cache));
+        let gauge = transport.pool().map(|_| Gauge::new(lowering.cache));
         Engine {
             name,
             rank,
@@ -160,7 +153,7 @@ impl Engine {
             failure: None,
             cards,
             closed: false,
-            spare: Vec::new(),
+            scratch: Scratch::new(lowering.two_areas),
             spare_tasks: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
@@ -290,7 +283,7 @@ impl Engine {
         let Buffers { input, output, .. } = &task.buffers;
         let like = if input.is_empty() { output } else { input };
         (task.buffers.scratch, task.buffers.scratch_range) =
-            match self.take_scratch(plan.scratch(), like.as_ptr() as usize) {
+            match self.scratch.take(plan.scratch(), like.as_ptr() as usize, &mut *self.transport) {
                 Ok(taken) => taken,
                 Err(reason) => {
                     let story =
@@ -323,44 +316,6 @@ impl Engine {
             self.connected[peer] = true;
         }
         Ok(())
-    }
-
-    /// Memory to be kept for later, and what of it is scratch memory; or why there is none. `like`: the address of what is
-    /// copied to it. What is kept may still be read by near ranks.
-    fn take_scratch(&mut self, needed: usize, like: usize) -> Result<(Region, Range<usize>), String> {
-        if needed == 0 {
-            return Ok((Region::nothing(), 0..0));
-        }
-        let apart = needed >= APART;
-        let bytes = if apart { needed + PAGE } else { needed };
-        let fits = |region: &Region| region.len() >= bytes && region.is_unshared();
-        let mut found = self.spare.iter().position(fits);
-        if found.is_none() {
-            self.transport.tidy();
-            found = self.spare.iter().position(fits);
-        }
-        let room = match found {
-            Some(index) => self.spare.remove(index),
-            None => match self.transport.pool() {
-                Some(pool) => pool.allocate(bytes)?,
-                None => Region::scratch(bytes),
-            },
-        };
-        let place = (like + PAGE / 2) / LINE * LINE;
-        let start = if apart { place.wrapping_sub(room.as_ptr() as usize) % PAGE } else { 0 };
-        Ok((room, start..start + needed))
-    }
-
-    fn keep_scratch(&mut self, region: Region) {
-        if region.is_empty() {
-            return;
-        }
-        // The largest last, so that small calls take small regions and the smallest is the one to go.
-        let smaller = self.spare.partition_point(|spare| spare.len() < region.len());
-        self.spare.insert(smaller, region);
-        if self.spare.len() > SPARE_REGIONS {
-            self.spare.remove(0);
-        }
     }
 
     /// Does everything that can be done now. Returns whether anything has happened.
@@ -498,8 +453,7 @@ impl Engine {
             let request = (slot as u64) << 32 | u64::from(number);
             let posted = match task.executor.operation(number).command {
                 Command::Send { peer, port, message, source, stays } => {
-                    let tag =
-                        Tag { source: self.rank, message: task.tag.message | message, ..task.tag };
+                    let tag = Tag { source: self.rank, message: task.tag.message | message, ..task.tag };
                     let source = task.buffers.region(source);
                     let posted = if stays {
                         self.transport.lend(peer, port, tag, source, request)
@@ -532,15 +486,7 @@ impl Engine {
                     }
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
                     let Call { op, dtype, .. } = *task.call();
-                    task.buffers.perform(
-                        plan,
-                        local,
-                        op,
-                        dtype,
-                        task.factor,
-                        ranks,
-                        self.gauge.as_mut(),
-                    );
+                    task.buffers.perform(plan, local, op, dtype, task.factor, ranks, self.gauge.as_mut());
                     task.executor.complete(number);
                     continue;
                 }
@@ -593,7 +539,7 @@ impl Engine {
         let Buffers { input, output, scratch, .. } = &mut task.buffers;
         (*input, *output) = (Region::nothing(), Region::nothing());
         let scratch = std::mem::replace(scratch, Region::nothing());
-        self.keep_scratch(scratch);
+        self.scratch.keep(scratch);
         self.end(&task.completion, None);
         if task.is_as_prepared() {
             self.keep_task(task);
