@@ -325,7 +325,9 @@ impl Engine {
         }
         let mut events = std::mem::take(&mut self.events);
         let happened = self.transport.progress(&mut events);
-        self.handle(&mut events);
+        if !(events.is_empty() && self.notices.is_empty()) {
+            self.handle(&mut events);
+        }
         self.events = events;
         (!self.waiting.is_empty() && self.match_waiting()) | happened
     }

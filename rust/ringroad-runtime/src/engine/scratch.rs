@@ -22,7 +22,7 @@ const LINE: usize = 64;
 /// [`SPAN`] bytes, twice a core's second-level cache: what was there before has left both cores' own caches by then, but not
 /// the one that they share. On two such cores (AMD EPYC, 1 MiB each) 64 KiB to 256 KiB then take half as long, 32 KiB two
 /// thirds; on two threads of one core a tenth longer.
-const TURNS: RangeInclusive<usize> = 16 << 10..=1 << 20;
+const TURNS: RangeInclusive<usize> = 512..=1 << 20;
 const SPAN: usize = 2 << 20;
 
 /// What is kept; near ranks may still be reading it.
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_again() {
-        for bytes in [1, 1000, 3 << 20] {
+        for bytes in [1, 500, 3 << 20] {
             assert_eq!(places(&mut Scratch::new(true), bytes), 1, "{bytes} bytes");
         }
         assert_eq!(places(&mut Scratch::new(false), 256 << 10), 1);
