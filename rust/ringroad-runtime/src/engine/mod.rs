@@ -212,8 +212,7 @@ impl Engine {
 
     /// For a call that is prepared so; what it is run on is for the caller to fill in.
     pub fn take_task(&mut self, prepared: &Arc<Prepared>) -> Box<Task> {
-        let alike = |task: &Box<Task>| Arc::ptr_eq(&task.completion.prepared, prepared);
-        match self.spare_tasks.iter().rposition(alike) {
+        match self.spare_tasks.iter().rposition(|task| task.is_prepared_by(prepared)) {
             Some(index) => {
                 let mut task = self.spare_tasks.remove(index);
                 task.restart();

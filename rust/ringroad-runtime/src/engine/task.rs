@@ -62,6 +62,10 @@ impl Task {
         self.executor = Executor::new(Arc::new(plan));
     }
 
+    pub(super) fn is_prepared_by(&self, prepared: &Arc<Prepared>) -> bool {
+        Arc::ptr_eq(&self.completion.prepared, prepared)
+    }
+
     /// Whether it runs the plan that was prepared, and has not been turned to another.
     pub(super) fn is_as_prepared(&self) -> bool {
         Arc::ptr_eq(self.executor.plan(), &self.completion.prepared.plan)
