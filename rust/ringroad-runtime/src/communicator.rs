@@ -436,9 +436,8 @@ impl Communicator {
         self.driver.check_process()?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let mut state = self.state.lock();
-        self.prepare(&mut state, &request)?;
         let State { planner, calls, recent } = &mut *state;
-        let prepared = &recent.back().expect("it has just been prepared").prepared;
+        let prepared = self.prepare(planner, recent, &request)?;
         let ports = match request.operation {
             Operation::ReceiveAny { .. } => {
                 let topology = &planner.choices.topology;
@@ -488,21 +487,47 @@ impl Communicator {
         Ok((submitted?, request.output))
     }
 
-    /// Sees to it that the latest of the recent calls is prepared for this request; an error where that makes no sense.
-    fn prepare(&self, state: &mut State, request: &Request) -> Result<()> {
+    /// What a call is, and this rank's part in it; an error where it makes no sense.
+    fn prepare<'a>(
+        &self,
+        planner: &mut Planner,
+        recent: &'a mut VecDeque<Recent>,
+        request: &Request,
+    ) -> Result<&'a Arc<Prepared>> {
         let readable = match request.operation {
             Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
             _ => (false, false),
         };
-        if let Some(index) = state.recent.iter().rposition(|recent| recent.fits(request, readable)) {
-            if index + 1 < state.recent.len() {
-                let recent = state.recent.remove(index);
-                state.recent.extend(recent);
+        if let Some(index) = recent.iter().rposition(|recent| recent.fits(request, readable)) {
+            if index + 1 < recent.len() {
+                let again = recent.remove(index);
+                recent.extend(again);
             }
-            return Ok(());
+        } else {
+            let prepared = Arc::new(self.prepare_anew(planner, request, readable)?);
+            if recent.len() == RECENT {
+                recent.pop_front();
+            }
+            recent.push_back(Recent {
+                elements: request.elements,
+                lengths: request.lengths(),
+                in_place: request.in_place,
+                readable,
+                algorithm: request.algorithm.clone(),
+                prepared,
+            });
         }
+        Ok(&recent.back().expect("it is the last one now").prepared)
+    }
+
+    fn prepare_anew(
+        &self,
+        planner: &mut Planner,
+        request: &Request,
+        readable: (bool, bool),
+    ) -> Result<Prepared> {
         self.check(request)?;
-        let port = |from, to| state.planner.choices.topology.port_to(from, to).unwrap_or(0);
+        let port = |from, to| planner.choices.topology.port_to(from, to).unwrap_or(0);
         let planned = match request.operation {
             Operation::Send { peer, .. } => {
                 direct(Plan::send(peer, port(self.rank, peer), request.input.region().len()))
@@ -512,8 +537,8 @@ impl Communicator {
             }
             // Of whom, and by which port, is known when a message has come.
             Operation::ReceiveAny { .. } => direct(Plan::receive(0, 0, request.output.region().len())),
-            Operation::Barrier => state.planner.plan(&key(request, Collective::Allreduce, readable)?)?,
-            Operation::Collective(collective) => state.planner.plan(&key(request, collective, readable)?)?,
+            Operation::Barrier => planner.plan(&key(request, Collective::Allreduce, readable)?)?,
+            Operation::Collective(collective) => planner.plan(&key(request, collective, readable)?)?,
         };
         let call = Call {
             operation: request.operation,
@@ -523,18 +548,7 @@ impl Communicator {
             counts: request.counts.clone(),
             algorithm: planned.algorithm,
         };
-        if state.recent.len() == RECENT {
-            state.recent.pop_front();
-        }
-        state.recent.push_back(Recent {
-            elements: request.elements,
-            lengths: request.lengths(),
-            in_place: request.in_place,
-            readable,
-            algorithm: request.algorithm.clone(),
-            prepared: Arc::new(Prepared::new(call, planned.plan)),
-        });
-        Ok(())
+        Ok(Prepared::new(call, planned.plan))
     }
 
     /// Makes a call and waits for it; returns the output.

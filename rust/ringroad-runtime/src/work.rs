@@ -34,14 +34,12 @@ impl Completion {
         Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, source: OnceLock::new(), prepared })
     }
 
-    /// For another call like this one, which has ended well and called nobody back. Returns whether nobody can ask after
-    /// this one any more, and so nothing hinders that.
-    pub fn restart(this: &Arc<Completion>) -> bool {
-        let unshared = Arc::strong_count(this) == 1;
-        if unshared {
-            this.state.store(0, Ordering::Relaxed);
-        }
-        unshared
+    /// For another call like this one.
+    pub fn restart(&mut self) {
+        *self.state.get_mut() = 0;
+        self.error.take();
+        self.source.take();
+        self.callbacks.get_mut().clear();
     }
 
     pub fn call(&self) -> &Call {

@@ -241,6 +241,28 @@ fn equal_tags_stay_in_order_and_others_do_not_mix() {
 }
 
 #[test]
+fn who_has_waited_for_longer_comes_first() {
+    for means in [Mailboxes(0), Mailboxes(64), Copied, Pool, Lent] {
+        for len in [4, 40] {
+            let [mut a, mut b] = means.pair();
+            let targets = [0; 3].map(|_| Region::zeroed(len));
+            b.receive(0, tag(0, 0, 0), targets[0].clone(), 0).unwrap();
+            // It is there when the second receive is posted, but nobody has looked.
+            let sources: Vec<Region> = (0..3).map(|seed| means.source(&*a, len, seed)).collect();
+            means.send(&mut *a, 1, tag(0, 0, 0), sources[0].clone(), 100);
+            b.receive(0, tag(0, 0, 0), targets[1].clone(), 1).unwrap();
+            means.send(&mut *a, 1, tag(0, 0, 0), sources[1].clone(), 101);
+            b.receive(0, tag(0, 0, 0), targets[2].clone(), 2).unwrap();
+            means.send(&mut *a, 1, tag(0, 0, 0), sources[2].clone(), 102);
+            poll(&mut *b);
+            for (target, seed) in targets.iter().zip(0..) {
+                assert_eq!(bytes(target), bytes(&pattern(len, seed)), "{means:?}, {len} bytes");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_reported_to_the_receiver() {
     for len in [8, 64] {
         let other_call = Failure::Check { found: tag(0, 1, 9) };

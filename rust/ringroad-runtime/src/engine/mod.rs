@@ -153,7 +153,7 @@ impl Engine {
             failure: None,
             cards,
             closed: false,
-            scratch: Scratch::new(lowering.two_areas),
+            scratch: Scratch::new(lowering.two_areas && gauge.is_some()),
             spare_tasks: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
@@ -536,6 +536,7 @@ impl Engine {
             // The transport may still be using the memory: let the requests be its last owners.
             return self.end(&task.completion, error);
         }
+        debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");
         self.owing |= owes(task.executor.plan(), &self.near);
         let Buffers { input, output, scratch, .. } = &mut task.buffers;
         (*input, *output) = (Region::nothing(), Region::nothing());

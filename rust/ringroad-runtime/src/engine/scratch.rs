@@ -6,39 +6,59 @@ use std::ops::{Range, RangeInclusive};
 use crate::buffer::Region;
 use crate::transport::Transport;
 
-/// So many regions may be kept in any case, and so many at most if they have no more bytes than this in all.
-const FEW: usize = 4;
-const MOST: usize = 64;
-const BYTES: usize = 4 << 20;
-/// A region that has more than so many times the bytes that are needed is left for calls that need it.
-const LARGER: usize = 4;
+/// How many regions are kept that do not take turns.
+const SPARE: usize = 4;
 /// Scratch memory of at least so many bytes begins half a page away from where the caller's begins in its page, at a cache
 /// line: what is copied to where it is less than a line further on in its page takes 1.3 to 6 times as long (AMD EPYC,
 /// `rep movsb`). As arrays of all ranks mostly begin alike, this holds for copies out of it, too.
 const APART: usize = 16 << 10;
 const PAGE: usize = 4096;
 const LINE: usize = 64;
-/// To write what another core has just read takes it from there, line by line. Calls that need so much take turns with
-/// [`SPAN`] bytes, twice a core's second-level cache: what was there before has left both cores' own caches by then, but not
-/// the one that they share. On two such cores (AMD EPYC, 1 MiB each) 64 KiB to 256 KiB then take half as long, 32 KiB two
-/// thirds; on two threads of one core a tenth longer.
+/// To write what another core has just read takes it from there, line by line. So calls that need so many bytes take turns
+/// with [`SPAN`] bytes, twice a core's second-level cache: what was there before has left both cores' own caches by then,
+/// but not the one that they share. On two such cores (AMD EPYC, 1 MiB each) 32 KiB to 256 KiB then take 0.4 to 0.7 times
+/// as long, less a few hundredths; on two threads of one core a tenth longer.
 const TURNS: RangeInclusive<usize> = 512..=1 << 20;
 const SPAN: usize = 2 << 20;
+/// Of short regions so many take turns, though they have fewer bytes.
+const MOST: usize = 64;
+/// All that take turns have so many bytes.
+const BYTES: usize = 2 * SPAN;
+/// A ring that was not used for so many turns makes room for others.
+const PATIENCE: u64 = 4 * MOST as u64;
 
 /// What is kept; near ranks may still be reading it.
 pub(super) struct Scratch {
-    /// What was used last is at the back.
-    kept: VecDeque<Region>,
-    bytes: usize,
+    /// The largest last, so that small calls take small regions and the smallest is the one to go.
+    spare: Vec<Region>,
     takes_turns: bool,
-    /// So many bytes were needed last where there was enough to take turns with; 0 where that may have changed.
-    suffices_for: usize,
+    rings: Vec<Ring>,
+    /// Counts the turns that were taken.
+    turns: u64,
+}
+
+/// Regions of one length that take turns.
+struct Ring {
+    length: usize,
+    /// The one that was used last is at the back; those in use are missing.
+    regions: VecDeque<Region>,
+    /// How many there are with those in use.
+    members: usize,
+    /// The last turn that was taken here.
+    used: u64,
+}
+
+impl Ring {
+    /// How many members are enough.
+    fn enough(&self) -> usize {
+        SPAN.div_ceil(self.length).min(MOST)
+    }
 }
 
 impl Scratch {
-    /// `takes_turns`: the memory of all ranks need not share one core's caches.
+    /// `takes_turns`: others read this memory, and each rank has a core of its own.
     pub fn new(takes_turns: bool) -> Scratch {
-        Scratch { kept: VecDeque::new(), bytes: 0, takes_turns, suffices_for: 0 }
+        Scratch { spare: Vec::new(), takes_turns, rings: Vec::new(), turns: 0 }
     }
 
     /// Memory to be kept for later, and what of it is scratch memory; or why there is none. `like`: the address of what is
@@ -53,53 +73,102 @@ impl Scratch {
             return Ok((Region::nothing(), 0..0));
         }
         let apart = needed >= APART;
-        let bytes = if apart { needed + PAGE } else { needed };
-        let room = match self.find(bytes, transport) {
+        let mut bytes = if apart { needed + PAGE } else { needed };
+        let found = if self.takes_turns && TURNS.contains(&needed) {
+            bytes = rounded(bytes);
+            self.take_turn(bytes, transport)
+        } else {
+            self.take_spare(bytes, transport)
+        };
+        let room = match found {
             Some(room) => room,
-            None => match transport.pool() {
-                Some(pool) => pool.allocate(bytes)?,
-                None => Region::scratch(bytes),
-            },
+            None => self.allocate(bytes, transport)?,
         };
         let place = (like + PAGE / 2) / LINE * LINE;
         let start = if apart { place.wrapping_sub(room.as_ptr() as usize) % PAGE } else { 0 };
         Ok((room, start..start + needed))
     }
 
-    fn find(&mut self, bytes: usize, transport: &mut dyn Transport) -> Option<Region> {
-        let turns = self.takes_turns && TURNS.contains(&bytes);
-        let most = if turns { bytes + bytes / 4 } else { LARGER * bytes };
-        let fits = |region: &&Region| (bytes..=most).contains(&region.len());
-        if turns && self.suffices_for != bytes {
-            let (number, sum) =
-                self.kept.iter().filter(fits).fold((0, 0), |(n, sum), region| (n + 1, sum + region.len()));
-            if number < MOST && sum < SPAN {
-                return None;
-            }
-            self.suffices_for = bytes;
-        }
-        let free = |region: &Region| fits(&region) && region.is_unshared();
-        let index = self.kept.iter().position(free).or_else(|| {
-            transport.tidy();
-            self.kept.iter().position(free)
-        });
-        let region = self.kept.remove(index?)?;
-        self.bytes -= region.len();
-        Some(region)
-    }
-
     pub fn keep(&mut self, region: Region) {
         if region.is_empty() {
             return;
         }
-        self.bytes += region.len();
-        self.kept.push_back(region);
-        while self.kept.len() > MOST || self.kept.len() > FEW && self.bytes > BYTES {
-            let oldest = self.kept.pop_front().expect("there are some");
-            self.bytes -= oldest.len();
-            self.suffices_for = 0;
+        match self.rings.iter_mut().find(|ring| ring.length == region.len()) {
+            Some(ring) if ring.members > ring.enough().max(SPARE) => ring.members -= 1,
+            Some(ring) => ring.regions.push_back(region),
+            None => {
+                let smaller = self.spare.partition_point(|spare| spare.len() < region.len());
+                self.spare.insert(smaller, region);
+                if self.spare.len() > SPARE {
+                    self.spare.remove(0);
+                }
+            }
         }
     }
+
+    fn take_spare(&mut self, bytes: usize, transport: &mut dyn Transport) -> Option<Region> {
+        let fits = |region: &Region| region.len() >= bytes && region.is_unshared();
+        let index = self.spare.iter().position(fits).or_else(|| {
+            transport.tidy();
+            self.spare.iter().position(fits)
+        });
+        Some(self.spare.remove(index?))
+    }
+
+    /// A region of this length whose turn it is, or `None` where there is to be one more.
+    fn take_turn(&mut self, length: usize, transport: &mut dyn Transport) -> Option<Region> {
+        self.turns += 1;
+        let turn = self.turns;
+        let ring = self.ring(length);
+        ring.used = turn;
+        if ring.members >= ring.enough() || !self.makes_room(length) {
+            let regions = &mut self.ring(length).regions;
+            let free = regions.iter().position(Region::is_unshared).or_else(|| {
+                transport.tidy();
+                regions.iter().position(Region::is_unshared)
+            });
+            if let Some(region) = free.and_then(|index| regions.remove(index)) {
+                return Some(region);
+            }
+        }
+        self.ring(length).members += 1;
+        None
+    }
+
+    fn ring(&mut self, length: usize) -> &mut Ring {
+        let index = self.rings.iter().position(|ring| ring.length == length).unwrap_or_else(|| {
+            self.rings.push(Ring { length, regions: VecDeque::new(), members: 0, used: 0 });
+            self.rings.len() - 1
+        });
+        &mut self.rings[index]
+    }
+
+    /// Whether one more region of this length may take turns; rings that nobody uses any more go if need be.
+    fn makes_room(&mut self, length: usize) -> bool {
+        let fits = |rings: &[Ring]| {
+            rings.iter().map(|ring| ring.length * ring.members).sum::<usize>() + length <= BYTES
+        };
+        if !fits(&self.rings) {
+            self.rings.retain(|ring| self.turns - ring.used <= PATIENCE);
+        }
+        fits(&self.rings)
+    }
+
+    fn allocate(&mut self, bytes: usize, transport: &mut dyn Transport) -> Result<Region, String> {
+        let Some(pool) = transport.pool() else { return Ok(Region::scratch(bytes)) };
+        pool.allocate(bytes).or_else(|_| {
+            // What is kept may be just what is missing.
+            self.spare.clear();
+            self.rings.clear();
+            transport.tidy();
+            pool.allocate(bytes)
+        })
+    }
+}
+
+/// Few lengths stand for all.
+fn rounded(bytes: usize) -> usize {
+    bytes.next_multiple_of((1 << bytes.ilog2()) / 4)
 }
 
 #[cfg(test)]
@@ -109,58 +178,112 @@ mod tests {
     use super::*;
     use crate::transport::in_process::InProcess;
 
-    /// So many different places for calls that need `bytes` each, one after the other.
-    fn places(scratch: &mut Scratch, bytes: usize) -> usize {
+    const ROUNDS: usize = 200;
+
+    /// The places that calls which need so many bytes each, in turn, get in so many rounds.
+    fn places(scratch: &mut Scratch, needs: &[usize], rounds: usize) -> Vec<HashSet<*mut u8>> {
         let mut transport = InProcess::group(1).remove(0);
-        let mut places = HashSet::new();
-        for _ in 0..100 {
-            let (region, range) = scratch.take(bytes, 0, &mut transport).unwrap();
-            assert!(range.len() == bytes && range.end <= region.len());
-            places.insert(region.as_ptr());
-            scratch.keep(region);
+        let mut places = vec![HashSet::new(); needs.len()];
+        for _ in 0..rounds {
+            for (places, &bytes) in places.iter_mut().zip(needs) {
+                let (region, range) = scratch.take(bytes, 0, &mut transport).unwrap();
+                assert!(range.len() == bytes && range.end <= region.len());
+                places.insert(region.as_ptr());
+                scratch.keep(region);
+            }
         }
-        places.len()
+        places
+    }
+
+    fn number(scratch: &mut Scratch, bytes: usize) -> usize {
+        places(scratch, &[bytes], ROUNDS).remove(0).len()
     }
 
     #[test]
     fn memory_is_used_again() {
         for bytes in [1, 500, 3 << 20] {
-            assert_eq!(places(&mut Scratch::new(true), bytes), 1, "{bytes} bytes");
+            assert_eq!(number(&mut Scratch::new(true), bytes), 1, "{bytes} bytes");
         }
-        assert_eq!(places(&mut Scratch::new(false), 256 << 10), 1);
+        assert_eq!(number(&mut Scratch::new(false), 256 << 10), 1);
     }
 
     #[test]
     fn calls_of_some_length_take_turns() {
-        let mut scratch = Scratch::new(true);
-        for bytes in [200 << 10, 64 << 10, 512 << 10, (1 << 20) - PAGE, 64 << 10] {
-            places(&mut scratch, bytes);
-            let found = places(&mut scratch, bytes);
-            assert_eq!(found, SPAN.div_ceil(bytes + PAGE), "{bytes} bytes");
+        for bytes in [200 << 10, 64 << 10, 512 << 10, 1 << 20] {
+            let expected = SPAN.div_ceil(rounded(bytes + PAGE));
+            assert_eq!(number(&mut Scratch::new(true), bytes), expected, "{bytes} bytes");
         }
-        assert_eq!(places(&mut scratch, 16 << 10), MOST);
+        assert_eq!(number(&mut Scratch::new(true), 4096), MOST);
+    }
+
+    /// After the first rounds every call gets memory that is there already.
+    #[test]
+    fn calls_of_several_lengths_settle() {
+        let patterns: [&[usize]; 5] = [
+            &[1 << 10, 15_000],
+            &[64 << 10, 256 << 10],
+            &[64 << 20, 64 << 10, 64 << 10, 64 << 10],
+            &[64 << 20, 8, 40, 200, 1800],
+            &[600, 3000, 16 << 10, 64 << 10, 200 << 10, 512 << 10, 1 << 20],
+        ];
+        for needs in patterns {
+            let mut scratch = Scratch::new(true);
+            places(&mut scratch, needs, ROUNDS);
+            let places = |scratch: &mut Scratch| -> HashSet<*mut u8> {
+                places(scratch, needs, ROUNDS).into_iter().flatten().collect()
+            };
+            let before = places(&mut scratch);
+            assert_eq!(places(&mut scratch), before, "{needs:?}");
+        }
     }
 
     #[test]
-    fn little_is_kept() {
+    fn lengths_that_are_not_used_any_more_make_room() {
         let mut scratch = Scratch::new(true);
-        for bytes in (1..40).map(|number| number * 300_000) {
-            places(&mut scratch, bytes);
-            assert!(scratch.kept.len() <= FEW || scratch.bytes <= BYTES);
-            assert_eq!(scratch.bytes, scratch.kept.iter().map(Region::len).sum::<usize>());
+        for bytes in [2000, 64 << 10, 100 << 10, 200 << 10, 300 << 10, 64 << 10] {
+            places(&mut scratch, &[bytes], 2 * PATIENCE as usize);
+            assert_eq!(
+                number(&mut scratch, bytes),
+                scratch.ring(rounded(bytes + if bytes < APART { 0 } else { PAGE })).enough()
+            );
+            let all = scratch.rings.iter().map(|ring| ring.length * ring.members).sum::<usize>();
+            assert!(all <= BYTES, "{all} bytes");
         }
     }
 
     #[test]
-    fn what_is_read_or_too_large_is_left_alone() {
+    fn what_is_read_is_left_alone() {
+        let mut transport = InProcess::group(1).remove(0);
+        for (turns, bytes) in [(false, 1000), (true, 100), (true, 1 << 20)] {
+            let mut scratch = Scratch::new(turns);
+            let (first, _) = scratch.take(bytes, 0, &mut transport).unwrap();
+            let (reader, place) = (first.clone(), first.as_ptr());
+            scratch.keep(first);
+            for _ in 0..10 {
+                let (other, _) = scratch.take(bytes, 0, &mut transport).unwrap();
+                assert_ne!(other.as_ptr(), place);
+                scratch.keep(other);
+            }
+            drop(reader);
+            let all: Vec<Region> =
+                (0..10).map(|_| scratch.take(bytes, 0, &mut transport).unwrap().0).collect();
+            assert!(all.iter().any(|region| region.as_ptr() == place));
+        }
+    }
+
+    /// Calls in flight together neither lose members nor make ever more.
+    #[test]
+    fn many_at_once_settle_too() {
         let mut transport = InProcess::group(1).remove(0);
         let mut scratch = Scratch::new(true);
-        let (region, _) = scratch.take(1000, 0, &mut transport).unwrap();
-        let (reader, first) = (region.clone(), region.as_ptr());
-        scratch.keep(region);
-        assert_ne!(scratch.take(1000, 0, &mut transport).unwrap().0.as_ptr(), first);
-        drop(reader);
-        assert_ne!(scratch.take(100, 0, &mut transport).unwrap().0.as_ptr(), first);
-        assert_eq!(scratch.take(500, 0, &mut transport).unwrap().0.as_ptr(), first);
+        let mut seen = HashSet::new();
+        for _ in 0..50 {
+            let taken: Vec<Region> =
+                (0..4).map(|_| scratch.take(1 << 20, 0, &mut transport).unwrap().0).collect();
+            seen.extend(taken.iter().map(|region| region.as_ptr()));
+            taken.into_iter().for_each(|region| scratch.keep(region));
+        }
+        assert_eq!(seen.len(), 4);
+        assert_eq!(scratch.rings[0].members, 4);
     }
 }

@@ -52,8 +52,9 @@ impl Task {
     pub(super) fn restart(&mut self) {
         self.executor.rewind();
         // Somebody may still ask how the call before this one ended.
-        if !Completion::restart(&self.completion) {
-            self.completion = Completion::new(self.completion.prepared.clone());
+        match Arc::get_mut(&mut self.completion) {
+            Some(completion) => completion.restart(),
+            None => self.completion = Completion::new(self.completion.prepared.clone()),
         }
     }
 

@@ -68,7 +68,7 @@ pub struct SharedMemory {
     /// The numbers and keys of what has come so of collectives, the oldest first, with some that were asked for since.
     oldest: VecDeque<(u64, u64)>,
     wanted: Tags<Queue<Wanted>>,
-    /// What has come to be read in its place, until that is asked for: soon, and in this order.
+    /// What has come to be read in its place, until that is asked for: soon.
     arrived: VecDeque<(RequestId, Arrived)>,
     /// Memory for messages that come inside their parcels.
     cells: Vec<Region>,
@@ -312,18 +312,15 @@ impl SharedMemory {
             let number = peer.incoming.next;
             let parcel = peer.lane(self.home.rank, self.home.size).get(number)?;
             peer.incoming.next += 1;
-            let form = parcel.form();
-            let message = (form != Form::Release).then(|| peer.open(number, &parcel, &mut self.cells));
-            self.home.counters_for(rank).take(number + 1);
-            if makes_room(number) {
-                self.tell(rank, News::Released);
-            }
-            let Some(message) = message else {
+            if parcel.form() == Form::Release {
+                self.free_slot(rank, number);
                 self.note_release(rank, number);
                 self.take_back(rank, parcel.place);
                 continue;
-            };
-            match form {
+            }
+            let message = peer.open(number, &parcel, &mut self.cells);
+            self.free_slot(rank, number);
+            match parcel.form() {
                 Form::Part => {
                     self.add_part(parcel.tag, message.arrived);
                     continue;
@@ -335,6 +332,15 @@ impl SharedMemory {
                 self.note_release(rank, number);
             }
             return Some(message);
+        }
+    }
+
+    /// Parcel `number` is out of its slot.
+    #[inline]
+    fn free_slot(&mut self, rank: Rank, number: u64) {
+        self.home.counters_for(rank).take(number + 1);
+        if makes_room(number) {
+            self.tell(rank, News::Released);
         }
     }
 
@@ -408,7 +414,13 @@ impl SharedMemory {
     fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
         self.check_open()?;
         let key = wanted.tag & Tag::MATCH;
-        let Some(message) = pop(&mut self.unclaimed, key).or_else(|| self.find(key)) else {
+        // Who has waited for longer comes first.
+        let found = if self.wanted.contains_key(&key) {
+            None
+        } else {
+            pop(&mut self.unclaimed, key).or_else(|| self.take_until(key))
+        };
+        let Some(message) = found else {
             push(&mut self.wanted, key, wanted);
             return Ok(Posted::Pending);
         };
@@ -422,8 +434,8 @@ impl SharedMemory {
         }
     }
 
-    /// Looks for a message in its lane.
-    fn find(&mut self, key: u64) -> Option<Message> {
+    /// Takes messages out of a lane up to the next one with this key; others go where they belong.
+    fn take_until(&mut self, key: u64) -> Option<Message> {
         let source = Tag::unpack(key).source;
         loop {
             let message = self.take_message(source)?;
@@ -629,7 +641,7 @@ impl Transport for SharedMemory {
     }
 
     fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
-        // Mostly the latest.
+        // What was there when it was expected is the latest.
         let index = self.arrived.iter().rposition(|(of, _)| *of == request)?;
         self.arrived.remove(index).map(|(_, arrived)| arrived)
     }
