@@ -218,6 +218,7 @@ mod tests {
 
     /// After the first rounds every call gets memory that is there already.
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of calls, and no unsafe code")]
     fn calls_of_several_lengths_settle() {
         let patterns: [&[usize]; 5] = [
             &[1 << 10, 15_000],
@@ -238,6 +239,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of calls, and no unsafe code")]
     fn lengths_that_are_not_used_any_more_make_room() {
         let mut scratch = Scratch::new(true);
         for bytes in [2000, 64 << 10, 100 << 10, 200 << 10, 300 << 10, 64 << 10] {
