@@ -324,9 +324,7 @@ impl Engine {
         }
         let mut events = std::mem::take(&mut self.events);
         let happened = self.transport.progress(&mut events);
-        if !(events.is_empty() && self.notices.is_empty()) {
-            self.handle(&mut events);
-        }
+        self.handle(&mut events);
         self.events = events;
         (!self.waiting.is_empty() && self.match_waiting()) | happened
     }
@@ -335,10 +333,7 @@ impl Engine {
     fn hear(&mut self) {
         let mut events = Vec::new();
         self.transport.inspect(&mut events);
-        // A notice may have come together with what completes a call.
-        if !(events.is_empty() && self.notices.is_empty()) {
-            self.handle(&mut events);
-        }
+        self.handle(&mut events);
     }
 
     /// The slow look around: deadlines, notices, messages of other calls.
@@ -402,6 +397,10 @@ impl Engine {
     }
 
     fn handle(&mut self, events: &mut Vec<Event>) {
+        // Notices may wait for a call that has just been made.
+        if events.is_empty() && self.notices.is_empty() {
+            return;
+        }
         // Notices first: whoever fails over another event needs what the others say about it.
         for event in events.iter() {
             if let Event::Notice { from, payload } = event {

@@ -16,8 +16,8 @@ const PAGE: usize = 4096;
 const LINE: usize = 64;
 /// To write what another core has just read takes it from there, line by line. So calls that need so many bytes take turns
 /// with [`SPAN`] bytes, twice a core's second-level cache: what was there before has left both cores' own caches by then,
-/// but not the one that they share. On two such cores (AMD EPYC, 1 MiB each) 32 KiB to 256 KiB then take 0.4 to 0.7 times
-/// as long, less a few hundredths; on two threads of one core a tenth longer.
+/// but not the one that they share. On two such cores (AMD EPYC, 1 MiB each) 16 KiB to 256 KiB then take 0.4 to 0.7 times
+/// as long, and shorter calls a few hundredths less; on two threads of one core up to a tenth longer.
 const TURNS: RangeInclusive<usize> = 512..=1 << 20;
 const SPAN: usize = 2 << 20;
 /// Of short regions so many take turns, though they have fewer bytes.
@@ -30,7 +30,7 @@ const PATIENCE: u64 = 4 * MOST as u64;
 /// What is kept; near ranks may still be reading it.
 pub(super) struct Scratch {
     /// The largest last, so that small calls take small regions and the smallest is the one to go.
-    spare: Vec<Region>,
+    spare: VecDeque<Region>,
     takes_turns: bool,
     rings: Vec<Ring>,
     /// Counts the turns that were taken.
@@ -58,7 +58,7 @@ impl Ring {
 impl Scratch {
     /// `takes_turns`: others read this memory, and each rank has a core of its own.
     pub fn new(takes_turns: bool) -> Scratch {
-        Scratch { spare: Vec::new(), takes_turns, rings: Vec::new(), turns: 0 }
+        Scratch { spare: VecDeque::new(), takes_turns, rings: Vec::new(), turns: 0 }
     }
 
     /// Memory to be kept for later, and what of it is scratch memory; or why there is none. `like`: the address of what is
@@ -78,7 +78,7 @@ impl Scratch {
             bytes = rounded(bytes);
             self.take_turn(bytes, transport)
         } else {
-            self.take_spare(bytes, transport)
+            take_free(&mut self.spare, bytes, transport)
         };
         let room = match found {
             Some(room) => room,
@@ -106,15 +106,6 @@ impl Scratch {
         }
     }
 
-    fn take_spare(&mut self, bytes: usize, transport: &mut dyn Transport) -> Option<Region> {
-        let fits = |region: &Region| region.len() >= bytes && region.is_unshared();
-        let index = self.spare.iter().position(fits).or_else(|| {
-            transport.tidy();
-            self.spare.iter().position(fits)
-        });
-        Some(self.spare.remove(index?))
-    }
-
     /// A region of this length whose turn it is, or `None` where there is to be one more.
     fn take_turn(&mut self, length: usize, transport: &mut dyn Transport) -> Option<Region> {
         self.turns += 1;
@@ -122,13 +113,9 @@ impl Scratch {
         let ring = self.ring(length);
         ring.used = turn;
         if ring.members >= ring.enough() || !self.makes_room(length) {
-            let regions = &mut self.ring(length).regions;
-            let free = regions.iter().position(Region::is_unshared).or_else(|| {
-                transport.tidy();
-                regions.iter().position(Region::is_unshared)
-            });
-            if let Some(region) = free.and_then(|index| regions.remove(index)) {
-                return Some(region);
+            let free = take_free(&mut self.ring(length).regions, length, transport);
+            if free.is_some() {
+                return free;
             }
         }
         self.ring(length).members += 1;
@@ -164,6 +151,16 @@ impl Scratch {
             pool.allocate(bytes)
         })
     }
+}
+
+/// The first of these that is long enough and that nobody reads any more.
+fn take_free(regions: &mut VecDeque<Region>, bytes: usize, transport: &mut dyn Transport) -> Option<Region> {
+    let fits = |region: &Region| region.len() >= bytes && region.is_unshared();
+    let index = regions.iter().position(fits).or_else(|| {
+        transport.tidy();
+        regions.iter().position(fits)
+    });
+    regions.remove(index?)
 }
 
 /// Few lengths stand for all.
