@@ -521,6 +521,30 @@ fn long_vectors_have_few_messages() {
     }
 }
 
+/// Near ranks read what has been summed where the sum itself puts it: it is copied by nothing else.
+#[test]
+fn sums_go_where_others_read_them() {
+    let near = |ranks| Near { ranks: vec![true; ranks].into(), segment: 4096, ..Near::default() };
+    for (name, ranks) in [("direct", 2), ("direct", 4), ("ring", 3), ("recursive_doubling", 4)] {
+        let topology = Topology::switch(ranks).unwrap();
+        let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
+        let options = LowerOptions { near: near(ranks), part: 16 << 10, ..LowerOptions::default() };
+        let plan = Plan::lower(&schedule, 0, 12_000, 4, &options).unwrap();
+        let (mut sums, mut also_written) = (Vec::new(), 0);
+        for operation in plan.operations() {
+            match operation.command {
+                Command::Copy { source, .. } => assert!(!sums.contains(&source), "{name}: {operation:?}"),
+                Command::Reduce { target, also, .. } => {
+                    sums.push(target);
+                    also_written += usize::from(also.is_some());
+                }
+                _ => {}
+            }
+        }
+        assert!(also_written > 1, "{name} of {ranks}");
+    }
+}
+
 /// A plan of a single message, and what the driver says when the other side is missing.
 #[test]
 fn single_messages_and_deadlocks() {

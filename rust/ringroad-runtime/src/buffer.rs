@@ -242,9 +242,11 @@ impl Buffers {
     ) {
         let elements = |span: Span| span.bytes / dtype.size();
         match command {
-            Command::Reduce { target, sources } => {
+            Command::Reduce { target, sources, also } => {
                 let mut pointers = [std::ptr::null(); AT_ONCE];
                 let (to, elements) = (self.pointer(target), elements(target));
+                let stores = gauge.map_or(Stores::Plain, |gauge| gauge.suited(self.scratch_range.len()));
+                let also = also.map(|also| (self.pointer(also), stores));
                 // The result so far comes first from the second time on.
                 let mut filled = 0;
                 for source in plan.sources(sources) {
@@ -252,14 +254,14 @@ impl Buffers {
                     if filled == AT_ONCE {
                         // SAFETY: all ranges are within their regions and equally long; nobody else touches them (see
                         // above).
-                        unsafe { kernels::combine(op, dtype, to, &pointers, elements, Stores::Plain) };
+                        unsafe { kernels::combine(op, dtype, to, &pointers, elements, None) };
                         (pointers[0], filled) = (to, 1);
                     }
                     pointers[filled] = self.pointer(*source);
                     filled += 1;
                 }
                 // SAFETY: as above.
-                unsafe { kernels::combine(op, dtype, to, &pointers[..filled], elements, Stores::Plain) }
+                unsafe { kernels::combine(op, dtype, to, &pointers[..filled], elements, also) }
             }
             Command::Copy { target, source } => {
                 assert_eq!(target.bytes, source.bytes);

@@ -238,7 +238,9 @@ impl Choices {
                 Command::Send { source, .. } => (0, source.bytes, 1),
                 Command::Receive { target, .. } => (1, target.bytes, 1),
                 Command::Expect { bytes, .. } => (2, bytes, 1),
-                Command::Reduce { target, sources } => (3, target.bytes, plan.sources(sources).len()),
+                Command::Reduce { target, sources, also } => {
+                    (3, target.bytes, 2 * plan.sources(sources).len() + usize::from(also.is_some()))
+                }
                 Command::Copy { target, .. } => (4, target.bytes, 1),
                 Command::Premultiply { .. } | Command::Average { .. } | Command::Release { .. } => (5, 0, 1),
             }));

@@ -10,7 +10,7 @@ use crate::cache::CacheMode;
 use crate::kernels::Stores;
 
 /// Plain copies of so many bytes are timed; longer ones wait for memory, whoever has read what they overwrite.
-const TIMED: std::ops::RangeInclusive<usize> = 16 << 10..=256 << 10;
+const TIMED: std::ops::RangeInclusive<usize> = 16 << 10..=512 << 10;
 /// Nanoseconds per byte. On two cores that drift between both: near up to 0.03, or 0.1 where what is copied comes from
 /// memory; far from 0.25 on, but for copies by `rep movsb` to where they do not get in their own way, which are good far,
 /// too.
@@ -46,8 +46,13 @@ impl Gauge {
         }
     }
 
+    /// The stores that suit now, as in [`watch`](Self::watch) but without a look at how they do.
+    pub fn suited(&self, of: usize) -> Stores {
+        Stores::for_copy(of, self.mode)
+    }
+
     fn stores(&mut self, bytes: usize, of: usize) -> Stores {
-        let stores = Stores::for_copy(of, self.mode);
+        let stores = self.suited(of);
         if stores == Stores::Plain || self.mode == CacheMode::Near || !TIMED.contains(&bytes) {
             return stores;
         }

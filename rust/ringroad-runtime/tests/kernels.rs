@@ -287,7 +287,8 @@ impl Room {
     }
 }
 
-/// Combines `sources` by every instruction set and kind of stores, into a target of its own and into some of the sources.
+/// Combines `sources` by every instruction set, into a target of its own and into some of the sources, and also to another
+/// place by every kind of stores.
 fn check_combine(op: ReduceOp, dtype: DType, sources: &[Vec<u8>]) {
     let (elements, k) = (sources[0].len() / dtype.size(), sources.len());
     let mut expected = sources[0].clone();
@@ -302,7 +303,7 @@ fn check_combine(op: ReduceOp, dtype: DType, sources: &[Vec<u8>]) {
         let shift = [dtype.size(), 1, 0, 37][(case + k + elements) % 4];
         for (set, stores) in InstructionSet::available()
             .into_iter()
-            .flat_map(|set| [(set, Stores::Plain), (set, Stores::Streaming)])
+            .flat_map(|set| [None, Some(Stores::Plain), Some(Stores::Streaming)].map(|stores| (set, stores)))
         {
             let mut rooms: Vec<Room> = sources
                 .iter()
@@ -311,17 +312,21 @@ fn check_combine(op: ReduceOp, dtype: DType, sources: &[Vec<u8>]) {
                 .collect();
             let spare = vec![0x5a; sources[0].len()];
             rooms.push(Room::new(&spare, shift));
+            let mut other = Room::new(&spare, (k + 2) * shift % 64);
+            let also = stores.map(|stores| (other.at(), stores));
             let pointers: Vec<*mut u8> = rooms.iter_mut().map(Room::at).collect();
             let target = place.unwrap_or(k);
             let from: Vec<*const u8> = pointers[..k].iter().map(|pointer| pointer.cast_const()).collect();
             // SAFETY: every room holds this many elements, and the target is one of them.
-            unsafe { set.combine(op, dtype, pointers[target], &from, elements, stores) };
+            unsafe { set.combine(op, dtype, pointers[target], &from, elements, also) };
+            let context =
+                || format!("{set} {op} {dtype} {k} x {elements} into {place:?} by {shift} {stores:?}");
             for (i, room) in rooms.iter().enumerate() {
                 let want = if i == target { &expected } else { sources.get(i).unwrap_or(&spare) };
-                let context =
-                    || format!("{set} {op} {dtype} {k} x {elements} into {place:?} by {shift} {stores:?}");
                 assert!(room.content() == want, "{}: room {i}", context());
             }
+            let want = if also.is_some() { &expected } else { &spare };
+            assert!(other.content() == want, "{}: also", context());
         }
     }
 }

@@ -38,6 +38,23 @@ impl Hazards {
         waits.retain(|w| *w != operation);
     }
 
+    /// The operation that was the last to write anything of `span`, if one has written all of it.
+    pub fn writer(&mut self, span: Span) -> Option<u32> {
+        let mut writers = Vec::new();
+        self.touch(span, |touched| writers.push(touched.writer));
+        let first = writers.first().copied().flatten()?;
+        writers.iter().all(|writer| *writer == Some(first)).then_some(first)
+    }
+
+    /// Whether an operation from `operation` on has touched anything of `span`.
+    pub fn touched_since(&mut self, span: Span, operation: u32) -> bool {
+        let mut found = false;
+        self.touch(span, |touched| {
+            found |= touched.readers.iter().chain(&touched.writer).any(|other| *other >= operation);
+        });
+        found
+    }
+
     /// Calls `visit` for every remembered range within `span`, cut to fit; unknown bytes become known first.
     fn touch(&mut self, span: Span, mut visit: impl FnMut(&mut Touched)) {
         if span.bytes == 0 {

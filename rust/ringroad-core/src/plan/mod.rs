@@ -118,6 +118,8 @@ pub enum Command {
         target: Span,
         /// What is combined.
         sources: Sources,
+        /// Where it also goes, while it is in the nearest cache: what others will read. Overlaps none of the rest.
+        also: Option<Span>,
     },
     /// `target = source`.
     Copy {

@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
                     self.leave(id);
                 }
             }
-            Command::Reduce { target, sources } => {
+            Command::Reduce { target, sources, .. } => {
                 let machine = &mut self.machines[rank];
                 let bytes = target.bytes * (machine.executor.plan().sources(sources).len() - 1);
                 let all = bytes as f64 * self.simulator.model.reduce_cost * machine.slowness;

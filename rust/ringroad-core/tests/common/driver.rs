@@ -213,11 +213,15 @@ impl Driver<'_> {
             Command::Premultiply { target, source } => {
                 (target, self.read(rank, source).into_iter().map(|x: T| x.scale(factor)).collect())
             }
-            Command::Reduce { target, sources } => {
+            Command::Reduce { target, sources, also } => {
                 let plan = self.machines[rank].executor.plan().clone();
                 let sources = plan.sources(sources).iter().map(|span| self.read::<T>(rank, *span));
                 let add = |a: Vec<T>, b: Vec<T>| a.into_iter().zip(b).map(|(x, y)| x.add(y)).collect();
-                (target, sources.reduce(add).expect("there is something to reduce"))
+                let values = sources.reduce(add).expect("there is something to reduce");
+                if let Some(also) = also {
+                    self.machines[rank].bytes(also).copy_from_slice(&to_bytes(&values));
+                }
+                (target, values)
             }
             Command::Average { target } => {
                 (target, self.read(rank, target).into_iter().map(|x: T| x.divide(ranks)).collect())

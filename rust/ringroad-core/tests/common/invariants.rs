@@ -8,19 +8,22 @@ use ringroad_core::{Plan, Rank};
 /// Beyond this many operations the quadratic checks are left out.
 const SMALL: usize = 400;
 
-fn accesses(plan: &Plan, command: &Command) -> (Vec<Span>, Option<Span>) {
+/// What it reads, and what it writes.
+fn accesses(plan: &Plan, command: &Command) -> (Vec<Span>, Vec<Span>) {
     match *command {
-        Command::Send { source, .. } => (vec![source], None),
-        Command::Receive { target, .. } => (vec![], Some(target)),
+        Command::Send { source, .. } => (vec![source], vec![]),
+        Command::Receive { target, .. } => (vec![], vec![target]),
         Command::Expect { arrival, bytes, .. } => {
-            (vec![], Some(Span::new(Buffer::Arrived(arrival), 0, bytes)))
+            (vec![], vec![Span::new(Buffer::Arrived(arrival), 0, bytes)])
         }
-        Command::Release { arrival } => (vec![], Some(Span::new(Buffer::Arrived(arrival), 0, EVERYTHING))),
-        Command::Reduce { target, sources } => (plan.sources(sources).to_vec(), Some(target)),
+        Command::Release { arrival } => (vec![], vec![Span::new(Buffer::Arrived(arrival), 0, EVERYTHING)]),
+        Command::Reduce { target, sources, also } => {
+            (plan.sources(sources).to_vec(), std::iter::once(target).chain(also).collect())
+        }
         Command::Copy { target, source } | Command::Premultiply { target, source } => {
-            (vec![source], Some(target))
+            (vec![source], vec![target])
         }
-        Command::Average { target } => (vec![target], Some(target)),
+        Command::Average { target } => (vec![target], vec![target]),
     }
 }
 
@@ -52,7 +55,7 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
             "{number} is only waited for by later ones"
         );
 
-        let (reads, write) = accesses(plan, &operation.command);
+        let (reads, writes) = accesses(plan, &operation.command);
         match operation.command {
             Command::Expect { arrival, bytes, .. } => {
                 assert!(bytes > 0 && arrival as usize == arrived.len(), "{operation:?}");
@@ -64,7 +67,7 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
             }
             _ => {}
         }
-        let spans: Vec<Span> = reads.iter().copied().chain(write).collect();
+        let spans: Vec<Span> = reads.iter().chain(&writes).copied().collect();
         for span in &spans {
             let size = match span.buffer {
                 Buffer::Input => sizes[0],
@@ -82,15 +85,20 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
             );
             assert_eq!(span.bytes, spans[0].bytes, "{operation:?}");
         }
-        if let Some(target) = write {
+        for target in &writes {
             assert_ne!(target.buffer, Buffer::Input, "{operation:?} writes the input");
-            assert!(reads.iter().all(|read| *read == target || !overlap(*read, target)), "{operation:?}");
+            assert!(reads.iter().all(|read| read == target || !overlap(*read, *target)), "{operation:?}");
+        }
+        if let Command::Reduce { also: Some(also), target, .. } = operation.command {
+            assert_eq!(also.buffer, Buffer::Scratch, "{operation:?}");
+            assert!(reads.iter().chain([&target]).all(|span| !overlap(*span, also)), "{operation:?}");
         }
         if let Command::Reduce { .. } = operation.command {
             let apart = |(i, a): (usize, &Span)| reads[..i].iter().all(|b| !overlap(*a, *b));
             assert!(reads.len() > 1 && reads.iter().enumerate().all(apart), "{operation:?}");
-        } else if let (Some(target), false) = (write, matches!(operation.command, Command::Expect { .. })) {
-            assert!(!matches!(target.buffer, Buffer::Arrived(_)), "{operation:?} writes a peer's memory");
+        } else if !matches!(operation.command, Command::Expect { .. }) {
+            let foreign = |target: &Span| matches!(target.buffer, Buffer::Arrived(_));
+            assert!(!writes.iter().any(foreign), "{operation:?} writes a peer's memory");
         }
         if let Command::Send { peer, message, .. }
         | Command::Receive { peer, message, .. }
@@ -98,7 +106,7 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
         {
             peers.insert(peer);
             assert!(spans[0].bytes <= longest_message, "{operation:?} has more than {longest_message} bytes");
-            let expected = next.entry((peer, write.is_some())).or_default();
+            let expected = next.entry((peer, writes.is_empty())).or_default();
             assert_eq!(message, *expected, "{operation:?}");
             *expected += 1;
         }
@@ -117,7 +125,7 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
 fn check_what_stays(plan: &Plan) {
     let mut staying: Vec<Span> = Vec::new();
     for operation in plan.operations() {
-        if let Some(write) = accesses(plan, &operation.command).1 {
+        for write in accesses(plan, &operation.command).1 {
             assert!(staying.iter().all(|span| !overlap(*span, write)), "{operation:?} writes what stays");
         }
         if let Command::Send { source, stays: true, .. } = operation.command {
@@ -145,13 +153,13 @@ fn check_dependencies(plan: &Plan, waits: &[Vec<u32>]) {
                 .filter(|(_, b)| **b)
                 .for_each(|(i, _)| reached[i] = true);
         }
-        let (reads, write) = &touched[later];
+        let (reads, writes) = &touched[later];
         for earlier in 0..later {
-            let (earlier_reads, earlier_write) = &touched[earlier];
-            let read_after_write = earlier_write.is_some_and(|w| reads.iter().any(|r| overlap(*r, w)));
-            let write_after =
-                write.is_some_and(|w| earlier_reads.iter().chain(earlier_write).any(|e| overlap(*e, w)));
-            let conflict = read_after_write || write_after;
+            let (earlier_reads, earlier_writes) = &touched[earlier];
+            let meet =
+                |some: &[Span], others: &[Span]| some.iter().any(|a| others.iter().any(|b| overlap(*a, *b)));
+            let conflict =
+                meet(earlier_writes, reads) || meet(earlier_reads, writes) || meet(earlier_writes, writes);
             let (a, b) = (&operations[earlier], &operations[later]);
             assert!(!conflict || reached[earlier], "nothing orders {earlier} {a:?} and {later} {b:?}");
             let waits = waits.contains(&(earlier as u32));

@@ -12,6 +12,9 @@ const SPARE: usize = 4;
 /// line: what is copied to where it is less than a line further on in its page takes 1.3 to 6 times as long (AMD EPYC,
 /// `rep movsb`). As arrays of all ranks mostly begin alike, this holds for copies out of it, too.
 const APART: usize = 16 << 10;
+/// From so many bytes on, which no core's own cache holds, it begins as the caller's does within a line: copies from line to
+/// line take 0.8 to 0.9 times as long. Shorter sums take a few hundredths less where one operand begins at a line.
+const ALIKE: usize = 1 << 20;
 const PAGE: usize = 4096;
 const LINE: usize = 64;
 /// To write what another core has just read takes it from there, line by line. So calls that need so many bytes take turns
@@ -84,7 +87,8 @@ impl Scratch {
             Some(room) => room,
             None => self.allocate(bytes, transport)?,
         };
-        let place = (like + PAGE / 2) / LINE * LINE;
+        let like = if needed < ALIKE { like / LINE * LINE } else { like };
+        let place = like + PAGE / 2;
         let start = if apart { place.wrapping_sub(room.as_ptr() as usize) % PAGE } else { 0 };
         Ok((room, start..start + needed))
     }

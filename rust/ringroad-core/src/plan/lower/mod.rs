@@ -396,7 +396,10 @@ impl<'a> Lowering<'a> {
         }
         let packed = self.allocate(key.iter().map(|span| span.bytes).sum());
         for (at, source) in pieces {
-            self.emit(Command::Copy { target: packed.part(at, source.bytes), source });
+            let target = packed.part(at, source.bytes);
+            if !self.reduce_also(source, target) {
+                self.emit(Command::Copy { target, source });
+            }
         }
         self.packed.insert(key, packed);
         packed
@@ -406,7 +409,27 @@ impl<'a> Lowering<'a> {
         let start = self.sources.len();
         self.sources.extend(sources);
         let sources = Sources { start: start as u32, count: (self.sources.len() - start) as u32 };
-        self.emit(Command::Reduce { target, sources });
+        self.emit(Command::Reduce { target, sources, also: None });
+    }
+
+    /// Has the reduction that wrote `source` write `target`, too, where that comes to the same as a copy.
+    fn reduce_also(&mut self, source: Span, target: Span) -> bool {
+        let Some(number) = self.hazards.writer(source) else { return false };
+        // It must go on to wait for earlier operations only.
+        if self.hazards.touched_since(target, number) {
+            return false;
+        }
+        match &mut self.operations[number as usize].command {
+            Command::Reduce { target: result, also: also @ None, .. } if *result == source => {
+                *also = Some(target);
+            }
+            _ => return false,
+        }
+        let waits = &mut self.waits[number as usize];
+        self.hazards.write(target, number, waits);
+        waits.sort_unstable();
+        waits.dedup();
+        true
     }
 
     fn lower_receive(
