@@ -238,15 +238,22 @@ impl Buffers {
         dtype: DType,
         factor: f64,
         ranks: u32,
-        gauge: Option<&mut Gauge>,
+        mut gauge: Option<&mut Gauge>,
     ) {
+        // What others will read lies in scratch memory; all of that is written before the same bytes are again.
+        let scratch = self.scratch_range.len();
         let elements = |span: Span| span.bytes / dtype.size();
         match command {
             Command::Reduce { target, sources, also } => {
                 let mut pointers = [std::ptr::null(); AT_ONCE];
                 let (to, elements) = (self.pointer(target), elements(target));
-                let stores = gauge.map_or(Stores::Plain, |gauge| gauge.suited(self.scratch_range.len()));
-                let also = also.map(|also| (self.pointer(also), stores));
+                let also = also.map(|also| {
+                    assert_eq!(also.bytes, target.bytes);
+                    let stores =
+                        gauge.as_mut().map_or(Some(Stores::Plain), |gauge| gauge.suited(also.bytes, scratch));
+                    (self.pointer(also), stores)
+                });
+                let in_one_pass = also.and_then(|(also, stores)| Some((also, stores?)));
                 // The result so far comes first from the second time on.
                 let mut filled = 0;
                 for source in plan.sources(sources) {
@@ -261,18 +268,20 @@ impl Buffers {
                     filled += 1;
                 }
                 // SAFETY: as above.
-                unsafe { kernels::combine(op, dtype, to, &pointers[..filled], elements, also) }
+                unsafe { kernels::combine(op, dtype, to, &pointers[..filled], elements, in_one_pass) }
+                if let (Some((also, None)), Some(gauge)) = (also, gauge) {
+                    // SAFETY: as above.
+                    let copy = |stores| unsafe { kernels::copy(also, to, target.bytes, stores) };
+                    gauge.watch(target.bytes, scratch, copy);
+                }
             }
             Command::Copy { target, source } => {
                 assert_eq!(target.bytes, source.bytes);
-                // What others will read lies in scratch memory; all of that is written before the same bytes are again.
                 let (to, from) = (self.pointer(target), self.pointer(source));
                 // SAFETY: as above; a plan copies to other places or to the same.
                 let copy = |stores| unsafe { kernels::copy(to, from, source.bytes, stores) };
                 match (target.buffer, gauge) {
-                    (Buffer::Scratch, Some(gauge)) => {
-                        gauge.watch(source.bytes, self.scratch_range.len(), copy)
-                    }
+                    (Buffer::Scratch, Some(gauge)) => gauge.watch(source.bytes, scratch, copy),
                     _ => copy(Stores::Plain),
                 }
             }

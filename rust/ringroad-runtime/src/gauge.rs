@@ -17,6 +17,8 @@ const TIMED: std::ops::RangeInclusive<usize> = 16 << 10..=512 << 10;
 const SLOW: f64 = 0.2;
 /// So many slow copies in a row are no interruptions.
 const PERSISTENT: u32 = 3;
+/// So many times in a row stores may suit without a look at how they do.
+const UNSEEN: u32 = 32;
 /// How many copies go by, at least and at most, before plain stores are tried again.
 const RESTS: [u32; 2] = [16, 1024];
 
@@ -29,15 +31,18 @@ pub(crate) struct Gauge {
     /// Copies until plain stores are tried again, and until then from the last time that was in vain.
     rest: u32,
     rests: u32,
+    /// How often stores were said to suit since the last copy.
+    unseen: u32,
 }
 
 impl Gauge {
     pub fn new(mode: CacheMode) -> Gauge {
-        Gauge { mode, slow: 0, rest: RESTS[0], rests: RESTS[0] }
+        Gauge { mode, slow: 0, rest: RESTS[0], rests: RESTS[0], unseen: 0 }
     }
 
     /// Has `copy` copy so many bytes by the stores that suit. `of`: the bytes that are written before any is written again.
     pub fn watch(&mut self, bytes: usize, of: usize, copy: impl FnOnce(Stores)) {
+        self.unseen = 0;
         let stores = self.stores(bytes, of);
         let start = (stores == Stores::Plain && TIMED.contains(&bytes)).then(Instant::now);
         copy(stores);
@@ -46,13 +51,15 @@ impl Gauge {
         }
     }
 
-    /// The stores that suit now, as in [`watch`](Self::watch) but without a look at how they do.
-    pub fn suited(&self, of: usize) -> Stores {
-        Stores::for_copy(of, self.mode)
+    /// The stores that suit a sum of so many bytes that goes to where others read it in the same pass. `None` now and then
+    /// where nothing else is copied: the sum had better be copied afterwards, so that the copy can be watched.
+    pub fn suited(&mut self, bytes: usize, of: usize) -> Option<Stores> {
+        self.unseen += 1;
+        (self.unseen <= UNSEEN || !TIMED.contains(&bytes)).then(|| Stores::for_copy(of, self.mode))
     }
 
     fn stores(&mut self, bytes: usize, of: usize) -> Stores {
-        let stores = self.suited(of);
+        let stores = Stores::for_copy(of, self.mode);
         if stores == Stores::Plain || self.mode == CacheMode::Near || !TIMED.contains(&bytes) {
             return stores;
         }
@@ -131,6 +138,21 @@ mod tests {
             gauge.note(BYTES, slow());
         }
         assert_eq!(pauses, [16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
+    }
+
+    #[test]
+    fn sums_are_copied_apart_where_nothing_else_is_seen() {
+        let mut gauge = Gauge::new(CacheMode::Near);
+        for _ in 0..3 {
+            for _ in 0..UNSEEN {
+                assert_eq!(gauge.suited(BYTES, BYTES), Some(Stores::Plain));
+            }
+            assert_eq!(gauge.suited(BYTES, BYTES), None);
+            gauge.watch(BYTES, BYTES, |_| {});
+        }
+        for _ in 0..2 * UNSEEN {
+            assert_eq!(gauge.suited(1 << 10, 1 << 10), Some(Stores::Plain), "too short to tell");
+        }
     }
 
     #[test]

@@ -422,9 +422,24 @@ fn inputs_are_left_alone() {
 fn memory_that_others_can_read() {
     let _watchdog = watch();
     const LEND: usize = 32 << 10;
-    const SEGMENT: usize = 128 << 10;
-    let lengths =
-        [0, 1, 33, 1000, LEND - 4, LEND, LEND + 4, SEGMENT - 4, SEGMENT, SEGMENT + 4, 3 * SEGMENT + 20];
+    const SEGMENT: usize = 512 << 10;
+    /// That of broadcasts is shorter.
+    const BROADCAST: usize = 128 << 10;
+    let lengths = [
+        0,
+        1,
+        33,
+        1000,
+        LEND - 4,
+        LEND,
+        LEND + 4,
+        BROADCAST,
+        BROADCAST + 4,
+        3 * BROADCAST + 20,
+        SEGMENT,
+        SEGMENT + 4,
+        2 * SEGMENT + 20,
+    ];
     for ranks in [2, 3, 5, 8] {
         let (group, pools) = group_with_pools(ranks);
         let topology = group[0].choices().topology;

@@ -30,7 +30,7 @@ fn accesses(plan: &Plan, command: &Command) -> (Vec<Span>, Vec<Span>) {
 /// Releasing a message comes after everything that reads it, however long it is.
 const EVERYTHING: usize = usize::MAX;
 
-fn overlap(a: Span, b: Span) -> bool {
+pub fn overlap(a: Span, b: Span) -> bool {
     let nonempty = a.bytes > 0 && b.bytes > 0;
     nonempty
         && a.buffer == b.buffer

@@ -201,6 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn long_memory_begins_apart_from_the_callers() {
+        let mut transport = InProcess::group(1).remove(0);
+        let mut scratch = Scratch::new(true);
+        for bytes in [APART, ALIKE - 1, ALIKE, 3 << 20] {
+            for like in [0, 16, 2047, 2048, 4095, 4096, 12_345_679] {
+                let (region, range) = scratch.take(bytes, like, &mut transport).unwrap();
+                assert!(range.len() == bytes && range.end <= region.len());
+                let begin = region.as_ptr() as usize + range.start;
+                let expected = if bytes < ALIKE { like / LINE * LINE } else { like };
+                assert_eq!(begin % PAGE, (expected + PAGE / 2) % PAGE, "{bytes} bytes like {like}");
+                scratch.keep(region);
+            }
+        }
+    }
+
+    #[test]
     fn memory_is_used_again() {
         for bytes in [1, 500, 3 << 20] {
             assert_eq!(number(&mut Scratch::new(true), bytes), 1, "{bytes} bytes");

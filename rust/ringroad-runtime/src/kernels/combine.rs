@@ -1,4 +1,4 @@
-//! Several sources into one target, written once.
+//! Several sources into one target, written once, and at the same time to where others read it.
 
 use super::copy::{fence, Stores, LINE};
 use super::{InstructionSet, ABREAST};
@@ -77,7 +77,7 @@ impl InstructionSet {
             // with `count` elements it fits into `partial`.
             unsafe {
                 let target = target.add(done * size);
-                // Every piece but the first begins with a line of what is streamed, if its elements lie evenly in lines.
+                // Every piece but the first begins with a line of what others read, if its elements lie evenly in lines.
                 let head = also.map_or(0, |(also, _)| also.add(done * size).addr() % LINE);
                 let count = ((PIECE - head) / size).min(elements - done);
                 let mut left = first.add(done * size);

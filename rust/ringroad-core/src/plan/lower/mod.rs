@@ -24,7 +24,7 @@ use crate::units::{ChunkId, Rank, Slot};
 /// The most messages that one rank may send another within one call; transports number them in their tags.
 pub const MAX_MESSAGES: u32 = 1 << 14;
 
-/// Scratch ranges start at multiples of this many bytes: a cache line.
+/// Scratch ranges start at multiples of this many bytes, counted from where scratch memory begins: a cache line.
 const ALIGN: usize = 64;
 
 impl Plan {
@@ -415,7 +415,7 @@ impl<'a> Lowering<'a> {
     /// Has the reduction that wrote `source` write `target`, too, where that comes to the same as a copy.
     fn reduce_also(&mut self, source: Span, target: Span) -> bool {
         let Some(number) = self.hazards.writer(source) else { return false };
-        // It must go on to wait for earlier operations only.
+        // It must go on to wait for earlier operations only, and none of its operands may be there.
         if self.hazards.touched_since(target, number) {
             return false;
         }
