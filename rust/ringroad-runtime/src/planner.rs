@@ -15,7 +15,7 @@ const PLANS: usize = 2048;
 
 /// The most bytes in one message between ranks that share memory. Long ones, because what was just written is dear to read
 /// as long as it is in another core's own cache: on two cores that share the last-level one (AMD EPYC), 4 MiB in messages
-/// of 128 KiB take 1.15 times as long.
+/// of 128 KiB take 1.1 to 1.15 times as long.
 const NEAR_SEGMENT: usize = 512 << 10;
 /// The same where all wait for the messages of one rank: 1 MiB to four ranks on two cores takes 1.6 times as long in
 /// messages of 512 KiB.

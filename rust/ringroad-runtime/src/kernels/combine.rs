@@ -10,8 +10,8 @@ use std::mem::MaybeUninit;
 /// copied. Pointers need no alignment.
 ///
 /// The result also goes to `also`, if there is such a place, by these stores, piece by piece while it is in the first-level
-/// cache: on two cores that share the last-level one, what a peer then reads takes 0.85 times as long as by a copy
-/// afterwards.
+/// cache: with a copy afterwards, an allreduce of 1 to 16 MiB between two cores that share the last-level one takes 1.05 to
+/// 1.15 times as long.
 ///
 /// # Panics
 /// If there is no source, or the operation does not support the data type.
@@ -77,8 +77,9 @@ impl InstructionSet {
             // with `count` elements it fits into `partial`.
             unsafe {
                 let target = target.add(done * size);
+                let also = also.map(|(also, stores)| (also.add(done * size), stores));
                 // Every piece but the first begins with a line of what others read, if its elements lie evenly in lines.
-                let head = also.map_or(0, |(also, _)| also.add(done * size).addr() % LINE);
+                let head = also.map_or(0, |(also, _)| also.addr() % LINE);
                 let count = ((PIECE - head) / size).min(elements - done);
                 let mut left = first.add(done * size);
                 let mut groups = others.chunks(Self::abreast(op, dtype) - 1).peekable();
@@ -96,12 +97,8 @@ impl InstructionSet {
                     left = partial;
                 }
                 match also {
-                    Some((also, Stores::Streaming)) => {
-                        self.stream(also.add(done * size), target, count * size)
-                    }
-                    Some((also, Stores::Plain)) => {
-                        self.copy(also.add(done * size), target, count * size, Stores::Plain)
-                    }
+                    Some((also, Stores::Streaming)) => self.stream(also, target, count * size),
+                    Some((also, Stores::Plain)) => self.copy(also, target, count * size, Stores::Plain),
                     None => {}
                 }
                 done += count;
