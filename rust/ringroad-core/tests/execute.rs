@@ -66,6 +66,7 @@ impl Call {
         }
         for near in options.iter_mut().map(|o| &mut o.near) {
             (near.input, near.output, near.lend) = (random.coin(), random.coin(), random.pick(&[0, 100]));
+            near.copies = random.pick(&[None, Some(1), Some(100)]);
         }
         let all = [Protocol::Eager, Protocol::Rendezvous, Protocol::EagerUpTo(32)];
         let protocols = if ranks <= 8 { all.to_vec() } else { vec![random.pick(&all[..2])] };

@@ -145,6 +145,19 @@ impl Region {
         Region { start, bytes: range.len(), owner: self.owner.clone() }
     }
 
+    /// Its first bytes, all where it has no more.
+    pub(crate) fn shrink(self, bytes: usize) -> Region {
+        Region { bytes: bytes.min(self.bytes), ..self }
+    }
+
+    /// What it was before it was made shorter.
+    ///
+    /// # Safety
+    /// It had as many bytes.
+    pub(crate) unsafe fn regrow(self, bytes: usize) -> Region {
+        Region { bytes, ..self }
+    }
+
     /// The bytes as values. Panics where the length is no multiple of the value's size.
     ///
     /// # Safety

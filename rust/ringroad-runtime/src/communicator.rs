@@ -16,7 +16,7 @@ use crate::agreement::{agree, choose};
 use crate::bootstrap::{exchange, Card, Meeting, PrefixStore, Store};
 use crate::buffer::{Memory, Region};
 use crate::call::{Call, Operation, Prepared};
-use crate::config::{Config, Debug, Secret};
+use crate::config::{Cma, Config, Debug, Secret};
 use crate::dtype::{DType, ReduceOp};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -36,6 +36,9 @@ const CLOSE: Duration = Duration::from_secs(2);
 const FOREVER: Duration = Duration::from_secs(365 * 86400);
 /// How many of the latest calls are kept prepared: calls repeat.
 const RECENT: usize = 8;
+/// From so many bytes on for each core, the vectors of all ranks taken together, the kernel's one copy out of private memory
+/// is faster than two within the caches.
+const COPIED: usize = 4 << 20;
 /// User tags of messages between two ranks are below this.
 pub const TAGS: u32 = 1 << 28;
 
@@ -218,7 +221,7 @@ impl Communicator {
         let mut card = Card::new(rank, size, "", "", Vec::new());
         offered.announce(&mut card, config);
         let mut cards = exchange(&store, rank, size, &card, secret, deadline)?;
-        let around = Neighbourhood::explore(&store, offered, &cards, rank, deadline)?;
+        let around = Neighbourhood::explore(&store, offered, &cards, rank, config, deadline)?;
         let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose();
         let bell = bell.map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?;
         let mut network = None;
@@ -235,7 +238,15 @@ impl Communicator {
         }
         let transport: Box<dyn Transport> = match (around.home, network) {
             (None, Some(network)) => Box::new(network),
-            (Some((home, neighbours)), network) => Box::new(SharedMemory::new(home, neighbours, network)?),
+            (Some((home, neighbours)), network) => {
+                let wanted = match config.cma {
+                    Cma::Auto => crowd(&cards, rank).is_crowded(),
+                    Cma::On => true,
+                    Cma::Off => false,
+                };
+                let private = wanted && around.unreadable.is_empty();
+                Box::new(SharedMemory::new(home, neighbours, network, private)?)
+            }
             // A rank on its own sends nothing.
             (None, None) => Box::new(InProcess::group(1).remove(0)),
         };
@@ -247,6 +258,12 @@ impl Communicator {
         communicator.barrier(Some(deadline.saturating_duration_since(Instant::now())))?;
         if config.debug >= Debug::Info {
             communicator.introduce(&around.obstacles);
+        }
+        // Who has asked for it hears that it cannot be had.
+        if config.cma == Cma::On || config.cma == Cma::Auto && config.debug >= Debug::Info {
+            for reason in &around.unreadable {
+                eprintln!("ringroad: {name}: nobody copies out of rank {rank}'s private memory: {reason}");
+            }
         }
         Ok(communicator)
     }
@@ -295,10 +312,9 @@ impl Communicator {
         debug: Debug,
     ) -> Communicator {
         let (near, pool) = (transport.near(), transport.pool());
-        let here: Vec<&Card> = cards.iter().filter(|card| card.host == cards[rank].host).collect();
-        let number = here.iter().position(|card| card.rank == rank).expect("it has a card itself");
-        let crowd = Crowd { ranks: here.len(), cores: Card::cores_of(&here), number };
-        let crowd = Some(crowd).filter(|crowd| crowd.ranks > crowd.cores);
+        let crowd = crowd(&cards, rank);
+        let copies = transport.private().then(|| COPIED * crowd.cores.min(crowd.ranks) / crowd.ranks);
+        let crowd = Some(crowd).filter(Crowd::is_crowded);
         let cards = Arc::new(cards);
         let engine = Engine::new(name.to_owned(), rank, cards.clone(), &choices.lowering, transport);
         Communicator {
@@ -308,7 +324,7 @@ impl Communicator {
             timeout,
             debug,
             state: Mutex::new(State {
-                planner: Planner::new(rank, near, choices),
+                planner: Planner::new(rank, near, copies, choices),
                 calls: 0,
                 recent: VecDeque::new(),
             }),
@@ -732,6 +748,13 @@ fn prepare_environment(config: &Config) {
             set("UCX_LOG_LEVEL", "fatal".to_owned());
         }
     });
+}
+
+/// The ranks on this one's host.
+fn crowd(cards: &[Card], rank: Rank) -> Crowd {
+    let here: Vec<&Card> = cards.iter().filter(|card| card.host == cards[rank].host).collect();
+    let number = here.iter().position(|card| card.rank == rank).expect("it has a card itself");
+    Crowd { ranks: here.len(), cores: Card::cores_of(&here), number }
 }
 
 fn check_group(rank: Rank, size: usize) -> Result<()> {

@@ -136,6 +136,19 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "RINGROAD_CMA",
+        default: "auto",
+        unit: "",
+        allowed: "auto, on or off",
+        meaning: "whether the kernel copies long messages out of the private memory of other ranks of the host, where it permits \
+                  that: auto where ranks share cores, on always, off never",
+        secret: false,
+        read: |config, text| {
+            let kinds = [("auto", Cma::Auto), ("on", Cma::On), ("off", Cma::Off)];
+            one_of(text, &kinds).map(|kind| config.cma = kind)
+        },
+    },
+    Setting {
         name: "RINGROAD_HOST",
         default: "",
         unit: "",
@@ -310,6 +323,17 @@ pub const SETTINGS: &[Setting] = &[
     },
 ];
 
+/// Whether the kernel copies messages between ranks of a host (cross-memory attach).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cma {
+    /// Where ranks share cores.
+    Auto,
+    /// Wherever it permits that.
+    On,
+    /// Nowhere.
+    Off,
+}
+
 /// What carries the bytes between processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransportKind {
@@ -377,6 +401,8 @@ pub struct Config {
     pub ucx_library: Option<PathBuf>,
     /// `RINGROAD_TRANSPORT`.
     pub transport: TransportKind,
+    /// `RINGROAD_CMA`.
+    pub cma: Cma,
     /// `RINGROAD_HOST`.
     pub host: Option<String>,
     /// `RINGROAD_NET_DEVICES`.
@@ -497,6 +523,7 @@ impl Config {
             timeout: Duration::ZERO,
             ucx_library: None,
             transport: TransportKind::Auto,
+            cma: Cma::Auto,
             host: None,
             net_devices: None,
             ports: None,

@@ -1,12 +1,12 @@
 //! Who is near whom: the ranks that can read each other's memory, which others of them know too.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use ringroad_core::Rank;
 
 use crate::bootstrap::{collect, Card, Store};
-use crate::config::{Config, TransportKind};
+use crate::config::{Cma, Config, TransportKind};
 use crate::error::{Error, Result};
 use crate::transport::shared::{Home, Neighbour};
 
@@ -35,6 +35,9 @@ impl Offered {
     }
 }
 
+/// Whose memory a rank could open, and why not also what is private, if so.
+type Near = BTreeMap<Rank, Option<String>>;
+
 /// The ranks around this one.
 pub(crate) struct Neighbourhood {
     /// This rank's memory, where anybody is near.
@@ -45,6 +48,8 @@ pub(crate) struct Neighbourhood {
     pub per_host: usize,
     /// Why ranks of this host are not near.
     pub obstacles: Vec<String>,
+    /// Why ranks that are near cannot read this one's private memory.
+    pub unreadable: Vec<String>,
 }
 
 impl Neighbourhood {
@@ -54,6 +59,7 @@ impl Neighbourhood {
         offered: Offered,
         cards: &[Card],
         rank: Rank,
+        config: &Config,
         deadline: Instant,
     ) -> Result<Self> {
         let mut obstacles = Vec::new();
@@ -65,7 +71,11 @@ impl Neighbourhood {
             Offered::Memory(home) => {
                 let mut opened = Vec::new();
                 for other in cards.iter().filter(|other| may_be_near(&cards[rank], other)) {
-                    match other.memory.as_ref().map(|offer| home.open(other.rank, offer)) {
+                    match other
+                        .memory
+                        .as_ref()
+                        .map(|offer| home.open(other.rank, offer, config.cma != Cma::Off))
+                    {
                         Some(Ok(neighbour)) => opened.push(neighbour),
                         Some(Err(reason)) => obstacles.push(format!("rank {}: {reason}", other.rank)),
                         None => {}
@@ -76,31 +86,42 @@ impl Neighbourhood {
         };
         let candidates = |a: &Card| cards.iter().any(|b| may_be_near(a, b));
         if !cards.iter().any(candidates) {
-            return Ok(Neighbourhood { home: None, is_complete: cards.len() == 1, per_host: 1, obstacles });
+            let is_complete = cards.len() == 1;
+            return Ok(Neighbourhood {
+                home: None,
+                is_complete,
+                per_host: 1,
+                obstacles,
+                unreadable: Vec::new(),
+            });
         }
-        let mine: Vec<Rank> = opened.iter().map(Neighbour::rank).collect();
-        let text = serde_json::to_vec(&mine).expect("numbers can be written");
+        let mine: Near = opened.iter().map(|n| (n.rank(), n.obstacle().map(str::to_owned))).collect();
+        let text = serde_json::to_vec(&mine).expect("numbers and words can be written");
         let all = collect(store, rank, cards.len(), "near", &text, deadline)?;
         let all = all.iter().map(|text| serde_json::from_slice(text));
-        let all: Vec<BTreeSet<Rank>> = all.collect::<std::result::Result<_, _>>().map_err(|error| {
+        let all: Vec<Near> = all.collect::<std::result::Result<_, _>>().map_err(|error| {
             Error::Store(format!("a rank's list of its neighbours cannot be read: {error}"))
         })?;
         let per_host = per_host(&all);
         let is_complete = per_host == cards.len();
         let neighbours: Vec<Neighbour> =
-            opened.into_iter().filter(|n| all[n.rank()].contains(&rank)).collect();
+            opened.into_iter().filter(|n| all[n.rank()].contains_key(&rank)).collect();
+        let unreadable = |n: &Neighbour| {
+            let reason = all[n.rank()].get(&rank)?.as_ref()?;
+            Some(format!("rank {} cannot read it: {reason}", n.rank()))
+        };
+        let unreadable = neighbours.iter().filter_map(unreadable).collect();
         let home = home.filter(|_| !neighbours.is_empty()).map(|home| (home, neighbours));
-        Ok(Neighbourhood { home, is_complete, per_host, obstacles })
+        Ok(Neighbourhood { home, is_complete, per_host, obstacles, unreadable })
     }
 }
 
-/// The number of ranks on each host if it is the same on all, and hosts' ranks come one after the other; else 1. `near`:
-/// whose memory each rank could open.
-fn per_host(near: &[BTreeSet<Rank>]) -> usize {
+/// The number of ranks on each host if it is the same on all, and hosts' ranks come one after the other; else 1.
+fn per_host(near: &[Near]) -> usize {
     let count = near[0].len() + 1;
-    let fits = |(rank, others): (Rank, &BTreeSet<Rank>)| {
+    let fits = |(rank, others): (Rank, &Near)| {
         let first = rank / count * count;
-        others.iter().copied().eq((first..first + count).filter(|other| *other != rank))
+        others.keys().copied().eq((first..first + count).filter(|other| *other != rank))
     };
     if near.len().is_multiple_of(count) && near.iter().enumerate().all(fits) {
         count

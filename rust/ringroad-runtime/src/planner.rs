@@ -9,6 +9,7 @@ use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule};
 
 pub use crate::choices::{candidates, explain, Choices, Explanation, Lowering, Wishes};
 use crate::error::Result;
+use crate::transport::shared::PRIVATE;
 
 /// Plans kept for calls to come. A training loop repeats a few hundred.
 const PLANS: usize = 2048;
@@ -58,14 +59,16 @@ pub(crate) struct Planner {
     rank: Rank,
     /// For each rank whether it is near, or nothing where none is.
     near: Arc<[bool]>,
+    /// From vectors of how many bytes on near ranks copy out of private memory, if they do.
+    copies: Option<usize>,
     pub choices: Choices,
     schedules: HashMap<(Member, Collective), Arc<Schedule>>,
     plans: HashMap<Key, Planned>,
 }
 
 impl Planner {
-    pub fn new(rank: Rank, near: Arc<[bool]>, choices: Choices) -> Planner {
-        Planner { rank, near, choices, schedules: HashMap::new(), plans: HashMap::new() }
+    pub fn new(rank: Rank, near: Arc<[bool]>, copies: Option<usize>, choices: Choices) -> Planner {
+        Planner { rank, near, copies, choices, schedules: HashMap::new(), plans: HashMap::new() }
     }
 
     /// The plan for a call, made now or kept from an earlier one.
@@ -77,14 +80,12 @@ impl Planner {
     }
 
     fn make_plan(&mut self, key: &Key) -> Result<Planned> {
+        let elements = key.counts().total(key.collective, self.choices.topology.ranks());
+        let bytes = elements.and_then(|elements| elements.checked_mul(key.element_bytes));
+        let bytes = bytes.unwrap_or(usize::MAX);
         let member = match key.algorithm {
             Some(member) => member,
-            None => {
-                let elements = key.counts().total(key.collective, self.choices.topology.ranks());
-                let bytes = elements.and_then(|elements| elements.checked_mul(key.element_bytes));
-                let bytes = bytes.unwrap_or(usize::MAX) as Bytes;
-                algorithms::find(self.choices.pick(key.collective, bytes, key.any_order))?
-            }
+            None => algorithms::find(self.choices.pick(key.collective, bytes as Bytes, key.any_order))?,
         };
         let schedule = self.schedule(member, key.collective)?;
         let options = LowerOptions {
@@ -103,6 +104,7 @@ impl Planner {
                 input: key.readable.0,
                 output: key.readable.1,
                 lend: LEND,
+                copies: self.copies.filter(|least| bytes >= *least).map(|_| PRIVATE),
             },
             ..LowerOptions::default()
         };

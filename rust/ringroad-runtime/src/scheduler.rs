@@ -64,7 +64,7 @@ pub(crate) fn change_core() {
     move_among(|cores| cores.unset(sched_getcpu()));
 }
 
-/// Ranks that share cores, and which of them this one is.
+/// Ranks that run on the same cores, and which of them this one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Crowd {
     /// How many ranks there are.
@@ -73,6 +73,13 @@ pub(crate) struct Crowd {
     pub cores: usize,
     /// The number of this rank.
     pub number: usize,
+}
+
+impl Crowd {
+    /// Whether there are fewer cores than ranks.
+    pub fn is_crowded(&self) -> bool {
+        self.ranks > self.cores
+    }
 }
 
 /// Moves the calling thread to the core that is its own if those of a crowd are dealt out to cores. The scheduler leaves

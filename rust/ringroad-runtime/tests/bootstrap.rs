@@ -13,7 +13,7 @@ use ringroad_core::Collective;
 use ringroad_runtime::bootstrap::{
     exchange, share, BootstrapError, Card, FileStore, MemoryStore, PrefixStore, Store, StoreError,
 };
-use ringroad_runtime::config::{Algorithms, Config, Debug, Origin, ProfileSource, SETTINGS};
+use ringroad_runtime::config::{Algorithms, Cma, Config, Debug, Origin, ProfileSource, SETTINGS};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -430,6 +430,7 @@ fn values_are_read() {
         ("RINGROAD_TIMEOUT", "1.5"),
         ("RINGROAD_UCX_LIBRARY", "/opt/ucx/lib/libucp.so.0"),
         ("RINGROAD_TRANSPORT", "UCX"),
+        ("RINGROAD_CMA", "On"),
         ("RINGROAD_HOST", "node 7"),
         ("RINGROAD_NET_DEVICES", "mlx5_0:1, eth0"),
         ("RINGROAD_PORT_RANGE", "20000-20999"),
@@ -453,6 +454,7 @@ fn values_are_read() {
     assert_eq!(config.topology.as_ref().unwrap().spec(), "torus:4x2");
     assert_eq!(config.timeout, Duration::from_millis(1500));
     assert_eq!(config.ucx_library.as_deref(), Some(Path::new("/opt/ucx/lib/libucp.so.0")));
+    assert_eq!(config.cma, Cma::On);
     assert_eq!(config.net_devices.as_deref().unwrap(), ["mlx5_0:1", "eth0"]);
     assert_eq!(config.port_range, Some((20000, 20999)));
     assert_eq!(config.secret.as_ref().unwrap().reveal(), "open sesame");
@@ -549,6 +551,7 @@ fn invalid_values_are_explained() {
         ("RINGROAD_TOPOLOGY", "/nowhere/net.json", "No such file or directory"),
         ("RINGROAD_TOPOLOGY", "/dev/null", "the path of a .json file that Topology.save has written"),
         ("RINGROAD_TRANSPORT", "tcp", "RINGROAD_TRANSPORT=\"tcp\" cannot be used; write auto or ucx"),
+        ("RINGROAD_CMA", "1", "RINGROAD_CMA=\"1\" cannot be used; write auto, on or off"),
         ("RINGROAD_NET_DEVICES", "eth0,", "a name is empty; write UCX network devices"),
         ("RINGROAD_PORTS", "eth0,,eth1", "a name is empty; write one UCX network device for each port"),
         ("RINGROAD_PORTS", ",", "a name is empty"),

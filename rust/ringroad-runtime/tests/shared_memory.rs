@@ -11,7 +11,7 @@ use common::processes::{self, never, now, processor_time, useless, SLACK};
 use common::Case;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
-use ringroad_runtime::config::Config;
+use ringroad_runtime::config::{Cma, Config};
 use ringroad_runtime::transport::shared::LONG;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
 
@@ -38,6 +38,7 @@ struct Scenario {
 }
 
 const ALONE: &str = "shared memory";
+const BY_CMA: &str = "shared memory, cma";
 
 const fn scenario(name: &'static str, ranks: &'static [usize], body: fn(&Communicator)) -> Scenario {
     let (environment, transport): (&[&[_]], _) = (&[&[]], &[ALONE]);
@@ -50,22 +51,37 @@ const fn killed(name: &'static str, body: fn(&Communicator)) -> Scenario {
 
 /// Four ranks, two to a host.
 const fn hosts(name: &'static str, body: fn(&Communicator)) -> Scenario {
-    const ONE: &[(&str, &str)] = &[("RINGROAD_HOST", "one")];
-    const TWO: &[(&str, &str)] = &[("RINGROAD_HOST", "two")];
+    const ONE: &[(&str, &str)] = &[("RINGROAD_HOST", "one"), ("RINGROAD_CMA", "off")];
+    const TWO: &[(&str, &str)] = &[("RINGROAD_HOST", "two"), ("RINGROAD_CMA", "off")];
     let transport = &["shared memory (with 1 of 3 ranks), ucx "];
     Scenario { environment: &[ONE, ONE, TWO], transport, ..scenario(name, &[4], body) }
 }
 
+/// However many cores there are: long messages are copied by the kernel, or go through the segment.
+const CMA: &[&[(&str, &str)]] = &[&[("RINGROAD_CMA", "on")]];
+const NO_CMA: &[&[(&str, &str)]] = &[&[("RINGROAD_CMA", "off")]];
+
+const fn cma(scenario: Scenario) -> Scenario {
+    Scenario { environment: CMA, transport: &[BY_CMA], ..scenario }
+}
+
 const SCENARIOS: &[Scenario] = &[
+    cma(scenario("collectives_by_cma", &[2, 3, 4], long_collectives)),
+    cma(scenario("messages_by_cma", &[2, 3], messages)),
+    cma(scenario("secret_by_cma", &[2], secret)),
+    cma(killed("killed_in_message_by_cma", killed_in_a_flow)),
+    cma(killed("killed_in_collective_by_cma", killed_in_all_to_all)),
+    cma(scenario("late_by_cma", &[3], late_for_a_flow)),
+    cma(scenario("refused_by_cma", &[3], refused)),
     scenario("collectives", &[2, 3, 4], collectives),
     killed("killed_8_bytes", |communicator| killed_in_round(communicator, 2)),
     killed("killed_100_kilobytes", |communicator| killed_in_round(communicator, 25_000)),
     killed("killed_4_megabytes", |communicator| killed_in_round(communicator, 1 << 20)),
     killed("killed_asleep", killed_asleep),
-    killed("killed_in_a_flow", killed_in_a_flow),
+    Scenario { environment: NO_CMA, ..killed("killed_in_a_flow", killed_in_a_flow) },
     killed("exit_without_close", exit_without_close),
-    scenario("messages", &[2, 3], messages),
-    scenario("late_for_a_flow", &[3], late_for_a_flow),
+    Scenario { environment: NO_CMA, ..scenario("messages", &[2, 3], messages) },
+    Scenario { environment: NO_CMA, ..scenario("late_for_a_flow", &[3], late_for_a_flow) },
     scenario("late", &[3], late),
     scenario("different_calls", &[3], different_calls),
     scenario("aborted", &[3], aborted),
@@ -73,7 +89,7 @@ const SCENARIOS: &[Scenario] = &[
     scenario("idle", &[2], idle),
     scenario("interrupted", &[2], interrupted),
     Scenario {
-        environment: &[&[], &[("RINGROAD_TRANSPORT", "ucx")], &[]],
+        environment: &[NO_CMA[0], &[("RINGROAD_TRANSPORT", "ucx")], NO_CMA[0]],
         transport: &[
             "shared memory (with 1 of 2 ranks), ucx ",
             "ucx ",
@@ -87,6 +103,18 @@ const SCENARIOS: &[Scenario] = &[
         transport: &["ucx "],
         says: "shares no memory with others of its host",
         ..scenario("unreadable", &[2], collectives)
+    },
+    Scenario {
+        before: forbid,
+        // Others can read the memory of rank 1, which cannot read theirs.
+        transport: &[ALONE, BY_CMA, ALONE],
+        says: "nobody copies out of rank 0's private memory: rank 1 cannot read it: process_vm_readv",
+        ..cma(scenario("cma_is_forbidden", &[3], long_collectives))
+    },
+    Scenario {
+        environment: &[NO_CMA[0], CMA[0]],
+        says: "nobody copies out of rank 1's private memory: rank 0 cannot read it: RINGROAD_CMA=off",
+        ..scenario("one_without_cma", &[2], long_collectives)
     },
     hosts("collectives_on_hosts", collectives),
     Scenario {
@@ -108,6 +136,8 @@ mod processes_of_a_host {
     tests! {
         collectives killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep killed_in_a_flow
         exit_without_close messages late_for_a_flow late different_calls aborted closed_early idle interrupted one_without unreadable
+        collectives_by_cma messages_by_cma secret_by_cma killed_in_message_by_cma killed_in_collective_by_cma late_by_cma
+        refused_by_cma cma_is_forbidden one_without_cma
         collectives_on_hosts killed_on_hosts late_on_hosts different_calls_on_hosts aborted_on_hosts idle_on_hosts
     }
 }
@@ -154,6 +184,28 @@ fn collectives(communicator: &Communicator) {
     let received = message(receive, Memory::nothing(), Memory::zeroed(1 << 20));
     assert!(communicator.run(received).unwrap().to_vec::<u8>() == vec![7; 1 << 20]);
     work.wait().unwrap();
+    communicator.close();
+}
+
+/// Every collective that only moves, by every algorithm, with blocks so long that they may be copied by the kernel.
+fn long_collectives(communicator: &Communicator) {
+    let ranks = communicator.size();
+    let topology = communicator.choices().topology;
+    let mut number = 0;
+    for collective in Collective::ALL.into_iter().filter(|collective| !collective.reduces()) {
+        let collective = collective.with_root(number as usize % ranks);
+        let members = algorithms::available(&topology, collective);
+        for member in std::iter::once(None).chain(members.into_iter().map(Some)) {
+            number += 1;
+            let case = Case {
+                algorithm: member,
+                in_place: number % 3 == 0,
+                seed: number,
+                ..Case::new(ranks, collective, ReduceOp::Sum, DType::I64, 590_001 / ranks)
+            };
+            case.check(communicator, &case.prepare()).unwrap();
+        }
+    }
     communicator.close();
 }
 
@@ -239,6 +291,66 @@ fn killed_in_a_flow(communicator: &Communicator) {
     assert!(matches!(error, Error::Peer { rank: 2, .. }), "{error:?}");
     assert!(start.elapsed() < SLACK);
     useless(communicator);
+}
+
+/// Rank 2 is killed while others copy out of its memory.
+fn killed_in_all_to_all(communicator: &Communicator) {
+    communicator.run(all_to_all(communicator)).unwrap();
+    if communicator.rank() == 2 {
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            processes::die();
+        });
+    }
+    let error = loop {
+        match communicator.run(all_to_all(communicator)) {
+            Ok(_) => continue,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::Peer { rank: 2, .. }), "{error:?}");
+    useless(communicator);
+}
+
+/// The kernel no longer copies for rank 1, which it did when the ranks met.
+fn refused(communicator: &Communicator) {
+    communicator.run(all_to_all(communicator)).unwrap();
+    forbid(communicator.rank());
+    let mut result = communicator.run(all_to_all(communicator));
+    if communicator.rank() != 1 {
+        // They may have had all that they needed.
+        result = result.and_then(|_| communicator.run(all_to_all(communicator)));
+    }
+    let error = result.unwrap_err();
+    println!("{error}");
+    if communicator.rank() == 1 {
+        assert!(error.to_string().contains("RINGROAD_CMA=off does without"), "{error}");
+    }
+    useless(communicator);
+}
+
+/// What the kernel cannot find for others goes through the segment.
+fn secret(communicator: &Communicator) {
+    const BYTES: usize = 4 << 20;
+    // SAFETY: a new mapping, which stays.
+    #[allow(unsafe_code)]
+    let input = unsafe {
+        let descriptor = libc::syscall(libc::SYS_memfd_secret, 0) as i32;
+        if descriptor < 0 || libc::ftruncate(descriptor, BYTES as i64) != 0 {
+            return println!("there is no secret memory: {}", std::io::Error::last_os_error());
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let start = libc::mmap(std::ptr::null_mut(), BYTES, access, libc::MAP_SHARED, descriptor, 0);
+        if start == libc::MAP_FAILED {
+            return println!("no secret memory can be had: {}", std::io::Error::last_os_error());
+        }
+        std::slice::from_raw_parts_mut(start.cast::<u8>(), BYTES).fill(7 + communicator.rank() as u8);
+        Memory::foreign(start.cast(), BYTES, Arc::new(()))
+    };
+    let operation = Operation::Collective(Collective::Alltoall);
+    let request = Request::new(operation, DType::U8, BYTES / 2, input, Memory::zeroed(BYTES));
+    let output = communicator.run(request).unwrap().to_vec::<u8>();
+    assert!(output[..BYTES / 2] == vec![7; BYTES / 2] && output[BYTES / 2..] == vec![8; BYTES / 2]);
 }
 
 /// A long message that nobody receives: its sender is told, and may use its memory.
@@ -342,7 +454,7 @@ fn idle(communicator: &Communicator) {
         let (waited, used) = (start.0.elapsed(), processor_time() - start.1);
         println!("{elements} elements: {waited:?} passed, {used:?} used");
         // One percent of the time, and what the calls themselves take.
-        let most = if communicator.transport() == ALONE { PAUSE / 100 } else { PAUSE / 4 };
+        let most = if communicator.transport().starts_with(ALONE) { PAUSE / 100 } else { PAUSE / 4 };
         assert!(used < most + Duration::from_millis(10), "{used:?} of processor time in {waited:?}");
         assert!(waited < PAUSE + SLACK);
     }
@@ -384,6 +496,28 @@ fn hide(rank: usize) {
     }
 }
 
+/// Has the kernel refuse rank 1 what it would copy out of others' private memory, as containers do.
+fn forbid(rank: usize) {
+    if rank != 1 {
+        return;
+    }
+    let line = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut lines = [
+        // The number of the system call, which comes first.
+        line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_process_vm_readv as u32),
+        line(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        line(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: lines.len() as u16, filter: lines.as_mut_ptr() };
+    // SAFETY: the kernel copies the program.
+    #[allow(unsafe_code)]
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
 fn send(peer: usize, tag: usize, content: &[u8]) -> Request {
     let operation = Operation::Send { peer, tag: tag as u32 };
     Request::new(operation, DType::U8, content.len(), Memory::of(content), Memory::nothing())
@@ -392,6 +526,12 @@ fn send(peer: usize, tag: usize, content: &[u8]) -> Request {
 fn receive(peer: usize, tag: usize, bytes: usize) -> Request {
     let operation = Operation::Receive { peer, tag: tag as u32 };
     Request::new(operation, DType::U8, bytes, Memory::nothing(), Memory::zeroed(bytes))
+}
+
+fn all_to_all(communicator: &Communicator) -> Request {
+    const BLOCK: usize = 16 << 20;
+    let memory = || Memory::zeroed(communicator.size() * BLOCK);
+    Request::new(Operation::Collective(Collective::Alltoall), DType::U8, BLOCK, memory(), memory())
 }
 
 fn allreduce(elements: usize) -> Request {
@@ -423,8 +563,9 @@ fn child() {
     let communicator = Communicator::connect(store, rank, ranks, None, &config, &options).unwrap();
     let (transport, expected) = (communicator.transport(), of(scenario.transport, rank));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    if expected == ALONE {
-        assert_eq!(transport, ALONE);
+    if [ALONE, BY_CMA].contains(&expected) {
+        let as_cores_are = config.cma == Cma::Auto && transport == BY_CMA;
+        assert!(transport == expected || as_cores_are, "{transport}, not {expected}");
         assert!(!maps.contains("libucp"), "UCX was opened");
     } else {
         assert!(transport.starts_with(expected), "{transport}, not {expected}");
@@ -433,12 +574,28 @@ fn child() {
     println!("child finished");
 }
 
+/// Whether the kernel copies between processes of one parent, which containers and Yama may forbid.
+fn may_copy() -> bool {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let mut byte = 0_u8;
+    let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    // SAFETY: asks who the process is, and copies a byte to itself.
+    #[allow(unsafe_code)]
+    unsafe {
+        (libc::geteuid() == 0 || ["", "0"].contains(&scope.trim()))
+            && libc::process_vm_readv(libc::getpid(), &raw const part, 1, &raw const part, 1, 0) == 1
+    }
+}
+
 fn run(name: &str) {
     // One group at a time: there may be two cores only.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
-    if scenario.transport.iter().all(|transport| *transport == self::ALONE) {
+    if scenario.environment.concat().contains(&CMA[0][0]) && !may_copy() {
+        return processes::skip(name, "no process may read the memory of another");
+    }
+    if scenario.transport.iter().all(|transport| [self::ALONE, BY_CMA].contains(transport)) {
         return scenario.ranks.iter().for_each(|ranks| run_group(scenario, "none", *ranks));
     }
     // Which UCX makes no difference here.

@@ -46,6 +46,13 @@ impl Hazards {
         writers.iter().all(|writer| *writer == Some(first)).then_some(first)
     }
 
+    /// Whether any operation has written something of `span`.
+    pub fn is_written(&mut self, span: Span) -> bool {
+        let mut written = false;
+        self.touch(span, |touched| written |= touched.writer.is_some());
+        written
+    }
+
     /// Whether an operation from `operation` on has touched anything of `span`.
     pub fn touched_since(&mut self, span: Span, operation: u32) -> bool {
         let mut found = false;

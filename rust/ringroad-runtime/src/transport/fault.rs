@@ -339,6 +339,10 @@ impl<T: Transport> Transport for FaultInjector<T> {
         self.inner.near()
     }
 
+    fn private(&self) -> bool {
+        self.inner.private()
+    }
+
     fn has_queued(&self) -> bool {
         self.inner.has_queued()
     }

@@ -177,10 +177,19 @@ pub struct Arrived {
     pub region: Region,
     /// Whose.
     pub(crate) peer: Rank,
-    /// Counts the sender's messages to this rank; `None` where the sender need not hear of the release.
-    pub(crate) number: Option<u64>,
-    /// The whole of the receiver's own memory that it lies in, if it does.
-    pub(crate) cell: Option<Region>,
+    /// Who uses its memory again.
+    pub(crate) returns: Returns,
+}
+
+/// Who uses memory again that has been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Returns {
+    /// The sender, who counts its messages to this rank.
+    ToSender(u64),
+    /// The transport that it came by.
+    ToTransport,
+    /// Nobody.
+    Nowhere,
 }
 
 /// Moves messages between the ranks of one communicator.
@@ -254,6 +263,11 @@ pub trait Transport: Send {
     /// The memory that near ranks can read; `None` where none is near.
     fn pool(&self) -> Option<Arc<shared::Pool>> {
         None
+    }
+
+    /// Whether near ranks copy long messages out of this rank's private memory.
+    fn private(&self) -> bool {
+        false
     }
 
     /// Waits for a message of `bytes` bytes from `tag.source`, a near rank, without moving it.

@@ -185,6 +185,10 @@ impl<T: Transport> Transport for Tracer<T> {
         self.inner.near()
     }
 
+    fn private(&self) -> bool {
+        self.inner.private()
+    }
+
     fn pool(&self) -> Option<Arc<Pool>> {
         self.inner.pool()
     }

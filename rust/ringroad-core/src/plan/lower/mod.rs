@@ -284,7 +284,7 @@ impl<'a> Lowering<'a> {
         let exchanges = self.exchanges(row);
         // All sends first: they read what was there when the step began.
         self.packed.clear();
-        row.sends.iter().try_for_each(|send| self.lower_send(send, exchanges))?;
+        row.sends.iter().try_for_each(|send| self.lower_send(send, row, exchanges))?;
         let mut windows =
             if exchanges { self.exchange_rooms(&row.receives) } else { self.windows(&row.receives) };
         windows.reverse();
@@ -369,7 +369,8 @@ impl<'a> Lowering<'a> {
         windows
     }
 
-    fn lower_send(&mut self, send: &Send, exchanges: bool) -> Result<(), LowerError> {
+    /// `row`: all that this rank does in the step.
+    fn lower_send(&mut self, send: &Send, row: &Row, exchanges: bool) -> Result<(), LowerError> {
         let near = self.options.near.has(send.destination);
         let stream = self.stream(&send.chunks, |s, c| s.locations[s.at(send.from, c)])?;
         for range in self.messages(&send.chunks, near) {
@@ -378,6 +379,7 @@ impl<'a> Lowering<'a> {
                 [] => (Span::new(Buffer::Scratch, 0, 0), false),
                 [(_, only)] if !near && !matches!(only.buffer, Buffer::Arrived(_)) => (only, false),
                 [(_, only)] if near && self.can_lend(only, send, exchanges) => (only, false),
+                [(_, only)] if near && self.can_be_copied(only, send, row) => (only, false),
                 // So many parts have scratch memory of their own; that of others is written again.
                 _ => (self.pack(pieces), self.parts <= if self.options.two_areas { 2 } else { 1 }),
             };

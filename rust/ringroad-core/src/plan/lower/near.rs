@@ -3,7 +3,7 @@
 use super::streams::{cut, zip};
 use super::{count, LowerError, Lowering};
 use crate::plan::{Buffer, Command, Span};
-use crate::schedule::{Action, Send};
+use crate::schedule::{Action, Row, Send};
 
 impl Lowering<'_> {
     /// Whether a near rank may read `span`, which is part of `send`, where it is. The receiver of a copy may read it up
@@ -16,14 +16,32 @@ impl Lowering<'_> {
             Buffer::Scratch => true,
             Buffer::Arrived(_) => false,
         };
+        let soon = send.action == Action::Reduce && !exchanges;
+        readable && span.bytes >= self.options.near.lend && (soon || self.stays(send))
+    }
+
+    /// Whether a near rank may copy `span`, which is part of `send`, itself part of `row`, out of memory that it cannot read
+    /// otherwise. What this call has put there is in the caches: a copy of it costs little. One copy also serves several better
+    /// that get the same in this step. And who has nothing else to do had better copy for who gets from many.
+    pub(super) fn can_be_copied(&mut self, span: Span, send: &Send, row: &Row) -> bool {
+        let long = self.options.near.copies.is_some_and(|least| span.bytes >= least);
+        let private = matches!(span.buffer, Buffer::Input | Buffer::Output);
+        let busy = row.sends.len() > 1 || !row.receives.is_empty();
+        if !(long && private && busy && send.action == Action::Copy && self.stays(send)) {
+            return false;
+        }
+        let same = |other: &&Send| other.from == send.from && other.chunks.overlaps(&send.chunks);
+        row.sends.iter().filter(same).count() == 1 && !self.hazards.is_written(span)
+    }
+
+    /// Whether nothing is written any more, within the call, where what is sent lies.
+    fn stays(&self, send: &Send) -> bool {
         let written = |slot, chunk| {
             let place = self.at(slot, chunk);
             self.homes[place] == self.locations[self.at(send.from, chunk)]
                 && self.last_written[place] > self.step
         };
-        let stays = || send.chunks.iter().all(|chunk| !(0..self.slots).any(|slot| written(slot, chunk)));
-        let soon = send.action == Action::Reduce && !exchanges;
-        readable && span.bytes >= self.options.near.lend && (soon || stays())
+        send.chunks.iter().all(|chunk| !(0..self.slots).any(|slot| written(slot, chunk)))
     }
 
     /// How many of these, from the first on, are reduced in one go: different near ranks send them for one place.

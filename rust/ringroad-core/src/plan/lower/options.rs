@@ -20,6 +20,8 @@ pub struct Near {
     /// Shorter messages are copied to scratch memory first, even where they can be read where they are: then the call
     /// need not wait until that has been done.
     pub lend: usize,
+    /// From how many bytes on such ranks copy out of memory that they cannot read otherwise.
+    pub copies: Option<usize>,
 }
 
 impl Near {

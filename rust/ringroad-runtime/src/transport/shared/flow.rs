@@ -12,7 +12,7 @@ use ringroad_core::Rank;
 use super::lane::{Form, Parcel};
 use super::{SharedMemory, Wanted};
 use crate::buffer::Region;
-use crate::transport::{Arrived, Event, Posted, RequestId, Tag, Transport, TransportError};
+use crate::transport::{Arrived, Event, Posted, RequestId, Returns, Tag, Transport, TransportError};
 
 /// Messages of at least this many bytes flow, unless they are in the segment. Shorter ones are copied whole, and wait for
 /// nobody.
@@ -151,7 +151,9 @@ impl SharedMemory {
     }
 
     fn direct_inflow(&mut self, part: Arrived, goes: Goes) {
-        let (rank, first) = (part.peer, part.number.expect("a part is in the segment"));
+        let (rank, Returns::ToSender(first)) = (part.peer, part.returns) else {
+            unreachable!("a part is in the sender's segment");
+        };
         let flow = self.find_inflow(rank, first);
         flow.goes = goes;
         flow.parts.push_front(part);
@@ -204,7 +206,7 @@ impl SharedMemory {
         let Goes::To(wanted, region) = flows.swap_remove(index).goes else { return };
         if wanted.target.is_none() {
             self.arrived
-                .push_back((wanted.request, Arrived { region, peer: rank, number: None, cell: None }));
+                .push_back((wanted.request, Arrived { region, peer: rank, returns: Returns::Nowhere }));
         }
         self.events.push(Event::Completed { request: wanted.request, result: Ok(()) });
     }

@@ -9,6 +9,7 @@ use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
 use super::lane::{Bell, Counters, Farewell, Lane};
+use super::private::Private;
 use super::segment::Segment;
 
 /// Where things are in a segment.
@@ -34,6 +35,8 @@ pub struct Offer {
     pub bell: i32,
     /// What is at the beginning of the segment: drawn at random.
     pub instance: u64,
+    /// Where it is in private memory, too.
+    pub address: u64,
 }
 
 /// This rank's memory, before the others are known.
@@ -41,7 +44,8 @@ pub struct Home {
     pub(super) rank: Rank,
     pub(super) size: usize,
     pub(super) segment: Arc<Segment>,
-    pub(super) instance: u64,
+    /// In a place of its own, where others look for it.
+    instance: Box<u64>,
     /// Both ends of the pipe that others wake this rank by.
     pub(super) bell: [File; 2],
 }
@@ -60,7 +64,7 @@ impl Home {
         }
         // SAFETY: new, so nobody else owns them.
         let bell = pipe.map(|descriptor| unsafe { File::from_raw_fd(descriptor) });
-        Ok(Home { rank, size, segment: Arc::new(segment), instance, bell })
+        Ok(Home { rank, size, segment: Arc::new(segment), instance: Box::new(instance), bell })
     }
 
     /// For the other ranks.
@@ -70,12 +74,13 @@ impl Home {
             pid: std::process::id(),
             segment: self.segment.descriptor(),
             bell: self.bell[1].as_raw_fd(),
-            instance: self.instance,
+            instance: *self.instance,
+            address: (&raw const *self.instance).addr() as u64,
         }
     }
 
-    /// The memory of rank `rank`, or why it cannot be read.
-    pub fn open(&self, rank: Rank, offer: &Offer) -> Result<Neighbour, String> {
+    /// The memory of rank `rank`, or why it cannot be read; with `cma` also what is private, if possible.
+    pub fn open(&self, rank: Rank, offer: &Offer, cma: bool) -> Result<Neighbour, String> {
         let segment = Segment::open(offer.pid, offer.segment)?;
         if segment.len() != self.segment.len() {
             return Err(format!("rank {rank} has a segment of another size"));
@@ -89,13 +94,16 @@ impl Home {
         // To read as well, so that a reader is left when the owner dies: without any, to ring would be a SIGPIPE.
         options.read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
         let bell = options.open(&path).map_err(|error| format!("{path}: {error}"))?;
-        Ok(Neighbour { rank, segment: Arc::new(segment), bell })
+        let open = || Private::open(offer.pid, offer.address, offer.instance);
+        let private = if cma { open() } else { Err("RINGROAD_CMA=off".to_owned()) };
+        Ok(Neighbour { rank, segment: Arc::new(segment), bell, private })
     }
 
     /// The memory of another rank of this process.
     pub fn beside(&self) -> Result<Neighbour, String> {
         let bell = self.bell[1].try_clone().map_err(|error| format!("dup: {error}"))?;
-        Ok(Neighbour { rank: self.rank, segment: self.segment.clone(), bell })
+        let private = Err("it is not tried within a process".to_owned());
+        Ok(Neighbour { rank: self.rank, segment: self.segment.clone(), bell, private })
     }
 
     /// For the transport of UCX: what ends blocking.
@@ -129,11 +137,17 @@ pub struct Neighbour {
     pub(super) rank: Rank,
     pub(super) segment: Arc<Segment>,
     pub(super) bell: File,
+    pub(super) private: Result<Private, String>,
 }
 
 impl Neighbour {
     /// Whose memory it is.
     pub fn rank(&self) -> Rank {
         self.rank
+    }
+
+    /// Why its private memory cannot be read, if so.
+    pub fn obstacle(&self) -> Option<&str> {
+        self.private.as_ref().err().map(String::as_str)
     }
 }

@@ -43,6 +43,8 @@ pub(super) enum Form {
     Flow,
     /// A further part of it. The tag is the number of the first one's parcel.
     Part,
+    /// An address in the sender's private memory.
+    Private,
 }
 
 /// The bits of a length that say how long it is.
@@ -65,7 +67,8 @@ impl Parcel {
             1 => Form::Segment,
             2 => Form::Release,
             3 => Form::Flow,
-            _ => Form::Part,
+            4 => Form::Part,
+            _ => Form::Private,
         }
     }
 }
@@ -264,7 +267,7 @@ mod tests {
     #[test]
     fn parcels_say_what_they_are() {
         for bytes in [0, 1, INLINE, LENGTH as usize] {
-            for form in [Form::Inline, Form::Segment, Form::Release, Form::Flow, Form::Part] {
+            for form in [Form::Inline, Form::Segment, Form::Release, Form::Flow, Form::Part, Form::Private] {
                 let parcel = Parcel::new(7, form, bytes);
                 assert_eq!((parcel.tag, parcel.form(), parcel.bytes()), (7, form, bytes));
             }

@@ -5,19 +5,22 @@
 //! done with it by a counter in their own segment. So nobody ever writes another process's memory.
 //!
 //! A message from elsewhere in the sender's memory is copied into the segment first, part by part if it is long
-//! (see `flow.rs`); plans for near ranks do that themselves, where it is needed, and keep their scratch memory in the segment.
+//! (see `flow.rs`), or, where that is faster, the kernel copies it out of there for the receiver (see `private.rs`). Plans for
+//! near ranks do the copying themselves, where it is needed, and keep their scratch memory in the segment.
 
 mod flow;
 mod home;
 mod lane;
 mod peer;
 mod pool;
+mod private;
 mod segment;
 mod tags;
 
 pub use flow::LONG;
 pub use home::{Home, Neighbour, Offer};
 pub use pool::Pool;
+pub use private::PRIVATE;
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -28,11 +31,14 @@ use ringroad_core::{Port, Rank};
 
 use self::flow::Room;
 use self::lane::{makes_room, Bell, End, Form, Parcel, INLINE};
-use self::peer::{Incoming, Lent, Message, News, Peer, Queued};
+use self::peer::{Came, Incoming, Lent, Message, News, Peer, Queued};
+use self::private::{is_found, Reading};
 use self::tags::{pop, push, Queue, Tags};
 use super::events::EventWait;
 use super::ucx::UcxTransport;
-use super::{Arrived, Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait, AWHILE};
+use super::{
+    Arrived, Event, Failure, Kind, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait, AWHILE,
+};
 use crate::buffer::Region;
 
 /// So many bytes may wait to be read by others when a call ends; of more, the call waits for the end.
@@ -57,6 +63,10 @@ pub struct SharedMemory {
     /// By rank; `None` for those that are not near.
     peers: Vec<Option<Box<Peer>>>,
     near: Arc<[bool]>,
+    /// Whether others read long messages out of this rank's private memory.
+    private: bool,
+    /// Long messages that are being copied out of others' private memory, in turns.
+    readings: VecDeque<Reading>,
     ranks: Vec<Rank>,
     network: Option<UcxTransport>,
     waiter: Arc<dyn Wait>,
@@ -94,14 +104,20 @@ impl SharedMemory {
         let beside = |rank| homes.iter().filter(move |home| home.rank != rank).map(Home::beside).collect();
         let neighbours: Vec<Vec<Neighbour>> =
             (0..size).map(beside).collect::<Result<_, _>>().map_err(error)?;
-        homes.into_iter().zip(neighbours).map(|(home, near)| SharedMemory::new(home, near, None)).collect()
+        homes
+            .into_iter()
+            .zip(neighbours)
+            .map(|(home, near)| SharedMemory::new(home, near, None, false))
+            .collect()
     }
 
-    /// `neighbours` are the ranks that this one can read and that can read it; all others need the `network`.
+    /// `neighbours` are the ranks that this one can read and that can read it; all others need the `network`. `private`:
+    /// they are to read long messages out of private memory, which they can.
     pub fn new(
         home: Home,
         neighbours: Vec<Neighbour>,
         network: Option<UcxTransport>,
+        private: bool,
     ) -> Result<SharedMemory, TransportError> {
         let (waiter, own_waiter): (Arc<dyn Wait>, _) = match &network {
             Some(network) => (network.waiter(), None),
@@ -111,10 +127,11 @@ impl SharedMemory {
             }
         };
         let mut peers: Vec<Option<Box<Peer>>> = (0..home.size).map(|_| None).collect();
-        for Neighbour { rank, segment, bell } in neighbours {
+        for Neighbour { rank, segment, bell, private } in neighbours {
             let (out, incoming) = Default::default();
             let news = News::Nothing;
-            peers[rank] = Some(Box::new(Peer { rank, segment, bell, out, incoming, left: false, news }));
+            peers[rank] =
+                Some(Box::new(Peer { rank, segment, bell, private, out, incoming, left: false, news }));
         }
         Ok(SharedMemory {
             pool: Pool::new(home.segment.clone()),
@@ -122,6 +139,8 @@ impl SharedMemory {
             ranks: (0..home.size).filter(|rank| peers[*rank].is_some()).collect(),
             home,
             peers,
+            private,
+            readings: VecDeque::new(),
             network,
             waiter,
             own_waiter,
@@ -167,8 +186,18 @@ impl SharedMemory {
             return self.network(peer)?.send(peer, port, tag, source, request);
         }
         self.check_open()?;
-        if source.len() >= LONG && self.pool.offset_of(&source).is_none() {
-            return self.begin_flow(peer, tag, source, request);
+        // A shorter message from one rank to another leaves a copy: its send does not wait for the receiver.
+        let least = if self.private && tag.kind == Kind::Collective { PRIVATE } else { LONG };
+        if source.len() >= least && self.pool.offset_of(&source).is_none() {
+            if self.private && is_found(&source) {
+                let mut parcel = Parcel::new(tag.pack(), Form::Private, source.len());
+                parcel.place = source.as_ptr().addr() as u64;
+                self.put(peer, parcel, Some(source), Some(request), None);
+                return Ok(Posted::Pending);
+            }
+            if source.len() >= LONG {
+                return self.begin_flow(peer, tag, source, request);
+            }
         }
         let there = source.as_ptr();
         let (parcel, region) = self.pack(tag, source)?;
@@ -328,7 +357,7 @@ impl SharedMemory {
                 Form::Flow => self.open_inflow(rank, number, message.bytes),
                 _ => {}
             }
-            if message.arrived.number.is_none() {
+            if message.arrived.returns == Returns::ToTransport {
                 self.note_release(rank, number);
             }
             return Some(message);
@@ -384,22 +413,21 @@ impl SharedMemory {
             None
         };
         if let Some(failure) = wrong {
-            if message.flows {
+            if message.came == Came::FirstPart {
                 self.refuse_inflow(message.arrived);
             } else {
                 self.release(message.arrived);
             }
             return Err(failure);
         }
-        if message.flows {
-            self.take_inflow(message.arrived, wanted);
-            return Ok(Posted::Pending);
-        }
-        match wanted.target {
-            None => {
-                self.arrived.push_back((wanted.request, message.arrived));
+        match (message.came, &wanted.target) {
+            (Came::FirstPart, _) => {
+                self.take_inflow(message.arrived, wanted);
+                return Ok(Posted::Pending);
             }
-            Some(target) => {
+            (Came::Address(address), _) => return self.read_private(message.arrived, address, wanted),
+            (Came::Whole, None) => self.arrived.push_back((wanted.request, message.arrived)),
+            (Came::Whole, Some(target)) => {
                 self.ring_before(target.len());
                 // SAFETY: the sender leaves its memory alone until it is released, and whoever waits leaves the
                 // target alone.
@@ -521,6 +549,9 @@ impl SharedMemory {
     #[inline]
     fn look(&mut self) -> bool {
         let mut any = self.take_all();
+        if !self.readings.is_empty() {
+            any |= self.read_on();
+        }
         if self.peers_wait_for_slots() {
             any |= self.fill();
         }
@@ -567,6 +598,7 @@ impl Transport for SharedMemory {
             all if all == self.home.size => "shared memory".to_owned(),
             some => format!("shared memory (with {} of {} ranks)", some - 1, self.home.size - 1),
         };
+        let near = if self.private { format!("{near}, cma") } else { near };
         match &self.network {
             None => near,
             Some(network) => format!("{near}, {}", network.describe()),
@@ -633,6 +665,10 @@ impl Transport for SharedMemory {
         Some(self.pool.clone())
     }
 
+    fn private(&self) -> bool {
+        self.private
+    }
+
     fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
         if !self.is_near(tag.source) {
             return Err(error(format!("rank {}'s memory cannot be read", tag.source)));
@@ -647,8 +683,11 @@ impl Transport for SharedMemory {
     }
 
     fn release(&mut self, arrived: Arrived) {
-        let Some(number) = arrived.number else {
-            return self.cells.extend(arrived.cell);
+        let number = match arrived.returns {
+            Returns::ToSender(number) => number,
+            // SAFETY: it is a cell, which is as long.
+            Returns::ToTransport => return self.cells.push(unsafe { arrived.region.regrow(INLINE) }),
+            Returns::Nowhere => return,
         };
         if self.note_release(arrived.peer, number) {
             self.tell(arrived.peer, News::Released);
@@ -763,10 +802,12 @@ impl Transport for SharedMemory {
         self.waiter.clone()
     }
 
-    /// Others may go on reading what they were sent: it is their mapping. What this rank reads ends here.
+    /// Others may go on reading what they were sent: it stays where it is until they have said that they are done. What this
+    /// rank reads ends here.
     fn abort(&mut self, deadline: Instant) {
         self.leave(End::Aborted);
         self.wanted.clear();
+        self.readings.clear();
         self.forget_flows();
         if let Some(network) = &mut self.network {
             network.abort(deadline);

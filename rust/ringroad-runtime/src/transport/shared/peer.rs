@@ -10,15 +10,18 @@ use ringroad_core::Rank;
 use super::flow::{Inflow, Outflow, Room, PART};
 use super::home::{lanes, BELL, COUNTERS, FAREWELL};
 use super::lane::{Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
+use super::private::Private;
 use super::segment::Segment;
 use crate::buffer::Region;
-use crate::transport::{self, Arrived, Event, RequestId};
+use crate::transport::{self, Arrived, Event, RequestId, Returns};
 
 /// The memory of a near rank, and what goes to and fro.
 pub(super) struct Peer {
     pub(super) rank: Rank,
     pub(super) segment: Arc<Segment>,
     pub(super) bell: File,
+    /// Its private memory, or why that cannot be read.
+    pub(super) private: Result<Private, String>,
     pub(super) out: Outgoing,
     pub(super) incoming: Incoming,
     /// Whether its end has been reported.
@@ -108,9 +111,17 @@ pub(super) struct Message {
     /// Counts what nobody had asked for when it came.
     pub(super) order: u64,
     pub(super) bytes: usize,
-    /// Whether only its first part has arrived.
-    pub(super) flows: bool,
+    pub(super) came: Came,
     pub(super) arrived: Arrived,
+}
+
+/// What has come of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    Whole,
+    FirstPart,
+    /// Where it is in its sender's private memory.
+    Address(u64),
 }
 
 impl Peer {
@@ -175,26 +186,27 @@ impl Peer {
     /// What has come inside its parcel goes to one of `cells`, or a new one.
     pub(super) fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> Message {
         let bytes = parcel.bytes();
-        let (region, number, cell) = match parcel.form() {
+        let (came, region) = match parcel.form() {
             Form::Inline => {
                 let cell = cells.pop().unwrap_or_else(|| Region::zeroed(INLINE));
                 // SAFETY: nobody else has the cell, and it is as long.
                 unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
-                (cell.part(0..bytes.min(INLINE)), None, Some(cell))
+                (Came::Whole, cell.shrink(bytes))
             }
+            Form::Private => (Came::Address(parcel.place), Region::nothing()),
             form => {
                 let offset = parcel.place as usize;
                 let there = if form == Form::Flow { PART } else { bytes };
                 assert!(offset + there <= self.segment.len(), "a message lies within its sender's segment");
                 // SAFETY: within the mapping, which the region keeps; nobody here writes it.
-                (
-                    unsafe { Region::foreign(self.segment.at(offset), there, self.segment.clone()) },
-                    Some(number),
-                    None,
-                )
+                let region = unsafe { Region::foreign(self.segment.at(offset), there, self.segment.clone()) };
+                let came = if form == Form::Flow { Came::FirstPart } else { Came::Whole };
+                (came, region)
             }
         };
-        let arrived = Arrived { region, peer: self.rank, number, cell };
-        Message { tag: parcel.tag, order: 0, bytes, flows: parcel.form() == Form::Flow, arrived }
+        let inline = parcel.form() == Form::Inline;
+        let returns = if inline { Returns::ToTransport } else { Returns::ToSender(number) };
+        let arrived = Arrived { region, peer: self.rank, returns };
+        Message { tag: parcel.tag, order: 0, bytes, came, arrived }
     }
 }

@@ -1,0 +1,189 @@
+//! Private memory of another process, out of which the kernel copies where it permits that (cross-memory attach).
+//!
+//! One copy instead of two: what lies outside the sender's segment need not go through it. The kernel first looks up every
+//! page, so this pays where cores are short, not where sender and receiver copy at the same time.
+
+use std::io;
+
+use libc::{c_void, iovec};
+
+use super::{SharedMemory, Wanted};
+use crate::buffer::Region;
+use crate::transport::{Arrived, Event, Failure, Posted, Returns, Transport};
+
+/// In collectives, messages of at least this many bytes are copied out of private memory, where plans leave them there.
+pub const PRIVATE: usize = 64 << 10;
+/// So many bytes are copied at once; then others have their turn.
+const SLICE: usize = 1 << 20;
+
+/// What can be read of another process.
+pub(super) struct Private {
+    pid: u32,
+    /// Where it keeps its instance number: process numbers are used again, those are not.
+    address: u64,
+    instance: u64,
+}
+
+impl Private {
+    /// The private memory of a process that has said who it is, or why it cannot be read.
+    pub fn open(pid: u32, address: u64, instance: u64) -> Result<Private, String> {
+        if cfg!(miri) {
+            return Err("Miri knows no other processes".to_owned());
+        }
+        let private = Private { pid, address, instance };
+        // SAFETY: there is no target.
+        unsafe { private.read(address, &Region::nothing()) }.map(|()| private)
+    }
+
+    /// Copies to `target` what is at `address`, or says why not.
+    ///
+    /// # Safety
+    /// Nobody else may be reading or writing the target. (What is read from is the kernel's business.)
+    unsafe fn read(&self, address: u64, target: &Region) -> Result<(), String> {
+        const NUMBER: usize = size_of::<u64>();
+        let mut done = 0;
+        loop {
+            let (mut found, rest) = (0_u64, target.len() - done);
+            let from = [part(self.address, NUMBER), part(address + done as u64, rest)];
+            // SAFETY: within the target, or its end.
+            let start = unsafe { target.as_ptr().add(done) };
+            let to = [
+                iovec { iov_base: (&raw mut found).cast(), iov_len: NUMBER },
+                iovec { iov_base: start.cast(), iov_len: rest },
+            ];
+            // SAFETY: it writes to `found` and the target only, which the caller says is ours.
+            let reason = match unsafe { copy(self.pid, from, to) } {
+                Err(error) => error.to_string(),
+                Ok(_) if found != self.instance => "it is another one by now".to_owned(),
+                Ok(NUMBER) if rest > 0 => format!("it has nothing at {:#x}", address + done as u64),
+                Ok(read) if read < NUMBER + rest => {
+                    done += read - NUMBER;
+                    continue;
+                }
+                Ok(_) => return Ok(()),
+            };
+            return Err(format!("process_vm_readv, process {}: {reason}", self.pid));
+        }
+    }
+}
+
+/// Whether the kernel finds the pages of this memory, which it does not where they are a device's or secret.
+pub(super) fn is_found(memory: &Region) -> bool {
+    let (start, mut bytes) = (memory.as_ptr().addr() as u64, [0_u8; 2]);
+    let byte = |byte: &mut u8| iovec { iov_base: (&raw mut *byte).cast(), iov_len: 1 };
+    let from = [part(start, 1), part(start + memory.len() as u64 - 1, 1)];
+    let [first, last] = &mut bytes;
+    // SAFETY: it writes to `bytes` only.
+    unsafe { copy(std::process::id(), from, [byte(first), byte(last)]) }.is_ok_and(|read| read == 2)
+}
+
+fn part(address: u64, bytes: usize) -> iovec {
+    iovec { iov_base: address as *mut c_void, iov_len: bytes }
+}
+
+/// Has the kernel copy out of a process's memory; returns how many bytes it could.
+///
+/// # Safety
+/// Nobody else may be reading or writing the targets.
+unsafe fn copy(pid: u32, from: [iovec; 2], to: [iovec; 2]) -> io::Result<usize> {
+    // SAFETY: the caller says that the targets may be written; of sources the kernel takes care.
+    let read = unsafe { libc::process_vm_readv(pid as libc::pid_t, to.as_ptr(), 2, from.as_ptr(), 2, 0) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
+/// A message that is being copied out of its sender's private memory.
+pub(super) struct Reading {
+    /// What the sender waits to be released.
+    arrived: Option<Arrived>,
+    address: u64,
+    wanted: Wanted,
+    to: Region,
+    done: usize,
+}
+
+impl SharedMemory {
+    /// Copies a message out of its sender's private memory. If it is long, an event follows.
+    #[cold]
+    pub(super) fn read_private(
+        &mut self,
+        arrived: Arrived,
+        address: u64,
+        wanted: Wanted,
+    ) -> Result<Posted, Failure> {
+        let to = wanted.target.clone().unwrap_or_else(|| Region::scratch(wanted.bytes));
+        let mut reading = Reading { arrived: Some(arrived), address, wanted, to, done: 0 };
+        if self.read_slice(&mut reading)? {
+            return Ok(Posted::Complete);
+        }
+        self.readings.push_back(reading);
+        Ok(Posted::Pending)
+    }
+
+    /// Goes on with a long message; returns whether there is any.
+    #[cold]
+    pub(super) fn read_on(&mut self) -> bool {
+        let Some(mut reading) = self.readings.pop_front() else { return false };
+        match self.read_slice(&mut reading) {
+            Ok(false) => self.readings.push_back(reading),
+            result => {
+                let result = result.map(|_| ());
+                self.events.push(Event::Completed { request: reading.wanted.request, result });
+            }
+        }
+        true
+    }
+
+    /// Returns whether that was the last slice.
+    fn read_slice(&mut self, reading: &mut Reading) -> Result<bool, Failure> {
+        self.ring();
+        let (start, end) = (reading.done, reading.to.len().min(reading.done + SLICE));
+        let peer = reading.arrived.as_ref().expect("it has not been released").peer;
+        let private = self.peers[peer].as_ref().expect("the rank is near").private.as_ref();
+        let read = private.map_err(String::clone).and_then(|private| {
+            // SAFETY: whoever waits leaves the target alone.
+            unsafe { private.read(reading.address + start as u64, &reading.to.part(start..end)) }
+        });
+        reading.done = end;
+        if read.is_ok() && end < reading.to.len() {
+            return Ok(false);
+        }
+        self.release(reading.arrived.take().expect("it has not been released"));
+        read.map_err(|reason| {
+            Failure::Broken(format!("its memory cannot be read ({reason}); RINGROAD_CMA=off does without"))
+        })?;
+        if reading.wanted.target.is_none() {
+            let region = std::mem::replace(&mut reading.to, Region::nothing());
+            self.arrived
+                .push_back((reading.wanted.request, Arrived { region, peer, returns: Returns::Nowhere }));
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_what_is_there_and_only_from_who_is_meant() {
+        let (pid, instance) = (std::process::id(), Box::new(0x1234_5678_9abc_u64));
+        let address = (&raw const *instance).addr() as u64;
+        let source: Vec<u8> = (0..3 << 20).map(|i| (i % 251) as u8).collect();
+        let place = source.as_ptr().addr() as u64;
+        let target = Region::zeroed(source.len());
+        // SAFETY: nobody else knows the target.
+        let read = |private: &Private, place: u64, part: Region| unsafe { private.read(place, &part) };
+
+        let private = Private::open(pid, address, *instance).unwrap();
+        read(&private, place, target.part(0..source.len())).unwrap();
+        // SAFETY: nobody writes it any more.
+        assert!(unsafe { target.to_vec::<u8>() } == source);
+        read(&private, place, target.part(0..0)).unwrap();
+        let nowhere = read(&private, 4096, target.part(0..10)).unwrap_err();
+        assert!(nowhere.contains("nothing at 0x1000"), "{nowhere}");
+
+        let other = Private::open(pid, address, *instance + 1).map(|_| ()).unwrap_err();
+        assert!(other.contains("another one"), "{other}");
+        assert!(Private::open(pid, 4096, *instance).is_err());
+    }
+}
