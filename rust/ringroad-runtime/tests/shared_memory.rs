@@ -106,8 +106,8 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         before: forbid,
-        // Others can read the memory of rank 1, which cannot read theirs.
-        transport: &[ALONE, BY_CMA, ALONE],
+        // Others could read the memory of rank 1, but that cannot find out what they would find.
+        transport: &[ALONE],
         says: "nobody copies out of rank 0's private memory: rank 1 cannot read it: process_vm_readv",
         ..cma(scenario("cma_is_forbidden", &[3], long_collectives))
     },
@@ -197,11 +197,12 @@ fn long_collectives(communicator: &Communicator) {
         let members = algorithms::available(&topology, collective);
         for member in std::iter::once(None).chain(members.into_iter().map(Some)) {
             number += 1;
+            let elements = if collective.has_blocks() { 590_001 / ranks } else { 590_001 };
             let case = Case {
                 algorithm: member,
                 in_place: number % 3 == 0,
                 seed: number,
-                ..Case::new(ranks, collective, ReduceOp::Sum, DType::I64, 590_001 / ranks)
+                ..Case::new(ranks, collective, ReduceOp::Sum, DType::I64, elements)
             };
             case.check(communicator, &case.prepare()).unwrap();
         }
@@ -331,7 +332,7 @@ fn refused(communicator: &Communicator) {
 
 /// What the kernel cannot find for others goes through the segment.
 fn secret(communicator: &Communicator) {
-    const BYTES: usize = 4 << 20;
+    const BYTES: usize = 6 << 20;
     // SAFETY: a new mapping, which stays.
     #[allow(unsafe_code)]
     let input = unsafe {
@@ -454,7 +455,11 @@ fn idle(communicator: &Communicator) {
         let (waited, used) = (start.0.elapsed(), processor_time() - start.1);
         println!("{elements} elements: {waited:?} passed, {used:?} used");
         // One percent of the time, and what the calls themselves take.
-        let most = if communicator.transport().starts_with(ALONE) { PAUSE / 100 } else { PAUSE / 4 };
+        let most = if [ALONE, BY_CMA].contains(&communicator.transport().as_str()) {
+            PAUSE / 100
+        } else {
+            PAUSE / 4
+        };
         assert!(used < most + Duration::from_millis(10), "{used:?} of processor time in {waited:?}");
         assert!(waited < PAUSE + SLACK);
     }
@@ -577,12 +582,15 @@ fn child() {
 /// Whether the kernel copies between processes of one parent, which containers and Yama may forbid.
 fn may_copy() -> bool {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
+    let may_trace = u64::from_str_radix(capabilities, 16).unwrap() & 1 << 19 != 0;
     let mut byte = 0_u8;
     let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    // SAFETY: asks who the process is, and copies a byte to itself.
+    // SAFETY: copies a byte to itself.
     #[allow(unsafe_code)]
     unsafe {
-        (libc::geteuid() == 0 || ["", "0"].contains(&scope.trim()))
+        (may_trace || ["", "0"].contains(&scope.trim()))
             && libc::process_vm_readv(libc::getpid(), &raw const part, 1, &raw const part, 1, 0) == 1
     }
 }
@@ -593,7 +601,7 @@ fn run(name: &str) {
     let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     if scenario.environment.concat().contains(&CMA[0][0]) && !may_copy() {
-        return processes::skip(name, "no process may read the memory of another");
+        return processes::say_skipped(name, "the kernel may not copy between processes");
     }
     if scenario.transport.iter().all(|transport| [self::ALONE, BY_CMA].contains(transport)) {
         return scenario.ranks.iter().for_each(|ranks| run_group(scenario, "none", *ranks));

@@ -75,8 +75,13 @@ impl Home {
             segment: self.segment.descriptor(),
             bell: self.bell[1].as_raw_fd(),
             instance: *self.instance,
-            address: (&raw const *self.instance).addr() as u64,
+            address: self.address(),
         }
+    }
+
+    /// Where the instance number is in private memory.
+    pub(super) fn address(&self) -> u64 {
+        (&raw const *self.instance).addr() as u64
     }
 
     /// The memory of rank `rank`, or why it cannot be read; with `cma` also what is private, if possible.

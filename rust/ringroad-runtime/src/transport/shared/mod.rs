@@ -112,7 +112,7 @@ impl SharedMemory {
     }
 
     /// `neighbours` are the ranks that this one can read and that can read it; all others need the `network`. `private`:
-    /// they are to read long messages out of private memory, which they can.
+    /// they are to read long messages out of private memory, which they can; they do if this rank can tell what is there.
     pub fn new(
         home: Home,
         neighbours: Vec<Neighbour>,
@@ -127,7 +127,9 @@ impl SharedMemory {
             }
         };
         let mut peers: Vec<Option<Box<Peer>>> = (0..home.size).map(|_| None).collect();
+        let address = home.address();
         for Neighbour { rank, segment, bell, private } in neighbours {
+            let private = private.ok();
             let (out, incoming) = Default::default();
             let news = News::Nothing;
             peers[rank] =
@@ -139,7 +141,7 @@ impl SharedMemory {
             ranks: (0..home.size).filter(|rank| peers[*rank].is_some()).collect(),
             home,
             peers,
-            private,
+            private: private && is_found(address, size_of::<u64>()),
             readings: VecDeque::new(),
             network,
             waiter,
@@ -189,9 +191,10 @@ impl SharedMemory {
         // A shorter message from one rank to another leaves a copy: its send does not wait for the receiver.
         let least = if self.private && tag.kind == Kind::Collective { PRIVATE } else { LONG };
         if source.len() >= least && self.pool.offset_of(&source).is_none() {
-            if self.private && is_found(&source) {
+            let address = source.as_ptr().addr() as u64;
+            if self.private && is_found(address, source.len()) {
                 let mut parcel = Parcel::new(tag.pack(), Form::Private, source.len());
-                parcel.place = source.as_ptr().addr() as u64;
+                parcel.place = address;
                 self.put(peer, parcel, Some(source), Some(request), None);
                 return Ok(Posted::Pending);
             }

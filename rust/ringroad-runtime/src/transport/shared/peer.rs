@@ -20,8 +20,8 @@ pub(super) struct Peer {
     pub(super) rank: Rank,
     pub(super) segment: Arc<Segment>,
     pub(super) bell: File,
-    /// Its private memory, or why that cannot be read.
-    pub(super) private: Result<Private, String>,
+    /// Its private memory, where that can be read.
+    pub(super) private: Option<Private>,
     pub(super) out: Outgoing,
     pub(super) incoming: Incoming,
     /// Whether its end has been reported.

@@ -32,14 +32,15 @@ impl Private {
         }
         let private = Private { pid, address, instance };
         // SAFETY: there is no target.
-        unsafe { private.read(address, &Region::nothing()) }.map(|()| private)
+        let read = unsafe { private.read(address, &Region::nothing()) };
+        read.map(|()| private).map_err(|error| error.to_string())
     }
 
     /// Copies to `target` what is at `address`, or says why not.
     ///
     /// # Safety
     /// Nobody else may be reading or writing the target. (What is read from is the kernel's business.)
-    unsafe fn read(&self, address: u64, target: &Region) -> Result<(), String> {
+    unsafe fn read(&self, address: u64, target: &Region) -> io::Result<()> {
         const NUMBER: usize = size_of::<u64>();
         let mut done = 0;
         loop {
@@ -52,26 +53,28 @@ impl Private {
                 iovec { iov_base: start.cast(), iov_len: rest },
             ];
             // SAFETY: it writes to `found` and the target only, which the caller says is ours.
-            let reason = match unsafe { copy(self.pid, from, to) } {
-                Err(error) => error.to_string(),
-                Ok(_) if found != self.instance => "it is another one by now".to_owned(),
-                Ok(NUMBER) if rest > 0 => format!("it has nothing at {:#x}", address + done as u64),
+            let (kind, reason) = match unsafe { copy(self.pid, from, to) } {
+                Err(error) => (error.kind(), error.to_string()),
+                Ok(_) if found != self.instance => (io::ErrorKind::NotFound, "it is another one".to_owned()),
+                Ok(NUMBER) if rest > 0 => {
+                    (io::ErrorKind::NotFound, format!("it has nothing at {:#x}", address + done as u64))
+                }
                 Ok(read) if read < NUMBER + rest => {
                     done += read - NUMBER;
                     continue;
                 }
                 Ok(_) => return Ok(()),
             };
-            return Err(format!("process_vm_readv, process {}: {reason}", self.pid));
+            return Err(io::Error::new(kind, format!("process_vm_readv, process {}: {reason}", self.pid)));
         }
     }
 }
 
-/// Whether the kernel finds the pages of this memory, which it does not where they are a device's or secret.
-pub(super) fn is_found(memory: &Region) -> bool {
-    let (start, mut bytes) = (memory.as_ptr().addr() as u64, [0_u8; 2]);
+/// Whether the kernel finds so much memory there, which it does not where it is a device's or secret.
+pub(super) fn is_found(start: u64, length: usize) -> bool {
+    let mut bytes = [0_u8; 2];
     let byte = |byte: &mut u8| iovec { iov_base: (&raw mut *byte).cast(), iov_len: 1 };
-    let from = [part(start, 1), part(start + memory.len() as u64 - 1, 1)];
+    let from = [part(start, 1), part(start + length as u64 - 1, 1)];
     let [first, last] = &mut bytes;
     // SAFETY: it writes to `bytes` only.
     unsafe { copy(std::process::id(), from, [byte(first), byte(last)]) }.is_ok_and(|read| read == 2)
@@ -139,7 +142,7 @@ impl SharedMemory {
         let (start, end) = (reading.done, reading.to.len().min(reading.done + SLICE));
         let peer = reading.arrived.as_ref().expect("it has not been released").peer;
         let private = self.peers[peer].as_ref().expect("the rank is near").private.as_ref();
-        let read = private.map_err(String::clone).and_then(|private| {
+        let read = private.ok_or_else(|| io::Error::other("nobody may")).and_then(|private| {
             // SAFETY: whoever waits leaves the target alone.
             unsafe { private.read(reading.address + start as u64, &reading.to.part(start..end)) }
         });
@@ -148,8 +151,10 @@ impl SharedMemory {
             return Ok(false);
         }
         self.release(reading.arrived.take().expect("it has not been released"));
-        read.map_err(|reason| {
-            Failure::Broken(format!("its memory cannot be read ({reason}); RINGROAD_CMA=off does without"))
+        read.map_err(|error| {
+            let refused = error.kind() == io::ErrorKind::PermissionDenied;
+            let hint = if refused { "; RINGROAD_CMA=off does without" } else { "" };
+            Failure::Broken(format!("its memory cannot be read: {error}{hint}"))
         })?;
         if reading.wanted.target.is_none() {
             let region = std::mem::replace(&mut reading.to, Region::nothing());
@@ -179,7 +184,7 @@ mod tests {
         // SAFETY: nobody writes it any more.
         assert!(unsafe { target.to_vec::<u8>() } == source);
         read(&private, place, target.part(0..0)).unwrap();
-        let nowhere = read(&private, 4096, target.part(0..10)).unwrap_err();
+        let nowhere = read(&private, 4096, target.part(0..10)).unwrap_err().to_string();
         assert!(nowhere.contains("nothing at 0x1000"), "{nowhere}");
 
         let other = Private::open(pid, address, *instance + 1).map(|_| ()).unwrap_err();
