@@ -61,6 +61,8 @@ def test_floor(tmp_path):
     rows = record(tmp_path / "r.jsonl", "--sizes", "8,1000,300K", "--ranks", "3", "--budget", "1", "--peers", "floor")
     assert {row["peer"] for row in rows} == {"ringroad", "floor"}
     assert {row["cache"] for row in rows} <= {"near", "far", "mixed", "single"}
+    assert all(len(row["cache_by_round"]) == len(row["by_round"]) for row in rows)
+    assert {label for row in rows for label in row["cache_by_round"]} <= {"near", "far", "mixed", "single"}
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
@@ -174,10 +176,19 @@ def test_verdict():
         ("floor", 4 << 20): 0.9e-3,
     }
     rows = [shared | {"peer": peer, "size": size, "time": time} for (peer, size), time in times.items()]
+    for row in rows:
+        row |= {"by_round": [row["time"]] * 3, "cache_by_round": ["near", "mixed", "near"]}
     text = verdict.text(rows)
+    assert "(b, far)" not in text
     assert "(a)" in text and "pass at 2" in text  # 1.5 us slower at 8 bytes is within what is allowed
     assert "FAIL at 1 of 1" in text and "gloo 2000 us (2.00)" in text
     assert "(c)" in text and "pass at 1;" in text
+
+    for row in rows:
+        fast = row["time"] / (4 if row["peer"] == "ringroad" else 1)
+        row |= {"by_round": [row["time"], fast, fast, row["time"]], "cache_by_round": ["near", "far", "far", "mixed"]}
+    text = verdict.text(rows)
+    assert "(b, far)" in text and "pass at 1; least: 2 ranks 4 MiB numpy in place (far): 250 us, gloo 2000 us" in text
 
 
 def test_verdict_on_the_choice():

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -152,28 +153,28 @@ class Conductor:
     # ------------------------------------------------------------------------------------------ one size
 
     def _measure(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None, team: Team) -> Iterator[Row]:
-        before = floor.probe(self.floor)
         seconds = self._left() * _weight(case.size) / max(self.weight, 1)
         self.weight -= _weight(case.size)
         contestants, refusals = self._warm_up(self._contestants(case, buffers, ranks, plain), seconds)
         for text in refusals:
             yield {"kind": "refusal", "text": text}
         start, rounds, left = time.monotonic(), 0, contestants
+        caches = [floor.probe(self.floor)]
         while self._another(contestants, rounds, time.monotonic() - start < seconds):
             # Every other round in the opposite order: nobody always comes first.
             for contestant in left[:: 1 if rounds % 2 == 0 else -1]:
                 contestant.run()
             rounds += 1
+            caches.append(floor.probe(self.floor))
             if self.options.calls is None:
                 hopeless = _hopeless(contestants)
                 left = [contestant for contestant in left if contestant not in hopeless]
-        after = floor.probe(self.floor)
         shared = {
             "buffers": buffers,
             "pml": team.pml,
             "hogs": self.options.hogs,
             "busy_cores": self.busy_cores,
-            **_cache(before, after),
+            **_cache([cache for cache in caches if cache is not None]),
         }
         yield from _rows(case, contestants, shared, self.options.check)
 
@@ -262,12 +263,14 @@ def _weight(size: int) -> int:
     return 1 if size < 1 << 20 else 2 if size < 16 << 20 else 6
 
 
-def _cache(before: floor.Cache | None, after: floor.Cache | None) -> Row:
-    """Whether the CPUs shared a cache while a size was measured."""
-    if before is None or after is None:
-        return {"cache": "unknown", "cache_nanoseconds": None}
-    label = before.label if before.label == after.label else "mixed"
-    return {"cache": label, "cache_nanoseconds": [before.nanoseconds, after.nanoseconds]}
+def _cache(found: list[floor.Cache]) -> Row:
+    """Whether the CPUs shared a cache while a size was measured: before the first round, and after each."""
+    labels = [before.label if before.label == after.label else "mixed" for before, after in pairwise(found)]
+    return {
+        "cache": "unknown" if not found else found[0].label if len({one.label for one in found}) == 1 else "mixed",
+        "cache_by_round": labels,
+        "cache_nanoseconds": [cache.nanoseconds for cache in found],
+    }
 
 
 def _rows(case: Case, contestants: list[Contestant], shared: Row, checked: bool) -> Iterator[Row]:
