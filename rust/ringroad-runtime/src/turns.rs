@@ -29,8 +29,10 @@ const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis
 /// So many yields in a row that let somebody run, times a number that ranks differ in lest all of them move, are reason to
 /// change the core. To go to one's own in a crowd a single one is.
 const PATIENCE: u32 = 8;
-/// How long that may not happen again, and at most if it happens again and again where there are cores for all.
+/// How long that may not happen again, and at most if it helps nothing again and again where there are cores for all.
 const STAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(5)];
+/// It has helped if somebody else runs on the core only so long after it: whoever wakes ranks puts them where it likes.
+const HELPED: Duration = Duration::from_millis(1);
 
 /// What is known.
 pub(crate) struct Turns {
@@ -51,8 +53,12 @@ struct Learned {
     patience: u32,
     /// How many have.
     shared: u32,
+    /// When the first of them did.
+    since: Duration,
     /// A yield that takes longer has let somebody run.
     somebody: Duration,
+    /// When it last went to another core, and how long it stays there.
+    moved: Duration,
     stay: Duration,
     stay_until: Duration,
     back_off: Duration,
@@ -126,7 +132,9 @@ impl Learned {
             crowded,
             patience: if crowded { 1 } else { PATIENCE * (1 + rank as u32 % 16) },
             shared: 0,
+            since: Duration::ZERO,
             somebody: SOMEBODY.max(SYSTEM_CALLS * system_call),
+            moved: Duration::ZERO,
             stay: STAY[0],
             stay_until: Duration::ZERO,
             back_off: BACK_OFF[0],
@@ -137,6 +145,9 @@ impl Learned {
     /// A yield took so long; returns whether nobody else has run, and what to ask for.
     fn note(&mut self, took: Duration, now: Duration) -> (bool, Advice) {
         let alone = took <= self.somebody;
+        if self.shared == 0 {
+            self.since = now;
+        }
         self.shared = if alone { 0 } else { self.shared.saturating_add(1) };
         if took > LONG_YIELD {
             // Ranks that were disturbed together should not try again together: each would wait for the one before.
@@ -146,7 +157,13 @@ impl Learned {
             return (alone, Advice::ShortTurns);
         }
         self.back_off = BACK_OFF[0];
-        if self.shared < self.patience || now < self.stay_until {
+        if self.shared < self.patience {
+            return (alone, Advice::Nothing);
+        }
+        if !self.crowded && self.since > self.moved + HELPED {
+            (self.stay, self.stay_until) = (STAY[0], now);
+        }
+        if now < self.stay_until {
             return (alone, Advice::Nothing);
         }
         self.shared = 0;
@@ -154,11 +171,7 @@ impl Learned {
             self.stay_until = now + STAY[0];
             return (alone, Advice::OwnCore);
         }
-        // After a long time on its own it may try as soon as at first.
-        if now > self.stay_until + STAY[1] {
-            self.stay = STAY[0];
-        }
-        self.stay_until = now + self.stay;
+        (self.moved, self.stay_until) = (now, now + self.stay);
         self.stay = (2 * self.stay).min(STAY[1]);
         (alone, Advice::AnotherCore)
     }
@@ -206,15 +219,25 @@ mod tests {
         let mut learned = learned(0);
         let mut now = at(1);
         let mut pauses = Vec::new();
-        for _ in 0..12 {
-            let until = now + Duration::from_micros(switches(&mut learned, now));
-            pauses.push((learned.stay_until - until).as_millis());
-            now = learned.stay_until;
+        for _ in 0..10 {
+            now += Duration::from_micros(switches(&mut learned, now));
+            pauses.push((learned.stay_until - now).as_millis());
         }
-        assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000, 5000, 5000]);
-        let later = learned.stay_until + at(6000);
-        switches(&mut learned, later);
-        assert_eq!(learned.stay, 2 * STAY[0]);
+        assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000]);
+    }
+
+    #[test]
+    fn moving_that_helps_may_happen_again_soon() {
+        let mut learned = learned(0);
+        for round in 1..100 {
+            assert_eq!(switches(&mut learned, at(10 * round)), u64::from(PATIENCE));
+            assert_eq!(learned.note(QUICK, at(10 * round + 5)), (true, Advice::Nothing));
+        }
+        // It did not help: nobody was found only for a moment.
+        let now = at(1000);
+        switches(&mut learned, now);
+        learned.note(QUICK, now + HELPED / 2);
+        assert!(switches(&mut learned, now + HELPED / 2) > 10_000);
     }
 
     #[test]
