@@ -1,5 +1,6 @@
 """`ringroad.init`: rank, size and store from the environment; and which UCX is used."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -146,11 +147,15 @@ with ringroad.init(timeout=30) as comm:
 
 
 def free_port() -> str:
+    """None that the kernel gives to clients: they call before the server listens, and one of them could get it."""
+    import random
     import socket
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return str(port)
 
 
 def test_master_address():
