@@ -140,16 +140,15 @@ def _judge(ours: Row, theirs: Row) -> Iterator[Comparison]:
         return
     yield Comparison("a", ours, theirs, difference <= (0.0 if size >= _KIB else _SLACK))
     if size in _TIMES_FASTER:
-        yield Comparison("b", ours, theirs, ours["time"] * _TIMES_FASTER[size] <= theirs["time"])
-        far = [_far(row) for row in (ours, theirs)]
-        if far[0] and far[1]:
-            yield Comparison("b, far", far[0], far[1], far[0]["time"] * _TIMES_FASTER[size] <= far[1]["time"])
+        for criterion, mine, other in (("b", ours, theirs), ("b, far", _far(ours), _far(theirs))):
+            if mine and other:
+                yield Comparison(criterion, mine, other, mine["time"] * _TIMES_FASTER[size] <= other["time"])
 
 
 def _far(row: Row) -> Row | None:
     """What was measured while the CPUs shared no cache, if anything was."""
-    caches = row["cache_by_round"]
-    times = [time for time, cache in zip(row["by_round"], caches, strict=False) if cache == "far"]
+    rounds = zip(row["by_round"], row["cache_by_round"], strict=False)
+    times = [time for time, cache in rounds if cache == "far"]
     return {**row, "cache": "far", "time": float(np.median(times))} if times else None
 
 

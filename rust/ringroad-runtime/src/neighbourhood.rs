@@ -69,13 +69,9 @@ impl Neighbourhood {
                 (None, Vec::new())
             }
             Offered::Memory(home) => {
-                let mut opened = Vec::new();
+                let (mut opened, cma) = (Vec::new(), config.cma != Cma::Off);
                 for other in cards.iter().filter(|other| may_be_near(&cards[rank], other)) {
-                    match other
-                        .memory
-                        .as_ref()
-                        .map(|offer| home.open(other.rank, offer, config.cma != Cma::Off))
-                    {
+                    match other.memory.as_ref().map(|offer| home.open(other.rank, offer, cma)) {
                         Some(Ok(neighbour)) => opened.push(neighbour),
                         Some(Err(reason)) => obstacles.push(format!("rank {}: {reason}", other.rank)),
                         None => {}
