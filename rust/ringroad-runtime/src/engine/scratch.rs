@@ -23,7 +23,8 @@ const LINE: usize = 64;
 /// as long, and shorter calls a few hundredths less; on two threads of one core up to a tenth longer.
 const TURNS: RangeInclusive<usize> = 512..=1 << 20;
 const SPAN: usize = 2 << 20;
-/// Of short regions so many take turns, though they have fewer bytes.
+/// Of regions shorter than so many bytes only [`MOST`] take turns: more of them gain nothing.
+const SHORT: usize = 4 << 10;
 const MOST: usize = 64;
 /// All that take turns have so many bytes.
 const BYTES: usize = 2 * SPAN;
@@ -54,7 +55,11 @@ struct Ring {
 impl Ring {
     /// How many members are enough.
     fn enough(&self) -> usize {
-        SPAN.div_ceil(self.length).min(MOST)
+        if self.length < SHORT {
+            MOST
+        } else {
+            SPAN.div_ceil(self.length)
+        }
     }
 }
 
@@ -179,7 +184,7 @@ mod tests {
     use super::*;
     use crate::transport::in_process::InProcess;
 
-    const ROUNDS: usize = 200;
+    const ROUNDS: usize = 600;
 
     /// The places that calls which need so many bytes each, in turn, get in so many rounds.
     fn places(scratch: &mut Scratch, needs: &[usize], rounds: usize) -> Vec<HashSet<*mut u8>> {
@@ -194,6 +199,11 @@ mod tests {
             }
         }
         places
+    }
+
+    /// Of the regions for so many bytes.
+    fn length(bytes: usize) -> usize {
+        rounded(if bytes < APART { bytes } else { bytes + PAGE })
     }
 
     fn number(scratch: &mut Scratch, bytes: usize) -> usize {
@@ -226,11 +236,11 @@ mod tests {
 
     #[test]
     fn calls_of_some_length_take_turns() {
-        for bytes in [200 << 10, 64 << 10, 512 << 10, 1 << 20] {
-            let expected = SPAN.div_ceil(rounded(bytes + PAGE));
+        for bytes in [SHORT, 200 << 10, 64 << 10, 512 << 10, 1 << 20] {
+            let expected = SPAN.div_ceil(length(bytes));
             assert_eq!(number(&mut Scratch::new(true), bytes), expected, "{bytes} bytes");
         }
-        assert_eq!(number(&mut Scratch::new(true), 4096), MOST);
+        assert_eq!(number(&mut Scratch::new(true), SHORT / 2), MOST);
     }
 
     /// After the first rounds every call gets memory that is there already.
@@ -261,10 +271,7 @@ mod tests {
         let mut scratch = Scratch::new(true);
         for bytes in [2000, 64 << 10, 100 << 10, 200 << 10, 300 << 10, 64 << 10] {
             places(&mut scratch, &[bytes], 2 * PATIENCE as usize);
-            assert_eq!(
-                number(&mut scratch, bytes),
-                scratch.ring(rounded(bytes + if bytes < APART { 0 } else { PAGE })).enough()
-            );
+            assert_eq!(number(&mut scratch, bytes), scratch.ring(length(bytes)).enough());
             let all = scratch.rings.iter().map(|ring| ring.length * ring.members).sum::<usize>();
             assert!(all <= BYTES, "{all} bytes");
         }
