@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::{Operation, Plan};
+use crate::plan::{Operation, Plan, EXPECTS};
 
 /// Stands in `pending` for an operation that has completed.
 const COMPLETE: u32 = u32::MAX;
@@ -13,28 +13,55 @@ const COMPLETE: u32 = u32::MAX;
 pub struct Executor {
     plan: Arc<Plan>,
     pending: Vec<u32>,
-    /// The operations that may start or have been started, in this order. Those that wait for no other come first.
-    ready: Vec<u32>,
-    /// How many have been started, of those that are ready.
-    started: usize,
+    ready: Queue,
+    /// Messages that are read where they are: they are looked for when nothing else can be done, lest they have not come.
+    expected: Queue,
     remaining: usize,
+}
+
+/// The operations that may start or have been started, in this order. Those that wait for no other come first.
+#[derive(Debug)]
+struct Queue {
+    numbers: Vec<u32>,
+    started: usize,
+}
+
+impl Queue {
+    #[inline]
+    fn start(&mut self) -> Option<u32> {
+        let number = *self.numbers.get(self.started)?;
+        self.started += 1;
+        Some(number)
+    }
+
+    /// Leaves those that wait for no other, as `pending` says.
+    fn rewind(&mut self, pending: &[u32]) {
+        let first =
+            self.numbers.iter().take_while(|number| pending[**number as usize] & !EXPECTS == 0).count();
+        self.numbers.truncate(first);
+        self.started = 0;
+    }
 }
 
 impl Executor {
     /// An executor at the beginning of `plan`.
     pub fn new(plan: Arc<Plan>) -> Executor {
-        let pending = plan.pending().to_vec();
-        let mut ready = Vec::with_capacity(pending.len());
-        ready.extend((0..pending.len() as u32).filter(|number| pending[*number as usize] == 0));
-        Executor { remaining: pending.len(), started: 0, pending, ready, plan }
+        let pending = plan.counters().to_vec();
+        let queue = |counter, capacity| {
+            let mut numbers = Vec::with_capacity(capacity);
+            let first = |number: &u32| pending[*number as usize] == counter;
+            numbers.extend((0..pending.len() as u32).filter(first));
+            Queue { numbers, started: 0 }
+        };
+        let (ready, expected) = (queue(0, pending.len() - plan.arrivals()), queue(EXPECTS, plan.arrivals()));
+        Executor { remaining: pending.len(), ready, expected, pending, plan }
     }
 
     /// Back to the beginning, to run the plan again without new memory.
     pub fn rewind(&mut self) {
-        let pending = self.plan.pending();
-        let first = self.ready.iter().take_while(|number| pending[**number as usize] == 0).count();
-        self.ready.truncate(first);
-        self.started = 0;
+        let pending = self.plan.counters();
+        self.ready.rewind(pending);
+        self.expected.rewind(pending);
         self.pending.copy_from_slice(pending);
         self.remaining = pending.len();
     }
@@ -42,9 +69,14 @@ impl Executor {
     /// The number of the next operation that may start, or `None` until more complete.
     #[inline]
     pub fn start(&mut self) -> Option<u32> {
-        let number = *self.ready.get(self.started)?;
-        self.started += 1;
-        Some(number)
+        self.ready.start().or_else(|| self.expected.start())
+    }
+
+    /// Whether none may start until more complete.
+    #[inline]
+    pub fn is_stuck(&self) -> bool {
+        let all_started = |queue: &Queue| queue.started == queue.numbers.len();
+        all_started(&self.ready) && all_started(&self.expected)
     }
 
     /// Operation `number` of the plan.
@@ -61,8 +93,10 @@ impl Executor {
         for dependent in self.plan.dependents(number) {
             let pending = &mut self.pending[*dependent as usize];
             *pending -= 1;
-            if *pending == 0 {
-                self.ready.push(*dependent);
+            match *pending {
+                0 => self.ready.numbers.push(*dependent),
+                EXPECTS => self.expected.numbers.push(*dependent),
+                _ => {}
             }
         }
     }

@@ -548,6 +548,43 @@ fn sums_go_where_others_read_them() {
     }
 }
 
+/// Messages that are read where they are are looked for when nothing else can be done, lest they have not come yet.
+#[test]
+fn messages_are_looked_for_last() {
+    let near = |ranks| Near { ranks: vec![true; ranks].into(), segment: 4096, ..Near::default() };
+    for (name, ranks) in [("direct", 2), ("direct", 4), ("ring", 3), ("recursive_doubling", 4)] {
+        let topology = Topology::switch(ranks).unwrap();
+        let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
+        let options = LowerOptions { near: near(ranks), part: 4 << 10, ..LowerOptions::default() };
+        let plan = Arc::new(Plan::lower(&schedule, 0, 12_000, 4, &options).unwrap());
+        let expects =
+            |number: u32| matches!(plan.operations()[number as usize].command, Command::Expect { .. });
+        let mut executor = Executor::new(plan.clone());
+        let mut run = || {
+            let mut pending: Vec<u32> = plan.pending().collect();
+            let mut order: Vec<u32> = Vec::new();
+            while let Some(number) = executor.start() {
+                order.push(number);
+                let others = (0..pending.len() as u32).filter(|other| !order.contains(other));
+                let mut ready = others.filter(|other| pending[*other as usize] == 0);
+                assert!(
+                    !expects(number) || ready.all(expects),
+                    "{name} of {ranks}: {number} after {order:?}"
+                );
+                executor.complete(number);
+                plan.dependents(number).iter().for_each(|d| pending[*d as usize] -= 1);
+            }
+            assert!(executor.is_done() && executor.is_stuck());
+            executor.rewind();
+            assert!(!executor.is_stuck());
+            order
+        };
+        let order = run();
+        assert!(order.iter().any(|number| expects(*number)));
+        assert_eq!(run(), order, "{name} of {ranks}, once more");
+    }
+}
+
 /// A plan of a single message, and what the driver says when the other side is missing.
 #[test]
 fn single_messages_and_deadlocks() {

@@ -144,7 +144,7 @@ impl Driver {
         let ((submitted, owing), ended) = self.with_locked(|engine| {
             let task = make(engine);
             let completion = task.completion.clone();
-            let submitted = engine.submit(task);
+            let submitted = engine.submit(task, awaited && self.turns.may_spin());
             if awaited && submitted.is_ok() {
                 self.drive_a_moment(engine, &completion);
                 if !completion.is_done() {

@@ -632,6 +632,54 @@ fn short_messages_are_expected_too() {
     }
 }
 
+/// Messages of the next call stay where they are; what came before them is heard, and so is the end of a rank.
+#[test]
+fn what_comes_before_the_next_call_is_heard() {
+    fn heard(transport: &mut SharedMemory, next: u32) -> Vec<Event> {
+        let mut events = Vec::new();
+        transport.linger(0);
+        transport.hear(next, &mut events);
+        events
+    }
+    let notice = |payload: &[u8]| Event::Notice { from: 0, payload: payload.to_vec() };
+    let [mut a, mut b] = shared();
+    let next = tag(0, 1, 5).sequence;
+    let send = |a: &mut SharedMemory, message| {
+        assert_eq!(a.send(1, 0, tag(0, message, 5), pattern(8, 3), 1).unwrap(), Posted::Complete);
+    };
+    let receive = |b: &mut SharedMemory, message| {
+        let target = Region::zeroed(8);
+        assert_eq!(b.receive(0, tag(0, message, 5), target.clone(), 2).unwrap(), Posted::Complete);
+        assert_eq!(bytes(&target), bytes(&pattern(8, 3)));
+    };
+    assert_eq!(heard(&mut b, next), []);
+
+    send(&mut a, 1);
+    a.notify(1, b"behind");
+    assert_eq!((heard(&mut b, next), b.oldest_unexpected()), (vec![], None));
+    assert_eq!(heard(&mut b, next + 1), [notice(b"behind")]);
+    assert_eq!(b.oldest_unexpected(), Some(tag(0, 1, 5)));
+    receive(&mut b, 1);
+
+    a.notify(1, b"before");
+    send(&mut a, 2);
+    assert_eq!(heard(&mut b, next), [notice(b"before")]);
+    receive(&mut b, 2);
+
+    send(&mut a, 3);
+    a.notify(1, b"seldom");
+    let later: Vec<Event> = (0..300).flat_map(|_| heard(&mut b, next)).collect();
+    assert_eq!(later, [notice(b"seldom")]);
+    receive(&mut b, 3);
+
+    send(&mut a, 4);
+    a.close(soon());
+    let reason = "it has closed its connections".to_owned();
+    assert_eq!(heard(&mut b, next), [Event::PeerFailed { peer: 0, reason }]);
+    assert_eq!(heard(&mut b, next), []);
+    receive(&mut b, 4);
+}
+
 /// A send ends, and its memory is free, when its message has been released, whatever becomes of others: plans count on it.
 #[test]
 fn releases_in_every_order() {

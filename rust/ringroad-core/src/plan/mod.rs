@@ -177,11 +177,15 @@ pub struct Operation {
     pub step: u32,
 }
 
+/// See [`Plan::counters`].
+pub(crate) const EXPECTS: u32 = 1 << 31;
+
 /// One rank's part of one collective call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     operations: Vec<Operation>,
-    /// For every operation, how many others it waits for.
+    /// For every operation, how many others it waits for, and [`EXPECTS`] for those that then wait for a message to be read
+    /// where it is.
     pending: Vec<u32>,
     /// The operations that wait for operation `i` are `dependents[starts[i]..starts[i + 1]]`.
     starts: Vec<u32>,
@@ -205,11 +209,13 @@ impl Plan {
             dependents.extend(list);
             starts.push(dependents.len() as u32);
         }
-        let pending = waits.iter().map(|w| w.len() as u32).collect();
+        let expects = |operation: &Operation| matches!(operation.command, Command::Expect { .. });
+        let flag = |operation| if expects(operation) { EXPECTS } else { 0 };
+        let pending = operations.iter().zip(&waits).map(|(o, waits)| waits.len() as u32 | flag(o)).collect();
         let mut peers: Vec<Rank> = operations.iter().filter_map(|o| o.command.peer()).collect();
         peers.sort_unstable();
         peers.dedup();
-        let arrivals = operations.iter().filter(|o| matches!(o.command, Command::Expect { .. })).count();
+        let arrivals = operations.iter().filter(|operation| expects(operation)).count();
         Plan { operations, pending, starts, dependents, sources, scratch, arrivals, peers }
     }
 
@@ -233,7 +239,12 @@ impl Plan {
     }
 
     /// For every operation, how many others must complete before it may start.
-    pub fn pending(&self) -> &[u32] {
+    pub fn pending(&self) -> impl Iterator<Item = u32> + '_ {
+        self.pending.iter().map(|pending| pending & !EXPECTS)
+    }
+
+    /// The same, with [`EXPECTS`] for those that wait for a message to be read where it is.
+    pub(crate) fn counters(&self) -> &[u32] {
         &self.pending
     }
 

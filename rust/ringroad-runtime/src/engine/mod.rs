@@ -104,6 +104,8 @@ pub(crate) struct Engine {
     /// The number of the last collective call that has been made, and of the last that has been started.
     called: u64,
     started: u64,
+    /// Whether it is worth while to wait a little for messages now.
+    patient: bool,
     /// Calls that ended since the last look: whether there are any, and those that somebody wants to hear of.
     ended: Ended,
 }
@@ -162,6 +164,7 @@ impl Engine {
             history: Vec::new(),
             called: 0,
             started: 0,
+            patient: false,
             ended: Ended::default(),
         }
     }
@@ -229,8 +232,15 @@ impl Engine {
         self.spare_tasks.push(task);
     }
 
-    /// Starts a call.
-    pub fn submit(&mut self, task: Box<Task>) -> Result<(), Error> {
+    /// Starts a call. `patient`: somebody waits for it, and has nothing else to do.
+    pub fn submit(&mut self, task: Box<Task>, patient: bool) -> Result<(), Error> {
+        self.patient = patient;
+        let submitted = self.start(task);
+        self.patient = false;
+        submitted
+    }
+
+    fn start(&mut self, task: Box<Task>) -> Result<(), Error> {
         self.check_usable()?;
         // Before anything is heard: a rank that asks what this one called is told of this call too.
         self.called = self.called.max(task.number);
@@ -331,9 +341,11 @@ impl Engine {
 
     /// Takes note of notices that have arrived, also of those that came along with what is being dealt with.
     fn hear(&mut self) {
-        let mut events = Vec::new();
-        self.transport.inspect(&mut events);
+        let next = ((self.started + 1) % u64::from(Tag::SEQUENCES)) as u32;
+        let mut events = std::mem::take(&mut self.events);
+        self.transport.hear(next, &mut events);
         self.handle(&mut events);
+        self.events = events;
     }
 
     /// The slow look around: deadlines, notices, messages of other calls.
@@ -468,6 +480,9 @@ impl Engine {
                 }
                 Command::Expect { peer, message, arrival, bytes, .. } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
+                    if self.patient && task.executor.is_stuck() {
+                        self.transport.linger(peer);
+                    }
                     let posted = self.transport.expect(tag, bytes, request);
                     if let Ok(Posted::Complete) = posted {
                         task.buffers.arrived[arrival as usize] = self.transport.arrived(request);

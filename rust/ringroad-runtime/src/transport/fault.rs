@@ -391,6 +391,14 @@ impl<T: Transport> Transport for FaultInjector<T> {
         self.inner.inspect(events);
     }
 
+    fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
+        self.inner.hear(next, events);
+    }
+
+    fn linger(&mut self, peer: Rank) {
+        self.inner.linger(peer);
+    }
+
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
         self.inner.unexpected(source, sequence)
     }

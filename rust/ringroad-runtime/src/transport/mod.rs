@@ -67,7 +67,14 @@ impl Tag {
     /// The bits that name kind, sequence and message: what a receive from any source compares.
     pub const SUBJECT: u64 = Tag::MATCH & ((1 << 50) - 1);
 
+    /// The bits that [`Tag::CALL`] leaves of the messages of `source` in the collective call `sequence`.
+    #[inline]
+    pub fn of_collective(source: Rank, sequence: u32) -> u64 {
+        Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack()
+    }
+
     /// The tag as 64 bits.
+    #[inline]
     pub fn pack(self) -> u64 {
         let kind = match self.kind {
             Kind::Collective => 0,
@@ -294,6 +301,16 @@ pub trait Transport: Send {
     /// The slow look around, for a caller that has waited long: appends notices and failures that `progress` does
     /// not look for.
     fn inspect(&mut self, events: &mut Vec<Event>);
+
+    /// As [`Transport::inspect`], of what came before the messages of the collective call `next`: those may stay where they
+    /// are.
+    fn hear(&mut self, _next: u32, events: &mut Vec<Event>) {
+        self.inspect(events);
+    }
+
+    /// Waits for a message from `peer`, for so short a time that nothing else could be done meanwhile, where messages come
+    /// that soon.
+    fn linger(&mut self, _peer: Rank) {}
 
     /// A message from `source` in the collective call `sequence` that nobody has asked for yet, if there is one.
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag>;

@@ -224,6 +224,16 @@ impl<T: Transport> Transport for Tracer<T> {
         self.completed(&events[before..]);
     }
 
+    fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
+        let before = events.len();
+        self.inner.hear(next, events);
+        self.completed(&events[before..]);
+    }
+
+    fn linger(&mut self, peer: Rank) {
+        self.inner.linger(peer);
+    }
+
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
         self.inner.unexpected(source, sequence)
     }

@@ -144,12 +144,21 @@ impl Lane {
     /// [`Counters::take`] that the slot is free.
     #[inline]
     pub fn get(&self, number: u64) -> Option<Parcel> {
-        let slot = &self.slots[number as usize % SLOTS];
-        if slot.number.load(Ordering::Acquire) != mark(number) {
-            return None;
-        }
         // SAFETY: the slot is full, and the sender leaves it alone until it is free.
-        Some(slot.parcel.with(|place| unsafe { *place }))
+        self.full(number).map(|parcel| parcel.with(|place| unsafe { *place }))
+    }
+
+    /// The tag of parcel `number`, as [`Lane::get`].
+    #[inline]
+    pub fn tag(&self, number: u64) -> Option<u64> {
+        // SAFETY: as above.
+        self.full(number).map(|parcel| parcel.with(|place| unsafe { (*place).tag }))
+    }
+
+    #[inline]
+    fn full(&self, number: u64) -> Option<&UnsafeCell<Parcel>> {
+        let slot = &self.slots[number as usize % SLOTS];
+        (slot.number.load(Ordering::Acquire) == mark(number)).then_some(&slot.parcel)
     }
 }
 

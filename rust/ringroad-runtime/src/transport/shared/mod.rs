@@ -45,6 +45,8 @@ use crate::buffer::Region;
 const KEPT: usize = 256 << 20;
 /// How often looking for messages comes with a look for releases that nobody waits for.
 const HOUSEKEEPING: u32 = 256;
+/// How often a rank looks for the next message before it does anything else: for one to five microseconds.
+const LINGER: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// What is waited for.
@@ -681,6 +683,9 @@ impl Transport for SharedMemory {
 
     fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
         // What was there when it was expected is the latest.
+        if self.arrived.back().is_some_and(|(of, _)| *of == request) {
+            return self.arrived.pop_back().map(|(_, arrived)| arrived);
+        }
         let index = self.arrived.iter().rposition(|(of, _)| *of == request)?;
         self.arrived.remove(index).map(|(_, arrived)| arrived)
     }
@@ -741,6 +746,34 @@ impl Transport for SharedMemory {
         any
     }
 
+    #[inline]
+    fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
+        let (rank, size) = (self.home.rank, self.home.size);
+        let next = Tag::of_collective(0, next) & Tag::SUBJECT;
+        let quiet = |peer: &Peer| {
+            let tag = peer.lane(rank, size).tag(peer.incoming.next);
+            tag.is_none_or(|tag| tag & Tag::CALL & Tag::SUBJECT == next) && !peer.has_left()
+        };
+        self.rounds = self.rounds.wrapping_add(1);
+        let all_quiet = self.events.is_empty() && self.peers.iter().flatten().all(|peer| quiet(peer));
+        if !all_quiet || self.rounds.is_multiple_of(HOUSEKEEPING) {
+            self.inspect(events);
+        } else if let Some(network) = &mut self.network {
+            network.inspect(events);
+        }
+    }
+
+    fn linger(&mut self, peer: Rank) {
+        let Some(Some(peer)) = self.peers.get(peer) else { return };
+        let lane = peer.lane(self.home.rank, self.home.size);
+        for _ in 0..LINGER {
+            if lane.tag(peer.incoming.next).is_some() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     fn inspect(&mut self, events: &mut Vec<Event>) {
         // In this order: what a rank put before it left is found before its end is told.
         let mut ends = Vec::new();
@@ -761,7 +794,7 @@ impl Transport for SharedMemory {
         if !self.is_near(source) {
             return self.network.as_mut()?.unexpected(source, sequence);
         }
-        let call = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack() & Tag::CALL;
+        let call = Tag::of_collective(source, sequence);
         let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
         Some(Tag::unpack(self.unclaimed[key].first.tag))
     }

@@ -139,12 +139,23 @@ impl Peer {
         unsafe { &*self.segment.at(COUNTERS + rank * size_of::<Counters>()).cast() }
     }
 
+    /// Its end, until somebody has heard of it.
+    #[inline]
+    fn end(&self) -> Option<End> {
+        // SAFETY: as above.
+        let farewell: &Farewell = unsafe { &*self.segment.at(FAREWELL).cast() };
+        farewell.heard().filter(|_| !self.left)
+    }
+
+    #[inline]
+    pub(super) fn has_left(&self) -> bool {
+        self.end().is_some()
+    }
+
     /// Its end, the first time that somebody asks after it has left.
     #[inline]
     pub(super) fn hear_end(&mut self) -> Option<End> {
-        // SAFETY: as above.
-        let farewell: &Farewell = unsafe { &*self.segment.at(FAREWELL).cast() };
-        let end = farewell.heard().filter(|_| !self.left)?;
+        let end = self.end()?;
         self.left = true;
         Some(end)
     }
