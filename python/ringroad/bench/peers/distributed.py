@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -50,17 +51,17 @@ class Distributed:
         send, recv = map(tensor_of, buffers.views(place))
         match name:
             case "allreduce" if place == IN:
-                return lambda: dist.all_reduce(recv, op, group)
+                return partial(dist.all_reduce, recv, op, group)
             case "reduce" if place == IN:
-                return lambda: dist.reduce(recv, case.root, op, group)
+                return partial(dist.reduce, recv, case.root, op, group)
             case "reduce_scatter":
-                return lambda: dist.reduce_scatter_tensor(recv, send, op, group)
+                return partial(dist.reduce_scatter_tensor, recv, send, op, group)
             case "allgather":
-                return lambda: dist.all_gather_into_tensor(recv, send, group)
+                return partial(dist.all_gather_into_tensor, recv, send, group)
             case "alltoall":
-                return lambda: dist.all_to_all_single(recv, send, group=group)
+                return partial(dist.all_to_all_single, recv, send, group=group)
             case "broadcast":
-                return lambda: dist.broadcast(recv, case.root, group)
+                return partial(dist.broadcast, recv, case.root, group)
         return None  # torch's allreduce and reduce are in place
 
     def barrier(self) -> Any:

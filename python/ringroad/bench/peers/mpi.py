@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ringroad.bench.collectives import IN
@@ -29,20 +30,20 @@ class Mpi4py:
             return None  # MPI has no average
         match case.collective.name:
             case "allreduce":
-                return lambda: world.Allreduce(send, recv, op)
+                return partial(world.Allreduce, send, recv, op)
             case "reduce_scatter":
                 # In place the vector is the buffer, and the result comes to its start, not to the rank's block.
-                return None if place == IN else lambda: world.Reduce_scatter_block(send, recv, op)
+                return None if place == IN else partial(world.Reduce_scatter_block, send, recv, op)
             case "allgather":
-                return lambda: world.Allgather(send, recv)
+                return partial(world.Allgather, send, recv)
             case "alltoall":
-                return lambda: world.Alltoall(send, recv)
+                return partial(world.Alltoall, send, recv)
             case "broadcast":
-                return lambda: world.Bcast(recv, case.root)
+                return partial(world.Bcast, recv, case.root)
             case "reduce":
                 at_root = buffers.rank == case.root
                 source = recv if place == IN and not at_root else send
-                return lambda: world.Reduce(source, recv if at_root else None, op, case.root)
+                return partial(world.Reduce, source, recv if at_root else None, op, case.root)
         return self.barrier
 
     def barrier(self) -> Any:

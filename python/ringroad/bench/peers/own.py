@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ringroad._native import Communicator, FileStore
@@ -42,7 +43,6 @@ class Own:
     def call(self, buffers: Buffers, place: str, algorithm: str | None = None) -> Call | None:
         case, communicator = buffers.case, self.communicator
         name: Any = case.collective.name
-        op: Any = case.op
         send: Any
         recv: Any
         send, recv = buffers.views(place)
@@ -50,18 +50,18 @@ class Own:
             from ringroad.bench.peers.tensors import tensor_of
 
             send, recv = tensor_of(send), tensor_of(recv)
+        # Keywords that say what holds anyway are left out, as programs do.
+        how: dict[str, Any] = {} if algorithm is None else {"algorithm": algorithm}
+        if case.collective.reduces and case.op != "sum":
+            how["op"] = case.op
         match name:
-            case "allreduce" | "reduce_scatter":
-                method = getattr(communicator, name)
-                return lambda: method(send, recv, op=op, algorithm=algorithm)
-            case "allgather" | "alltoall":
-                method = getattr(communicator, name)
-                return lambda: method(send, recv, algorithm=algorithm)
+            case "allreduce" | "reduce_scatter" | "allgather" | "alltoall":
+                return partial(getattr(communicator, name), send, recv, **how)
             case "broadcast":
-                return lambda: communicator.broadcast(recv, case.root, algorithm=algorithm)
+                return partial(communicator.broadcast, recv, case.root, **how)
             case "reduce":
                 out = recv if buffers.rank == case.root else None
-                return lambda: communicator.reduce(send, out, case.root, op=op, algorithm=algorithm)
+                return partial(communicator.reduce, send, out, case.root, **how)
         return communicator.barrier
 
     def barrier(self) -> Any:
