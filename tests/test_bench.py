@@ -124,6 +124,9 @@ def test_times_are_compared_within_rounds():
     # All took ten times as long in the second half.
     slow = [1.0, 1.0, 10.0, 10.0]
     assert race.ratios([[1.2 * time for time in slow], slow]).tolist() == pytest.approx([1.2, 1.0])
+    assert race.ratio(slow, [time / 2 for time in slow]) == 2.0
+    assert race.ratio(slow, [0.5, 0.5, 9.0]) == 2.0
+    assert race.difference([3.0, 13.0, 12.5], [1.0, 12.0]) == 1.5
     # A lucky loser is no winner.
     dropped = race.ratios([[2.0] * 4, [1.0, 1.0, 1.0]])
     assert dropped[0] == 1.0 and dropped[1] >= 2.0
@@ -189,6 +192,24 @@ def test_verdict():
         row |= {"by_round": [row["time"], fast, fast, row["time"]], "cache_by_round": ["near", "far", "far", "mixed"]}
     text = verdict.text(rows)
     assert "(b, far)" in text and "pass at 1; least: 2 ranks 4 MiB numpy in place (far): 250 us, gloo 2000 us" in text
+
+
+@pytest.mark.parametrize("size, unit", [(1024, 1e-6), (8, 25e-6)])
+@pytest.mark.parametrize(
+    "ours, theirs, passes",
+    [([1, 1, 10, 10, 10], [1.2, 1.2, 9, 12, 12], True), ([1, 1, 1, 9, 9], [0.9, 0.9, 2, 8, 8], False)],
+)
+def test_the_verdict_compares_within_rounds(ours, theirs, passes, size, unit):
+    """Where the machine drifts, the medians of the times say something else."""
+    assert (np.median(ours) <= np.median(theirs)) is not passes
+    shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
+    shared |= {"buffers": "numpy", "pml": None, "cache": "near", "cache_by_round": ["near"] * 5, "size": size}
+    rows = [
+        shared | {"peer": peer, "by_round": [unit * time for time in times], "time": unit * np.median(times)}
+        for peer, times in (("ringroad", ours), ("gloo", theirs))
+    ]
+    text = verdict.text(rows)
+    assert "(a)" in text and ("pass at 1;" in text) is passes
 
 
 def test_verdict_on_the_choice():

@@ -20,6 +20,18 @@ _FEW = 5
 """Rounds, below which one bad turn could decide: who drops out was behind in each."""
 
 
+def ratio(mine: Sequence[float], theirs: Sequence[float]) -> float:
+    """How many times as long mine take as theirs: the median over the rounds in which both took part."""
+    rounds = min(len(mine), len(theirs))
+    return float(np.median(np.divide(mine[:rounds], theirs[:rounds])))
+
+
+def difference(mine: Sequence[float], theirs: Sequence[float]) -> float:
+    """How many seconds more mine take than theirs: the median over the rounds in which both took part."""
+    rounds = min(len(mine), len(theirs))
+    return float(np.median(np.subtract(mine[:rounds], theirs[:rounds])))
+
+
 def ratios(times: Times) -> NDArray[np.float64]:
     """How many times as long as the fastest each takes: the median over the rounds in which it took part.
 

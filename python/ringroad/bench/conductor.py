@@ -297,8 +297,8 @@ def _rows(case: Case, contestants: list[Contestant], shared: Row, checked: bool)
             "algbw": algbw,
             "busbw": algbw * collective.bus_factor(case.ranks),
             "wrong": contestant.wrong if checked else None,
-            "ratio": mine.time / ours.time if ours else None,
-            "ratio_torch": mine.time / theirs.time if theirs else None,
+            "ratio": race.ratio(mine.by_round, ours.by_round) if ours else None,
+            "ratio_torch": race.ratio(mine.by_round, theirs.by_round) if theirs else None,
             **shared,
         }
 

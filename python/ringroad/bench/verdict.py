@@ -1,6 +1,7 @@
 """Whether ringroad is as fast as it is meant to be, next to the best of its peers and to the floor.
 
-Every comparison is between times of one run. Criteria for allreduce:
+Every comparison is between times of one run, round by round, since the machine may drift meanwhile: the median over the
+rounds counts. Criteria for allreduce:
 
 - a: from 1 KiB on never slower than the best peer, below that at most 2 us slower;
 - b: at least 3 times as fast as the best peer at 4 MiB, and 2 times at 32 and 128 MiB. That is meant for CPUs that
@@ -47,7 +48,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        return float(self.theirs["time"] / self.ours["time"])
+        return _ratio(self.ours, self.theirs)
 
     def __str__(self) -> str:
         ours, theirs = self.ours, self.theirs
@@ -70,10 +71,9 @@ class Selection:
 
     @property
     def times(self) -> tuple[float, float]:
-        ours, best = (np.array(row["by_round"][1::2] or row["by_round"]) for row in (self.ours, self.best))
-        rounds = min(len(ours), len(best))
-        time = float(np.median(best[:rounds]))
-        return time * float(np.median(ours[:rounds] / best[:rounds])), time
+        ours, best = (row["by_round"][1::2] or row["by_round"] for row in (self.ours, self.best))
+        time = float(np.median(best[: len(ours)]))
+        return time * race.ratio(ours, best), time
 
     @property
     def ratio(self) -> float:
@@ -132,24 +132,29 @@ def _same(row: Row, ours: Row) -> bool:
     return all(row[key] == ours[key] for key in keys)
 
 
+def _ratio(ours: Row, theirs: Row) -> float:
+    return race.ratio(theirs["by_round"], ours["by_round"])
+
+
 def _judge(ours: Row, theirs: Row) -> Iterator[Comparison]:
-    size, difference = ours["size"], ours["time"] - theirs["time"]
+    size, ratio = ours["size"], _ratio(ours, theirs)
     if theirs["peer"] == floor.NAME:
         if size >= _FLOOR_FROM:
-            yield Comparison("c", ours, theirs, ours["time"] <= _FLOOR_TIMES * theirs["time"])
+            yield Comparison("c", ours, theirs, race.ratio(ours["by_round"], theirs["by_round"]) <= _FLOOR_TIMES)
         return
-    yield Comparison("a", ours, theirs, difference <= (0.0 if size >= _KIB else _SLACK))
+    slower = race.difference(ours["by_round"], theirs["by_round"])
+    yield Comparison("a", ours, theirs, ratio >= 1.0 if size >= _KIB else slower <= _SLACK)
     if size in _TIMES_FASTER:
         for criterion, mine, other in (("b", ours, theirs), ("b, far", _far(ours), _far(theirs))):
             if mine and other:
-                yield Comparison(criterion, mine, other, mine["time"] * _TIMES_FASTER[size] <= other["time"])
+                yield Comparison(criterion, mine, other, _ratio(mine, other) >= _TIMES_FASTER[size])
 
 
 def _far(row: Row) -> Row | None:
     """What was measured while the CPUs shared no cache, if anything was."""
     rounds = zip(row["by_round"], row["cache_by_round"], strict=False)
     times = [time for time, cache in rounds if cache == "far"]
-    return {**row, "cache": "far", "time": float(np.median(times))} if times else None
+    return {**row, "cache": "far", "time": float(np.median(times)), "by_round": times} if times else None
 
 
 def text(rows: list[Row]) -> str:
