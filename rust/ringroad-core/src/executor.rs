@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::{Operation, Plan, EXPECTS};
+use crate::plan::{Operation, Plan};
 
 /// Stands in `pending` for an operation that has completed.
 const COMPLETE: u32 = u32::MAX;
@@ -13,55 +13,32 @@ const COMPLETE: u32 = u32::MAX;
 pub struct Executor {
     plan: Arc<Plan>,
     pending: Vec<u32>,
-    ready: Queue,
-    /// Messages that are read where they are: they are looked for when nothing else can be done, lest they have not come.
-    expected: Queue,
-    remaining: usize,
-}
-
-/// The operations that may start or have been started, in this order. Those that wait for no other come first.
-#[derive(Debug)]
-struct Queue {
-    numbers: Vec<u32>,
+    /// The operations that may start or have been started, in this order. Those that wait for no other come first.
+    ready: Vec<u32>,
+    /// How many have been started, of those that are ready.
     started: usize,
-}
-
-impl Queue {
-    #[inline]
-    fn start(&mut self) -> Option<u32> {
-        let number = *self.numbers.get(self.started)?;
-        self.started += 1;
-        Some(number)
-    }
-
-    /// Leaves those that wait for no other, as `pending` says.
-    fn rewind(&mut self, pending: &[u32]) {
-        let first =
-            self.numbers.iter().take_while(|number| pending[**number as usize] & !EXPECTS == 0).count();
-        self.numbers.truncate(first);
-        self.started = 0;
-    }
+    /// How many have been started of those that only wait for a message: these come last, lest it has not come.
+    expected: usize,
+    remaining: usize,
 }
 
 impl Executor {
     /// An executor at the beginning of `plan`.
     pub fn new(plan: Arc<Plan>) -> Executor {
-        let pending = plan.counters().to_vec();
-        let queue = |counter, capacity| {
-            let mut numbers = Vec::with_capacity(capacity);
-            let first = |number: &u32| pending[*number as usize] == counter;
-            numbers.extend((0..pending.len() as u32).filter(first));
-            Queue { numbers, started: 0 }
-        };
-        let (ready, expected) = (queue(0, pending.len() - plan.arrivals()), queue(EXPECTS, plan.arrivals()));
-        Executor { remaining: pending.len(), ready, expected, pending, plan }
+        let pending = plan.pending().to_vec();
+        let mut ready = Vec::with_capacity(pending.len());
+        let first =
+            |number: &u32| pending[*number as usize] == 0 && plan.expects().binary_search(number).is_err();
+        ready.extend((0..pending.len() as u32).filter(first));
+        Executor { remaining: pending.len(), started: 0, expected: 0, pending, ready, plan }
     }
 
     /// Back to the beginning, to run the plan again without new memory.
     pub fn rewind(&mut self) {
-        let pending = self.plan.counters();
-        self.ready.rewind(pending);
-        self.expected.rewind(pending);
+        let pending = self.plan.pending();
+        let first = self.ready.iter().take_while(|number| pending[**number as usize] == 0).count();
+        self.ready.truncate(first);
+        (self.started, self.expected) = (0, 0);
         self.pending.copy_from_slice(pending);
         self.remaining = pending.len();
     }
@@ -69,14 +46,13 @@ impl Executor {
     /// The number of the next operation that may start, or `None` until more complete.
     #[inline]
     pub fn start(&mut self) -> Option<u32> {
-        self.ready.start().or_else(|| self.expected.start())
-    }
-
-    /// Whether none may start until more complete.
-    #[inline]
-    pub fn is_stuck(&self) -> bool {
-        let all_started = |queue: &Queue| queue.started == queue.numbers.len();
-        all_started(&self.ready) && all_started(&self.expected)
+        if let Some(number) = self.ready.get(self.started) {
+            self.started += 1;
+            return Some(*number);
+        }
+        let number = *self.plan.expects().get(self.expected)?;
+        self.expected += 1;
+        Some(number)
     }
 
     /// Operation `number` of the plan.
@@ -93,10 +69,8 @@ impl Executor {
         for dependent in self.plan.dependents(number) {
             let pending = &mut self.pending[*dependent as usize];
             *pending -= 1;
-            match *pending {
-                0 => self.ready.numbers.push(*dependent),
-                EXPECTS => self.expected.numbers.push(*dependent),
-                _ => {}
+            if *pending == 0 {
+                self.ready.push(*dependent);
             }
         }
     }

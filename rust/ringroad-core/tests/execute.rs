@@ -561,7 +561,7 @@ fn messages_are_looked_for_last() {
             |number: u32| matches!(plan.operations()[number as usize].command, Command::Expect { .. });
         let mut executor = Executor::new(plan.clone());
         let mut run = || {
-            let mut pending: Vec<u32> = plan.pending().collect();
+            let mut pending = plan.pending().to_vec();
             let mut order: Vec<u32> = Vec::new();
             while let Some(number) = executor.start() {
                 order.push(number);
@@ -574,9 +574,8 @@ fn messages_are_looked_for_last() {
                 executor.complete(number);
                 plan.dependents(number).iter().for_each(|d| pending[*d as usize] -= 1);
             }
-            assert!(executor.is_done() && executor.is_stuck());
+            assert!(executor.is_done());
             executor.rewind();
-            assert!(!executor.is_stuck());
             order
         };
         let order = run();

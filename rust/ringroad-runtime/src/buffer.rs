@@ -258,6 +258,7 @@ impl Buffers {
         let elements = |span: Span| span.bytes / dtype.size();
         match command {
             Command::Reduce { target, sources, also } => {
+                let mut pointers = [std::ptr::null(); AT_ONCE];
                 let (to, elements) = (self.pointer(target), elements(target));
                 let also = also.map(|also| {
                     assert_eq!(also.bytes, target.bytes);
@@ -266,7 +267,6 @@ impl Buffers {
                     (self.pointer(also), stores)
                 });
                 let in_one_pass = also.and_then(|(also, stores)| Some((also, stores?)));
-                let mut pointers = [std::ptr::null(); AT_ONCE];
                 // The result so far comes first from the second time on.
                 let mut filled = 0;
                 for source in plan.sources(sources) {

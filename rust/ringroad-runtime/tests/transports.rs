@@ -637,7 +637,7 @@ fn short_messages_are_expected_too() {
 fn what_comes_before_the_next_call_is_heard() {
     fn heard(transport: &mut SharedMemory, next: u32) -> Vec<Event> {
         let mut events = Vec::new();
-        transport.linger(0);
+        transport.linger(tag(0, 1, 5));
         transport.hear(next, &mut events);
         events
     }
@@ -678,6 +678,33 @@ fn what_comes_before_the_next_call_is_heard() {
     assert_eq!(heard(&mut b, next), [Event::PeerFailed { peer: 0, reason }]);
     assert_eq!(heard(&mut b, next), []);
     receive(&mut b, 4);
+}
+
+/// A rank that only sends, and hears what others say, puts what waited for a slot and takes back what was read.
+#[test]
+fn who_only_hears_goes_on_sending() {
+    let [mut a, mut b] = shared();
+    let hear = |a: &mut SharedMemory| a.hear(100, &mut Vec::new());
+    let receive = |b: &mut SharedMemory, number: u32, len| {
+        b.receive(0, tag(0, number, 0), Region::zeroed(len), 2).unwrap()
+    };
+    for number in 0..66 {
+        let posted = a.send(1, 0, tag(0, number, 0), pattern(8, 0), 1).unwrap();
+        assert_eq!(posted == Posted::Pending, number >= 64, "message {number}");
+    }
+    (0..64).for_each(|number| assert_eq!(receive(&mut b, number, 8), Posted::Complete));
+    hear(&mut a);
+    (64..66).for_each(|number| assert_eq!(receive(&mut b, number, 8), Posted::Complete));
+
+    let len = 100;
+    let free = |a: &SharedMemory| a.pool().unwrap().allocate(len).unwrap().as_ptr() as usize;
+    let first = free(&a);
+    for number in 0..600 {
+        assert_eq!(a.send(1, 0, tag(0, number, 0), pattern(len, 0), 1).unwrap(), Posted::Complete);
+        assert_eq!(receive(&mut b, number, len), Posted::Complete);
+        hear(&mut a);
+    }
+    assert!(free(&a) - first < 300 * 128, "what was read long ago is not taken back");
 }
 
 /// A send ends, and its memory is free, when its message has been released, whatever becomes of others: plans count on it.

@@ -177,15 +177,11 @@ pub struct Operation {
     pub step: u32,
 }
 
-/// See [`Plan::counters`].
-pub(crate) const EXPECTS: u32 = 1 << 31;
-
 /// One rank's part of one collective call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     operations: Vec<Operation>,
-    /// For every operation, how many others it waits for, and [`EXPECTS`] for those that then wait for a message to be read
-    /// where it is.
+    /// For every operation, how many others it waits for.
     pending: Vec<u32>,
     /// The operations that wait for operation `i` are `dependents[starts[i]..starts[i + 1]]`.
     starts: Vec<u32>,
@@ -193,7 +189,7 @@ pub struct Plan {
     /// The operands of all reductions.
     sources: Vec<Span>,
     scratch: usize,
-    arrivals: usize,
+    expects: Vec<u32>,
     peers: Vec<Rank>,
 }
 
@@ -209,14 +205,17 @@ impl Plan {
             dependents.extend(list);
             starts.push(dependents.len() as u32);
         }
-        let expects = |operation: &Operation| matches!(operation.command, Command::Expect { .. });
-        let flag = |operation| if expects(operation) { EXPECTS } else { 0 };
-        let pending = operations.iter().zip(&waits).map(|(o, waits)| waits.len() as u32 | flag(o)).collect();
+        let pending: Vec<u32> = waits.iter().map(|w| w.len() as u32).collect();
         let mut peers: Vec<Rank> = operations.iter().filter_map(|o| o.command.peer()).collect();
         peers.sort_unstable();
         peers.dedup();
-        let arrivals = operations.iter().filter(|operation| expects(operation)).count();
-        Plan { operations, pending, starts, dependents, sources, scratch, arrivals, peers }
+        let is_expect = |number: &u32| matches!(operations[*number as usize].command, Command::Expect { .. });
+        let expects: Vec<u32> = (0..operations.len() as u32).filter(is_expect).collect();
+        assert!(
+            expects.iter().all(|number| pending[*number as usize] == 0),
+            "nothing touches what has not come"
+        );
+        Plan { operations, pending, starts, dependents, sources, scratch, expects, peers }
     }
 
     /// A plan of a single send of `bytes` input bytes to `peer` by `port`.
@@ -239,12 +238,7 @@ impl Plan {
     }
 
     /// For every operation, how many others must complete before it may start.
-    pub fn pending(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pending.iter().map(|pending| pending & !EXPECTS)
-    }
-
-    /// The same, with [`EXPECTS`] for those that wait for a message to be read where it is.
-    pub(crate) fn counters(&self) -> &[u32] {
+    pub fn pending(&self) -> &[u32] {
         &self.pending
     }
 
@@ -266,7 +260,12 @@ impl Plan {
 
     /// How many messages are read where their senders left them.
     pub fn arrivals(&self) -> usize {
-        self.arrivals
+        self.expects.len()
+    }
+
+    /// The operations that wait for these messages, and for nothing else.
+    pub fn expects(&self) -> &[u32] {
+        &self.expects
     }
 
     /// The ranks that this one talks to, ascending.

@@ -114,7 +114,7 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
     assert_eq!(released.len(), arrived.len(), "what has arrived is released");
     assert_eq!(plan.arrivals(), arrived.len());
     assert!(plan.peers().iter().eq(&peers), "{:?} {peers:?}", plan.peers());
-    assert!(plan.pending().map(|p| p as usize).eq(waits.iter().map(Vec::len)));
+    assert!(plan.pending().iter().map(|p| *p as usize).eq(waits.iter().map(Vec::len)));
     check_what_stays(plan);
     if plan.operations().len() <= SMALL {
         check_dependencies(plan, &waits);

@@ -104,7 +104,8 @@ pub(crate) struct Engine {
     /// The number of the last collective call that has been made, and of the last that has been started.
     called: u64,
     started: u64,
-    /// Whether it is worth while to wait a little for messages now.
+    /// Whether it is worth while to wait a little for a message now: for one that does not come soon nothing is held up
+    /// again.
     patient: bool,
     /// Calls that ended since the last look: whether there are any, and those that somebody wants to hear of.
     ended: Ended,
@@ -195,7 +196,7 @@ impl Engine {
     /// Drives the transport although no call is in flight.
     pub fn tend(&mut self) {
         if self.is_owing() {
-            self.hear();
+            self.look(|transport, events| transport.inspect(events));
         }
     }
 
@@ -342,8 +343,13 @@ impl Engine {
     /// Takes note of notices that have arrived, also of those that came along with what is being dealt with.
     fn hear(&mut self) {
         let next = ((self.started + 1) % u64::from(Tag::SEQUENCES)) as u32;
+        self.look(|transport, events| transport.hear(next, events));
+    }
+
+    #[inline]
+    fn look(&mut self, at: impl FnOnce(&mut dyn Transport, &mut Vec<Event>)) {
         let mut events = std::mem::take(&mut self.events);
-        self.transport.hear(next, &mut events);
+        at(&mut *self.transport, &mut events);
         self.handle(&mut events);
         self.events = events;
     }
@@ -480,12 +486,14 @@ impl Engine {
                 }
                 Command::Expect { peer, message, arrival, bytes, .. } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
-                    if self.patient && task.executor.is_stuck() {
-                        self.transport.linger(peer);
+                    if self.patient {
+                        self.transport.linger(tag);
                     }
                     let posted = self.transport.expect(tag, bytes, request);
                     if let Ok(Posted::Complete) = posted {
                         task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
+                    } else {
+                        self.patient = false;
                     }
                     (peer, posted)
                 }
@@ -514,7 +522,7 @@ impl Engine {
         }
         self.transport.flush();
         if task.executor.is_done() {
-            // As in `submit`: what arrived is good only if its sender has not given up meanwhile, nor made another call
+            // As in `start`: what arrived is good only if its sender has not given up meanwhile, nor made another call
             // before this one.
             self.hear();
             self.look_for_leftovers();

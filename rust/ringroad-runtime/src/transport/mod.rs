@@ -308,9 +308,9 @@ pub trait Transport: Send {
         self.inspect(events);
     }
 
-    /// Waits for a message from `peer`, for so short a time that nothing else could be done meanwhile, where messages come
-    /// that soon.
-    fn linger(&mut self, _peer: Rank) {}
+    /// Waits a little for a message of `tag.source`, a near rank: for so short a time that nothing else could be done
+    /// meanwhile. Not for one that has come.
+    fn linger(&mut self, _tag: Tag) {}
 
     /// A message from `source` in the collective call `sequence` that nobody has asked for yet, if there is one.
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag>;

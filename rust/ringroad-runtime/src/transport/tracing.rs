@@ -230,8 +230,8 @@ impl<T: Transport> Transport for Tracer<T> {
         self.completed(&events[before..]);
     }
 
-    fn linger(&mut self, peer: Rank) {
-        self.inner.linger(peer);
+    fn linger(&mut self, tag: Tag) {
+        self.inner.linger(tag);
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {

@@ -149,6 +149,18 @@ impl<T: Transport> Transport for Mortal<T> {
         }
     }
 
+    fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
+        if let Some(inner) = self.alive() {
+            inner.hear(next, events);
+        }
+    }
+
+    fn linger(&mut self, tag: Tag) {
+        if let Some(inner) = self.alive() {
+            inner.linger(tag);
+        }
+    }
+
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
         self.alive()?.unexpected(source, sequence)
     }

@@ -148,11 +148,11 @@ impl Lane {
         self.full(number).map(|parcel| parcel.with(|place| unsafe { *place }))
     }
 
-    /// The tag of parcel `number`, as [`Lane::get`].
+    /// What parcel `number` holds, and its tag, as [`Lane::get`].
     #[inline]
-    pub fn tag(&self, number: u64) -> Option<u64> {
+    pub fn peek(&self, number: u64) -> Option<(Form, u64)> {
         // SAFETY: as above.
-        self.full(number).map(|parcel| parcel.with(|place| unsafe { (*place).tag }))
+        self.full(number).map(|parcel| parcel.with(|place| unsafe { ((*place).form(), (*place).tag) }))
     }
 
     #[inline]

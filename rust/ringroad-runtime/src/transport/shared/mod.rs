@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use self::flow::Room;
-use self::lane::{makes_room, Bell, End, Form, Parcel, INLINE};
+use self::lane::{makes_room, Bell, End, Form, Lane, Parcel, INLINE};
 use self::peer::{Came, Incoming, Lent, Message, News, Peer, Queued};
 use self::private::{is_found, Reading};
 use self::tags::{pop, push, Queue, Tags};
@@ -47,6 +47,8 @@ const KEPT: usize = 256 << 20;
 const HOUSEKEEPING: u32 = 256;
 /// How often a rank looks for the next message before it does anything else: for one to five microseconds.
 const LINGER: u32 = 100;
+/// After how many of these looks those are woken who sleep: mostly nobody does, and the message is there.
+const SOON: u32 = 25;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// What is waited for.
@@ -367,6 +369,12 @@ impl SharedMemory {
             }
             return Some(message);
         }
+    }
+
+    /// From this near rank to ours.
+    #[inline]
+    fn lane_from<'a>(&self, peer: &'a Peer) -> &'a Lane {
+        peer.lane(self.home.rank, self.home.size)
     }
 
     /// Parcel `number` is out of its slot.
@@ -748,27 +756,36 @@ impl Transport for SharedMemory {
 
     #[inline]
     fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
-        let (rank, size) = (self.home.rank, self.home.size);
         let next = Tag::of_collective(0, next) & Tag::SUBJECT;
-        let quiet = |peer: &Peer| {
-            let tag = peer.lane(rank, size).tag(peer.incoming.next);
-            tag.is_none_or(|tag| tag & Tag::CALL & Tag::SUBJECT == next) && !peer.has_left()
+        let is_of_next =
+            |form, tag| !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & Tag::SUBJECT == next;
+        let is_quiet = |peer: &Peer| {
+            let parcel = self.lane_from(peer).peek(peer.incoming.next);
+            parcel.is_none_or(|(form, tag)| is_of_next(form, tag))
+                && peer.out.queue.is_empty()
+                && !peer.has_left()
         };
+        let quiet = self.events.is_empty() && self.peers.iter().flatten().all(|peer| is_quiet(peer));
+        if !quiet || self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING) {
+            return self.inspect(events);
+        }
         self.rounds = self.rounds.wrapping_add(1);
-        let all_quiet = self.events.is_empty() && self.peers.iter().flatten().all(|peer| quiet(peer));
-        if !all_quiet || self.rounds.is_multiple_of(HOUSEKEEPING) {
-            self.inspect(events);
-        } else if let Some(network) = &mut self.network {
+        if let Some(network) = &mut self.network {
             network.inspect(events);
         }
     }
 
-    fn linger(&mut self, peer: Rank) {
-        let Some(Some(peer)) = self.peers.get(peer) else { return };
-        let lane = peer.lane(self.home.rank, self.home.size);
-        for _ in 0..LINGER {
-            if lane.tag(peer.incoming.next).is_some() {
+    fn linger(&mut self, tag: Tag) {
+        if !self.is_near(tag.source) || self.unclaimed.contains_key(&(tag.pack() & Tag::MATCH)) {
+            return;
+        }
+        for round in 0..LINGER {
+            let peer = self.peers[tag.source].as_ref().expect("the rank is near");
+            if self.lane_from(peer).peek(peer.incoming.next).is_some() {
                 return;
+            }
+            if round == SOON {
+                self.ring();
             }
             std::hint::spin_loop();
         }
