@@ -20,7 +20,8 @@ const LINE: usize = 64;
 /// To write what another core has just read takes it from there, line by line. So calls that need so many bytes take turns
 /// with [`SPAN`] bytes, twice a core's second-level cache: what was there before has left both cores' own caches by then,
 /// but not the one that they share. On two such cores (AMD EPYC, 1 MiB each) 16 KiB to 256 KiB then take 0.4 to 0.7 times
-/// as long, 4 and 8 KiB 0.7 to 0.8 times, and shorter calls a few hundredths less; on two threads of one core up to a tenth longer.
+/// as long, 4 and 8 KiB 0.7 to 0.8 times, and shorter calls a few hundredths less; on two threads of one core up to a tenth
+/// longer.
 const TURNS: RangeInclusive<usize> = 512..=1 << 20;
 const SPAN: usize = 2 << 20;
 /// Of regions shorter than so many bytes only [`MOST`] take turns: more of them gain nothing.
