@@ -22,14 +22,12 @@ _FEW = 5
 
 def ratio(mine: Sequence[float], theirs: Sequence[float]) -> float:
     """How many times as long mine take as theirs: the median over the rounds in which both took part."""
-    rounds = min(len(mine), len(theirs))
-    return float(np.median(np.divide(mine[:rounds], theirs[:rounds])))
+    return float(np.median([one / other for one, other in zip(mine, theirs, strict=False)]))
 
 
 def difference(mine: Sequence[float], theirs: Sequence[float]) -> float:
     """How many seconds more mine take than theirs: the median over the rounds in which both took part."""
-    rounds = min(len(mine), len(theirs))
-    return float(np.median(np.subtract(mine[:rounds], theirs[:rounds])))
+    return float(np.median([one - other for one, other in zip(mine, theirs, strict=False)]))
 
 
 def ratios(times: Times) -> NDArray[np.float64]:

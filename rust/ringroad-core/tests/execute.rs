@@ -522,15 +522,22 @@ fn long_vectors_have_few_messages() {
     }
 }
 
+/// Rank 0's plans for 12,000 elements of 4 bytes, by several algorithms, where all ranks are near.
+fn near_allreduces(part: usize) -> Vec<(String, Plan)> {
+    let lowered = |(name, ranks): (&str, usize)| {
+        let topology = Topology::switch(ranks).unwrap();
+        let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
+        let near = Near { ranks: vec![true; ranks].into(), segment: 4096, ..Near::default() };
+        let options = LowerOptions { near, part, ..LowerOptions::default() };
+        (format!("{name} of {ranks}"), Plan::lower(&schedule, 0, 12_000, 4, &options).unwrap())
+    };
+    [("direct", 2), ("direct", 4), ("ring", 3), ("recursive_doubling", 4)].map(lowered).into()
+}
+
 /// Near ranks read what has been summed where the sum itself puts it: it is copied by nothing else.
 #[test]
 fn sums_go_where_others_read_them() {
-    let near = |ranks| Near { ranks: vec![true; ranks].into(), segment: 4096, ..Near::default() };
-    for (name, ranks) in [("direct", 2), ("direct", 4), ("ring", 3), ("recursive_doubling", 4)] {
-        let topology = Topology::switch(ranks).unwrap();
-        let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
-        let options = LowerOptions { near: near(ranks), part: 16 << 10, ..LowerOptions::default() };
-        let plan = Plan::lower(&schedule, 0, 12_000, 4, &options).unwrap();
+    for (name, plan) in near_allreduces(16 << 10) {
         let (mut sums, mut also_written) = (Vec::new(), 0);
         for operation in plan.operations() {
             match operation.command {
@@ -544,19 +551,15 @@ fn sums_go_where_others_read_them() {
                 _ => {}
             }
         }
-        assert!(also_written > 1, "{name} of {ranks}");
+        assert!(also_written > 1, "{name}");
     }
 }
 
 /// Messages that are read where they are are looked for when nothing else can be done, lest they have not come yet.
 #[test]
 fn messages_are_looked_for_last() {
-    let near = |ranks| Near { ranks: vec![true; ranks].into(), segment: 4096, ..Near::default() };
-    for (name, ranks) in [("direct", 2), ("direct", 4), ("ring", 3), ("recursive_doubling", 4)] {
-        let topology = Topology::switch(ranks).unwrap();
-        let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
-        let options = LowerOptions { near: near(ranks), part: 4 << 10, ..LowerOptions::default() };
-        let plan = Arc::new(Plan::lower(&schedule, 0, 12_000, 4, &options).unwrap());
+    for (name, plan) in near_allreduces(4 << 10) {
+        let plan = Arc::new(plan);
         let expects =
             |number: u32| matches!(plan.operations()[number as usize].command, Command::Expect { .. });
         let mut executor = Executor::new(plan.clone());
@@ -567,10 +570,7 @@ fn messages_are_looked_for_last() {
                 order.push(number);
                 let others = (0..pending.len() as u32).filter(|other| !order.contains(other));
                 let mut ready = others.filter(|other| pending[*other as usize] == 0);
-                assert!(
-                    !expects(number) || ready.all(expects),
-                    "{name} of {ranks}: {number} after {order:?}"
-                );
+                assert!(!expects(number) || ready.all(expects), "{name}: {number} after {order:?}");
                 executor.complete(number);
                 plan.dependents(number).iter().for_each(|d| pending[*d as usize] -= 1);
             }
@@ -580,7 +580,7 @@ fn messages_are_looked_for_last() {
         };
         let order = run();
         assert!(order.iter().any(|number| expects(*number)));
-        assert_eq!(run(), order, "{name} of {ranks}, once more");
+        assert_eq!(run(), order, "{name}, once more");
     }
 }
 

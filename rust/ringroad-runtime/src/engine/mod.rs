@@ -333,10 +333,7 @@ impl Engine {
         if !self.is_busy() {
             return false;
         }
-        let mut events = std::mem::take(&mut self.events);
-        let happened = self.transport.progress(&mut events);
-        self.handle(&mut events);
-        self.events = events;
+        let happened = self.look(|transport, events| transport.progress(events));
         (!self.waiting.is_empty() && self.match_waiting()) | happened
     }
 
@@ -347,11 +344,12 @@ impl Engine {
     }
 
     #[inline]
-    fn look(&mut self, at: impl FnOnce(&mut dyn Transport, &mut Vec<Event>)) {
+    fn look<T>(&mut self, at: impl FnOnce(&mut dyn Transport, &mut Vec<Event>) -> T) -> T {
         let mut events = std::mem::take(&mut self.events);
-        at(&mut *self.transport, &mut events);
+        let seen = at(&mut *self.transport, &mut events);
         self.handle(&mut events);
         self.events = events;
+        seen
     }
 
     /// The slow look around: deadlines, notices, messages of other calls.

@@ -108,12 +108,16 @@ impl<T: Transport> Tracer<T> {
         posted
     }
 
-    fn completed(&self, events: &[Event]) {
-        for event in events {
+    /// Writes down what has ended among the events that `at` adds.
+    fn look<R>(&mut self, events: &mut Vec<Event>, at: impl FnOnce(&mut T, &mut Vec<Event>) -> R) -> R {
+        let before = events.len();
+        let seen = at(&mut self.inner, events);
+        for event in &events[before..] {
             if let Event::Completed { request, result } = event {
                 self.handle.end(*request, result.is_ok());
             }
         }
+        seen
     }
 }
 
@@ -212,22 +216,15 @@ impl<T: Transport> Transport for Tracer<T> {
     }
 
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        let before = events.len();
-        let any = self.inner.progress(events);
-        self.completed(&events[before..]);
-        any
+        self.look(events, T::progress)
     }
 
     fn inspect(&mut self, events: &mut Vec<Event>) {
-        let before = events.len();
-        self.inner.inspect(events);
-        self.completed(&events[before..]);
+        self.look(events, T::inspect);
     }
 
     fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
-        let before = events.len();
-        self.inner.hear(next, events);
-        self.completed(&events[before..]);
+        self.look(events, |inner, events| inner.hear(next, events));
     }
 
     fn linger(&mut self, tag: Tag) {

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use self::flow::Room;
-use self::lane::{makes_room, Bell, End, Form, Lane, Parcel, INLINE};
+use self::lane::{makes_room, Bell, End, Form, Parcel, INLINE};
 use self::peer::{Came, Incoming, Lent, Message, News, Peer, Queued};
 use self::private::{is_found, Reading};
 use self::tags::{pop, push, Queue, Tags};
@@ -371,10 +371,10 @@ impl SharedMemory {
         }
     }
 
-    /// From this near rank to ours.
+    /// What the next parcel from this near rank holds, and its tag, if it is there.
     #[inline]
-    fn lane_from<'a>(&self, peer: &'a Peer) -> &'a Lane {
-        peer.lane(self.home.rank, self.home.size)
+    fn head(&self, peer: &Peer) -> Option<(Form, u64)> {
+        peer.lane(self.home.rank, self.home.size).peek(peer.incoming.next)
     }
 
     /// Parcel `number` is out of its slot.
@@ -691,11 +691,8 @@ impl Transport for SharedMemory {
 
     fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
         // What was there when it was expected is the latest.
-        if self.arrived.back().is_some_and(|(of, _)| *of == request) {
-            return self.arrived.pop_back().map(|(_, arrived)| arrived);
-        }
         let index = self.arrived.iter().rposition(|(of, _)| *of == request)?;
-        self.arrived.remove(index).map(|(_, arrived)| arrived)
+        self.arrived.swap_remove_back(index).map(|(_, arrived)| arrived)
     }
 
     fn release(&mut self, arrived: Arrived) {
@@ -756,14 +753,12 @@ impl Transport for SharedMemory {
 
     #[inline]
     fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
-        let next = Tag::of_collective(0, next) & Tag::SUBJECT;
-        let is_of_next =
-            |form, tag| !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & Tag::SUBJECT == next;
+        let next = Tag::of_collective(0, next);
+        let is_of_next = |(form, tag)| {
+            !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & Tag::SUBJECT == next
+        };
         let is_quiet = |peer: &Peer| {
-            let parcel = self.lane_from(peer).peek(peer.incoming.next);
-            parcel.is_none_or(|(form, tag)| is_of_next(form, tag))
-                && peer.out.queue.is_empty()
-                && !peer.has_left()
+            self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_left()
         };
         let quiet = self.events.is_empty() && self.peers.iter().flatten().all(|peer| is_quiet(peer));
         if !quiet || self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING) {
@@ -781,7 +776,7 @@ impl Transport for SharedMemory {
         }
         for round in 0..LINGER {
             let peer = self.peers[tag.source].as_ref().expect("the rank is near");
-            if self.lane_from(peer).peek(peer.incoming.next).is_some() {
+            if self.head(peer).is_some() {
                 return;
             }
             if round == SOON {
