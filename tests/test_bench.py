@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from ringroad import _race as race
-from ringroad.bench import floor, verdict
+from ringroad.bench import conductor, floor, verdict
 from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.statistics import Statistics
@@ -108,6 +108,15 @@ def test_it_chooses_by_what_it_measured_first(tmp_path):
     assert team["profile"].endswith("profile.json")
     assert "barrier cannot be measured" in bench("barrier", "--tune", "1", status=2)
     assert "--buffers numpy" in bench("--tune", "1", "--buffers", "torch", status=2)
+
+
+def test_bursts_of_short_calls_are_long():
+    """A single call also measures how far the ranks are apart when it begins."""
+    assert conductor.burst_length(20e-6, 0.0, 50) == 50
+    assert conductor.burst_length(2e-3, 0.0, 50) == 5
+    assert conductor.burst_length(2e-3, 0.03, 50) == 15
+    assert conductor.burst_length(0.5, 0.0, 50) == conductor.burst_length(0.5, 0.03, 50) == 1
+    assert conductor.burst_length(0.0, 0.0, 50) == 50 and conductor.burst_length(1e-6, 0.0, 0) == 1
 
 
 def test_who_is_behind_drops_out():

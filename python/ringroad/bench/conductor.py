@@ -30,6 +30,8 @@ _ROUNDS_AIM = 10
 """A burst is as long as fits so many times into the time for a size."""
 _BURST_AMONG_PEERS = 50
 """Calls in a burst, at most, where others wait for their turn."""
+_SHORTEST_BURST = 0.01
+"""Seconds, unless it would have too many calls: the first ones also wait for ranks that are not there yet."""
 
 
 @dataclass(eq=False)
@@ -83,7 +85,7 @@ class Conductor:
         self.teams = teams(options)
         self.floor = floor.build() if floor.NAME in options.peers or floor.missing() is None else None
         self.weight = sum(
-            _weight(case.size) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
+            _weight(case) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
         )
         self.busy_cores: float | None = None
         """What others used before anything was measured."""
@@ -153,8 +155,8 @@ class Conductor:
     # ------------------------------------------------------------------------------------------ one size
 
     def _measure(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None, team: Team) -> Iterator[Row]:
-        seconds = self._left() * _weight(case.size) / max(self.weight, 1)
-        self.weight -= _weight(case.size)
+        seconds = self._left() * _weight(case) / max(self.weight, 1)
+        self.weight -= _weight(case)
         contestants, refusals = self._warm_up(self._contestants(case, buffers, ranks, plain), seconds)
         for text in refusals:
             yield {"kind": "refusal", "text": text}
@@ -209,16 +211,15 @@ class Conductor:
         for contestant in contestants:
             try:
                 first, _ = contestant.burst(1)
-                again = int(0.1 * seconds / max(float(first.max()), 1e-9))
-                calls = max(1, min(self.options.warmup - 1, contestant.longest, again))
-                times, _ = contestant.burst(calls)
+                most = min(self.options.warmup - 1, contestant.longest)
+                times, _ = contestant.burst(burst_length(float(first.max()), 0.1 * seconds, most))
             except Refusal as refusal:
                 refusals.append(f"{contestant.peer}, {contestant.place.replace('_', ' ')}: {refusal}")
                 continue
-            time_of_call = max(float(np.median(times, axis=1).max()), 1e-9)
+            time_of_call = float(np.median(times, axis=1).max())
             share = seconds / _ROUNDS_AIM / len(contestants)
-            wanted = self.options.calls or int(share / time_of_call)
-            contestant.calls = max(1, min(contestant.longest, wanted))
+            fitting = burst_length(time_of_call, share, contestant.longest)
+            contestant.calls = min(contestant.longest, self.options.calls or fitting)
             able.append(contestant)
         return able, refusals
 
@@ -258,9 +259,14 @@ def _floor_burst(plain: Floor, case: Case, place: str) -> Callable[[int], tuple[
     return lambda calls: plain.burst(case, place, calls)
 
 
-def _weight(size: int) -> int:
-    """How much of the time a size gets: large ones are slow, and need some rounds too."""
-    return 1 if size < 1 << 20 else 2 if size < 16 << 20 else 6
+def burst_length(time_of_call: float, seconds: float, most: int) -> int:
+    """How many calls of so many seconds a burst has for which there are so many seconds."""
+    return max(1, min(most, int(max(seconds, _SHORTEST_BURST) / max(time_of_call, 1e-9))))
+
+
+def _weight(case: Case) -> int:
+    """How much of the time a size gets: large ones are slow, the more so the more ranks, and need some rounds too."""
+    return 1 if case.size < 1 << 20 else 2 if case.size < 16 << 20 else max(2, 3 * case.ranks // 2)
 
 
 def _cache(found: list[floor.Cache]) -> Row:
