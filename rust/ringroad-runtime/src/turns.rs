@@ -156,7 +156,10 @@ impl Learned {
             self.back_off = (2 * self.back_off).min(BACK_OFF[1]);
             return (alone, Advice::ShortTurns);
         }
-        self.back_off = BACK_OFF[0];
+        // Most yields beside a busy process are short: it has only its share of the core.
+        if now > self.no_yield_until + self.back_off {
+            self.back_off = BACK_OFF[0];
+        }
         if self.shared < self.patience {
             return (alone, Advice::Nothing);
         }
@@ -269,7 +272,11 @@ mod tests {
             assert!(longest / 3 <= pause && pause <= longest, "{pause:?} after {round} long yields");
             now = learned.no_yield_until;
         }
+        // The busy process has only its share of the core: that it did not come once does not say that it is gone.
         learned.note(QUICK, now);
+        learned.note(SWITCH, now + learned.back_off / 2);
+        assert_eq!(learned.back_off, BACK_OFF[1]);
+        learned.note(QUICK, now + learned.back_off * 2);
         assert_eq!(learned.back_off, BACK_OFF[0]);
     }
 }
