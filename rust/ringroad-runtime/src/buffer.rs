@@ -238,7 +238,7 @@ impl Buffers {
         unsafe { region.start.add(start) }
     }
 
-    /// Performs a command that involves no other rank. `gauge`: how far those are who read the scratch memory, if any.
+    /// Performs an operation that involves no other rank. `gauge`: how far those are who read the scratch memory, if any.
     ///
     /// Sound only because the crate keeps two promises: the owner of the buffers lends them to one call at a time (see
     /// [`Region::foreign`] and [`Memory`]), and the engine performs the commands of a plan in an order that its
@@ -246,7 +246,7 @@ impl Buffers {
     pub(crate) fn perform(
         &self,
         plan: &Plan,
-        command: Command,
+        number: u32,
         op: ReduceOp,
         dtype: DType,
         factor: f64,
@@ -255,15 +255,16 @@ impl Buffers {
     ) {
         // What others will read lies in scratch memory; all of that is written before the same bytes are again.
         let scratch = self.scratch_range.len();
+        let readers = || plan.readers(number);
         let elements = |span: Span| span.bytes / dtype.size();
-        match command {
+        match plan.operations()[number as usize].command {
             Command::Reduce { target, sources, also } => {
                 let mut pointers = [std::ptr::null(); AT_ONCE];
                 let (to, elements) = (self.pointer(target), elements(target));
                 let also = also.map(|also| {
                     assert_eq!(also.bytes, target.bytes);
-                    let stores =
-                        gauge.as_mut().map_or(Some(Stores::Plain), |gauge| gauge.suited(also.bytes, scratch));
+                    let suited = |gauge: &mut &mut Gauge| gauge.suited(readers(), also.bytes, scratch);
+                    let stores = gauge.as_mut().map_or(Some(Stores::Plain), suited);
                     (self.pointer(also), stores)
                 });
                 let in_one_pass = also.and_then(|(also, stores)| Some((also, stores?)));
@@ -285,7 +286,7 @@ impl Buffers {
                 if let (Some((also, None)), Some(gauge)) = (also, gauge) {
                     // SAFETY: as above.
                     let copy = |stores| unsafe { kernels::copy(also, to, target.bytes, stores) };
-                    gauge.watch(target.bytes, scratch, copy);
+                    gauge.watch(readers(), target.bytes, scratch, copy);
                 }
             }
             Command::Copy { target, source } => {
@@ -294,7 +295,7 @@ impl Buffers {
                 // SAFETY: as above; a plan copies to other places or to the same.
                 let copy = |stores| unsafe { kernels::copy(to, from, source.bytes, stores) };
                 match (target.buffer, gauge) {
-                    (Buffer::Scratch, Some(gauge)) => gauge.watch(source.bytes, scratch, copy),
+                    (Buffer::Scratch, Some(gauge)) => gauge.watch(readers(), source.bytes, scratch, copy),
                     _ => copy(Stores::Plain),
                 }
             }

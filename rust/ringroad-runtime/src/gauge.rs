@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use ringroad_core::Rank;
+
 use crate::cache::CacheMode;
 use crate::kernels::Stores;
 
@@ -22,9 +24,13 @@ const UNSEEN: u32 = 32;
 /// How many copies go by, at least and at most, before plain stores are tried again.
 const RESTS: [u32; 2] = [16, 1024];
 
-/// What is known.
+/// What is known of the readers.
 #[derive(Debug)]
-pub(crate) struct Gauge {
+pub(crate) struct Gauge(Vec<Reader>);
+
+/// A rank that reads what this one writes.
+#[derive(Debug, Clone)]
+struct Reader {
     mode: CacheMode,
     /// Slow plain copies in a row.
     slow: u32,
@@ -36,35 +42,72 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    pub fn new(mode: CacheMode) -> Gauge {
-        Gauge { mode, slow: 0, rest: RESTS[0], rests: RESTS[0], unseen: 0 }
+    /// For so many ranks.
+    pub fn new(mode: CacheMode, ranks: usize) -> Gauge {
+        Gauge(vec![Reader::new(mode); ranks])
     }
 
-    /// Has `copy` copy so many bytes by the stores that suit. `of`: the bytes that are written before any is written again.
-    pub fn watch(&mut self, bytes: usize, of: usize, copy: impl FnOnce(Stores)) {
-        self.unseen = 0;
-        let stores = self.stores(bytes, of);
+    /// Has `copy` copy so many bytes for `readers` by the stores that suit. `of`: the bytes that are written before any is
+    /// written again.
+    pub fn watch(
+        &mut self,
+        readers: impl Iterator<Item = Rank> + Clone,
+        bytes: usize,
+        of: usize,
+        copy: impl FnOnce(Stores),
+    ) {
+        if !depends(of) {
+            return copy(Stores::for_copy(of, CacheMode::Near));
+        }
+        let stores = self.stores(readers.clone(), bytes, of);
+        readers.clone().for_each(|rank| self.0[rank].unseen = 0);
         let start = (stores == Stores::Plain && TIMED.contains(&bytes)).then(Instant::now);
         copy(stores);
         if let Some(start) = start {
-            self.note(bytes, start.elapsed());
+            self.note(readers, bytes, start.elapsed());
         }
     }
 
-    /// The stores that suit a sum of so many bytes that goes to where others read it in the same pass. `None` now and then
-    /// where nothing else is copied: the sum had better be copied afterwards, so that the copy can be watched.
-    pub fn suited(&mut self, bytes: usize, of: usize) -> Option<Stores> {
-        self.unseen += 1;
-        (self.unseen <= UNSEEN || !TIMED.contains(&bytes)).then(|| Stores::for_copy(of, self.mode))
+    /// The stores that suit a sum of so many bytes that goes to where `readers` read it in the same pass. `None` now and
+    /// then where nothing else is copied for them: the sum had better be copied afterwards, so that the copy can be watched.
+    pub fn suited(
+        &mut self,
+        readers: impl Iterator<Item = Rank> + Clone,
+        bytes: usize,
+        of: usize,
+    ) -> Option<Stores> {
+        if !depends(of) {
+            return Some(Stores::for_copy(of, CacheMode::Near));
+        }
+        let mut unseen = false;
+        for rank in readers.clone() {
+            self.0[rank].unseen += 1;
+            unseen |= self.0[rank].unseen > UNSEEN;
+        }
+        (!unseen || !TIMED.contains(&bytes)).then(|| Stores::for_copy(of, self.mode(readers)))
     }
 
-    fn stores(&mut self, bytes: usize, of: usize) -> Stores {
-        let stores = Stores::for_copy(of, self.mode);
-        if stores == Stores::Plain || self.mode == CacheMode::Near || !TIMED.contains(&bytes) {
+    /// Far if any of them is.
+    fn mode(&self, mut readers: impl Iterator<Item = Rank>) -> CacheMode {
+        if readers.any(|rank| self.0[rank].mode == CacheMode::Far) {
+            CacheMode::Far
+        } else {
+            CacheMode::Near
+        }
+    }
+
+    fn stores(&mut self, readers: impl Iterator<Item = Rank> + Clone, bytes: usize, of: usize) -> Stores {
+        let stores = Stores::for_copy(of, self.mode(readers.clone()));
+        if stores == Stores::Plain || !TIMED.contains(&bytes) {
             return stores;
         }
-        self.rest = self.rest.saturating_sub(1);
-        if self.rest == 0 {
+        let mut due = true;
+        for rank in readers {
+            let reader = &mut self.0[rank];
+            reader.rest = reader.rest.saturating_sub(1);
+            due &= reader.mode == CacheMode::Near || reader.rest == 0;
+        }
+        if due {
             Stores::Plain
         } else {
             stores
@@ -72,17 +115,40 @@ impl Gauge {
     }
 
     /// A plain copy took so long.
-    fn note(&mut self, bytes: usize, took: Duration) {
+    fn note(&mut self, readers: impl Iterator<Item = Rank> + Clone, bytes: usize, took: Duration) {
         let slow = took.as_nanos() as f64 > SLOW * bytes as f64;
+        // Somebody who is known to be far explains it.
+        let explained = slow && self.mode(readers.clone()) == CacheMode::Far;
+        for rank in readers {
+            let reader = &mut self.0[rank];
+            if !explained || reader.mode == CacheMode::Far {
+                reader.note(slow);
+            }
+        }
+    }
+}
+
+/// Whether it depends on the readers which stores suit.
+fn depends(of: usize) -> bool {
+    Stores::for_copy(of, CacheMode::Near) != Stores::for_copy(of, CacheMode::Far)
+}
+
+impl Reader {
+    fn new(mode: CacheMode) -> Reader {
+        Reader { mode, slow: 0, rest: RESTS[0], rests: RESTS[0], unseen: 0 }
+    }
+
+    /// A plain copy was slow or not.
+    fn note(&mut self, slow: bool) {
         match (self.mode, slow) {
             (CacheMode::Near, false) => self.slow = 0,
             (CacheMode::Near, true) => {
                 self.slow += 1;
                 if self.slow == PERSISTENT {
-                    *self = Gauge::new(CacheMode::Far);
+                    *self = Reader::new(CacheMode::Far);
                 }
             }
-            (CacheMode::Far, false) => *self = Gauge::new(CacheMode::Near),
+            (CacheMode::Far, false) => *self = Reader::new(CacheMode::Near),
             (CacheMode::Far, true) => {
                 self.rests = (2 * self.rests).min(RESTS[1]);
                 self.rest = self.rests;
@@ -105,61 +171,100 @@ mod tests {
         Duration::from_nanos(BYTES as u64 / 2)
     }
 
+    /// Of two ranks.
+    fn gauge(mode: CacheMode) -> Gauge {
+        Gauge::new(mode, 2)
+    }
+
+    fn of(ranks: &[Rank]) -> impl Iterator<Item = Rank> + Clone + '_ {
+        ranks.iter().copied()
+    }
+
     /// How many copies stream until one does not.
-    fn streamed(gauge: &mut Gauge) -> u32 {
-        (0..).find(|_| gauge.stores(BYTES, BYTES) == Stores::Plain).unwrap()
+    fn streamed(gauge: &mut Gauge, readers: &[Rank]) -> u32 {
+        (0..).find(|_| gauge.stores(of(readers), BYTES, BYTES) == Stores::Plain).unwrap()
     }
 
     #[test]
     fn an_interruption_changes_nothing() {
-        let mut gauge = Gauge::new(CacheMode::Near);
+        let mut gauge = gauge(CacheMode::Near);
         for _ in 0..10 {
-            (0..PERSISTENT - 1).for_each(|_| gauge.note(BYTES, slow()));
-            gauge.note(BYTES, fast());
+            (0..PERSISTENT - 1).for_each(|_| gauge.note(of(&[1]), BYTES, slow()));
+            gauge.note(of(&[1]), BYTES, fast());
         }
-        assert_eq!(gauge.stores(BYTES, BYTES), Stores::Plain);
+        assert_eq!(streamed(&mut gauge, &[1]), 0);
     }
 
     #[test]
     fn it_streams_when_readers_go_far_and_stops_when_they_come_back() {
-        let mut gauge = Gauge::new(CacheMode::Near);
-        (0..PERSISTENT).for_each(|_| gauge.note(BYTES, slow()));
-        assert_eq!(streamed(&mut gauge), RESTS[0] - 1);
-        gauge.note(BYTES, fast());
-        assert_eq!(streamed(&mut gauge), 0);
+        let mut gauge = gauge(CacheMode::Near);
+        (0..PERSISTENT).for_each(|_| gauge.note(of(&[1]), BYTES, slow()));
+        assert_eq!(streamed(&mut gauge, &[1]), RESTS[0] - 1);
+        gauge.note(of(&[1]), BYTES, fast());
+        assert_eq!(streamed(&mut gauge, &[1]), 0);
     }
 
     #[test]
     fn it_tries_ever_more_seldom() {
-        let mut gauge = Gauge::new(CacheMode::Far);
+        let mut gauge = gauge(CacheMode::Far);
         let mut pauses = Vec::new();
         for _ in 0..9 {
-            pauses.push(streamed(&mut gauge) + 1);
-            gauge.note(BYTES, slow());
+            pauses.push(streamed(&mut gauge, &[1]) + 1);
+            gauge.note(of(&[1]), BYTES, slow());
         }
         assert_eq!(pauses, [16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
     }
 
     #[test]
+    fn readers_are_told_apart() {
+        let mut gauge = gauge(CacheMode::Near);
+        for _ in 0..PERSISTENT {
+            gauge.note(of(&[0]), BYTES, fast());
+            gauge.note(of(&[1]), BYTES, slow());
+        }
+        assert_eq!(streamed(&mut gauge, &[0]), 0);
+        assert_eq!(streamed(&mut gauge, &[1]), RESTS[0] - 1);
+        // What both read is slow because of the one.
+        gauge.note(of(&[0, 1]), BYTES, slow());
+        assert_eq!(streamed(&mut gauge, &[0]), 0);
+        assert_eq!(gauge.suited(of(&[0, 1]), BYTES, BYTES), Some(Stores::Streaming));
+        assert_eq!(gauge.suited(of(&[0]), BYTES, BYTES), Some(Stores::Plain));
+        assert_eq!(streamed(&mut gauge, &[0, 1]), 2 * RESTS[0] - 1);
+        gauge.note(of(&[0, 1]), BYTES, fast());
+        assert_eq!(streamed(&mut gauge, &[0, 1]) + streamed(&mut gauge, &[1]), 0);
+    }
+
+    #[test]
+    fn what_nobody_explains_is_everybodys_fault() {
+        let mut gauge = gauge(CacheMode::Near);
+        (0..PERSISTENT).for_each(|_| gauge.note(of(&[0, 1]), BYTES, slow()));
+        for reader in [0, 1] {
+            assert_eq!(streamed(&mut gauge, &[reader]), RESTS[0] - 1);
+        }
+    }
+
+    #[test]
     fn sums_are_copied_apart_where_nothing_else_is_seen() {
-        let mut gauge = Gauge::new(CacheMode::Near);
+        let mut gauge = gauge(CacheMode::Near);
         for _ in 0..3 {
             for _ in 0..UNSEEN {
-                assert_eq!(gauge.suited(BYTES, BYTES), Some(Stores::Plain));
+                // What is copied for another says nothing.
+                gauge.watch(of(&[0]), BYTES, BYTES, |_| {});
+                assert_eq!(gauge.suited(of(&[0, 1]), BYTES, BYTES), Some(Stores::Plain));
             }
-            assert_eq!(gauge.suited(BYTES, BYTES), None);
-            gauge.watch(BYTES, BYTES, |_| {});
+            assert_eq!(gauge.suited(of(&[0, 1]), BYTES, BYTES), None);
+            gauge.watch(of(&[0, 1]), BYTES, BYTES, |_| {});
         }
         for _ in 0..2 * UNSEEN {
-            assert_eq!(gauge.suited(1 << 10, 1 << 10), Some(Stores::Plain), "too short to tell");
+            assert_eq!(gauge.suited(of(&[0, 1]), 1 << 10, 1 << 10), Some(Stores::Plain), "too short to tell");
         }
     }
 
     #[test]
     fn long_copies_follow_the_mode() {
-        let mut gauge = Gauge::new(CacheMode::Far);
+        let mut gauge = gauge(CacheMode::Far);
         for _ in 0..2 * RESTS[1] {
-            assert_eq!(gauge.stores(1 << 20, 1 << 20), Stores::Streaming);
+            assert_eq!(gauge.stores(of(&[1]), 1 << 20, 1 << 20), Stores::Streaming);
         }
     }
 }

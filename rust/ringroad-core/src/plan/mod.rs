@@ -248,6 +248,16 @@ impl Plan {
         &self.dependents[self.starts[index] as usize..self.starts[index + 1] as usize]
     }
 
+    /// Whom the messages go to that carry what `operation` writes, as soon as it is written.
+    pub fn readers(&self, operation: u32) -> impl Iterator<Item = Rank> + Clone + '_ {
+        self.dependents(operation).iter().filter_map(|dependent| {
+            match self.operations[*dependent as usize].command {
+                Command::Send { peer, .. } => Some(peer),
+                _ => None,
+            }
+        })
+    }
+
     /// Bytes of scratch memory that the plan needs.
     pub fn scratch(&self) -> usize {
         self.scratch

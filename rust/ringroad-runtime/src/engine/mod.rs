@@ -140,7 +140,7 @@ impl Engine {
         transport: Box<dyn Transport>,
     ) -> Engine {
         let size = cards.len();
-        let gauge = transport.pool().map(|_| Gauge::new(lowering.cache));
+        let gauge = transport.pool().map(|_| Gauge::new(lowering.cache, size));
         Engine {
             name,
             rank,
@@ -507,7 +507,7 @@ impl Engine {
                     }
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
                     let Call { op, dtype, .. } = *task.call();
-                    task.buffers.perform(plan, local, op, dtype, task.factor, ranks, self.gauge.as_mut());
+                    task.buffers.perform(plan, number, op, dtype, task.factor, ranks, self.gauge.as_mut());
                     task.executor.complete(number);
                     continue;
                 }
