@@ -113,9 +113,9 @@ def test_it_chooses_by_what_it_measured_first(tmp_path):
 def test_bursts_of_short_calls_are_long():
     """A single call also measures how far the ranks are apart when it begins."""
     assert conductor.burst_length(20e-6, 0.0, 50) == 50
-    assert conductor.burst_length(2e-3, 0.0, 50) == 5
-    assert conductor.burst_length(2e-3, 0.03, 50) == 15
-    assert conductor.burst_length(0.5, 0.0, 50) == conductor.burst_length(0.5, 0.03, 50) == 1
+    assert conductor.burst_length(0.02, 0.0, 50) == 5
+    assert conductor.burst_length(0.02, 0.31, 50) == 15
+    assert conductor.burst_length(0.5, 0.0, 50) == conductor.burst_length(0.5, 0.3, 50) == 1
     assert conductor.burst_length(0.0, 0.0, 50) == 50 and conductor.burst_length(1e-6, 0.0, 0) == 1
 
 

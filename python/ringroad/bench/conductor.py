@@ -30,7 +30,7 @@ _ROUNDS_AIM = 10
 """A burst is as long as fits so many times into the time for a size."""
 _BURST_AMONG_PEERS = 50
 """Calls in a burst, at most, where others wait for their turn."""
-_SHORTEST_BURST = 0.01
+_SHORTEST_BURST = 0.1
 """Seconds, unless it would have too many calls: the first ones also wait for ranks that are not there yet."""
 
 

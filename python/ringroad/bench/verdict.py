@@ -141,7 +141,7 @@ def _judge(ours: Row, theirs: Row) -> Iterator[Comparison]:
     size, ratio = ours["size"], _ratio(ours, theirs)
     if theirs["peer"] == floor.NAME:
         if size >= _FLOOR_FROM:
-            yield Comparison("c", ours, theirs, _ratio(theirs, ours) <= _FLOOR_TIMES)
+            yield Comparison("c", ours, theirs, race.ratio(ours["by_round"], theirs["by_round"]) <= _FLOOR_TIMES)
         return
     slower = race.difference(ours["by_round"], theirs["by_round"])
     yield Comparison("a", ours, theirs, ratio >= 1.0 if size >= _KIB else slower <= _SLACK)

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use ringroad_core::algorithms::in_trees::{perform, Give, InTrees, Table};
 use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member};
 use ringroad_core::executor::Executor;
-use ringroad_core::plan::{Command, LowerError, LowerOptions, Near, MAX_MESSAGES};
+use ringroad_core::plan::{Buffer, Command, LowerError, LowerOptions, Near, MAX_MESSAGES};
 use ringroad_core::schedule::Local;
 use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send, Step, Topology};
 
@@ -552,6 +552,42 @@ fn sums_go_where_others_read_them() {
             }
         }
         assert!(also_written > 1, "{name}");
+    }
+}
+
+/// What near ranks read is written for those that the messages out of it go to.
+#[test]
+fn it_is_known_who_reads_what_is_written() {
+    for (name, plan) in near_allreduces(16 << 10) {
+        let mut read = 0;
+        for (number, operation) in (0..).zip(plan.operations()) {
+            let written = match operation.command {
+                Command::Reduce { also: Some(also), .. } => also,
+                Command::Copy { target, .. } if target.buffer == Buffer::Scratch => target,
+                _ => continue,
+            };
+            // The same place may be written again later.
+            let again = |command: Command| match command {
+                Command::Reduce { also: Some(also), .. } => overlap(also, written),
+                Command::Copy { target, .. } => overlap(target, written),
+                _ => false,
+            };
+            let later = &plan.operations()[number as usize + 1..];
+            let until = later.iter().position(|later| again(later.command)).unwrap_or(later.len());
+            let mut peers: Vec<Rank> = later[..until]
+                .iter()
+                .filter_map(|later| match later.command {
+                    Command::Send { peer, source, .. } if overlap(source, written) => Some(peer),
+                    _ => None,
+                })
+                .collect();
+            let mut readers: Vec<Rank> = plan.readers(number, written).collect();
+            peers.sort_unstable();
+            readers.sort_unstable();
+            assert_eq!(readers, peers, "{name}: {number}");
+            read += readers.len();
+        }
+        assert!(read > 1, "{name}");
     }
 }
 

@@ -255,19 +255,18 @@ impl Buffers {
     ) {
         // What others will read lies in scratch memory; all of that is written before the same bytes are again.
         let scratch = self.scratch_range.len();
-        let readers = || plan.readers(number);
+        let readers = |span| plan.readers(number, span);
         let elements = |span: Span| span.bytes / dtype.size();
         match plan.operations()[number as usize].command {
             Command::Reduce { target, sources, also } => {
                 let mut pointers = [std::ptr::null(); AT_ONCE];
                 let (to, elements) = (self.pointer(target), elements(target));
-                let also = also.map(|also| {
-                    assert_eq!(also.bytes, target.bytes);
-                    let suited = |gauge: &mut &mut Gauge| gauge.suited(readers(), also.bytes, scratch);
-                    let stores = gauge.as_mut().map_or(Some(Stores::Plain), suited);
-                    (self.pointer(also), stores)
+                let also = also.map(|span| {
+                    assert_eq!(span.bytes, target.bytes);
+                    let suited = |gauge: &mut &mut Gauge| gauge.suited(readers(span), span.bytes, scratch);
+                    (span, gauge.as_mut().map_or(Some(Stores::Plain), suited))
                 });
-                let in_one_pass = also.and_then(|(also, stores)| Some((also, stores?)));
+                let in_one_pass = also.and_then(|(span, stores)| Some((self.pointer(span), stores?)));
                 // The result so far comes first from the second time on.
                 let mut filled = 0;
                 for source in plan.sources(sources) {
@@ -283,10 +282,10 @@ impl Buffers {
                 }
                 // SAFETY: as above.
                 unsafe { kernels::combine(op, dtype, to, &pointers[..filled], elements, in_one_pass) }
-                if let (Some((also, None)), Some(gauge)) = (also, gauge) {
+                if let (Some((span, None)), Some(gauge)) = (also, gauge) {
                     // SAFETY: as above.
-                    let copy = |stores| unsafe { kernels::copy(also, to, target.bytes, stores) };
-                    gauge.watch(readers(), target.bytes, scratch, copy);
+                    let copy = |stores| unsafe { kernels::copy(self.pointer(span), to, span.bytes, stores) };
+                    gauge.watch(readers(span), span.bytes, scratch, copy);
                 }
             }
             Command::Copy { target, source } => {
@@ -295,7 +294,9 @@ impl Buffers {
                 // SAFETY: as above; a plan copies to other places or to the same.
                 let copy = |stores| unsafe { kernels::copy(to, from, source.bytes, stores) };
                 match (target.buffer, gauge) {
-                    (Buffer::Scratch, Some(gauge)) => gauge.watch(readers(), source.bytes, scratch, copy),
+                    (Buffer::Scratch, Some(gauge)) => {
+                        gauge.watch(readers(target), source.bytes, scratch, copy)
+                    }
                     _ => copy(Stores::Plain),
                 }
             }

@@ -60,8 +60,11 @@ impl Gauge {
             return copy(Stores::for_copy(of, CacheMode::Near));
         }
         let stores = self.stores(readers.clone(), bytes, of);
-        readers.clone().for_each(|rank| self.0[rank].unseen = 0);
-        let start = (stores == Stores::Plain && TIMED.contains(&bytes)).then(Instant::now);
+        let tells = TIMED.contains(&bytes);
+        if tells {
+            readers.clone().for_each(|rank| self.0[rank].unseen = 0);
+        }
+        let start = (stores == Stores::Plain && tells).then(Instant::now);
         copy(stores);
         if let Some(start) = start {
             self.note(readers, bytes, start.elapsed());
@@ -256,8 +259,11 @@ mod tests {
             gauge.watch(of(&[0, 1]), BYTES, BYTES, |_| {});
         }
         for _ in 0..2 * UNSEEN {
-            assert_eq!(gauge.suited(of(&[0, 1]), 1 << 10, 1 << 10), Some(Stores::Plain), "too short to tell");
+            // Too short to tell.
+            gauge.watch(of(&[0, 1]), 1 << 10, BYTES, |_| {});
+            assert_eq!(gauge.suited(of(&[0, 1]), 1 << 10, BYTES), Some(Stores::Plain));
         }
+        assert_eq!(gauge.suited(of(&[0, 1]), BYTES, BYTES), None);
     }
 
     #[test]

@@ -53,6 +53,11 @@ impl Span {
         Span { offset: self.offset + offset, bytes, ..self }
     }
 
+    /// Whether they have bytes in common.
+    pub fn overlaps(self, other: Span) -> bool {
+        self.buffer == other.buffer && self.offset.max(other.offset) < self.end().min(other.end())
+    }
+
     fn end(self) -> usize {
         self.offset + self.bytes
     }
@@ -248,11 +253,11 @@ impl Plan {
         &self.dependents[self.starts[index] as usize..self.starts[index + 1] as usize]
     }
 
-    /// Whom the messages go to that carry what `operation` writes, as soon as it is written.
-    pub fn readers(&self, operation: u32) -> impl Iterator<Item = Rank> + Clone + '_ {
-        self.dependents(operation).iter().filter_map(|dependent| {
+    /// Whom the messages go to that carry any of `span`, which `operation` writes, as soon as it is written.
+    pub fn readers(&self, operation: u32, span: Span) -> impl Iterator<Item = Rank> + Clone + '_ {
+        self.dependents(operation).iter().filter_map(move |dependent| {
             match self.operations[*dependent as usize].command {
-                Command::Send { peer, .. } => Some(peer),
+                Command::Send { peer, source, .. } if source.overlaps(span) => Some(peer),
                 _ => None,
             }
         })
