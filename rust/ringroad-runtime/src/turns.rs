@@ -26,6 +26,9 @@ const SYSTEM_CALLS: u32 = 8;
 const LONG_YIELD: Duration = Duration::from_micros(1200);
 /// How long nobody yields then, and at most if it happens again and again.
 const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(160)];
+/// After so many shorter yields in a row it begins anew. Most yields beside a busy process are short, too: it has only its
+/// share of the core. Ranks that compute between calls make many more of them before they compute again.
+const CALM: u32 = 32;
 /// So many yields in a row that let somebody run, times a number that ranks differ in lest all of them move, are reason to
 /// change the core. To go to one's own in a crowd a single one is.
 const PATIENCE: u32 = 8;
@@ -63,6 +66,8 @@ struct Learned {
     stay_until: Duration,
     back_off: Duration,
     no_yield_until: Duration,
+    /// How many yields since then did not take long.
+    calm: u32,
 }
 
 /// What to ask the scheduler for.
@@ -139,6 +144,7 @@ impl Learned {
             stay_until: Duration::ZERO,
             back_off: BACK_OFF[0],
             no_yield_until: Duration::ZERO,
+            calm: 0,
         }
     }
 
@@ -153,11 +159,12 @@ impl Learned {
             // Ranks that were disturbed together should not try again together: each would wait for the one before.
             let spread = self.back_off / 2 + self.back_off * (now.subsec_nanos() % 1024) / 1024;
             self.no_yield_until = now + spread;
+            self.calm = 0;
             self.back_off = (2 * self.back_off).min(BACK_OFF[1]);
             return (alone, Advice::ShortTurns);
         }
-        // Most yields beside a busy process are short: it has only its share of the core.
-        if now > self.no_yield_until + self.back_off {
+        self.calm = self.calm.saturating_add(1);
+        if self.calm >= CALM {
             self.back_off = BACK_OFF[0];
         }
         if self.shared < self.patience {
@@ -272,11 +279,9 @@ mod tests {
             assert!(longest / 3 <= pause && pause <= longest, "{pause:?} after {round} long yields");
             now = learned.no_yield_until;
         }
-        // The busy process has only its share of the core: that it did not come once does not say that it is gone.
-        learned.note(QUICK, now);
-        learned.note(SWITCH, now + learned.back_off / 2);
+        (1..CALM).for_each(|_| assert_eq!(learned.note(QUICK, now).1, Advice::Nothing));
         assert_eq!(learned.back_off, BACK_OFF[1]);
-        learned.note(QUICK, now + learned.back_off * 2);
+        learned.note(QUICK, now);
         assert_eq!(learned.back_off, BACK_OFF[0]);
     }
 }
