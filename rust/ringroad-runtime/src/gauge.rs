@@ -3,6 +3,9 @@
 //! A probe answers when the communicator is made, but a virtual machine may move its CPUs at any time. Plain stores over
 //! what a far CPU has read take many times as long as over what a near one has, so that their own time tells. Each rank
 //! looks after itself: which stores it uses is nobody else's business.
+//!
+//! Where ranks share cores, some readers are near and others far. So each is judged by what is copied for it: calls repeat,
+//! so that who will read it has mostly read what it overwrites.
 
 use std::time::{Duration, Instant};
 
@@ -84,8 +87,9 @@ impl Gauge {
         }
         let mut unseen = false;
         for rank in readers.clone() {
-            self.0[rank].unseen += 1;
-            unseen |= self.0[rank].unseen > UNSEEN;
+            let reader = &mut self.0[rank];
+            reader.unseen = reader.unseen.saturating_add(1);
+            unseen |= reader.unseen > UNSEEN;
         }
         (!unseen || !TIMED.contains(&bytes)).then(|| Stores::for_copy(of, self.mode(readers)))
     }
