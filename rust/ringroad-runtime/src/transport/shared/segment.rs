@@ -98,7 +98,8 @@ impl Segment {
         self.start.wrapping_add(offset)
     }
 
-    /// Makes sure that everything before `end` has memory: to run out of it later would kill the process.
+    /// Makes sure that everything before `end` has memory: to run out of it later would kill the process. It is mapped at
+    /// once, too, which else costs two interruptions for every page of the first calls, one here and one where it is read.
     pub fn back(&self, end: usize) -> Result<(), String> {
         let Some((file, backed)) = &self.file else { return Ok(()) };
         let mut backed = backed.lock();
@@ -110,7 +111,11 @@ impl Segment {
             let bytes = STEP.min(grown - *backed);
             // SAFETY: an open file of this process.
             match unsafe { libc::posix_fallocate(file.as_raw_fd(), *backed as i64, bytes as i64) } {
-                0 => *backed += bytes,
+                0 => {
+                    // SAFETY: advice on a part of the mapping; failure is harmless, and usual before Linux 5.14.
+                    unsafe { libc::madvise(self.at(*backed).cast(), bytes, libc::MADV_POPULATE_WRITE) };
+                    *backed += bytes;
+                }
                 libc::EINTR => {}
                 code => {
                     return Err(format!("no memory to share: {}", std::io::Error::from_raw_os_error(code)))
