@@ -27,7 +27,7 @@ def bench(
     factor: Annotated[int, typer.Option("-f", "--stepfactor", help="From size to size.")] = 4,
     size_list: Annotated[str, typer.Option("--sizes", help="8,1K,4M: these sizes instead of -b, -e and -f.")] = "",
     calls: Annotated[
-        int | None, typer.Option("-n", "--iters", help="Timed calls per size; unset: as the budget allows.")
+        int | None, typer.Option("-n", "--iters", help="Timed calls per size and launch; unset: as the budget allows.")
     ] = None,
     warmup: Annotated[int, typer.Option("-w", "--warmup_iters", help="Calls that are not counted.")] = 10,
     check: Annotated[int, typer.Option("-c", "--check", help="0: do not verify the results.")] = 1,
@@ -46,6 +46,9 @@ def bench(
     tune: Annotated[
         float, typer.Option(help="First measure for so many seconds, as `ringroad tune` does, and choose by that.")
     ] = 0.0,
+    launches: Annotated[
+        int, typer.Option(help="Start all ranks anew so many times: times differ from one start to the next, too.")
+    ] = 1,
     budget: Annotated[float, typer.Option(help="Seconds for everything, about; without -n.")] = _BUDGET,
     hogs: Annotated[int, typer.Option(help="Busy processes meanwhile.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds for a call.")] = 120.0,
@@ -70,6 +73,7 @@ def bench(
         json=json_file,
         algorithms=names(algorithms),
         tune=tune,
+        launches=launches,
     )
     rows = _run(options)
     print(verdict.text(rows))

@@ -44,7 +44,8 @@ class Contestant:
     burst: Callable[[int], tuple[Samples, int]]
     """Runs so many calls: seconds [ranks, calls], and wrong elements."""
     longest: int
-    calls: int = 1
+    calls: int = 0
+    """In a burst; 0: not known yet."""
     samples: list[Samples] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     """Of the rounds: the slowest rank's median."""
@@ -55,6 +56,23 @@ class Contestant:
         self.samples.append(times)
         self.times.append(float(np.median(times, axis=1).max()))
         self.wrong += wrong
+
+    def restart(self, new: Contestant) -> None:
+        """Goes on as `new`, which is the same in other processes."""
+        self.burst = new.burst
+        if new.algorithm != self.algorithm:
+            self.algorithm = f"{self.algorithm}, {new.algorithm}"
+
+
+@dataclass
+class Bout:
+    """Everything that is measured of one size and kind of buffers in one team."""
+
+    contestants: list[Contestant] = field(default_factory=list)
+    left: list[Contestant] = field(default_factory=list)
+    """Who has not dropped out."""
+    caches: list[list[floor.Cache]] = field(default_factory=list)
+    """Of every launch: before its first round and after each."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +102,10 @@ class Conductor:
         self.options = options
         self.teams = teams(options)
         self.floor = floor.build() if floor.NAME in options.peers or floor.missing() is None else None
-        self.weight = sum(
+        weight = sum(
             _weight(case) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
         )
+        self.weight = weight * options.launches
         self.busy_cores: float | None = None
         """What others used before anything was measured."""
         self.deadline = time.monotonic() + options.budget
@@ -94,11 +113,16 @@ class Conductor:
     def run(self) -> Iterator[Row]:
         """The rows, as they come."""
         for team in self.teams:
-            yield from self._run_team(team)
+            bouts: dict[tuple[str, Case], Bout] = {}
+            for launch in range(1, self.options.launches + 1):
+                yield from self._launch(team, bouts, launch)
+            _progress("")
 
-    def _run_team(self, team: Team) -> Iterator[Row]:
+    def _launch(self, team: Team, bouts: dict[tuple[str, Case], Bout], launch: int) -> Iterator[Row]:
+        """Starts the team and measures everything; the rows come from the last launch."""
         options = self.options
-        _progress(f"starting {team.ranks} ranks")
+        name = f"{team.ranks} ranks" + (f", launch {launch} of {options.launches}" if options.launches > 1 else "")
+        _progress(f"starting {name}")
         with ExitStack() as stack:
             setup = self._setup(team, stack.enter_context(directory()))
             ranks = stack.enter_context(Ranks(setup, team.pml))
@@ -107,22 +131,25 @@ class Conductor:
                 assert self.floor is not None
                 largest = max(case.size for case in options.cases(team.ranks))
                 plain = stack.enter_context(Floor(self.floor, team.ranks, largest))
-            self.busy_cores = record.busy_cores()
+            self.busy_cores = max(record.busy_cores(), self.busy_cores or 0.0)
             if options.tune:
                 self._tune(ranks)
-            yield {
-                "kind": "team",
-                "ranks": team.ranks,
-                "pml": team.pml,
-                "busy_cores": self.busy_cores,
-                **ranks.about,
-            }
+            if launch == 1:
+                yield {
+                    "kind": "team",
+                    "ranks": team.ranks,
+                    "pml": team.pml,
+                    "busy_cores": self.busy_cores,
+                    **ranks.about,
+                }
             stack.enter_context(hogs(options.hogs))
             for buffers in options.buffers:
                 for case in options.cases(team.ranks):
-                    _progress(f"{team.ranks} ranks, {buffers}, {case.size} B, {self._left():.0f} s left")
-                    yield from self._measure(case, buffers, ranks, plain, team)
-        _progress("")
+                    _progress(f"{name}, {buffers}, {case.size} B, {self._left():.0f} s left")
+                    bout = bouts.setdefault((buffers, case), Bout())
+                    yield from self._measure(bout, case, buffers, ranks, plain)
+                    if launch == options.launches:
+                        yield from self._rows(bout, case, buffers, team)
 
     def _setup(self, team: Team, path: str) -> Setup:
         options = self.options
@@ -154,31 +181,43 @@ class Conductor:
 
     # ------------------------------------------------------------------------------------------ one size
 
-    def _measure(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None, team: Team) -> Iterator[Row]:
+    def _measure(
+        self, bout: Bout, case: Case, buffers: str, ranks: Ranks, plain: Floor | None
+    ) -> Iterator[Row]:
+        """Rounds of one launch. The rows say who cannot make the call."""
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
-        contestants, refusals = self._warm_up(self._contestants(case, buffers, ranks, plain), seconds)
-        for text in refusals:
+        for contestant in self._contestants(case, buffers, ranks, plain):
+            same = [one for one in bout.contestants if (one.peer, one.place) == (contestant.peer, contestant.place)]
+            for one in same:
+                one.restart(contestant)
+            if not same and not bout.caches:
+                bout.contestants.append(contestant)
+                bout.left.append(contestant)
+        for text in self._warm_up(bout, seconds):
             yield {"kind": "refusal", "text": text}
-        start, rounds, left = time.monotonic(), 0, contestants
+        start, rounds = time.monotonic(), 0
         caches = [floor.probe(self.floor)]
-        while self._another(contestants, rounds, time.monotonic() - start < seconds):
+        while self._another(bout.left, rounds, time.monotonic() - start < seconds):
             # Every other round in the opposite order: nobody always comes first.
-            for contestant in left[:: 1 if rounds % 2 == 0 else -1]:
+            for contestant in bout.left[:: 1 if rounds % 2 == 0 else -1]:
                 contestant.run()
             rounds += 1
             caches.append(floor.probe(self.floor))
             if self.options.calls is None:
-                hopeless = _hopeless(contestants)
-                left = [contestant for contestant in left if contestant not in hopeless]
+                hopeless = _hopeless(bout.contestants)
+                bout.left = [contestant for contestant in bout.left if contestant not in hopeless]
+        bout.caches.append([cache for cache in caches if cache is not None])
+
+    def _rows(self, bout: Bout, case: Case, buffers: str, team: Team) -> Iterator[Row]:
         shared = {
             "buffers": buffers,
             "pml": team.pml,
             "hogs": self.options.hogs,
             "busy_cores": self.busy_cores,
-            **_cache([cache for cache in caches if cache is not None]),
+            **_cache(bout.caches),
         }
-        yield from _rows(case, contestants, shared, self.options.check)
+        yield from _rows(case, bout.contestants, shared, self.options.check)
 
     def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> list[Contestant]:
         found = _agreed(ranks.ask("case", case, buffers))
@@ -205,29 +244,32 @@ class Conductor:
             contestants.append(Contestant(floor.NAME, place, way, _floor_burst(plain, case, place), longest))
         return contestants
 
-    def _warm_up(self, contestants: list[Contestant], seconds: float) -> tuple[list[Contestant], list[str]]:
+    def _warm_up(self, bout: Bout, seconds: float) -> list[str]:
         """Runs a few calls, and decides how long a contestant's bursts are. Who cannot make the call drops out."""
-        able, refusals = [], []
-        for contestant in contestants:
+        refusals = []
+        for contestant in list(bout.left):
             try:
                 first, _ = contestant.burst(1)
                 most = min(self.options.warmup - 1, contestant.longest)
                 times, _ = contestant.burst(burst_length(float(first.max()), 0.1 * seconds, most))
             except Refusal as refusal:
                 refusals.append(f"{contestant.peer}, {contestant.place.replace('_', ' ')}: {refusal}")
+                for group in (bout.contestants, bout.left):
+                    group.remove(contestant)
                 continue
-            time_of_call = float(np.median(times, axis=1).max())
-            share = seconds / _ROUNDS_AIM / len(contestants)
-            fitting = burst_length(time_of_call, share, contestant.longest)
-            contestant.calls = min(contestant.longest, self.options.calls or fitting)
-            able.append(contestant)
-        return able, refusals
+            if not contestant.calls:
+                time_of_call = float(np.median(times, axis=1).max())
+                share = seconds * self.options.launches / _ROUNDS_AIM / len(bout.contestants)
+                fitting = burst_length(time_of_call, share, contestant.longest)
+                contestant.calls = min(contestant.longest, self.options.calls or fitting)
+        return refusals
 
     def _another(self, contestants: list[Contestant], rounds: int, in_time: bool) -> bool:
-        """Whether there is another round."""
+        """Whether there is another round in this launch."""
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
-        return bool(contestants) and (rounds < _FEWEST_ROUNDS or (in_time and rounds < _MOST_ROUNDS))
+        fewest, most = (-(-rounds // self.options.launches) for rounds in (_FEWEST_ROUNDS, _MOST_ROUNDS))
+        return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
 
 
 def _hopeless(contestants: list[Contestant]) -> list[Contestant]:
@@ -269,9 +311,14 @@ def _weight(case: Case) -> int:
     return 1 if case.size < 1 << 20 else 2 if case.size < 16 << 20 else max(2, 3 * case.ranks // 2)
 
 
-def _cache(found: list[floor.Cache]) -> Row:
-    """Whether the CPUs shared a cache while a size was measured: before the first round, and after each."""
-    labels = [before.label if before.label == after.label else "mixed" for before, after in pairwise(found)]
+def _cache(launches: list[list[floor.Cache]]) -> Row:
+    """Whether the CPUs shared a cache while a size was measured."""
+    labels = [
+        before.label if before.label == after.label else "mixed"
+        for caches in launches
+        for before, after in pairwise(caches)
+    ]
+    found = [cache for caches in launches for cache in caches]
     return {
         "cache": "unknown" if not found else found[0].label if len({one.label for one in found}) == 1 else "mixed",
         "cache_by_round": labels,

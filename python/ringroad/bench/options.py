@@ -30,7 +30,7 @@ class Options:
     op: str
     root: int
     calls: int | None
-    """Timed calls per size and peer; None: as many as the budget allows."""
+    """Timed calls per size, peer and launch; None: as many as the budget allows."""
     warmup: int
     check: bool
     budget: float
@@ -41,6 +41,8 @@ class Options:
     """Of ringroad's, which also take turns; or `all`, or `different`."""
     tune: float = 0.0
     """Seconds in which every group of ranks measures first, to choose by that."""
+    launches: int = 1
+    """How often each team of ranks is started anew."""
 
     def __post_init__(self) -> None:
         _among("-d", [self.dtype], DTYPES)
@@ -61,6 +63,8 @@ class Options:
             raise ValueError("bench: --tune goes with --buffers numpy: torch's groups are made before")
         if self.calls is not None and self.calls < 1:
             raise ValueError("bench: -n must be at least 1")
+        if self.launches < 1:
+            raise ValueError("bench: --launches must be at least 1")
 
     def cases(self, ranks: int) -> list[Case]:
         """One for every size that the collective can have on so many ranks, without those that are equal."""

@@ -20,9 +20,11 @@ const TIMED: std::ops::RangeInclusive<usize> = 16 << 10..=512 << 10;
 /// memory; far from 0.25 on, but for copies by `rep movsb` to where they do not get in their own way, which are good far,
 /// too.
 const SLOW: f64 = 0.2;
-/// So many slow copies in a row are no interruptions. Nor are they the first ones after streaming, which must bring what they
-/// overwrite from memory, wherever the readers are.
+/// So many slow copies in a row are no interruptions.
 const PERSISTENT: u32 = 3;
+/// A try of plain stores ends with so many copies of one kind, slow or fast: the first ones after streaming may be slow because
+/// they bring what they overwrite from memory, wherever the readers are, and one that is fast may be luck.
+const AGREE: u32 = 2;
 /// So many times in a row stores may suit without a look at how they do.
 const UNSEEN: u32 = 32;
 /// How many copies go by, at least and at most, before plain stores are tried again.
@@ -36,8 +38,10 @@ pub(crate) struct Gauge(Vec<Reader>);
 #[derive(Debug, Clone)]
 struct Reader {
     mode: CacheMode,
-    /// Slow plain copies in a row.
+    /// Slow plain copies in a row, or while plain stores are tried.
     slow: u32,
+    /// Fast ones while plain stores are tried.
+    fast: u32,
     /// Copies until plain stores are tried again, and until then from the last time that was in vain.
     rest: u32,
     rests: u32,
@@ -143,7 +147,7 @@ fn depends(of: usize) -> bool {
 
 impl Reader {
     fn new(mode: CacheMode) -> Reader {
-        Reader { mode, slow: 0, rest: RESTS[0], rests: RESTS[0], unseen: 0 }
+        Reader { mode, slow: 0, fast: 0, rest: RESTS[0], rests: RESTS[0], unseen: 0 }
     }
 
     /// A plain copy was slow or not.
@@ -156,11 +160,16 @@ impl Reader {
                     *self = Reader::new(CacheMode::Far);
                 }
             }
-            (CacheMode::Far, false) => *self = Reader::new(CacheMode::Near),
+            (CacheMode::Far, false) => {
+                self.fast += 1;
+                if self.fast == AGREE {
+                    *self = Reader::new(CacheMode::Near);
+                }
+            }
             (CacheMode::Far, true) => {
                 self.slow += 1;
-                if self.slow == PERSISTENT {
-                    self.slow = 0;
+                if self.slow == AGREE {
+                    (self.slow, self.fast) = (0, 0);
                     self.rests = (2 * self.rests).min(RESTS[1]);
                     self.rest = self.rests;
                 }
@@ -212,8 +221,13 @@ mod tests {
         let mut gauge = gauge(CacheMode::Near);
         (0..PERSISTENT).for_each(|_| gauge.note(of(&[1]), BYTES, slow()));
         assert_eq!(streamed(&mut gauge, &[1]), RESTS[0] - 1);
-        gauge.note(of(&[1]), BYTES, fast());
-        assert_eq!(streamed(&mut gauge, &[1]), 0);
+        // Neither the first slow copy nor the first fast one decides.
+        for took in [slow(), fast(), fast()] {
+            gauge.note(of(&[1]), BYTES, took);
+            assert_eq!(streamed(&mut gauge, &[1]), 0);
+        }
+        gauge.note(of(&[1]), BYTES, slow());
+        assert_eq!(streamed(&mut gauge, &[1]), 0, "it is near again");
     }
 
     #[test]
@@ -222,9 +236,8 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..7 {
             pauses.push(streamed(&mut gauge, &[1]) + 1);
-            // Not only once.
-            for _ in 1..PERSISTENT {
-                gauge.note(of(&[1]), BYTES, slow());
+            for took in [slow(), fast()] {
+                gauge.note(of(&[1]), BYTES, took);
                 assert_eq!(streamed(&mut gauge, &[1]), 0);
             }
             gauge.note(of(&[1]), BYTES, slow());
@@ -242,12 +255,12 @@ mod tests {
         assert_eq!(streamed(&mut gauge, &[0]), 0);
         assert_eq!(streamed(&mut gauge, &[1]), RESTS[0] - 1);
         // What both read is slow because of the one.
-        (0..PERSISTENT).for_each(|_| gauge.note(of(&[0, 1]), BYTES, slow()));
+        (0..AGREE).for_each(|_| gauge.note(of(&[0, 1]), BYTES, slow()));
         assert_eq!(streamed(&mut gauge, &[0]), 0);
         assert_eq!(gauge.suited(of(&[0, 1]), BYTES, BYTES), Some(Stores::Streaming));
         assert_eq!(gauge.suited(of(&[0]), BYTES, BYTES), Some(Stores::Plain));
         assert_eq!(streamed(&mut gauge, &[0, 1]), 2 * RESTS[0] - 1);
-        gauge.note(of(&[0, 1]), BYTES, fast());
+        (0..AGREE).for_each(|_| gauge.note(of(&[0, 1]), BYTES, fast()));
         assert_eq!(streamed(&mut gauge, &[0, 1]) + streamed(&mut gauge, &[1]), 0);
     }
 
