@@ -56,9 +56,22 @@ def test_hogs(tmp_path):
     assert row["hogs"] == 1
 
 
+def test_launches(tmp_path):
+    """Rounds of all launches are in one row."""
+    arguments = ("--sizes", "8,1K", "--ranks", "2", "--algorithms", "ring,direct", "--launches", "2")
+    rows = record(tmp_path / "r.jsonl", *arguments, "-n", "5")
+    assert {(row["size"], row["calls"], row["rounds"], len(row["by_round"])) for row in rows} == {
+        (size, 10, 2, 2) for size in (8, 1024)
+    }
+    assert len(rows) == 2 * 3 * 2  # sizes, with two fixed algorithms, places
+    rows = record(tmp_path / "r.jsonl", *arguments, "--budget", "2")
+    assert all(len(row["by_round"]) == row["rounds"] >= 2 for row in rows if row["peer"] == "ringroad")
+
+
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
 def test_floor(tmp_path):
-    rows = record(tmp_path / "r.jsonl", "--sizes", "8,1000,300K", "--ranks", "3", "--budget", "1", "--peers", "floor")
+    arguments = ("--sizes", "8,1000,300K", "--ranks", "3", "--budget", "1", "--peers", "floor", "--launches", "2")
+    rows = record(tmp_path / "r.jsonl", *arguments)
     assert {row["peer"] for row in rows} == {"ringroad", "floor"}
     assert {row["cache"] for row in rows} <= {"near", "far", "mixed", "single"}
     assert all(len(row["cache_by_round"]) == len(row["by_round"]) for row in rows)
@@ -85,6 +98,7 @@ def test_floor_is_right():
         (["--algorithms", "rign"], "did you mean ring?"),
         (["-b", "8", "-e", "4"], "-b at least 1 and at most -e"),
         (["--ranks", "two"], "numbers with commas"),
+        (["--launches", "0"], "--launches must be at least 1"),
         (["reduce", "--ranks", "2", "-r", "2"], "no rank of 2"),
         (["--peers", "floor", "-d", "float64", "-b", "8", "-e", "8", "--ranks", "1"], "float32 in allreduce only"),
     ],
