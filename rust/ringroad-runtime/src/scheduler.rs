@@ -87,12 +87,17 @@ impl Crowd {
 pub(crate) fn take_core(crowd: Crowd) {
     // A thread may wait in several groups, with another number in each: that in the largest counts.
     thread_local!(static LARGEST: Cell<Option<Crowd>> = const { Cell::new(None) });
+    // The core that was its own in that group at last: mostly it is there.
+    thread_local!(static LAST: Cell<Option<usize>> = const { Cell::new(None) });
     let largest = LARGEST.get().max(Some(crowd));
-    LARGEST.set(largest);
+    if LARGEST.replace(largest) == largest && LAST.get() == Some(sched_getcpu()) {
+        return;
+    }
     move_among(|cores| {
-        let own = largest.and_then(|crowd| own_core(cores, crowd)).filter(|own| *own != sched_getcpu());
+        let own = largest.and_then(|crowd| own_core(cores, crowd));
+        LAST.set(own);
         cores.clear();
-        own.into_iter().for_each(|own| cores.set(own));
+        own.filter(|own| *own != sched_getcpu()).into_iter().for_each(|own| cores.set(own));
     });
 }
 

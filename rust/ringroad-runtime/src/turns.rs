@@ -24,16 +24,15 @@ const SOMEBODY: Duration = Duration::from_micros(2);
 const SYSTEM_CALLS: u32 = 8;
 /// A yield that takes longer than this means that others want the core: ranks themselves give it back sooner.
 const LONG_YIELD: Duration = Duration::from_micros(1200);
-/// How long nobody yields then, and at most if it happens again and again.
+/// How long it does not yield then where there are cores for all, and at most if it happens again and again.
 const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(160)];
-/// After so many shorter yields in a row it begins anew. Most yields beside a busy process are short, too: it has only its
-/// share of the core. Ranks that compute between calls make many more of them before they compute again.
-const CALM: u32 = 32;
 /// So many yields in a row that let somebody run, times a number that ranks differ in lest all of them move, are reason to
 /// change the core. To go to one's own in a crowd a single one is.
 const PATIENCE: u32 = 8;
 /// How long that may not happen again, and at most if it helps nothing again and again where there are cores for all.
 const STAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(5)];
+/// In a crowd, who has not yielded for so long has computed or slept, and may have come back on any core.
+const AWAY: Duration = Duration::from_micros(300);
 /// It has helped if somebody else runs on the core only so long after it: whoever wakes ranks puts them where it likes.
 const HELPED: Duration = Duration::from_millis(1);
 
@@ -58,6 +57,8 @@ struct Learned {
     shared: u32,
     /// When the first of them did.
     since: Duration,
+    /// When the last yield ended.
+    last: Duration,
     /// A yield that takes longer has let somebody run.
     somebody: Duration,
     /// When it last went to another core, and how long it stays there.
@@ -66,8 +67,6 @@ struct Learned {
     stay_until: Duration,
     back_off: Duration,
     no_yield_until: Duration,
-    /// How many yields since then did not take long.
-    calm: u32,
 }
 
 /// What to ask the scheduler for.
@@ -138,35 +137,38 @@ impl Learned {
             patience: if crowded { 1 } else { PATIENCE * (1 + rank as u32 % 16) },
             shared: 0,
             since: Duration::ZERO,
+            last: Duration::ZERO,
             somebody: SOMEBODY.max(SYSTEM_CALLS * system_call),
             moved: Duration::ZERO,
             stay: STAY[0],
             stay_until: Duration::ZERO,
             back_off: BACK_OFF[0],
             no_yield_until: Duration::ZERO,
-            calm: 0,
         }
     }
 
     /// A yield took so long; returns whether nobody else has run, and what to ask for.
     fn note(&mut self, took: Duration, now: Duration) -> (bool, Advice) {
         let alone = took <= self.somebody;
+        if self.crowded && now.saturating_sub(self.last + took) > AWAY {
+            self.stay_until = now;
+        }
+        self.last = now;
         if self.shared == 0 {
             self.since = now;
         }
         self.shared = if alone { 0 } else { self.shared.saturating_add(1) };
         if took > LONG_YIELD {
-            // Ranks that were disturbed together should not try again together: each would wait for the one before.
-            let spread = self.back_off / 2 + self.back_off * (now.subsec_nanos() % 1024) / 1024;
-            self.no_yield_until = now + spread;
-            self.calm = 0;
-            self.back_off = (2 * self.back_off).min(BACK_OFF[1]);
+            // In a crowd it was mostly another rank that computes for a while, and others wait for this one.
+            if !self.crowded {
+                // Ranks that were disturbed together should not try again together: each would wait for the one before.
+                let spread = self.back_off / 2 + self.back_off * (now.subsec_nanos() % 1024) / 1024;
+                self.no_yield_until = now + spread;
+                self.back_off = (2 * self.back_off).min(BACK_OFF[1]);
+            }
             return (alone, Advice::ShortTurns);
         }
-        self.calm = self.calm.saturating_add(1);
-        if self.calm >= CALM {
-            self.back_off = BACK_OFF[0];
-        }
+        self.back_off = BACK_OFF[0];
         if self.shared < self.patience {
             return (alone, Advice::Nothing);
         }
@@ -253,11 +255,13 @@ mod tests {
     #[test]
     fn in_a_crowd_everybody_goes_to_a_core_of_its_own_again_and_again() {
         let mut learned = Learned::new(0, true, QUICK / 4);
-        let advice: Vec<_> = (1..=1000).map(|round| learned.note(SWITCH, at(round)).1).collect();
+        let pause = AWAY / 2;
+        let advice: Vec<_> = (1..=1000).map(|round| learned.note(SWITCH, round * pause).1).collect();
         assert!(!advice.contains(&Advice::AnotherCore));
-        let asked: Vec<_> = (1..=1000).filter(|round| advice[round - 1] == Advice::OwnCore).collect();
-        assert_eq!(asked[0], 1);
-        assert!(asked.windows(2).all(|pair| pair[1] - pair[0] == STAY[0].as_millis() as usize));
+        let asked: Vec<_> = (0..1000).filter(|round| advice[*round as usize] == Advice::OwnCore).collect();
+        assert_eq!(asked[0], 0);
+        let stays = asked.windows(2).map(|pair| (pair[1] - pair[0]) * pause);
+        assert!(stays.into_iter().all(|stay| STAY[0] <= stay && stay < STAY[0] + pause));
     }
 
     #[test]
@@ -279,9 +283,24 @@ mod tests {
             assert!(longest / 3 <= pause && pause <= longest, "{pause:?} after {round} long yields");
             now = learned.no_yield_until;
         }
-        (1..CALM).for_each(|_| assert_eq!(learned.note(QUICK, now).1, Advice::Nothing));
-        assert_eq!(learned.back_off, BACK_OFF[1]);
-        learned.note(QUICK, now);
+        assert_eq!(learned.note(QUICK, now).1, Advice::Nothing);
         assert_eq!(learned.back_off, BACK_OFF[0]);
+    }
+
+    #[test]
+    fn a_crowd_goes_on_yielding() {
+        let mut learned = Learned::new(0, true, QUICK / 4);
+        assert_eq!(learned.note(at(3), at(10)).1, Advice::ShortTurns);
+        assert_eq!(learned.no_yield_until, Duration::ZERO);
+    }
+
+    #[test]
+    fn who_was_away_goes_to_its_own_core_at_once() {
+        let mut learned = Learned::new(0, true, QUICK / 4);
+        let mut advice = |microseconds| learned.note(SWITCH, Duration::from_micros(microseconds)).1;
+        // Most are less than 300 microseconds after the one before, but not the one at 2,000.
+        let times = [1000, 1100, 1300, 1500, 2000, 2100];
+        let asked = times.map(|time| advice(time) == Advice::OwnCore);
+        assert_eq!(asked, [true, false, false, false, true, false]);
     }
 }
