@@ -40,7 +40,8 @@ class Contestant:
 
     peer: str
     place: str
-    algorithm: str | None
+    ways: list[str]
+    """The algorithms by which it made the call."""
     burst: Callable[[int], tuple[Samples, int]]
     """Runs so many calls: seconds [ranks, calls], and wrong elements."""
     longest: int
@@ -60,8 +61,7 @@ class Contestant:
     def restart(self, new: Contestant) -> None:
         """Goes on as `new`, which is the same in other processes."""
         self.burst = new.burst
-        if new.algorithm != self.algorithm:
-            self.algorithm = f"{self.algorithm}, {new.algorithm}"
+        self.ways += [way for way in new.ways if way not in self.ways]
 
 
 @dataclass
@@ -73,6 +73,8 @@ class Bout:
     """Who has not dropped out."""
     caches: list[list[floor.Cache]] = field(default_factory=list)
     """Of every launch: before its first round and after each."""
+    busy_cores: float = 0.0
+    """What others used before anything was measured, in the launch where that was most."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,6 @@ class Conductor:
             _weight(case) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
         )
         self.weight = weight * options.launches
-        self.busy_cores: float | None = None
-        """What others used before anything was measured."""
         self.deadline = time.monotonic() + options.budget
 
     def run(self) -> Iterator[Row]:
@@ -131,7 +131,7 @@ class Conductor:
                 assert self.floor is not None
                 largest = max(case.size for case in options.cases(team.ranks))
                 plain = stack.enter_context(Floor(self.floor, team.ranks, largest))
-            self.busy_cores = max(record.busy_cores(), self.busy_cores or 0.0)
+            busy_cores = record.busy_cores()
             if options.tune:
                 self._tune(ranks)
             if launch == 1:
@@ -139,7 +139,7 @@ class Conductor:
                     "kind": "team",
                     "ranks": team.ranks,
                     "pml": team.pml,
-                    "busy_cores": self.busy_cores,
+                    "busy_cores": busy_cores,
                     **ranks.about,
                 }
             stack.enter_context(hogs(options.hogs))
@@ -147,6 +147,7 @@ class Conductor:
                 for case in options.cases(team.ranks):
                     _progress(f"{name}, {buffers}, {case.size} B, {self._left():.0f} s left")
                     bout = bouts.setdefault((buffers, case), Bout())
+                    bout.busy_cores = max(bout.busy_cores, busy_cores or 0.0)
                     yield from self._measure(bout, case, buffers, ranks, plain)
                     if launch == options.launches:
                         yield from self._rows(bout, case, buffers, team)
@@ -181,40 +182,47 @@ class Conductor:
 
     # ------------------------------------------------------------------------------------------ one size
 
-    def _measure(
-        self, bout: Bout, case: Case, buffers: str, ranks: Ranks, plain: Floor | None
-    ) -> Iterator[Row]:
+    def _measure(self, bout: Bout, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> Iterator[Row]:
         """Rounds of one launch. The rows say who cannot make the call."""
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
-        for contestant in self._contestants(case, buffers, ranks, plain):
-            same = [one for one in bout.contestants if (one.peer, one.place) == (contestant.peer, contestant.place)]
-            for one in same:
-                one.restart(contestant)
-            if not same and not bout.caches:
-                bout.contestants.append(contestant)
-                bout.left.append(contestant)
+        new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks, plain)}
+        if not bout.caches:
+            bout.contestants, bout.left = list(new.values()), list(new.values())
+        bout.left = [one for one in bout.left if (one.peer, one.place) in new]
+        for contestant in bout.left:
+            contestant.restart(new[contestant.peer, contestant.place])
+        self._tune_floor(bout, case, plain)
         for text in self._warm_up(bout, seconds):
             yield {"kind": "refusal", "text": text}
         start, rounds = time.monotonic(), 0
         caches = [floor.probe(self.floor)]
         while self._another(bout.left, rounds, time.monotonic() - start < seconds):
             # Every other round in the opposite order: nobody always comes first.
-            for contestant in bout.left[:: 1 if rounds % 2 == 0 else -1]:
+            for contestant in bout.left[:: 1 if (rounds + len(bout.caches)) % 2 == 0 else -1]:
                 contestant.run()
             rounds += 1
             caches.append(floor.probe(self.floor))
+            if (before := caches[-2]) and (after := caches[-1]) and before.label != after.label:
+                self._tune_floor(bout, case, plain)
             if self.options.calls is None:
                 hopeless = _hopeless(bout.contestants)
                 bout.left = [contestant for contestant in bout.left if contestant not in hopeless]
         bout.caches.append([cache for cache in caches if cache is not None])
+
+    def _tune_floor(self, bout: Bout, case: Case, plain: Floor | None) -> None:
+        """Another way may be the fastest now."""
+        for contestant in bout.left:
+            if plain is not None and contestant.peer == floor.NAME:
+                way = plain.tune(case, contestant.place)
+                contestant.ways += [way] if way not in contestant.ways else []
 
     def _rows(self, bout: Bout, case: Case, buffers: str, team: Team) -> Iterator[Row]:
         shared = {
             "buffers": buffers,
             "pml": team.pml,
             "hogs": self.options.hogs,
-            "busy_cores": self.busy_cores,
+            "busy_cores": bout.busy_cores,
             **_cache(bout.caches),
         }
         yield from _rows(case, bout.contestants, shared, self.options.check)
@@ -232,7 +240,9 @@ class Conductor:
             return run
 
         contestants = [
-            Contestant(peer, place, algorithm, burst(peer, place), min(most, case.longest(place)))
+            Contestant(
+                peer, place, [algorithm] if algorithm else [], burst(peer, place), min(most, case.longest(place))
+            )
             for peer, place, algorithm in found
         ]
         if plain is None:
@@ -240,13 +250,14 @@ class Conductor:
         if not Floor.performs(case):
             raise BenchError("bench: the peer floor performs the sum of float32 in allreduce only")
         for place in case.collective.places:
-            way, longest = plain.tune(case, place), min(most, case.longest(place))
-            contestants.append(Contestant(floor.NAME, place, way, _floor_burst(plain, case, place), longest))
+            longest = min(most, case.longest(place))
+            contestants.append(Contestant(floor.NAME, place, [], _floor_burst(plain, case, place), longest))
         return contestants
 
     def _warm_up(self, bout: Bout, seconds: float) -> list[str]:
         """Runs a few calls, and decides how long a contestant's bursts are. Who cannot make the call drops out."""
         refusals = []
+        rounds, number = max(_ROUNDS_AIM, self.options.launches), len(bout.contestants)
         for contestant in list(bout.left):
             try:
                 first, _ = contestant.burst(1)
@@ -259,7 +270,7 @@ class Conductor:
                 continue
             if not contestant.calls:
                 time_of_call = float(np.median(times, axis=1).max())
-                share = seconds * self.options.launches / _ROUNDS_AIM / len(bout.contestants)
+                share = seconds * self.options.launches / rounds / number
                 fitting = burst_length(time_of_call, share, contestant.longest)
                 contestant.calls = min(contestant.longest, self.options.calls or fitting)
         return refusals
@@ -268,7 +279,7 @@ class Conductor:
         """Whether there is another round in this launch."""
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
-        fewest, most = (-(-rounds // self.options.launches) for rounds in (_FEWEST_ROUNDS, _MOST_ROUNDS))
+        fewest, most = (-(-count // self.options.launches) for count in (_FEWEST_ROUNDS, _MOST_ROUNDS))
         return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
 
 
@@ -345,7 +356,7 @@ def _rows(case: Case, contestants: list[Contestant], shared: Row, checked: bool)
             "type": case.dtype,
             "redop": case.op if collective.reduces else "none",
             "root": case.root if collective.rooted else -1,
-            "algorithm": contestant.algorithm,
+            "algorithm": ", ".join(contestant.ways) or None,
             **asdict(mine),
             "algbw": algbw,
             "busbw": algbw * collective.bus_factor(case.ranks),

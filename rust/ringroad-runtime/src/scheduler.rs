@@ -85,6 +85,9 @@ impl Crowd {
 /// Moves the calling thread to the core that is its own if those of a crowd are dealt out to cores. The scheduler leaves
 /// more of them than that on one core for seconds: to it they all run all the time.
 pub(crate) fn take_core(crowd: Crowd) {
+    if cfg!(miri) {
+        return;
+    }
     // A thread may wait in several groups, with another number in each: that in the largest counts.
     thread_local!(static LARGEST: Cell<Option<Crowd>> = const { Cell::new(None) });
     // The core that was its own in that group at last: mostly it is there.

@@ -23,7 +23,7 @@ const SPIN_LEAST: Duration = Duration::from_micros(1);
 /// A yield that takes longer than this, and than so many other system calls, has let somebody else run.
 const SOMEBODY: Duration = Duration::from_micros(2);
 const SYSTEM_CALLS: u32 = 8;
-/// A yield that takes longer than this means that others want the core: ranks themselves give it back sooner.
+/// A yield that takes longer than this means that others want the core: ranks that only wait give it back sooner.
 const LONG_YIELD: Duration = Duration::from_micros(1200);
 /// How long it does not yield then where there are cores for all, and at most if it happens again and again.
 const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(160)];
