@@ -58,7 +58,7 @@ const PATIENCE: Duration = Duration::from_secs(match () {
     () if cfg!(miri) => 3600,
     // It watches what tests do with their data, too.
     () if cfg!(tsan) => 600,
-    () => 60,
+    () => 180,
 });
 
 /// Ends the process, with the test's name, unless it is dropped in time.
@@ -193,9 +193,11 @@ pub fn values(dtype: DType, elements: usize, seed: u64) -> Vec<u8> {
             DType::F32 | DType::Complex64 => bytes.extend((random.float() as f32).to_le_bytes()),
             DType::F64 | DType::Complex128 => bytes.extend(random.float().to_le_bytes()),
             DType::Bool => bytes.push((random.bits() & 1) as u8),
-            _ => bytes.extend(&random.bits().to_le_bytes()[..dtype.size()]),
+            // Integers of any width.
+            _ => bytes.extend(random.bits().to_le_bytes()),
         }
     }
+    bytes.truncate(elements * dtype.size());
     bytes
 }
 
@@ -291,7 +293,7 @@ impl Case {
         let block = |rank: usize| rank * self.block()..(rank + 1) * self.block();
         let output = |rank: usize| match self.collective.output(rank) {
             _ if self.collective == Collective::Alltoall => {
-                inputs.iter().flat_map(|i| &i[block(rank)]).copied().collect()
+                inputs.iter().map(|input| &input[block(rank)]).collect::<Vec<_>>().concat()
             }
             Holding::Nothing => Vec::new(),
             Holding::Block(own) => whole[block(own)].to_vec(),
