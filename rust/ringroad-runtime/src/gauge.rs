@@ -16,10 +16,14 @@ use crate::kernels::Stores;
 
 /// Plain copies of so many bytes are timed; longer ones wait for memory, whoever has read what they overwrite.
 const TIMED: std::ops::RangeInclusive<usize> = 16 << 10..=512 << 10;
-/// Nanoseconds per byte. On two cores that drift between both: near up to 0.03, or 0.1 where what is copied comes from
-/// memory; far from 0.25 on, but for copies by `rep movsb` to where they do not get in their own way, which are good far,
-/// too.
+/// Nanoseconds per byte of a plain copy that is slow. On two cores that drift between both: near up to 0.03, or 0.1 where
+/// what is copied comes from memory; far from 0.25 on, but for copies by `rep movsb` to where they do not get in their own
+/// way, which are good far, too.
 const SLOW: f64 = 0.2;
+/// From so many bytes on, what is copied and what it overwrites after streaming both come from memory, which the other cores
+/// want too: near up to 0.29, far from 0.34 on.
+const LONG: usize = 256 << 10;
+const SLOW_LONG: f64 = 0.3;
 /// So many slow copies in a row are no interruptions.
 const PERSISTENT: u32 = 3;
 /// A try of plain stores ends with so many copies of one kind, slow or fast: the first ones after streaming may be slow because
@@ -80,7 +84,8 @@ impl Gauge {
     }
 
     /// The stores that suit a sum of so many bytes that goes to where `readers` read it in the same pass. `None` now and
-    /// then where nothing else is copied for them: the sum had better be copied afterwards, so that the copy can be watched.
+    /// then where nothing else is copied for them, and while plain stores are tried: the sum had better be copied afterwards,
+    /// so that the copy can be watched.
     pub fn suited(
         &mut self,
         readers: impl Iterator<Item = Rank> + Clone,
@@ -96,7 +101,9 @@ impl Gauge {
             reader.unseen = reader.unseen.saturating_add(1);
             unseen |= reader.unseen > UNSEEN;
         }
-        (!unseen || !TIMED.contains(&bytes)).then(|| Stores::for_copy(of, self.mode(readers)))
+        let mode = self.mode(readers.clone());
+        let looks = unseen || mode == CacheMode::Far && self.is_tried(readers);
+        (!looks || !TIMED.contains(&bytes)).then(|| Stores::for_copy(of, mode))
     }
 
     /// Far if any of them is.
@@ -113,22 +120,26 @@ impl Gauge {
         if stores == Stores::Plain || !TIMED.contains(&bytes) {
             return stores;
         }
-        let mut due = true;
-        for rank in readers {
+        for rank in readers.clone() {
             let reader = &mut self.0[rank];
             reader.rest = reader.rest.saturating_sub(1);
-            due &= reader.mode == CacheMode::Near || reader.rest == 0;
         }
-        if due {
+        if self.is_tried(readers) {
             Stores::Plain
         } else {
             stores
         }
     }
 
+    /// Whether plain stores are tried for those of them that are far.
+    fn is_tried(&self, mut readers: impl Iterator<Item = Rank>) -> bool {
+        readers.all(|rank| self.0[rank].mode == CacheMode::Near || self.0[rank].rest == 0)
+    }
+
     /// A plain copy took so long.
     fn note(&mut self, readers: impl Iterator<Item = Rank> + Clone, bytes: usize, took: Duration) {
-        let slow = took.as_nanos() as f64 > SLOW * bytes as f64;
+        let limit = if bytes < LONG { SLOW } else { SLOW_LONG };
+        let slow = took.as_nanos() as f64 > limit * bytes as f64;
         // Somebody who is known to be far explains it.
         let explained = slow && self.mode(readers.clone()) == CacheMode::Far;
         for rank in readers {
@@ -291,6 +302,33 @@ mod tests {
             assert_eq!(gauge.suited(of(&[0, 1]), 1 << 10, BYTES), Some(Stores::Plain));
         }
         assert_eq!(gauge.suited(of(&[0, 1]), BYTES, BYTES), None);
+    }
+
+    #[test]
+    fn a_try_ends_soon_where_only_sums_are_written() {
+        let mut gauge = gauge(CacheMode::Far);
+        let mut tried = Vec::new();
+        for call in 0.. {
+            let apart = gauge.suited(of(&[1]), BYTES, BYTES).is_none();
+            if apart && gauge.stores(of(&[1]), BYTES, BYTES) == Stores::Plain {
+                gauge.note(of(&[1]), BYTES, fast());
+                tried.push(call);
+            }
+            if gauge.mode(of(&[1])) == CacheMode::Near {
+                break;
+            }
+        }
+        assert_eq!(tried.len() as u32, AGREE);
+        assert_eq!(tried[1], tried[0] + 1);
+    }
+
+    #[test]
+    fn long_copies_that_wait_for_memory_are_not_slow() {
+        let mut gauge = gauge(CacheMode::Near);
+        for (bytes, streamed_at) in [(LONG, 0), (LONG - 1, RESTS[0] - 1)] {
+            (0..PERSISTENT).for_each(|_| gauge.note(of(&[1]), bytes, Duration::from_nanos(bytes as u64 / 4)));
+            assert_eq!(streamed(&mut gauge, &[1]), streamed_at);
+        }
     }
 
     #[test]
