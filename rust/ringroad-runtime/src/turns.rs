@@ -228,6 +228,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "millions of yields, and no unsafe code")]
     fn moving_in_vain_becomes_rare() {
         let mut learned = learned(0);
         let mut now = at(1);
