@@ -287,18 +287,23 @@ mod tests {
     #[test]
     fn sums_are_copied_apart_where_nothing_else_is_seen() {
         let mut gauge = gauge(CacheMode::Near);
+        let copy = |gauge: &mut Gauge, readers: &[Rank], bytes| {
+            gauge.watch(of(readers), bytes, BYTES, |_| {});
+            // However slow the clock says that was.
+            gauge.note(of(readers), bytes, Duration::ZERO);
+        };
         for _ in 0..3 {
             for _ in 0..UNSEEN {
                 // What is copied for another says nothing.
-                gauge.watch(of(&[0]), BYTES, BYTES, |_| {});
+                copy(&mut gauge, &[0], BYTES);
                 assert_eq!(gauge.suited(of(&[0, 1]), BYTES, BYTES), Some(Stores::Plain));
             }
             assert_eq!(gauge.suited(of(&[0, 1]), BYTES, BYTES), None);
-            gauge.watch(of(&[0, 1]), BYTES, BYTES, |_| {});
+            copy(&mut gauge, &[0, 1], BYTES);
         }
         for _ in 0..2 * UNSEEN {
             // Too short to tell.
-            gauge.watch(of(&[0, 1]), 1 << 10, BYTES, |_| {});
+            copy(&mut gauge, &[0, 1], 1 << 10);
             assert_eq!(gauge.suited(of(&[0, 1]), 1 << 10, BYTES), Some(Stores::Plain));
         }
         assert_eq!(gauge.suited(of(&[0, 1]), BYTES, BYTES), None);
