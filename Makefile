@@ -11,7 +11,7 @@ TORCHES  ?= 2.8 2.13 2.14
 BUDGET   ?= 1080
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
+.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-far bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,6 +62,11 @@ bench-peers: $(VENV)/.installed ## Compare allreduce with gloo, Open MPI and a p
 	maturin develop --release --quiet --extras bench
 	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,floor --launches 2 --budget $(BUDGET) \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
+
+bench-far: $(VENV)/.installed ## Compare large allreduces with Open MPI while the first two CPUs share no cache; waits for that (up to 40 minutes)
+	maturin develop --release --quiet --extras bench
+	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --sizes 4M,32M,128M --budget 2400 \
+		$(if $(RECORD),--json $(RECORD))
 
 bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and all papers' figures
 	$(PYTHON) -m ringroad.reproduce.speed

@@ -1,5 +1,6 @@
 """The benchmark runs, verifies what it measures, and writes a record. What it says about time is not looked at."""
 
+import itertools
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from ringroad import _race as race
 from ringroad.bench import conductor, floor, verdict
 from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
 from ringroad.bench.data import Buffers, Case
+from ringroad.bench.options import Options
 from ringroad.bench.statistics import Statistics
 
 
@@ -34,6 +36,17 @@ def record(path, *arguments):
     rows = [row for row in rows if row["kind"] == "measurement"]
     assert all(row["wrong"] == 0 and 0 < row["min"] <= row["p50"] <= row["p99"] <= row["max"] for row in rows)
     return rows
+
+
+def options(**others):
+    """Of a short run of two ranks, for a conductor of the test's own."""
+    return Options(
+        **{
+            **{"collective": COLLECTIVES["allreduce"], "sizes": [8, 4096], "ranks": [2], "buffers": ["numpy"]},
+            **{"peers": [], "dtype": "float32", "op": "sum", "root": 0, "calls": None, "warmup": 5, "check": True},
+            **{"budget": 2.0, "hogs": 0, "timeout": 30.0, "json": None, **others},
+        }
+    )
 
 
 def test_numpy(tmp_path):
@@ -79,6 +92,24 @@ def test_floor(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+@pytest.mark.parametrize("labels", [["far"], ["near", "far", "far", "near", "far"], ["near"]])
+def test_it_waits_for_caches(monkeypatch, labels):
+    """Only rounds that begin and end with CPUs that are as far apart as was asked for."""
+    looks = itertools.cycle(labels)
+    monkeypatch.setattr(conductor.floor, "probe", lambda program: floor.Cache(next(looks), 1.0))
+    monkeypatch.setattr(conductor, "_PAUSE", 0.01)
+    rows = list(conductor.Conductor(options(cache="far", peers=["floor"])).run())
+    measured = [row for row in rows if row["kind"] == "measurement"]
+    assert {row["cache"] for row in measured} <= {"far"}
+    assert all(row["cache_by_round"] == ["far"] * row["rounds"] and 0 < row["rounds"] <= 10 for row in measured)
+    assert all(len(row["by_round"]) == row["rounds"] for row in measured)
+    sizes = [] if "far" not in labels else [(peer, size) for size in (8, 4096) for peer in ("ringroad", "floor")]
+    assert [(row["peer"], row["size"]) for row in measured if row["place"] == IN] == sizes
+    refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
+    assert refusals == ([] if sizes else ["8 B: the caches were never far", "4096 B: the caches were never far"])
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
 def test_floor_is_right():
     """At lengths where shares and windows do not come out even."""
     with floor.Floor(floor.build(), 3, 4 << 20) as plain:
@@ -99,6 +130,8 @@ def test_floor_is_right():
         (["-b", "8", "-e", "4"], "-b at least 1 and at most -e"),
         (["--ranks", "two"], "numbers with commas"),
         (["--launches", "0"], "--launches must be at least 1"),
+        (["--cache", "fra"], "there are near, far"),
+        (["--cache", "far", "-n", "5"], "waits for as long as --budget says"),
         (["reduce", "--ranks", "2", "-r", "2"], "no rank of 2"),
         (["--peers", "floor", "-d", "float64", "-b", "8", "-e", "8", "--ranks", "1"], "float32 in allreduce only"),
     ],

@@ -49,6 +49,10 @@ def bench(
     launches: Annotated[
         int, typer.Option(help="Start all ranks anew so many times: times differ from one start to the next, too.")
     ] = 1,
+    cache: Annotated[
+        str | None,
+        typer.Option(help="near, far: wait for rounds in which the first two CPUs share a cache, or none."),
+    ] = None,
     budget: Annotated[float, typer.Option(help="Seconds for everything, about; without -n.")] = _BUDGET,
     hogs: Annotated[int, typer.Option(help="Busy processes meanwhile.")] = 0,
     timeout: Annotated[float, typer.Option(help="Seconds for a call.")] = 120.0,
@@ -74,6 +78,7 @@ def bench(
         algorithms=names(algorithms),
         tune=tune,
         launches=launches,
+        cache=cache,
     )
     rows = _run(options)
     print(verdict.text(rows))

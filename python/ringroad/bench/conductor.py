@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,8 @@ _BURST_AMONG_PEERS = 50
 """Calls in a burst, at most, where others wait for their turn."""
 _SHORTEST_BURST = 0.1
 """Seconds, unless it would have too many calls: the first ones also wait for ranks that are not there yet."""
+_PAUSE = 0.5
+"""Seconds from one look at the caches to the next, where a round waits for what `--cache` says."""
 
 
 @dataclass(eq=False)
@@ -58,6 +59,11 @@ class Contestant:
         self.times.append(float(np.median(times, axis=1).max()))
         self.wrong += wrong
 
+    def forget(self) -> None:
+        """Takes the last run's times back."""
+        self.samples.pop()
+        self.times.pop()
+
     def restart(self, new: Contestant) -> None:
         """Goes on as `new`, which is the same in other processes."""
         self.burst = new.burst
@@ -71,8 +77,9 @@ class Bout:
     contestants: list[Contestant] = field(default_factory=list)
     left: list[Contestant] = field(default_factory=list)
     """Who has not dropped out."""
-    caches: list[list[floor.Cache]] = field(default_factory=list)
-    """Of every launch: before its first round and after each."""
+    caches: list[tuple[floor.Cache, floor.Cache]] = field(default_factory=list)
+    """Before and after every round that counts."""
+    launches: int = 0
     busy_cores: float = 0.0
     """What others used before anything was measured, in the launch where that was most."""
 
@@ -103,7 +110,10 @@ class Conductor:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.teams = teams(options)
-        self.floor = floor.build() if floor.NAME in options.peers or floor.missing() is None else None
+        reason = floor.missing()
+        if options.cache is not None and reason is not None:
+            raise BenchError(f"bench: a program that is compiled here measures what --cache asks for, but {reason}")
+        self.floor = floor.build() if floor.NAME in options.peers or reason is None else None
         weight = sum(
             _weight(case) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
         )
@@ -187,28 +197,46 @@ class Conductor:
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
         new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks, plain)}
-        if not bout.caches:
+        if not bout.launches:
             bout.contestants, bout.left = list(new.values()), list(new.values())
         bout.left = [one for one in bout.left if (one.peer, one.place) in new]
         for contestant in bout.left:
             contestant.restart(new[contestant.peer, contestant.place])
+        tuned = floor.probe(self.floor)
         self._tune_floor(bout, case, plain)
         for text in self._warm_up(bout, seconds):
             yield {"kind": "refusal", "text": text}
-        start, rounds = time.monotonic(), 0
-        caches = [floor.probe(self.floor)]
+        start, rounds, turns = time.monotonic(), 0, bout.launches
+        before = floor.probe(self.floor)
         while self._another(bout.left, rounds, time.monotonic() - start < seconds):
-            # Every other round in the opposite order: nobody always comes first.
-            for contestant in bout.left[:: 1 if (rounds + len(bout.caches)) % 2 == 0 else -1]:
-                contestant.run()
-            rounds += 1
-            caches.append(floor.probe(self.floor))
-            if (before := caches[-2]) and (after := caches[-1]) and before.label != after.label:
+            if not self._counts(before):
+                _progress(f"{case.size} B, until caches are {self.options.cache}, {self._left():.0f} s left")
+                time.sleep(_PAUSE)
+                before = floor.probe(self.floor)
+                continue
+            if before and tuned and before.label != tuned.label:
                 self._tune_floor(bout, case, plain)
-            if self.options.calls is None:
-                hopeless = _hopeless(bout.contestants)
-                bout.left = [contestant for contestant in bout.left if contestant not in hopeless]
-        bout.caches.append([cache for cache in caches if cache is not None])
+                tuned = before
+            # Every other round in the opposite order: nobody always comes first.
+            for contestant in bout.left[:: 1 if turns % 2 == 0 else -1]:
+                contestant.run()
+            turns += 1
+            after = floor.probe(self.floor)
+            if self._counts(after):
+                rounds += 1
+                bout.caches += [(before, after)] if before and after else []
+                if self.options.calls is None:
+                    hopeless = _hopeless(bout.contestants)
+                    bout.left = [contestant for contestant in bout.left if contestant not in hopeless]
+            else:
+                for contestant in bout.left:
+                    contestant.forget()
+            before = after
+        bout.launches += 1
+
+    def _counts(self, cache: floor.Cache | None) -> bool:
+        """Whether rounds that begin or end so far apart count."""
+        return self.options.cache is None or (cache is not None and cache.label == self.options.cache)
 
     def _tune_floor(self, bout: Bout, case: Case, plain: Floor | None) -> None:
         """Another way may be the fastest now."""
@@ -225,7 +253,10 @@ class Conductor:
             "busy_cores": bout.busy_cores,
             **_cache(bout.caches),
         }
-        yield from _rows(case, bout.contestants, shared, self.options.check)
+        measured = [contestant for contestant in bout.contestants if contestant.samples]
+        if bout.contestants and not measured:
+            yield {"kind": "refusal", "text": f"{case.size} B: the caches were never {self.options.cache}"}
+        yield from _rows(case, measured, shared, self.options.check)
 
     def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> list[Contestant]:
         found = _agreed(ranks.ask("case", case, buffers))
@@ -271,6 +302,8 @@ class Conductor:
             if not contestant.calls:
                 time_of_call = float(np.median(times, axis=1).max())
                 share = seconds * self.options.launches / rounds / number
+                if self.options.cache is not None:
+                    share = 0.0  # short rounds: they must end before the CPUs are elsewhere
                 fitting = burst_length(time_of_call, share, contestant.longest)
                 contestant.calls = min(contestant.longest, self.options.calls or fitting)
         return refusals
@@ -279,6 +312,8 @@ class Conductor:
         """Whether there is another round in this launch."""
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
+        if self.options.cache is not None:  # what it leaves is for sizes that wait for longer
+            return bool(contestants) and in_time and rounds < -(-_ROUNDS_AIM // self.options.launches)
         fewest, most = (-(-count // self.options.launches) for count in (_FEWEST_ROUNDS, _MOST_ROUNDS))
         return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
 
@@ -322,18 +357,13 @@ def _weight(case: Case) -> int:
     return 1 if case.size < 1 << 20 else 2 if case.size < 16 << 20 else max(2, 3 * case.ranks // 2)
 
 
-def _cache(launches: list[list[floor.Cache]]) -> Row:
+def _cache(rounds: list[tuple[floor.Cache, floor.Cache]]) -> Row:
     """Whether the CPUs shared a cache while a size was measured."""
-    labels = [
-        before.label if before.label == after.label else "mixed"
-        for caches in launches
-        for before, after in pairwise(caches)
-    ]
-    found = [cache for caches in launches for cache in caches]
+    labels = [before.label if before.label == after.label else "mixed" for before, after in rounds]
     return {
-        "cache": "unknown" if not found else found[0].label if len({one.label for one in found}) == 1 else "mixed",
+        "cache": "unknown" if not labels else labels[0] if len(set(labels)) == 1 else "mixed",
         "cache_by_round": labels,
-        "cache_nanoseconds": [cache.nanoseconds for cache in found],
+        "cache_nanoseconds": [[before.nanoseconds, after.nanoseconds] for before, after in rounds],
     }
 
 

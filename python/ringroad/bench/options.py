@@ -13,6 +13,7 @@ from ringroad.bench.collectives import DTYPES, OPS, Collective, dtype_of
 from ringroad.bench.data import Case
 
 BUFFERS = ("numpy", "torch")
+CACHES = ("near", "far")
 PMLS = ("ob1", "ucx")
 MPI = "mpi4py"
 
@@ -43,6 +44,8 @@ class Options:
     """Seconds in which every group of ranks measures first, to choose by that."""
     launches: int = 1
     """How often each team of ranks is started anew."""
+    cache: str | None = None
+    """Of CACHES: only rounds count in which the first two CPUs are so far apart from beginning to end."""
 
     def __post_init__(self) -> None:
         _among("-d", [self.dtype], DTYPES)
@@ -63,6 +66,10 @@ class Options:
             raise ValueError("bench: --tune goes with --buffers numpy: torch's groups are made before")
         if self.calls is not None and self.calls < 1:
             raise ValueError("bench: -n must be at least 1")
+        if self.cache is not None:
+            _among("--cache", [self.cache], CACHES)
+            if self.calls is not None:
+                raise ValueError("bench: --cache waits for as long as --budget says: leave -n out")
         if self.launches < 1:
             raise ValueError("bench: --launches must be at least 1")
 
