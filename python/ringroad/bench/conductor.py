@@ -253,10 +253,11 @@ class Conductor:
             "busy_cores": bout.busy_cores,
             **_cache(bout.caches),
         }
-        measured = [contestant for contestant in bout.contestants if contestant.samples]
-        if bout.contestants and not measured:
-            yield {"kind": "refusal", "text": f"{case.size} B: the caches were never {self.options.cache}"}
-        yield from _rows(case, measured, shared, self.options.check)
+        if bout.contestants and self.options.cache is not None and len(bout.caches) < _FEWEST_ROUNDS:
+            text = f"{case.size} B, {buffers}: only {len(bout.caches)} rounds while caches were {self.options.cache}"
+            yield {"kind": "refusal", "text": text}
+        else:
+            yield from _rows(case, bout.contestants, shared, self.options.check)
 
     def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> list[Contestant]:
         found = _agreed(ranks.ask("case", case, buffers))
