@@ -65,7 +65,7 @@ bench-peers: $(VENV)/.installed ## Compare allreduce with gloo, Open MPI and a p
 
 bench-far: $(VENV)/.installed ## Compare large allreduces with Open MPI while the first two CPUs share no cache; waits for that (up to 40 minutes)
 	maturin develop --release --quiet --extras bench
-	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2400 \
+	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
 		--sizes 4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
 bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and all papers' figures
