@@ -16,6 +16,9 @@ from ringroad.bench.data import Buffers, Case
 from ringroad.bench.options import Options
 from ringroad.bench.statistics import Statistics
 
+needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+"""For the program that is compiled here. A user who installs the wheel need not have it."""
+
 
 def bench(*arguments, status=0):
     """Standard output, or standard error where it fails."""
@@ -40,13 +43,10 @@ def record(path, *arguments):
 
 def options(**others):
     """Of a short run of two ranks, for a conductor of the test's own."""
-    return Options(
-        **{
-            **{"collective": COLLECTIVES["allreduce"], "sizes": [8, 4096], "ranks": [2], "buffers": ["numpy"]},
-            **{"peers": [], "dtype": "float32", "op": "sum", "root": 0, "calls": None, "warmup": 5, "check": True},
-            **{"budget": 2.0, "hogs": 0, "timeout": 30.0, "json": None, **others},
-        }
-    )
+    sizes = {"sizes": [8, 4096], "ranks": [2], "buffers": ["numpy"], "peers": []}
+    calls = {"dtype": "float32", "op": "sum", "root": 0, "calls": None, "warmup": 5, "check": True}
+    limits = {"budget": 2.0, "hogs": 0, "timeout": 30.0, "json": None}
+    return Options(COLLECTIVES["allreduce"], **sizes | calls | limits | others)
 
 
 def test_numpy(tmp_path):
@@ -81,7 +81,7 @@ def test_launches(tmp_path):
     assert all(len(row["by_round"]) == row["rounds"] >= 4 for row in rows if row["peer"] == "ringroad")
 
 
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+@needs_cargo
 def test_floor(tmp_path):
     arguments = ("--sizes", "8,1000,300K", "--ranks", "3", "--budget", "1", "--peers", "floor", "--launches", "2")
     rows = record(tmp_path / "r.jsonl", *arguments)
@@ -91,7 +91,7 @@ def test_floor(tmp_path):
     assert {label for row in rows for label in row["cache_by_round"]} <= {"near", "far", "mixed", "single"}
 
 
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+@needs_cargo
 @pytest.mark.parametrize("labels", [["far"], ["near", "far", "far", "near", "far"], ["near"]])
 def test_it_waits_for_caches(monkeypatch, labels):
     """Only rounds that begin and end with CPUs that are as far apart as was asked for."""
@@ -111,7 +111,7 @@ def test_it_waits_for_caches(monkeypatch, labels):
     )
 
 
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+@needs_cargo
 def test_floor_is_right():
     """At lengths where shares and windows do not come out even."""
     with floor.Floor(floor.build(), 3, 4 << 20) as plain:

@@ -110,10 +110,8 @@ class Conductor:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.teams = teams(options)
-        reason = floor.missing()
-        if options.cache is not None and reason is not None:
-            raise BenchError(f"bench: a program that is compiled here measures what --cache asks for, but {reason}")
-        self.floor = floor.build() if floor.NAME in options.peers or reason is None else None
+        needed = floor.NAME in options.peers or options.cache is not None
+        self.floor = floor.build() if needed or floor.missing() is None else None
         weight = sum(
             _weight(case) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
         )
@@ -313,9 +311,9 @@ class Conductor:
         """Whether there is another round in this launch."""
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
-        if self.options.cache is not None:  # what it leaves is for sizes that wait for longer
-            return bool(contestants) and in_time and rounds < -(-_ROUNDS_AIM // self.options.launches)
-        fewest, most = (-(-count // self.options.launches) for count in (_FEWEST_ROUNDS, _MOST_ROUNDS))
+        # Rounds that wait may never come, and what one size leaves of the time is for those that wait for longer.
+        limits = (_FEWEST_ROUNDS, _MOST_ROUNDS) if self.options.cache is None else (0, _ROUNDS_AIM)
+        fewest, most = (-(-count // self.options.launches) for count in limits)
         return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
 
 

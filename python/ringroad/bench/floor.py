@@ -42,7 +42,7 @@ def missing() -> str | None:
 def build() -> Path:
     """Compiles the program for this very CPU, and returns where it is."""
     if (reason := missing()) is not None:
-        raise BenchError(f"bench: the peer floor is compiled here, but {reason}")
+        raise BenchError(f"bench: the program for the peer floor and for --cache is compiled here, but {reason}")
     # A directory of its own: other flags would make cargo compile everything else again.
     target = Path(os.environ.get("CARGO_TARGET_DIR", _SOURCES / "target"), "floor")
     command = ["cargo", "build", "--release", "--quiet", "--manifest-path", str(_MANIFEST), "--target-dir", str(target)]
