@@ -34,6 +34,9 @@ pub unsafe fn combine(
 /// Bytes that are combined before going on, so that partial results stay in the first-level cache: this many of them, and
 /// as many of a source. On an AMD EPYC of 2024, 4 to 16 KiB are equally fast.
 const PIECE: usize = 8192;
+/// The same where the result is also streamed: half of it, so that the next piece of each source, fetched meanwhile, fits
+/// beside it. On two cores that share no cache such sums take 0.8 times as long with that.
+const STREAMED: usize = PIECE / 2;
 
 /// Where partial results lie.
 #[repr(align(64))]
@@ -71,6 +74,8 @@ impl InstructionSet {
         }
         let mut partial = Partial(MaybeUninit::uninit());
         let partial: *mut u8 = partial.0.as_mut_ptr().cast();
+        let streamed = matches!(also, Some((_, Stores::Streaming)));
+        let piece = if streamed { STREAMED } else { PIECE };
         let mut done = 0;
         while done < elements {
             // SAFETY: the piece is inside what the caller promised; it is written after all sources have been read, and
@@ -80,7 +85,7 @@ impl InstructionSet {
                 let also = also.map(|(also, stores)| (also.add(done * size), stores));
                 // Every piece but the first begins with a line of what others read, if its elements lie evenly in lines.
                 let head = also.map_or(0, |(also, _)| also.addr() % LINE);
-                let count = ((PIECE - head) / size).min(elements - done);
+                let count = ((piece - head) / size).min(elements - done);
                 let mut left = first.add(done * size);
                 let mut groups = others.chunks(Self::abreast(op, dtype) - 1).peekable();
                 while let Some(group) = groups.next() {
@@ -97,14 +102,20 @@ impl InstructionSet {
                     left = partial;
                 }
                 match also {
-                    Some((also, Stores::Streaming)) => self.stream(also, target, count * size),
+                    Some((also, Stores::Streaming)) => {
+                        let mut ahead = [std::ptr::null(); ABREAST];
+                        let sources = others.iter().take(if done + count < elements { ABREAST } else { 0 });
+                        let sources = sources.map(|source| source.wrapping_add((done + count) * size));
+                        let filled = ahead.iter_mut().zip(sources).map(|(place, next)| *place = next).count();
+                        self.stream(also, target, count * size, &ahead[..filled]);
+                    }
                     Some((also, Stores::Plain)) => self.copy(also, target, count * size, Stores::Plain),
                     None => {}
                 }
                 done += count;
             }
         }
-        if let Some((_, Stores::Streaming)) = also {
+        if streamed {
             fence();
         }
     }

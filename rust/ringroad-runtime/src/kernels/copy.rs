@@ -41,8 +41,8 @@ pub(super) const LINE: usize = 64;
 /// Copies `bytes` bytes by these stores, without order among them. Pointers need no alignment.
 ///
 /// # Safety
-/// `source` must be readable and `target` writable for `bytes` bytes, none of it written by others meanwhile. `target`
-/// must be `source` exactly, or not overlap it.
+/// `source` must be readable and `target` writable for `bytes` bytes, none of it written by others meanwhile. If streamed,
+/// `target` must be `source` exactly, or not overlap it.
 pub unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, stores: Stores) {
     // SAFETY: the caller's promise.
     unsafe { InstructionSet::best().copy(target, source, bytes, stores) }
@@ -59,18 +59,19 @@ impl InstructionSet {
             match stores {
                 Stores::Plain => ptr::copy(source, target, bytes),
                 Stores::Streaming => {
-                    self.stream(target, source, bytes);
+                    self.stream(target, source, bytes, &[]);
                     fence();
                 }
             }
         }
     }
 
-    /// A streaming copy that may still be on its way when it returns: a [`fence`] must follow.
+    /// A streaming copy that may still be on its way when it returns: a [`fence`] must follow. While it waits for memory it
+    /// has as many bytes of each `ahead` fetched, which need not be there.
     ///
     /// # Safety
     /// As [`copy`].
-    pub(super) unsafe fn stream(self, target: *mut u8, source: *const u8, bytes: usize) {
+    pub(super) unsafe fn stream(self, target: *mut u8, source: *const u8, bytes: usize, ahead: &[*const u8]) {
         // To where a line begins.
         let head = (target.addr().wrapping_neg() % LINE).min(bytes);
         let lines = (bytes - head) / LINE;
@@ -81,13 +82,13 @@ impl InstructionSet {
             ptr::copy(source, target, head);
             let (to, from) = (target.add(head), source.add(head));
             match self.0 {
-                Version::Portable => portable::lines(to, from, lines),
+                Version::Portable => portable::lines(to, from, lines, ahead),
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Version::Avx2 => x86::avx2(to, from, lines),
+                Version::Avx2 => x86::avx2(to, from, lines, ahead),
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Version::Avx512 => x86::avx512(to, from, lines),
+                Version::Avx512 => x86::avx512(to, from, lines, ahead),
                 #[cfg(all(target_arch = "x86_64", miri))]
-                _ => portable::lines(to, from, lines),
+                _ => portable::lines(to, from, lines, ahead),
             }
             ptr::copy(source.add(done), target.add(done), bytes - done);
         }
@@ -113,10 +114,15 @@ mod x86 {
             /// # Safety
             /// As [`super::copy`], for `lines` lines; `to` must be at the start of one, and the machine have the features.
             #[target_feature(enable = $features)]
-            pub(super) unsafe fn $name(to: *mut u8, from: *const u8, lines: usize) {
-                for at in (0..lines * LINE).step_by(size_of::<$vector>()) {
-                    // SAFETY: a vector from `at` is inside the lines, and aligned as they are.
-                    unsafe { $stream(to.add(at).cast(), $load(from.add(at).cast())) }
+            pub(super) unsafe fn $name(to: *mut u8, from: *const u8, lines: usize, ahead: &[*const u8]) {
+                for line in (0..lines * LINE).step_by(LINE) {
+                    for next in ahead {
+                        _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line).cast());
+                    }
+                    for at in (line..line + LINE).step_by(size_of::<$vector>()) {
+                        // SAFETY: a vector from `at` is inside the lines, and aligned as they are.
+                        unsafe { $stream(to.add(at).cast(), $load(from.add(at).cast())) }
+                    }
                 }
             }
         };
@@ -134,8 +140,18 @@ use x86 as portable;
 mod portable {
     /// # Safety
     /// As [`super::copy`], for `lines` lines.
-    pub(super) unsafe fn lines(to: *mut u8, from: *const u8, lines: usize) {
+    pub(super) unsafe fn lines(to: *mut u8, from: *const u8, lines: usize, ahead: &[*const u8]) {
         for line in 0..lines {
+            for next in ahead {
+                // SAFETY: a hint, which may point anywhere.
+                unsafe {
+                    std::arch::asm!(
+                        "prfm pldl1keep, [{next}]",
+                        next = in(reg) next.wrapping_add(line * super::LINE),
+                        options(nostack, readonly, preserves_flags)
+                    );
+                }
+            }
             // SAFETY: 64 bytes from here are inside the lines.
             unsafe {
                 std::arch::asm!(
@@ -157,7 +173,7 @@ mod portable {
 mod portable {
     /// # Safety
     /// As [`super::copy`], for `lines` lines.
-    pub(super) unsafe fn lines(to: *mut u8, from: *const u8, lines: usize) {
+    pub(super) unsafe fn lines(to: *mut u8, from: *const u8, lines: usize, _ahead: &[*const u8]) {
         // SAFETY: the caller's promise.
         unsafe { std::ptr::copy(from, to, lines * super::LINE) }
     }
