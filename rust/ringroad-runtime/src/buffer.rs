@@ -13,11 +13,12 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use ringroad_core::plan::{Buffer, Command, Plan, Span};
+use ringroad_core::Rank;
 
+use crate::cache::CacheMode;
 use crate::dtype::{DType, ReduceOp};
-use crate::gauge::Gauge;
 use crate::kernels::{self, Stores};
-use crate::transport::Arrived;
+use crate::transport::{Arrived, LOOKED_AT};
 
 /// Regions of at least this many bytes ask for huge pages: page faults dominate large transfers otherwise.
 const HUGE_PAGE: usize = 2 << 20;
@@ -30,6 +31,8 @@ const AT_ONCE: usize = 64;
 pub struct Region {
     start: *mut u8,
     bytes: usize,
+    /// How copies into it are made.
+    stores: Stores,
     /// None where there are no bytes.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -87,7 +90,7 @@ impl Region {
             // SAFETY: advice on whole pages of memory that was just allocated; failure is harmless and ignored.
             unsafe { libc::madvise(start.cast(), bytes / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
         }
-        Region { start, bytes, owner: Some(Arc::new(Allocation { start, layout })) }
+        Region { start, bytes, stores: Stores::Plain, owner: Some(Arc::new(Allocation { start, layout })) }
     }
 
     /// A copy of `values`.
@@ -105,12 +108,13 @@ impl Region {
     /// `start..start + bytes` must stay readable until the owner is dropped, and writable where the region is used as
     /// an output or in place. While a call is using it nobody else may write it, nor read what the call writes.
     pub unsafe fn foreign(start: *mut u8, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Region {
-        Region { start, bytes, owner: Some(owner) }
+        Region { start, bytes, stores: Stores::Plain, owner: Some(owner) }
     }
 
     /// No memory at all.
     pub fn nothing() -> Region {
-        Region { start: std::ptr::NonNull::<u64>::dangling().as_ptr().cast(), bytes: 0, owner: None }
+        let start = std::ptr::NonNull::<u64>::dangling().as_ptr().cast();
+        Region { start, bytes: 0, stores: Stores::Plain, owner: None }
     }
 
     /// How many bytes.
@@ -142,7 +146,12 @@ impl Region {
         );
         // SAFETY: the assertion keeps the offset within the region.
         let start = unsafe { self.start.add(range.start) };
-        Region { start, bytes: range.len(), owner: self.owner.clone() }
+        Region { start, bytes: range.len(), stores: self.stores, owner: self.owner.clone() }
+    }
+
+    /// The same, to be written past the caches: they do not hold it anyway.
+    pub(crate) fn past_caches(self) -> Region {
+        Region { stores: Stores::Streaming, ..self }
     }
 
     /// Its first bytes, all where it has no more.
@@ -171,14 +180,14 @@ impl Region {
         values
     }
 
-    /// Copies the bytes of `source`, which is as long and may overlap.
+    /// Copies the bytes of `source`, which is as long, and may overlap where this is not written past the caches.
     ///
     /// # Safety
     /// Nobody may be writing `source`, nor reading or writing this region, until this returns.
     pub unsafe fn copy_from(&self, source: &Region) {
         assert_eq!(self.bytes, source.bytes);
-        // SAFETY: both ranges are `bytes` long; the caller promises to be alone; `copy` allows overlap.
-        unsafe { std::ptr::copy(source.start, self.start, self.bytes) }
+        // SAFETY: both ranges are `bytes` long; the caller promises to be alone; plain copies allow overlap.
+        unsafe { kernels::copy(self.start, source.start, self.bytes, self.stores) }
     }
 }
 
@@ -238,7 +247,7 @@ impl Buffers {
         unsafe { region.start.add(start) }
     }
 
-    /// Performs an operation that involves no other rank. `gauge`: how far those are who read the scratch memory, if any.
+    /// Performs an operation that involves no other rank. `distance`: how far those are who read the scratch memory.
     ///
     /// Sound only because the crate keeps two promises: the owner of the buffers lends them to one call at a time (see
     /// [`Region::foreign`] and [`Memory`]), and the engine performs the commands of a plan in an order that its
@@ -251,11 +260,15 @@ impl Buffers {
         dtype: DType,
         factor: f64,
         ranks: u32,
-        mut gauge: Option<&mut Gauge>,
+        distance: impl Fn(Rank) -> CacheMode,
     ) {
         // What others will read lies in scratch memory; all of that is written before the same bytes are again.
-        let scratch = self.scratch_range.len();
-        let readers = |span| plan.readers(number, span);
+        let stores = |span| {
+            let bytes = self.scratch_range.len();
+            let mut readers = plan.readers(number, span);
+            let far = bytes >= LOOKED_AT && readers.any(|reader| distance(reader) == CacheMode::Far);
+            Stores::for_copy(bytes, if far { CacheMode::Far } else { CacheMode::Near })
+        };
         let elements = |span: Span| span.bytes / dtype.size();
         match plan.operations()[number as usize].command {
             Command::Reduce { target, sources, also } => {
@@ -263,10 +276,8 @@ impl Buffers {
                 let (to, elements) = (self.pointer(target), elements(target));
                 let also = also.map(|span| {
                     assert_eq!(span.bytes, target.bytes);
-                    let suited = |gauge: &mut &mut Gauge| gauge.suited(readers(span), span.bytes, scratch);
-                    (span, gauge.as_mut().map_or(Some(Stores::Plain), suited))
+                    (self.pointer(span), stores(span))
                 });
-                let in_one_pass = also.and_then(|(span, stores)| Some((self.pointer(span), stores?)));
                 // The result so far comes first from the second time on.
                 let mut filled = 0;
                 for source in plan.sources(sources) {
@@ -281,24 +292,17 @@ impl Buffers {
                     filled += 1;
                 }
                 // SAFETY: as above.
-                unsafe { kernels::combine(op, dtype, to, &pointers[..filled], elements, in_one_pass) }
-                if let (Some((span, None)), Some(gauge)) = (also, gauge) {
-                    // SAFETY: as above.
-                    let copy = |stores| unsafe { kernels::copy(self.pointer(span), to, span.bytes, stores) };
-                    gauge.watch(readers(span), span.bytes, scratch, copy);
-                }
+                unsafe { kernels::combine(op, dtype, to, &pointers[..filled], elements, also) }
             }
             Command::Copy { target, source } => {
                 assert_eq!(target.bytes, source.bytes);
                 let (to, from) = (self.pointer(target), self.pointer(source));
+                let stores = match target.buffer {
+                    Buffer::Scratch => stores(target),
+                    _ => self.place(target).0.stores,
+                };
                 // SAFETY: as above; a plan copies to other places or to the same.
-                let copy = |stores| unsafe { kernels::copy(to, from, source.bytes, stores) };
-                match (target.buffer, gauge) {
-                    (Buffer::Scratch, Some(gauge)) => {
-                        gauge.watch(readers(target), source.bytes, scratch, copy)
-                    }
-                    _ => copy(Stores::Plain),
-                }
+                unsafe { kernels::copy(to, from, source.bytes, stores) }
             }
             Command::Premultiply { target, source } => {
                 assert_eq!(target.bytes, source.bytes);

@@ -4,7 +4,8 @@
 //! these may change. Two threads hand a cache line to and fro; where that cannot be done, the system's list answers.
 
 use std::fmt;
-use std::path::Path;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -133,6 +134,28 @@ impl fmt::Display for CacheProbe {
     }
 }
 
+/// What a host's last-level caches are taken to hold where the system does not say.
+const LAST_LEVEL: usize = 32 << 20;
+
+/// Bytes that the last-level caches of this host hold together, as the system lists them.
+pub fn last_level() -> usize {
+    listed_last_level(Path::new("/sys/devices/system/cpu")).unwrap_or(LAST_LEVEL)
+}
+
+/// All are taken to be like that of the first CPU.
+fn listed_last_level(sysfs: &Path) -> Option<usize> {
+    let read = |path: PathBuf| std::fs::read_to_string(path).ok();
+    let caches = std::fs::read_dir(sysfs.join("cpu0/cache")).ok()?.filter_map(|index| {
+        let cache = index.ok()?.path();
+        let level: u32 = read(cache.join("level"))?.trim().parse().ok()?;
+        let kilobytes: usize = read(cache.join("size"))?.trim().strip_suffix('K')?.parse().ok()?;
+        Some((level, kilobytes, cpus_in(&read(cache.join("shared_cpu_list"))?)))
+    });
+    let (_, kilobytes, sharing) = caches.max()?;
+    let caches = cpus_in(&read(sysfs.join("online"))?).div_ceil(sharing.max(1));
+    Some((caches * kilobytes) << 10)
+}
+
 /// The CPUs that the calling thread may run on, ascending; none if the system does not say.
 pub fn allowed() -> Vec<usize> {
     let set = sched_getaffinity(None).unwrap_or_default();
@@ -158,9 +181,18 @@ fn share_cache(sysfs: &Path, a: usize, b: usize) -> Option<bool> {
 
 /// Whether a list such as `0-3,8` names the CPU.
 fn lists_cpu(list: &str, cpu: usize) -> bool {
-    list.trim().split(',').any(|range| {
+    ranges(list).any(|range| range.contains(&cpu))
+}
+
+/// How many CPUs such a list names.
+fn cpus_in(list: &str) -> usize {
+    ranges(list).map(|range| range.count()).sum()
+}
+
+fn ranges(list: &str) -> impl Iterator<Item = RangeInclusive<usize>> + '_ {
+    list.trim().split(',').filter_map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if (first..=last).contains(&cpu))
+        Some(first.parse().ok()?..=last.parse().ok()?)
     })
 }
 
@@ -286,6 +318,29 @@ mod tests {
         assert_eq!(named("0-3,8\n"), [0, 1, 2, 3, 8]);
         assert_eq!(named("7"), [7]);
         assert_eq!(named("\n"), [0; 0]);
+        assert_eq!(["0-3,8\n", "7", "\n"].map(cpus_in), [5, 1, 0]);
+    }
+
+    #[test]
+    fn last_level_caches_are_added_up() {
+        let sysfs = std::env::temp_dir().join(format!("ringroad-cache-{}", std::process::id()));
+        let write = |name: &str, text: &str| {
+            let path = sysfs.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(listed_last_level(&sysfs), None);
+        for (index, level, size, cpus) in [(0, "1\n", "32K\n", "0\n"), (3, "3\n", "2048K\n", "0-3,8-11\n")] {
+            write(&format!("cpu0/cache/index{index}/level"), level);
+            write(&format!("cpu0/cache/index{index}/size"), size);
+            write(&format!("cpu0/cache/index{index}/shared_cpu_list"), cpus);
+        }
+        write("cpu0/cache/uevent", "");
+        write("online", "0-15\n");
+        let listed = listed_last_level(&sysfs);
+        std::fs::remove_dir_all(&sysfs).unwrap();
+        assert_eq!(listed, Some(4 << 20));
+        assert!(last_level() > 0);
     }
 
     #[test]

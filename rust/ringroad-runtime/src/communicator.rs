@@ -245,7 +245,8 @@ impl Communicator {
                     Cma::Off => false,
                 };
                 let private = wanted && around.unreadable.is_empty();
-                Box::new(SharedMemory::new(home, neighbours, network, private)?)
+                let cache = choices.lowering.cache;
+                Box::new(SharedMemory::new(home, neighbours, network, private, cache)?)
             }
             // A rank on its own sends nothing.
             (None, None) => Box::new(InProcess::group(1).remove(0)),

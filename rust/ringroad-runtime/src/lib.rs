@@ -18,7 +18,6 @@ mod engine;
 pub mod error;
 #[allow(unsafe_code)]
 mod fork;
-mod gauge;
 pub mod kernels;
 mod liveness;
 mod neighbourhood;

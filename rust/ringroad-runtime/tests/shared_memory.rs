@@ -11,6 +11,7 @@ use common::processes::{self, never, now, processor_time, useless, SLACK};
 use common::Case;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
+use ringroad_runtime::cache;
 use ringroad_runtime::config::{Cma, Config};
 use ringroad_runtime::transport::shared::LONG;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
@@ -74,6 +75,7 @@ const SCENARIOS: &[Scenario] = &[
     cma(scenario("late_by_cma", &[3], late_for_a_flow)),
     cma(scenario("refused_by_cma", &[3], refused)),
     scenario("collectives", &[2, 3, 4], collectives),
+    scenario("results_past_the_caches", &[2, 4], results_past_the_caches),
     killed("killed_8_bytes", |communicator| killed_in_round(communicator, 2)),
     killed("killed_100_kilobytes", |communicator| killed_in_round(communicator, 25_000)),
     killed("killed_4_megabytes", |communicator| killed_in_round(communicator, 1 << 20)),
@@ -134,7 +136,7 @@ macro_rules! tests {
 mod processes_of_a_host {
     use super::run;
     tests! {
-        collectives killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep killed_in_a_flow
+        collectives results_past_the_caches killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep killed_in_a_flow
         exit_without_close messages late_for_a_flow late different_calls aborted closed_early idle interrupted one_without unreadable
         collectives_by_cma messages_by_cma secret_by_cma killed_in_message_by_cma killed_in_collective_by_cma late_by_cma
         refused_by_cma cma_is_forbidden one_without_cma
@@ -184,6 +186,21 @@ fn collectives(communicator: &Communicator) {
     let received = message(receive, Memory::nothing(), Memory::zeroed(1 << 20));
     assert!(communicator.run(received).unwrap().to_vec::<u8>() == vec![7; 1 << 20]);
     work.wait().unwrap();
+    communicator.close();
+}
+
+/// Every collective with so much input and output that the caches do not hold them.
+fn results_past_the_caches(communicator: &Communicator) {
+    let ranks = communicator.size();
+    for (number, collective) in Collective::ALL.into_iter().enumerate() {
+        let collective = collective.with_root(number % ranks);
+        let blocks = if collective.has_blocks() { ranks } else { 1 };
+        for in_place in [false, true] {
+            let elements = cache::last_level() / ranks / size_of::<i32>() / blocks + 13;
+            let case = Case { in_place, ..Case::new(ranks, collective, ReduceOp::Sum, DType::I32, elements) };
+            case.check(communicator, &case.prepare()).unwrap();
+        }
+    }
     communicator.close();
 }
 

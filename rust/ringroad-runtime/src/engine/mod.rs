@@ -22,13 +22,15 @@ use ringroad_core::Rank;
 
 use crate::bootstrap::Card;
 use crate::buffer::{Buffers, Region};
+use crate::cache;
 use crate::call::{Call, Prepared};
 use crate::choices::Lowering;
 use crate::error::Error;
-use crate::gauge::Gauge;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
-use crate::transport::{Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE};
+use crate::transport::{
+    Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE, LOOKED_AT,
+};
 use crate::work::Completion;
 
 use self::scratch::Scratch;
@@ -97,8 +99,8 @@ pub(crate) struct Engine {
     notices: VecDeque<(Rank, Notice)>,
     /// Whether peers may still wait for word that their messages have arrived (see [`Engine::is_owing`]).
     owing: bool,
-    /// How far the ranks are that read scratch memory; `None` where none do.
-    gauge: Option<Gauge>,
+    /// Calls with so many bytes of input and output write results past the caches.
+    uncached: usize,
     /// The latest collective calls, by number.
     history: Vec<(u64, Arc<Prepared>)>,
     /// The number of the last collective call that has been made, and of the last that has been started.
@@ -140,7 +142,8 @@ impl Engine {
         transport: Box<dyn Transport>,
     ) -> Engine {
         let size = cards.len();
-        let gauge = transport.pool().map(|_| Gauge::new(lowering.cache, size));
+        let here = 1 + transport.near().iter().filter(|near| **near).count();
+        let uncached = if here > 1 { cache::last_level() / 4 * 3 / here } else { usize::MAX };
         Engine {
             name,
             rank,
@@ -156,12 +159,12 @@ impl Engine {
             failure: None,
             cards,
             closed: false,
-            scratch: Scratch::new(lowering.two_areas && gauge.is_some()),
+            scratch: Scratch::new(lowering.two_areas && here > 1),
             spare_tasks: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
             owing: false,
-            gauge,
+            uncached,
             history: Vec::new(),
             called: 0,
             started: 0,
@@ -290,7 +293,10 @@ impl Engine {
             }
         }
         self.transport.announce(task.tag, &task.call().algorithm);
-        let Buffers { input, output, .. } = &task.buffers;
+        let Buffers { input, output, .. } = &mut task.buffers;
+        if input.len() + output.len() >= self.uncached {
+            *output = std::mem::replace(output, Region::nothing()).past_caches();
+        }
         let like = if input.is_empty() { output } else { input };
         (task.buffers.scratch, task.buffers.scratch_range) =
             match self.scratch.take(plan.scratch(), like.as_ptr() as usize, &mut *self.transport) {
@@ -484,7 +490,7 @@ impl Engine {
                 }
                 Command::Expect { peer, message, arrival, bytes, .. } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
-                    if self.patient {
+                    if self.patient && bytes < LOOKED_AT {
                         self.transport.linger(tag);
                     }
                     let posted = self.transport.expect(tag, bytes, request);
@@ -507,7 +513,8 @@ impl Engine {
                     }
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
                     let Call { op, dtype, .. } = *task.call();
-                    task.buffers.perform(plan, number, op, dtype, task.factor, ranks, self.gauge.as_mut());
+                    let distance = |peer| self.transport.distance(peer);
+                    task.buffers.perform(plan, number, op, dtype, task.factor, ranks, distance);
                     task.executor.complete(number);
                     continue;
                 }

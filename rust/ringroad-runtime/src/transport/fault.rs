@@ -10,6 +10,7 @@ use ringroad_core::{Port, Rank};
 use super::shared::Pool;
 use super::{Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
+use crate::cache::CacheMode;
 
 /// What a fault can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -337,6 +338,10 @@ impl<T: Transport> Transport for FaultInjector<T> {
 
     fn near(&self) -> Arc<[bool]> {
         self.inner.near()
+    }
+
+    fn distance(&self, peer: Rank) -> CacheMode {
+        self.inner.distance(peer)
     }
 
     fn private(&self) -> bool {

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use crate::buffer::Region;
+use crate::cache::CacheMode;
 
 /// What a message is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,6 +129,9 @@ pub enum Failure {
 
 /// Work on so many bytes takes a while: peers are woken before it (see [`Transport::flush`]).
 pub(crate) const AWHILE: usize = 4 << 10;
+
+/// From so many bytes on it matters how far the sender of a message is, and what it takes to time looks for it does not.
+pub(crate) const LOOKED_AT: usize = 16 << 10;
 
 /// The reason of [`Event::PeerFailed`] where the peer has aborted: what it sent last may have been overwritten.
 pub(crate) const ABORTED: &str = "it has aborted";
@@ -270,6 +274,11 @@ pub trait Transport: Send {
     /// The memory that near ranks can read; `None` where none is near.
     fn pool(&self) -> Option<Arc<shared::Pool>> {
         None
+    }
+
+    /// Whether what this rank writes reaches a near rank through a cache of both.
+    fn distance(&self, _peer: Rank) -> CacheMode {
+        CacheMode::Near
     }
 
     /// Whether near ranks copy long messages out of this rank's private memory.

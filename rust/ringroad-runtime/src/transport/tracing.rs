@@ -12,6 +12,7 @@ use ringroad_core::{Bytes, Port, Rank, Seconds};
 use super::shared::Pool;
 use super::{Arrived, Event, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
+use crate::cache::CacheMode;
 
 /// A transport whose messages are written down.
 pub struct Tracer<T: Transport> {
@@ -187,6 +188,10 @@ impl<T: Transport> Transport for Tracer<T> {
 
     fn near(&self) -> Arc<[bool]> {
         self.inner.near()
+    }
+
+    fn distance(&self, peer: Rank) -> CacheMode {
+        self.inner.distance(peer)
     }
 
     fn private(&self) -> bool {

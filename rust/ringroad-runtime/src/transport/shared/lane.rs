@@ -157,8 +157,13 @@ impl Lane {
 
     #[inline]
     fn full(&self, number: u64) -> Option<&UnsafeCell<Parcel>> {
-        let slot = &self.slots[number as usize % SLOTS];
-        (slot.number.load(Ordering::Acquire) == mark(number)).then_some(&slot.parcel)
+        self.has(number).then(|| &self.slots[number as usize % SLOTS].parcel)
+    }
+
+    /// Whether parcel `number` is there.
+    #[inline]
+    pub fn has(&self, number: u64) -> bool {
+        self.slots[number as usize % SLOTS].number.load(Ordering::Acquire) == mark(number)
     }
 }
 

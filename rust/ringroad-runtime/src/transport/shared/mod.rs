@@ -9,6 +9,7 @@
 //! near ranks do the copying themselves, where it is needed, and keep their scratch memory in the segment.
 
 mod flow;
+mod gauge;
 mod home;
 mod lane;
 mod peer;
@@ -30,6 +31,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use self::flow::Room;
+use self::gauge::Gauge;
 use self::lane::{makes_room, Bell, End, Form, Parcel, INLINE};
 use self::peer::{Came, Incoming, Lent, Message, News, Peer, Queued};
 use self::private::{is_found, Reading};
@@ -38,8 +40,10 @@ use super::events::EventWait;
 use super::ucx::UcxTransport;
 use super::{
     Arrived, Event, Failure, Kind, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait, AWHILE,
+    LOOKED_AT,
 };
 use crate::buffer::Region;
+use crate::cache::CacheMode;
 
 /// So many bytes may wait to be read by others when a call ends; of more, the call waits for the end.
 const KEPT: usize = 256 << 20;
@@ -58,6 +62,13 @@ struct Wanted {
     request: RequestId,
     /// Where to copy it; `None` where it is read in its place.
     target: Option<Region>,
+}
+
+impl Wanted {
+    /// Whether a little more time for looking at it makes no difference.
+    fn is_long(&self) -> bool {
+        self.bytes >= LOOKED_AT
+    }
 }
 
 /// The transport among ranks of which some share a host.
@@ -82,6 +93,8 @@ pub struct SharedMemory {
     /// The numbers and keys of what has come so of collectives, the oldest first, with some that were asked for since.
     oldest: VecDeque<(u64, u64)>,
     wanted: Tags<Queue<Wanted>>,
+    /// How many of these are long.
+    wanted_long: usize,
     /// What has come to be read in its place, until that is asked for: soon.
     arrived: VecDeque<(RequestId, Arrived)>,
     /// Memory for messages that come inside their parcels.
@@ -111,17 +124,19 @@ impl SharedMemory {
         homes
             .into_iter()
             .zip(neighbours)
-            .map(|(home, near)| SharedMemory::new(home, near, None, false))
+            .map(|(home, near)| SharedMemory::new(home, near, None, false, CacheMode::Near))
             .collect()
     }
 
     /// `neighbours` are the ranks that this one can read and that can read it; all others need the `network`. `private`:
     /// they are to read long messages out of private memory, which they can; they do if this rank can tell what is there.
+    /// `cache`: how far they seem to be.
     pub fn new(
         home: Home,
         neighbours: Vec<Neighbour>,
         network: Option<UcxTransport>,
         private: bool,
+        cache: CacheMode,
     ) -> Result<SharedMemory, TransportError> {
         let (waiter, own_waiter): (Arc<dyn Wait>, _) = match &network {
             Some(network) => (network.waiter(), None),
@@ -135,9 +150,18 @@ impl SharedMemory {
         for Neighbour { rank, segment, bell, private } in neighbours {
             let private = private.ok();
             let (out, incoming) = Default::default();
-            let news = News::Nothing;
-            peers[rank] =
-                Some(Box::new(Peer { rank, segment, bell, private, out, incoming, left: false, news }));
+            let (news, gauge) = (News::Nothing, Gauge::new(cache));
+            peers[rank] = Some(Box::new(Peer {
+                rank,
+                segment,
+                bell,
+                private,
+                out,
+                incoming,
+                left: false,
+                news,
+                gauge,
+            }));
         }
         Ok(SharedMemory {
             pool: Pool::new(home.segment.clone()),
@@ -154,6 +178,7 @@ impl SharedMemory {
             unclaimed_number: 0,
             oldest: VecDeque::new(),
             wanted: Tags::default(),
+            wanted_long: 0,
             arrived: VecDeque::new(),
             cells: Vec::new(),
             events: Vec::new(),
@@ -346,7 +371,11 @@ impl SharedMemory {
         loop {
             let peer = self.peers[rank].as_mut().expect("the rank is near");
             let number = peer.incoming.next;
-            let parcel = peer.lane(self.home.rank, self.home.size).get(number)?;
+            let parcel = if self.wanted_long == 0 {
+                peer.lane(self.home.rank, self.home.size).get(number)?
+            } else {
+                peer.look(self.home.rank, self.home.size)?
+            };
             peer.incoming.next += 1;
             if parcel.form() == Form::Release {
                 self.free_slot(rank, number);
@@ -374,7 +403,11 @@ impl SharedMemory {
     /// What the next parcel from this near rank holds, and its tag, if it is there.
     #[inline]
     fn head(&self, peer: &Peer) -> Option<(Form, u64)> {
-        peer.lane(self.home.rank, self.home.size).peek(peer.incoming.next)
+        let next = peer.incoming.next;
+        let head = peer.lane(self.home.rank, self.home.size).peek(next);
+        // What is there does not have to come from the peer at the next look.
+        peer.incoming.missed.set(if head.is_none() { Some(next) } else { None });
+        head
     }
 
     /// Parcel `number` is out of its slot.
@@ -397,6 +430,7 @@ impl SharedMemory {
         let key = message.tag & Tag::MATCH;
         match pop(&mut self.wanted, key) {
             Some(wanted) => {
+                self.wanted_long -= usize::from(wanted.is_long());
                 let request = wanted.request;
                 match self.deliver(message, wanted) {
                     Ok(Posted::Pending) => {}
@@ -455,6 +489,8 @@ impl SharedMemory {
     fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
         self.check_open()?;
         let key = wanted.tag & Tag::MATCH;
+        let long = usize::from(wanted.is_long());
+        self.wanted_long += long;
         // Who has waited for longer comes first.
         let found = if self.wanted.contains_key(&key) {
             None
@@ -465,6 +501,7 @@ impl SharedMemory {
             push(&mut self.wanted, key, wanted);
             return Ok(Posted::Pending);
         };
+        self.wanted_long -= long;
         let request = wanted.request;
         match self.deliver(message, wanted) {
             Ok(posted) => Ok(posted),
@@ -678,6 +715,10 @@ impl Transport for SharedMemory {
         Some(self.pool.clone())
     }
 
+    fn distance(&self, peer: Rank) -> CacheMode {
+        self.peers[peer].as_ref().map_or(CacheMode::Near, |peer| peer.gauge.mode())
+    }
+
     fn private(&self) -> bool {
         self.private
     }
@@ -855,6 +896,7 @@ impl Transport for SharedMemory {
     fn abort(&mut self, deadline: Instant) {
         self.leave(End::Aborted);
         self.wanted.clear();
+        self.wanted_long = 0;
         self.readings.clear();
         self.forget_flows();
         if let Some(network) = &mut self.network {

@@ -1,13 +1,16 @@
 //! A near rank, as this one sees it: its memory, and what goes to and fro.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ringroad_core::Rank;
 
 use super::flow::{Inflow, Outflow, Room, PART};
+use super::gauge::Gauge;
 use super::home::{lanes, BELL, COUNTERS, FAREWELL};
 use super::lane::{Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
 use super::private::Private;
@@ -28,6 +31,8 @@ pub(super) struct Peer {
     pub(super) left: bool,
     /// What it is to be woken for, if it sleeps.
     pub(super) news: News,
+    /// How far it is.
+    pub(super) gauge: Gauge,
 }
 
 /// What a peer has not been woken for yet.
@@ -96,6 +101,8 @@ impl Lent {
 pub(super) struct Incoming {
     /// The number of the next parcel to be taken.
     pub(super) next: u64,
+    /// One that has been looked for in vain: the next look brings it from the peer.
+    pub(super) missed: Cell<Option<u64>>,
     /// All before this one have been released.
     pub(super) released: u64,
     /// Later ones that have.
@@ -184,6 +191,26 @@ impl Peer {
 }
 
 impl Peer {
+    /// The next parcel for `rank`, of `size`, if it is there; notes how far away that has been if it was not yet there at the
+    /// last such look.
+    #[cold]
+    pub(super) fn look(&mut self, rank: Rank, size: usize) -> Option<Parcel> {
+        let number = self.incoming.next;
+        let lane = self.lane(rank, size);
+        let start = (self.incoming.missed.get() == Some(number)).then(|| {
+            // So that looking up the page is not counted.
+            std::hint::black_box(lane.has(number.wrapping_sub(1)));
+            Instant::now()
+        });
+        let parcel = lane.get(number);
+        match (&parcel, start) {
+            (None, _) => self.incoming.missed.set(Some(number)),
+            (Some(_), Some(start)) => self.gauge.found(start),
+            (Some(_), None) => {}
+        }
+        parcel
+    }
+
     /// Whether there is a free slot in the lane to this peer from `rank`.
     #[inline]
     pub(super) fn has_room(&mut self, rank: Rank) -> bool {
