@@ -150,7 +150,7 @@ impl Region {
     }
 
     /// The same, to be written past the caches: they do not hold it anyway.
-    pub(crate) fn past_caches(self) -> Region {
+    fn past_caches(self) -> Region {
         Region { stores: Stores::Streaming, ..self }
     }
 
@@ -180,10 +180,10 @@ impl Region {
         values
     }
 
-    /// Copies the bytes of `source`, which is as long, and may overlap where this is not written past the caches.
+    /// Copies the bytes of `source`, which is as long and may overlap.
     ///
     /// # Safety
-    /// Nobody may be writing `source`, nor reading or writing this region, until this returns.
+    /// What is written past the caches does not overlap the source, unless it is the same. Nobody may be writing `source`, nor reading or writing this region, until this returns.
     pub unsafe fn copy_from(&self, source: &Region) {
         assert_eq!(self.bytes, source.bytes);
         // SAFETY: both ranges are `bytes` long; the caller promises to be alone; plain copies allow overlap.
@@ -210,12 +210,21 @@ pub struct Buffers {
     pub scratch_range: Range<usize>,
     /// Messages that are read where their senders left them, from when they have come until they are released.
     pub arrived: Vec<Option<Arrived>>,
+    /// The caches do not hold the input and output of all ranks of this host.
+    pub past_caches: bool,
 }
 
 impl Buffers {
     /// Those of the caller, for a plan that needs no more.
     pub fn new(input: Region, output: Region) -> Buffers {
-        Buffers { input, output, scratch: Region::nothing(), scratch_range: 0..0, arrived: Vec::new() }
+        Buffers {
+            input,
+            output,
+            scratch: Region::nothing(),
+            scratch_range: 0..0,
+            arrived: Vec::new(),
+            past_caches: false,
+        }
     }
 
     /// A region, and where in it `span` begins.
@@ -240,6 +249,21 @@ impl Buffers {
         region.part(start..start + span.bytes)
     }
 
+    /// Where `operation` puts a part of the result: past the caches, if they do not hold it and nothing reads it again.
+    pub(crate) fn result(&self, plan: &Plan, operation: u32, span: Span) -> Region {
+        let region = self.region(span);
+        let is_last = || {
+            let mut dependents =
+                plan.dependents(operation).iter().map(|number| plan.operations()[*number as usize]);
+            dependents.all(|dependent| matches!(dependent.command, Command::Release { .. }))
+        };
+        if self.past_caches && span.buffer == Buffer::Output && is_last() {
+            region.past_caches()
+        } else {
+            region
+        }
+    }
+
     fn pointer(&self, span: Span) -> *mut u8 {
         let (region, start) = self.place(span);
         assert!(start + span.bytes <= region.bytes, "{span:?} is not within {region:?}");
@@ -260,14 +284,15 @@ impl Buffers {
         dtype: DType,
         factor: f64,
         ranks: u32,
-        distance: impl Fn(Rank) -> CacheMode,
+        distance: impl Fn(Rank) -> Option<CacheMode>,
     ) {
         // What others will read lies in scratch memory; all of that is written before the same bytes are again.
         let stores = |span| {
             let bytes = self.scratch_range.len();
-            let mut readers = plan.readers(number, span);
-            let far = bytes >= LOOKED_AT && readers.any(|reader| distance(reader) == CacheMode::Far);
-            Stores::for_copy(bytes, if far { CacheMode::Far } else { CacheMode::Near })
+            let modes = plan.readers(number, span).filter_map(&distance);
+            let farthest =
+                if bytes < LOOKED_AT { None } else { modes.max_by_key(|mode| *mode == CacheMode::Far) };
+            farthest.map_or(Stores::Plain, |mode| Stores::for_copy(bytes, mode))
         };
         let elements = |span: Span| span.bytes / dtype.size();
         match plan.operations()[number as usize].command {
@@ -299,7 +324,7 @@ impl Buffers {
                 let (to, from) = (self.pointer(target), self.pointer(source));
                 let stores = match target.buffer {
                     Buffer::Scratch => stores(target),
-                    _ => self.place(target).0.stores,
+                    _ => self.result(plan, number, target).stores,
                 };
                 // SAFETY: as above; a plan copies to other places or to the same.
                 unsafe { kernels::copy(to, from, source.bytes, stores) }

@@ -1,4 +1,5 @@
-//! Whether CPUs share a cache: it decides how to write what a peer will read (see [`crate::kernels::Stores::for_copy`]).
+//! Whether CPUs share a cache: it decides how to write what a peer will read (see [`crate::kernels::Stores::for_copy`]). And how
+//! much the last-level caches hold.
 //!
 //! Measured, because what a virtual machine lists as its caches need not be those of the cores that it runs on, and
 //! these may change. Two threads hand a cache line to and fro; where that cannot be done, the system's list answers.
@@ -134,26 +135,28 @@ impl fmt::Display for CacheProbe {
     }
 }
 
-/// What a host's last-level caches are taken to hold where the system does not say.
+/// What a last-level cache is taken to hold where the system does not say.
 const LAST_LEVEL: usize = 32 << 20;
 
-/// Bytes that the last-level caches of this host hold together, as the system lists them.
-pub fn last_level() -> usize {
-    listed_last_level(Path::new("/sys/devices/system/cpu")).unwrap_or(LAST_LEVEL)
+/// Bytes of a last-level cache that are there for each of so many ranks of this host, as the system lists its caches.
+pub fn share_of_last_level(ranks: usize) -> usize {
+    let (one, all) = last_level(Path::new("/sys/devices/system/cpu")).unwrap_or((LAST_LEVEL, LAST_LEVEL));
+    one.min(all / ranks.max(1))
 }
 
-/// All are taken to be like that of the first CPU.
-fn listed_last_level(sysfs: &Path) -> Option<usize> {
+/// Bytes of one, and of all together: they are taken to be like that of the first CPU. Nothing where there is no third level
+/// or more: a virtual machine may hide it.
+fn last_level(sysfs: &Path) -> Option<(usize, usize)> {
     let read = |path: PathBuf| std::fs::read_to_string(path).ok();
     let caches = std::fs::read_dir(sysfs.join("cpu0/cache")).ok()?.filter_map(|index| {
         let cache = index.ok()?.path();
         let level: u32 = read(cache.join("level"))?.trim().parse().ok()?;
         let kilobytes: usize = read(cache.join("size"))?.trim().strip_suffix('K')?.parse().ok()?;
-        Some((level, kilobytes, cpus_in(&read(cache.join("shared_cpu_list"))?)))
+        Some((level, kilobytes << 10, cpus_in(&read(cache.join("shared_cpu_list"))?)))
     });
-    let (_, kilobytes, sharing) = caches.max()?;
-    let caches = cpus_in(&read(sysfs.join("online"))?).div_ceil(sharing.max(1));
-    Some((caches * kilobytes) << 10)
+    let (level, one, sharing) = caches.max()?;
+    let all = one * cpus_in(&read(sysfs.join("online"))?).div_ceil(sharing.max(1));
+    (level >= 3 && all > 0).then_some((one, all))
 }
 
 /// The CPUs that the calling thread may run on, ascending; none if the system does not say.
@@ -329,7 +332,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        assert_eq!(listed_last_level(&sysfs), None);
+        assert_eq!(last_level(&sysfs), None);
         for (index, level, size, cpus) in [(0, "1\n", "32K\n", "0\n"), (3, "3\n", "2048K\n", "0-3,8-11\n")] {
             write(&format!("cpu0/cache/index{index}/level"), level);
             write(&format!("cpu0/cache/index{index}/size"), size);
@@ -337,10 +340,14 @@ mod tests {
         }
         write("cpu0/cache/uevent", "");
         write("online", "0-15\n");
-        let listed = listed_last_level(&sysfs);
+        assert_eq!(last_level(&sysfs), Some((2 << 20, 4 << 20)));
+        write("online", "\n");
+        assert_eq!(last_level(&sysfs), None);
+        write("online", "0-15\n");
+        write("cpu0/cache/index3/level", "2\n");
+        assert_eq!(last_level(&sysfs), None);
         std::fs::remove_dir_all(&sysfs).unwrap();
-        assert_eq!(listed, Some(4 << 20));
-        assert!(last_level() > 0);
+        assert!(share_of_last_level(1) >= share_of_last_level(3) && share_of_last_level(3) > 0);
     }
 
     #[test]

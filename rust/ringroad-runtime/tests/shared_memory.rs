@@ -196,7 +196,7 @@ fn results_past_the_caches(communicator: &Communicator) {
         let collective = collective.with_root(number % ranks);
         let blocks = if collective.has_blocks() { ranks } else { 1 };
         for in_place in [false, true] {
-            let elements = cache::last_level() / ranks / size_of::<i32>() / blocks + 13;
+            let elements = cache::share_of_last_level(ranks) / size_of::<i32>() / blocks + 13;
             let case = Case { in_place, ..Case::new(ranks, collective, ReduceOp::Sum, DType::I32, elements) };
             case.check(communicator, &case.prepare()).unwrap();
         }

@@ -143,7 +143,7 @@ impl Engine {
     ) -> Engine {
         let size = cards.len();
         let here = 1 + transport.near().iter().filter(|near| **near).count();
-        let uncached = if here > 1 { cache::last_level() / 4 * 3 / here } else { usize::MAX };
+        let uncached = if here > 1 { cache::share_of_last_level(here) / 4 * 3 } else { usize::MAX };
         Engine {
             name,
             rank,
@@ -293,10 +293,8 @@ impl Engine {
             }
         }
         self.transport.announce(task.tag, &task.call().algorithm);
-        let Buffers { input, output, .. } = &mut task.buffers;
-        if input.len() + output.len() >= self.uncached {
-            *output = std::mem::replace(output, Region::nothing()).past_caches();
-        }
+        let Buffers { input, output, past_caches, .. } = &mut task.buffers;
+        *past_caches = input.len() + output.len() >= self.uncached;
         let like = if input.is_empty() { output } else { input };
         (task.buffers.scratch, task.buffers.scratch_range) =
             match self.scratch.take(plan.scratch(), like.as_ptr() as usize, &mut *self.transport) {
@@ -486,10 +484,12 @@ impl Engine {
                 }
                 Command::Receive { peer, port, message, target } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
-                    (peer, self.transport.receive(port, tag, task.buffers.region(target), request))
+                    let target = task.buffers.result(task.executor.plan(), number, target);
+                    (peer, self.transport.receive(port, tag, target, request))
                 }
                 Command::Expect { peer, message, arrival, bytes, .. } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
+                    // A long one is looked for in a way that tells how far its sender is.
                     if self.patient && bytes < LOOKED_AT {
                         self.transport.linger(tag);
                     }

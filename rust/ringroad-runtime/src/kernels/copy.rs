@@ -116,12 +116,14 @@ mod x86 {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn $name(to: *mut u8, from: *const u8, lines: usize, ahead: &[*const u8]) {
                 for line in (0..lines * LINE).step_by(LINE) {
-                    for next in ahead {
-                        _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line).cast());
-                    }
-                    for at in (line..line + LINE).step_by(size_of::<$vector>()) {
-                        // SAFETY: a vector from `at` is inside the lines, and aligned as they are.
-                        unsafe { $stream(to.add(at).cast(), $load(from.add(at).cast())) }
+                    // SAFETY: a vector from `at` is inside the lines, and aligned as they are; a hint may point anywhere.
+                    unsafe {
+                        for next in ahead {
+                            _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line).cast());
+                        }
+                        for at in (line..line + LINE).step_by(size_of::<$vector>()) {
+                            $stream(to.add(at).cast(), $load(from.add(at).cast()));
+                        }
                     }
                 }
             }

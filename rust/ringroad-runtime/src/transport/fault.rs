@@ -340,7 +340,7 @@ impl<T: Transport> Transport for FaultInjector<T> {
         self.inner.near()
     }
 
-    fn distance(&self, peer: Rank) -> CacheMode {
+    fn distance(&self, peer: Rank) -> Option<CacheMode> {
         self.inner.distance(peer)
     }
 

@@ -276,9 +276,9 @@ pub trait Transport: Send {
         None
     }
 
-    /// Whether what this rank writes reaches a near rank through a cache of both.
-    fn distance(&self, _peer: Rank) -> CacheMode {
-        CacheMode::Near
+    /// Whether what this rank writes reaches a near rank through a cache of both; `None` for others.
+    fn distance(&self, _peer: Rank) -> Option<CacheMode> {
+        None
     }
 
     /// Whether near ranks copy long messages out of this rank's private memory.

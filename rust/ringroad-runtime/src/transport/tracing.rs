@@ -190,7 +190,7 @@ impl<T: Transport> Transport for Tracer<T> {
         self.inner.near()
     }
 
-    fn distance(&self, peer: Rank) -> CacheMode {
+    fn distance(&self, peer: Rank) -> Option<CacheMode> {
         self.inner.distance(peer)
     }
 

@@ -9,6 +9,7 @@
 //! Whoever blocks says so in a [`Bell`] first and then looks once more; whoever has put something there looks at the bell
 //! afterwards. Each of the two puts a full fence between, so one of them sees the other.
 
+use crate::cache::CacheMode;
 use crate::sync::{fence, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
 /// Messages that may be on their way before the receiver has looked.
@@ -97,6 +98,8 @@ pub(super) struct Counters {
     taken: AtomicU64,
     /// ... released.
     released: AtomicU64,
+    /// How far the sender is from the receiver, as that has found: 0 while it does not know.
+    distance: AtomicU32,
 }
 
 /// Whether a rank is about to block, in its own segment.
@@ -184,7 +187,7 @@ pub(super) fn makes_room(number: u64) -> bool {
 impl Counters {
     #[cfg(test)]
     pub fn new() -> Counters {
-        Counters { taken: AtomicU64::new(0), released: AtomicU64::new(0) }
+        Counters { taken: AtomicU64::new(0), released: AtomicU64::new(0), distance: AtomicU32::new(0) }
     }
 
     /// Says that the slots of all parcels before `number` are free.
@@ -197,6 +200,20 @@ impl Counters {
     #[inline]
     pub fn release(&self, number: u64) {
         self.released.store(number, Ordering::Release);
+    }
+
+    /// Tells the sender how far it is.
+    pub fn tell_distance(&self, mode: CacheMode) {
+        self.distance.store(1 + u32::from(mode == CacheMode::Far), Ordering::Relaxed);
+    }
+
+    /// What the receiver knows of that.
+    pub fn distance(&self) -> Option<CacheMode> {
+        match self.distance.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(CacheMode::Near),
+            _ => Some(CacheMode::Far),
+        }
     }
 
     #[inline]

@@ -93,8 +93,6 @@ pub struct SharedMemory {
     /// The numbers and keys of what has come so of collectives, the oldest first, with some that were asked for since.
     oldest: VecDeque<(u64, u64)>,
     wanted: Tags<Queue<Wanted>>,
-    /// How many of these are long.
-    wanted_long: usize,
     /// What has come to be read in its place, until that is asked for: soon.
     arrived: VecDeque<(RequestId, Arrived)>,
     /// Memory for messages that come inside their parcels.
@@ -178,7 +176,6 @@ impl SharedMemory {
             unclaimed_number: 0,
             oldest: VecDeque::new(),
             wanted: Tags::default(),
-            wanted_long: 0,
             arrived: VecDeque::new(),
             cells: Vec::new(),
             events: Vec::new(),
@@ -371,10 +368,14 @@ impl SharedMemory {
         loop {
             let peer = self.peers[rank].as_mut().expect("the rank is near");
             let number = peer.incoming.next;
-            let parcel = if self.wanted_long == 0 {
+            let parcel = if peer.incoming.wanted_long == 0 {
                 peer.lane(self.home.rank, self.home.size).get(number)?
             } else {
-                peer.look(self.home.rank, self.home.size)?
+                let (parcel, news) = peer.look(self.home.rank, self.home.size)?;
+                if news {
+                    self.home.counters_for(rank).tell_distance(peer.gauge.mode());
+                }
+                parcel
             };
             peer.incoming.next += 1;
             if parcel.form() == Form::Release {
@@ -430,7 +431,7 @@ impl SharedMemory {
         let key = message.tag & Tag::MATCH;
         match pop(&mut self.wanted, key) {
             Some(wanted) => {
-                self.wanted_long -= usize::from(wanted.is_long());
+                self.incoming(Tag::unpack(key).source).wanted_long -= usize::from(wanted.is_long());
                 let request = wanted.request;
                 match self.deliver(message, wanted) {
                     Ok(Posted::Pending) => {}
@@ -489,8 +490,8 @@ impl SharedMemory {
     fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
         self.check_open()?;
         let key = wanted.tag & Tag::MATCH;
-        let long = usize::from(wanted.is_long());
-        self.wanted_long += long;
+        let (source, long) = (Tag::unpack(key).source, usize::from(wanted.is_long()));
+        self.incoming(source).wanted_long += long;
         // Who has waited for longer comes first.
         let found = if self.wanted.contains_key(&key) {
             None
@@ -501,7 +502,7 @@ impl SharedMemory {
             push(&mut self.wanted, key, wanted);
             return Ok(Posted::Pending);
         };
-        self.wanted_long -= long;
+        self.incoming(source).wanted_long -= long;
         let request = wanted.request;
         match self.deliver(message, wanted) {
             Ok(posted) => Ok(posted),
@@ -592,6 +593,8 @@ impl SharedMemory {
     fn get_up(&mut self) {
         self.asleep = false;
         self.home.own_bell().get_up();
+        // What came meanwhile may have left the sender's cache.
+        self.peers.iter().flatten().for_each(|peer| peer.incoming.missed.set(None));
         // Whoever woke this rank has written to the pipe; there may be nothing.
         let _ = (&self.home.bell[0]).read(&mut [0; 64]);
     }
@@ -715,8 +718,9 @@ impl Transport for SharedMemory {
         Some(self.pool.clone())
     }
 
-    fn distance(&self, peer: Rank) -> CacheMode {
-        self.peers[peer].as_ref().map_or(CacheMode::Near, |peer| peer.gauge.mode())
+    fn distance(&self, peer: Rank) -> Option<CacheMode> {
+        let peer = self.peers[peer].as_ref()?;
+        Some(peer.counters(self.home.rank).distance().unwrap_or(peer.gauge.mode()))
     }
 
     fn private(&self) -> bool {
@@ -896,7 +900,7 @@ impl Transport for SharedMemory {
     fn abort(&mut self, deadline: Instant) {
         self.leave(End::Aborted);
         self.wanted.clear();
-        self.wanted_long = 0;
+        self.peers.iter_mut().flatten().for_each(|peer| peer.incoming.wanted_long = 0);
         self.readings.clear();
         self.forget_flows();
         if let Some(network) = &mut self.network {

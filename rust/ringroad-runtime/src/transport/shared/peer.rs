@@ -10,7 +10,7 @@ use std::time::Instant;
 use ringroad_core::Rank;
 
 use super::flow::{Inflow, Outflow, Room, PART};
-use super::gauge::Gauge;
+use super::gauge::{is_clock_fast, Gauge};
 use super::home::{lanes, BELL, COUNTERS, FAREWELL};
 use super::lane::{Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
 use super::private::Private;
@@ -101,6 +101,8 @@ impl Lent {
 pub(super) struct Incoming {
     /// The number of the next parcel to be taken.
     pub(super) next: u64,
+    /// How many long messages are waited for.
+    pub(super) wanted_long: usize,
     /// One that has been looked for in vain: the next look brings it from the peer.
     pub(super) missed: Cell<Option<u64>>,
     /// All before this one have been released.
@@ -191,24 +193,23 @@ impl Peer {
 }
 
 impl Peer {
-    /// The next parcel for `rank`, of `size`, if it is there; notes how far away that has been if it was not yet there at the
-    /// last such look.
+    /// The next parcel for `rank`, of `size`, if it is there; notes how far away that has been if the last look was in vain, and
+    /// returns also whether there is something to tell of that. Apart from the short messages' way, which it would slow down.
     #[cold]
-    pub(super) fn look(&mut self, rank: Rank, size: usize) -> Option<Parcel> {
+    pub(super) fn look(&mut self, rank: Rank, size: usize) -> Option<(Parcel, bool)> {
         let number = self.incoming.next;
         let lane = self.lane(rank, size);
-        let start = (self.incoming.missed.get() == Some(number)).then(|| {
+        let missed = self.incoming.missed.get() == Some(number);
+        let start = (missed && is_clock_fast()).then(|| {
             // So that looking up the page is not counted.
             std::hint::black_box(lane.has(number.wrapping_sub(1)));
             Instant::now()
         });
-        let parcel = lane.get(number);
-        match (&parcel, start) {
-            (None, _) => self.incoming.missed.set(Some(number)),
-            (Some(_), Some(start)) => self.gauge.found(start),
-            (Some(_), None) => {}
-        }
-        parcel
+        let Some(parcel) = lane.get(number) else {
+            self.incoming.missed.set(Some(number));
+            return None;
+        };
+        Some((parcel, start.is_some_and(|start| self.gauge.found(start))))
     }
 
     /// Whether there is a free slot in the lane to this peer from `rank`.
