@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank};
 use ringroad_runtime::buffer::Region;
+use ringroad_runtime::cache::CacheMode;
 use ringroad_runtime::transport::shared::Pool;
 use ringroad_runtime::transport::{Arrived, Event, Posted, RequestId, Tag, Transport, TransportError, Wait};
 
@@ -94,6 +95,10 @@ impl<T: Transport> Transport for Mortal<T> {
 
     fn near(&self) -> Arc<[bool]> {
         self.inner.as_ref().map_or_else(Arc::default, |inner| inner.near())
+    }
+
+    fn distance(&self, peer: Rank) -> Option<CacheMode> {
+        self.inner.as_ref()?.distance(peer)
     }
 
     fn pool(&self) -> Option<Arc<Pool>> {
