@@ -318,11 +318,14 @@ fn killed_before_any_message(peer: &mut Peer) {
 
 fn killed_while_received_from(peer: &mut Peer) {
     ping_pong(peer);
+    let tag = Tag { source: 1, ..peer.tag(99, 0, 0) };
+    if peer.rank == 0 {
+        peer.receive(tag, Region::zeroed(1 << 20));
+    }
+    peer.barrier("posted");
     if peer.rank == 1 {
         peer.die();
     }
-    let tag = Tag { source: 1, ..peer.tag(99, 0, 0) };
-    peer.receive(tag, Region::zeroed(1 << 20));
     peer.sees_death();
     peer.is_refused(tag);
 }
