@@ -149,11 +149,6 @@ impl Region {
         Region { start, bytes: range.len(), stores: self.stores, owner: self.owner.clone() }
     }
 
-    /// The same, to be written past the caches: they do not hold it anyway.
-    fn past_caches(self) -> Region {
-        Region { stores: Stores::Streaming, ..self }
-    }
-
     /// Its first bytes, all where it has no more.
     pub(crate) fn shrink(self, bytes: usize) -> Region {
         Region { bytes: bytes.min(self.bytes), ..self }
@@ -183,7 +178,8 @@ impl Region {
     /// Copies the bytes of `source`, which is as long and may overlap.
     ///
     /// # Safety
-    /// What is written past the caches does not overlap the source, unless it is the same. Nobody may be writing `source`, nor reading or writing this region, until this returns.
+    /// What is written past the caches does not overlap the source, unless it is the same. Nobody may be writing `source`,
+    /// nor reading or writing this region, until this returns.
     pub unsafe fn copy_from(&self, source: &Region) {
         assert_eq!(self.bytes, source.bytes);
         // SAFETY: both ranges are `bytes` long; the caller promises to be alone; plain copies allow overlap.
@@ -249,18 +245,23 @@ impl Buffers {
         region.part(start..start + span.bytes)
     }
 
-    /// Where `operation` puts a part of the result: past the caches, if they do not hold it and nothing reads it again.
-    pub(crate) fn result(&self, plan: &Plan, operation: u32, span: Span) -> Region {
-        let region = self.region(span);
+    /// Where `operation` puts what it receives, and how that is to be written.
+    pub(crate) fn target(&self, plan: &Plan, operation: u32, span: Span) -> Region {
+        Region { stores: self.stores(plan, operation, span), ..self.region(span) }
+    }
+
+    /// How `operation` writes what nobody else reads: a part of the result past the caches, if they do not hold it anyway and
+    /// nothing reads it again.
+    fn stores(&self, plan: &Plan, operation: u32, span: Span) -> Stores {
         let is_last = || {
             let mut dependents =
                 plan.dependents(operation).iter().map(|number| plan.operations()[*number as usize]);
             dependents.all(|dependent| matches!(dependent.command, Command::Release { .. }))
         };
         if self.past_caches && span.buffer == Buffer::Output && is_last() {
-            region.past_caches()
+            Stores::Streaming
         } else {
-            region
+            Stores::Plain
         }
     }
 
@@ -287,11 +288,12 @@ impl Buffers {
         distance: impl Fn(Rank) -> Option<CacheMode>,
     ) {
         // What others will read lies in scratch memory; all of that is written before the same bytes are again.
-        let stores = |span| {
+        let shared = |span| {
             let bytes = self.scratch_range.len();
-            let modes = plan.readers(number, span).filter_map(&distance);
-            let farthest =
-                if bytes < LOOKED_AT { None } else { modes.max_by_key(|mode| *mode == CacheMode::Far) };
+            if bytes < LOOKED_AT {
+                return Stores::Plain;
+            }
+            let farthest = plan.readers(number, span).filter_map(&distance).max();
             farthest.map_or(Stores::Plain, |mode| Stores::for_copy(bytes, mode))
         };
         let elements = |span: Span| span.bytes / dtype.size();
@@ -301,7 +303,7 @@ impl Buffers {
                 let (to, elements) = (self.pointer(target), elements(target));
                 let also = also.map(|span| {
                     assert_eq!(span.bytes, target.bytes);
-                    (self.pointer(span), stores(span))
+                    (self.pointer(span), shared(span))
                 });
                 // The result so far comes first from the second time on.
                 let mut filled = 0;
@@ -323,8 +325,8 @@ impl Buffers {
                 assert_eq!(target.bytes, source.bytes);
                 let (to, from) = (self.pointer(target), self.pointer(source));
                 let stores = match target.buffer {
-                    Buffer::Scratch => stores(target),
-                    _ => self.result(plan, number, target).stores,
+                    Buffer::Scratch => shared(target),
+                    _ => self.stores(plan, number, target),
                 };
                 // SAFETY: as above; a plan copies to other places or to the same.
                 unsafe { kernels::copy(to, from, source.bytes, stores) }

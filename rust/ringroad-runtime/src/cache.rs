@@ -1,5 +1,5 @@
-//! Whether CPUs share a cache: it decides how to write what a peer will read (see [`crate::kernels::Stores::for_copy`]). And how
-//! much the last-level caches hold.
+//! Whether CPUs share a cache: it decides how to write what a peer will read (see
+//! [`crate::kernels::Stores::for_copy`]). And how much the last-level caches hold.
 //!
 //! Measured, because what a virtual machine lists as its caches need not be those of the cores that it runs on, and
 //! these may change. Two threads hand a cache line to and fro; where that cannot be done, the system's list answers.
@@ -15,7 +15,7 @@ use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
 use serde::{Deserialize, Serialize};
 
 /// Whether what one CPU writes reaches another through a cache of both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CacheMode {
     /// They share a cache.
     Near,
@@ -144,8 +144,8 @@ pub fn share_of_last_level(ranks: usize) -> usize {
     one.min(all / ranks.max(1))
 }
 
-/// Bytes of one, and of all together: they are taken to be like that of the first CPU. Nothing where there is no third level
-/// or more: a virtual machine may hide it.
+/// Bytes of one, and of all together: they are taken to be like that of the first CPU. Nothing where there is no third
+/// level or more: a virtual machine may hide it.
 fn last_level(sysfs: &Path) -> Option<(usize, usize)> {
     let read = |path: PathBuf| std::fs::read_to_string(path).ok();
     let caches = std::fs::read_dir(sysfs.join("cpu0/cache")).ok()?.filter_map(|index| {

@@ -484,7 +484,7 @@ impl Engine {
                 }
                 Command::Receive { peer, port, message, target } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
-                    let target = task.buffers.result(task.executor.plan(), number, target);
+                    let target = task.buffers.target(task.executor.plan(), number, target);
                     (peer, self.transport.receive(port, tag, target, request))
                 }
                 Command::Expect { peer, message, arrival, bytes, .. } => {

@@ -106,12 +106,9 @@ impl InstructionSet {
                 }
                 match also {
                     Some((also, Stores::Streaming)) => {
-                        let next = others.iter().map(|source| source.wrapping_add((done + count) * size));
-                        let fetched =
-                            if done + count < elements && others.len() <= AHEAD { others.len() } else { 0 };
-                        let mut ahead = [std::ptr::null(); AHEAD];
-                        ahead[..fetched].iter_mut().zip(next).for_each(|(place, next)| *place = next);
-                        self.stream(also, target, count * size, &ahead[..fetched]);
+                        let next = done + count;
+                        let fetched = if next < elements && others.len() <= AHEAD { others } else { &[] };
+                        self.stream(also, target, count * size, (fetched, next * size));
                     }
                     Some((also, Stores::Plain)) => self.copy(also, target, count * size, Stores::Plain),
                     None => {}

@@ -35,6 +35,9 @@ impl Stores {
     }
 }
 
+/// What is read next, and how far behind these pointers it lies.
+type Ahead<'a> = (&'a [*const u8], usize);
+
 /// Bytes of a cache line, or a part of one.
 pub(super) const LINE: usize = 64;
 
@@ -59,7 +62,7 @@ impl InstructionSet {
             match stores {
                 Stores::Plain => ptr::copy(source, target, bytes),
                 Stores::Streaming => {
-                    self.stream(target, source, bytes, &[]);
+                    self.stream(target, source, bytes, (&[], 0));
                     fence();
                 }
             }
@@ -67,11 +70,11 @@ impl InstructionSet {
     }
 
     /// A streaming copy that may still be on its way when it returns: a [`fence`] must follow. While it waits for memory it
-    /// has as many bytes of each `ahead` fetched, which need not be there.
+    /// has as many bytes fetched that lie so far behind each of the pointers in `ahead`; they need not be there.
     ///
     /// # Safety
     /// As [`copy`].
-    pub(super) unsafe fn stream(self, target: *mut u8, source: *const u8, bytes: usize, ahead: &[*const u8]) {
+    pub(super) unsafe fn stream(self, target: *mut u8, source: *const u8, bytes: usize, ahead: Ahead<'_>) {
         // To where a line begins.
         let head = (target.addr().wrapping_neg() % LINE).min(bytes);
         let lines = (bytes - head) / LINE;
@@ -106,7 +109,7 @@ pub(super) fn fence() {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86 {
-    use super::LINE;
+    use super::{Ahead, LINE};
     use std::arch::x86_64::*;
 
     macro_rules! version {
@@ -114,12 +117,12 @@ mod x86 {
             /// # Safety
             /// As [`super::copy`], for `lines` lines; `to` must be at the start of one, and the machine have the features.
             #[target_feature(enable = $features)]
-            pub(super) unsafe fn $name(to: *mut u8, from: *const u8, lines: usize, ahead: &[*const u8]) {
+            pub(super) unsafe fn $name(to: *mut u8, from: *const u8, lines: usize, ahead: Ahead<'_>) {
                 for line in (0..lines * LINE).step_by(LINE) {
                     // SAFETY: a vector from `at` is inside the lines, and aligned as they are; a hint may point anywhere.
                     unsafe {
-                        for next in ahead {
-                            _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line).cast());
+                        for next in ahead.0 {
+                            _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(ahead.1 + line).cast());
                         }
                         for at in (line..line + LINE).step_by(size_of::<$vector>()) {
                             $stream(to.add(at).cast(), $load(from.add(at).cast()));
@@ -142,14 +145,14 @@ use x86 as portable;
 mod portable {
     /// # Safety
     /// As [`super::copy`], for `lines` lines.
-    pub(super) unsafe fn lines(to: *mut u8, from: *const u8, lines: usize, ahead: &[*const u8]) {
+    pub(super) unsafe fn lines(to: *mut u8, from: *const u8, lines: usize, ahead: super::Ahead<'_>) {
         for line in 0..lines {
-            for next in ahead {
+            for next in ahead.0 {
                 // SAFETY: a hint, which may point anywhere.
                 unsafe {
                     std::arch::asm!(
                         "prfm pldl1keep, [{next}]",
-                        next = in(reg) next.wrapping_add(line * super::LINE),
+                        next = in(reg) next.wrapping_add(ahead.1 + line * super::LINE),
                         options(nostack, readonly, preserves_flags)
                     );
                 }
@@ -175,7 +178,7 @@ mod portable {
 mod portable {
     /// # Safety
     /// As [`super::copy`], for `lines` lines.
-    pub(super) unsafe fn lines(to: *mut u8, from: *const u8, lines: usize, _ahead: &[*const u8]) {
+    pub(super) unsafe fn lines(to: *mut u8, from: *const u8, lines: usize, _ahead: super::Ahead<'_>) {
         // SAFETY: the caller's promise.
         unsafe { std::ptr::copy(from, to, lines * super::LINE) }
     }
