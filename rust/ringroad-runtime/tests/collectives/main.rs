@@ -1,0 +1,562 @@
+//! Collectives between threads, compared with the scalar kernels in the order of the ranks.
+
+mod asynchronous;
+#[path = "../common/mod.rs"]
+mod common;
+mod messages;
+mod options;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use common::Means::{self, Mailboxes, Shared};
+use common::{
+    config, each, group, group_with, group_with_pools, patient, pooled, values, watch, Case, Prepared,
+    Random, MEANS, SLOW,
+};
+use half::{bf16, f16};
+use ringroad_core::algorithms::{self, Member};
+use ringroad_core::{Collective, Topology};
+use ringroad_runtime::buffer::Region;
+use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request};
+
+const OPS: [ReduceOp; 9] = [
+    ReduceOp::Sum,
+    ReduceOp::Avg,
+    ReduceOp::Product,
+    ReduceOp::Min,
+    ReduceOp::Max,
+    ReduceOp::Band,
+    ReduceOp::Bor,
+    ReduceOp::Bxor,
+    ReduceOp::PremulSum(0.375),
+];
+
+/// Cases of all collectives, with lengths that make some eager and some not.
+fn mixture(ranks: usize, count: usize) -> Vec<Case> {
+    let case = |number: usize| {
+        let collective = Collective::ALL[number % 8].with_root(number % ranks);
+        let dtype = [DType::F32, DType::I16, DType::Complex64][number % 3];
+        let case = Case::new(ranks, collective, ReduceOp::Sum, dtype, number * 7 % 200);
+        Case { in_place: number.is_multiple_of(5), seed: number as u64, ..case }
+    };
+    (0..count).map(case).collect()
+}
+
+fn send(peer: usize, tag: u32, content: &[u8]) -> Request {
+    let operation = Operation::Send { peer, tag };
+    Request::new(operation, DType::U8, content.len(), Memory::of(content), Memory::nothing())
+}
+
+fn receive(peer: usize, tag: u32, bytes: usize) -> Request {
+    let operation = Operation::Receive { peer, tag };
+    Request::new(operation, DType::U8, bytes, Memory::nothing(), Memory::zeroed(bytes))
+}
+
+/// What `source` sends to `target` as `number` of `tag`.
+fn message(source: usize, target: usize, tag: u32, number: usize) -> Vec<u8> {
+    let seed = (source * 64 + target) as u64 * 1_000_003 + u64::from(tag) * 31 + number as u64;
+    values(DType::U8, seed as usize % 300, seed)
+}
+
+/// Shorter than one element per rank, as long, longer, and long.
+fn lengths(ranks: usize) -> [usize; 6] {
+    [1000, 0, 1, ranks - 1, ranks, ranks + 1]
+}
+
+/// The reductions that make a difference to `collective`.
+fn ops(collective: Collective, dtype: DType) -> impl Iterator<Item = ReduceOp> {
+    let counted = if collective.reduces() { OPS.len() } else { 1 };
+    OPS.into_iter().take(counted).filter(move |op| op.supports(dtype))
+}
+
+/// Every collective, data type, reduction, and both kinds of place. Lengths and roots take turns.
+fn every_call(ranks: usize) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for collective in Collective::ALL {
+        for dtype in DType::ALL {
+            for op in ops(collective, dtype) {
+                for in_place in [false, true] {
+                    let number = cases.len();
+                    let longest = if collective.has_blocks() { 1000usize.div_ceil(ranks) } else { 1000 };
+                    let elements = lengths(ranks)[number % 6].min(longest);
+                    let collective = collective.with_root(number / 6 % ranks);
+                    let case = Case::new(ranks, collective, op, dtype, elements);
+                    cases.push(Case { in_place, seed: number as u64, ..case });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Makes all calls on all ranks. Replicas must be equal bit for bit, unless an algorithm was asked for that says it
+/// is not that good.
+fn check_all(group: &[Communicator], cases: &[Case]) {
+    let prepared: Vec<OnceLock<Prepared>> = cases.iter().map(|_| OnceLock::new()).collect();
+    let replicas: Vec<OnceLock<Vec<u8>>> = cases.iter().map(|_| OnceLock::new()).collect();
+    let topology = group[0].choices().topology;
+    each(group, |communicator| {
+        for ((case, prepared), replica) in cases.iter().zip(&prepared).zip(&replicas) {
+            let found = case
+                .check(communicator, prepared.get_or_init(|| case.prepare()))
+                .unwrap_or_else(|error| panic!("rank {} of {case:?}: {error}", communicator.rank()));
+            let consistent =
+                case.algorithm.is_none_or(|member| member.consistent(&topology, case.collective));
+            if case.collective == Collective::Allreduce && consistent {
+                let same = *replica.get_or_init(|| found.clone()) == found;
+                assert!(same, "rank {} of {case:?} has other bits than another rank", communicator.rank());
+            }
+        }
+    });
+}
+
+fn check_every_call(ranks: impl IntoIterator<Item = usize>) {
+    for ranks in ranks {
+        let cases = every_call(ranks);
+        for means in MEANS {
+            check_all(&group(ranks, means), &cases);
+        }
+    }
+}
+
+#[test]
+fn every_call_on_up_to_5_ranks() {
+    let _watchdog = watch();
+    check_every_call([1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn every_call_on_7_and_8_ranks() {
+    let _watchdog = watch();
+    check_every_call([7, 8]);
+}
+
+#[test]
+fn every_call_on_16_ranks() {
+    let _watchdog = watch();
+    check_every_call([16]);
+}
+
+/// Every algorithm for every collective that it performs on a network, at so many lengths. Members of families, data
+/// types, reductions and roots take turns.
+fn every_algorithm(topology: &Topology, count: usize) -> Vec<Case> {
+    let ranks = topology.ranks();
+    let mut cases = Vec::new();
+    for (algorithm, collective) in
+        algorithms::catalogue().iter().flat_map(|a| a.collectives().map(move |c| (a, c)))
+    {
+        let members: Vec<Member> = algorithm
+            .members(topology)
+            .into_iter()
+            .filter(|m| m.supports(topology, collective).is_ok())
+            .collect();
+        // Every member at least once.
+        let rounds = if members.is_empty() { 0 } else { (2 * count).max(members.len()) };
+        for round in 0..rounds {
+            let elements = lengths(ranks)[round / 2 % count];
+            let number = cases.len();
+            let dtype = DType::ALL[number % DType::ALL.len()];
+            let possible: Vec<ReduceOp> = ops(collective, dtype).collect();
+            let op = possible[number / 12 % possible.len()];
+            // Every root needs a schedule of its own: one in three lengths changes it.
+            let collective = collective.with_root((number / 12 + round / 6) % ranks);
+            let longest = if collective.has_blocks() { 1000usize.div_ceil(ranks) } else { 1000 };
+            let case = Case::new(ranks, collective, op, dtype, elements.min(longest));
+            let algorithm = Some(members[round % members.len()]);
+            cases.push(Case { in_place: round % 2 == 1, algorithm, seed: number as u64, ..case });
+        }
+    }
+    cases
+}
+
+fn ring(ranks: usize) -> Topology {
+    Topology::ring(ranks).unwrap()
+}
+
+/// Every algorithm on a network, at so many lengths.
+fn check_algorithms(topology: Topology, means: impl Into<Means>, count: usize) {
+    let ranks = topology.ranks();
+    // Products of many numbers leave the range of the small types, in an order that depends on the algorithm.
+    let cases = every_algorithm(&topology, count).into_iter();
+    let cases: Vec<Case> = cases.filter(|case| ranks <= 16 || case.op != ReduceOp::Product).collect();
+    // A preference keeps the start short: all algorithms are asked for by name.
+    let options = Options { topology: Some(topology), algorithm: Some(PLAIN.to_owned()), ..patient() };
+    check_all(&group_with(ranks, means, &config(), &options), &cases);
+}
+
+/// One algorithm for each collective.
+const PLAIN: &str = "ring,binomial,pairwise";
+
+#[test]
+fn every_algorithm_on_up_to_8_ranks() {
+    let _watchdog = watch();
+    for ranks in [1, 2, 3, 4, 5, 7, 8] {
+        MEANS.into_iter().for_each(|means| check_algorithms(ring(ranks), means, 6));
+    }
+}
+
+#[test]
+fn every_algorithm_on_16_ranks() {
+    let _watchdog = watch();
+    check_algorithms(ring(16), 0, 6);
+}
+
+#[test]
+fn every_algorithm_on_small_tori() {
+    let _watchdog = watch();
+    for sizes in [&[2, 2][..], &[2, 4], &[3, 3], &[4, 4], &[3, 2, 2], &[5, 3]] {
+        MEANS.into_iter().for_each(|means| check_algorithms(Topology::torus(sizes).unwrap(), means, 3));
+    }
+}
+
+#[test]
+fn every_algorithm_on_27_ranks() {
+    let _watchdog = watch();
+    check_algorithms(ring(27), 0, 1);
+}
+
+#[test]
+fn every_algorithm_on_a_torus_of_27_ranks() {
+    let _watchdog = watch();
+    check_algorithms(Topology::torus(&[3, 3, 3]).unwrap(), usize::MAX, 1);
+}
+
+#[test]
+fn every_algorithm_on_a_torus_of_64_ranks() {
+    let _watchdog = watch();
+    check_algorithms(Topology::torus(&[4, 4, 4]).unwrap(), usize::MAX, 1);
+}
+
+#[test]
+fn every_collective_on_64_ranks() {
+    let _watchdog = watch();
+    let collectives = Collective::ALL.into_iter().enumerate();
+    let case = |(index, collective): (usize, Collective)| Case {
+        in_place: index.is_multiple_of(2),
+        ..Case::new(64, collective.with_root(37), ReduceOp::Sum, DType::F32, 65)
+    };
+    check_all(&group(64, usize::MAX), &collectives.map(case).collect::<Vec<_>>());
+}
+
+/// Blocks of any length each, some of them empty, by every algorithm, apart and in place.
+#[test]
+fn blocks_of_different_lengths() {
+    let _watchdog = watch();
+    for (topology, means) in [
+        (ring(1), Mailboxes(0)),
+        (ring(5), Mailboxes(0)),
+        (ring(8), Mailboxes(64)),
+        (Topology::torus(&[2, 3]).unwrap(), Mailboxes(0)),
+        (ring(3), Shared),
+        (ring(8), Shared),
+    ] {
+        let ranks = topology.ranks();
+        let options = Options { topology: Some(topology.clone()), ..patient() };
+        let group = group_with(ranks, means, &config(), &options);
+        for collective in [Collective::ReduceScatter, Collective::Allgather] {
+            let mut members: Vec<Option<String>> = vec![None];
+            members.extend(algorithms::available(&topology, collective).iter().map(|m| Some(m.name())));
+            for (index, algorithm) in members.into_iter().enumerate() {
+                let counts: Vec<usize> =
+                    (0..ranks).map(|rank| (rank * 7 + index * 3) % 11 * (index % 3)).collect();
+                check_uneven(&group, collective, &counts, algorithm.as_deref());
+            }
+        }
+    }
+}
+
+fn check_uneven(group: &[Communicator], collective: Collective, counts: &[usize], algorithm: Option<&str>) {
+    let total: usize = counts.iter().sum();
+    let starts: Vec<usize> = (0..counts.len()).map(|rank| counts[..rank].iter().sum()).collect();
+    let value = |rank: usize, at: usize| (rank * 1000 + at) as i64;
+    each(group, |communicator| {
+        let (rank, size) = (communicator.rank(), communicator.size());
+        let own = starts[rank]..starts[rank] + counts[rank];
+        let whole: Vec<i64> = (0..total).map(|at| value(rank, at)).collect();
+        let gathers = collective == Collective::Allgather;
+        let of_owner = |at: usize| (0..size).rfind(|r| starts[*r] <= at && counts[*r] > 0).unwrap();
+        let expected: Vec<i64> = if gathers {
+            (0..total).map(|at| value(of_owner(at), at)).collect()
+        } else {
+            own.clone().map(|at| (0..size).map(|rank| value(rank, at)).sum()).collect()
+        };
+        let input = if gathers { &whole[own.clone()] } else { &whole[..] };
+        for in_place in [false, true] {
+            let (from, to) = if in_place {
+                (Memory::nothing(), Memory::of(&whole))
+            } else {
+                (Memory::of(input), Memory::of(&vec![-1i64; expected.len()]))
+            };
+            let request = Request::new(Operation::Collective(collective), DType::I64, 0, from, to);
+            let output = communicator
+                .run(Request {
+                    counts: Some(counts.into()),
+                    in_place,
+                    algorithm: algorithm.map(str::to_owned),
+                    ..request
+                })
+                .unwrap_or_else(|error| panic!("{collective} of {counts:?} by {algorithm:?}: {error}"))
+                .to_vec::<i64>();
+            let found = if in_place && !gathers { &output[own.clone()] } else { &output[..] };
+            assert_eq!(found, expected, "{collective} of {counts:?} by {algorithm:?}, in place: {in_place}");
+        }
+    });
+}
+
+/// Counts that do not fit are refused on every rank, and the communicator goes on.
+#[test]
+fn counts_that_make_no_sense() {
+    let _watchdog = watch();
+    each(&group(3, 0), |communicator| {
+        let run = |collective, counts: &[usize]| {
+            let request = Request::new(
+                Operation::Collective(collective),
+                DType::U8,
+                0,
+                Memory::zeroed(6),
+                Memory::zeroed(6),
+            );
+            communicator.run(Request { counts: Some(counts.into()), ..request }).err().unwrap().to_string()
+        };
+        let error = run(Collective::Allgather, &[1, 2]);
+        assert_eq!(error, "allgather over 3 ranks takes one count for each rank, not 2 counts");
+        let error = run(Collective::Allreduce, &[1, 2, 3]);
+        assert_eq!(error, "allreduce over 3 ranks takes the same count on all ranks, not 3 counts");
+        let error = run(Collective::ReduceScatter, &[1, 2, 4]);
+        assert!(error.contains("7 bytes of input"), "{error}");
+        let error = run(Collective::ReduceScatter, &[usize::MAX, 2, 4]);
+        assert!(error.contains("bytes of input"), "{error}");
+        communicator.barrier(None).unwrap();
+    });
+}
+
+#[test]
+fn halves_are_reduced_as_singles_and_rounded_once() {
+    let _watchdog = watch();
+    for means in MEANS {
+        each(&group(2, means), |communicator| {
+            let run = |dtype, op, mine: [u16; 2]| {
+                let request = Request {
+                    op,
+                    ..Request::new(
+                        Operation::Collective(Collective::Allreduce),
+                        dtype,
+                        2,
+                        Memory::of(&mine),
+                        Memory::zeroed(4),
+                    )
+                };
+                communicator.run(request).unwrap().to_vec::<u16>()
+            };
+            let first = communicator.rank() == 0;
+            let half = |x: f32| f16::from_f32(x).to_bits();
+            let brain = |x: f32| bf16::from_f32(x).to_bits();
+            // 2048 + 1 is half-way between two halves, 2048 + 3 as well: both go to the even one.
+            let mine = if first { [half(2048.0); 2] } else { [half(1.0), half(3.0)] };
+            assert_eq!(run(DType::F16, ReduceOp::Sum, mine), [half(2048.0), half(2052.0)]);
+            let mine = if first { [brain(256.0); 2] } else { [brain(1.0), brain(3.0)] };
+            assert_eq!(run(DType::BF16, ReduceOp::Sum, mine), [brain(256.0), brain(260.0)]);
+            // The sum does not fit, but is rounded before it is divided: infinite on every rank.
+            let mine = [half(40000.0), half(3.0)];
+            assert_eq!(run(DType::F16, ReduceOp::Avg, mine), [half(f32::INFINITY), half(3.0)]);
+            // A third is multiplied in single precision.
+            let third = run(DType::BF16, ReduceOp::PremulSum(1.0 / 3.0), [brain(3.0), brain(1.0)]);
+            let product = bf16::from_f32(1.0 / 3.0).to_f32();
+            assert_eq!(third, [brain(2.0), brain(product + product)]);
+        });
+    }
+}
+
+#[test]
+fn averages_and_factors() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let ranks = 5;
+        each(&group(ranks, means), |communicator| {
+            let rank = communicator.rank();
+            let run = |op, in_place| {
+                let mine = Memory::of(&[rank as f64, 1.0, -2.0 * rank as f64]);
+                let (input, output) =
+                    if in_place { (Memory::nothing(), mine) } else { (mine, Memory::zeroed(24)) };
+                let request =
+                    Request::new(Operation::Collective(Collective::Allreduce), DType::F64, 3, input, output);
+                communicator.run(Request { op, in_place, ..request }).unwrap().to_vec::<f64>()
+            };
+            for in_place in [false, true] {
+                assert_eq!(run(ReduceOp::Avg, in_place), [2.0, 1.0, -4.0]);
+                // Every rank has a factor of its own: the sum of squares, the sum, and the former again.
+                assert_eq!(run(ReduceOp::PremulSum(rank as f64), in_place), [30.0, 10.0, -60.0]);
+            }
+        });
+    }
+}
+
+/// Whatever is not zero is true, and true comes out as 1 wherever something was reduced.
+#[test]
+fn any_byte_but_zero_is_true() {
+    let _watchdog = watch();
+    for means in SLOW {
+        each(&group(3, means), |communicator| {
+            let run = |op, mine: [u8; 4]| {
+                let call = Operation::Collective(Collective::Allreduce);
+                let request = Request::new(call, DType::Bool, 4, Memory::of(&mine), Memory::zeroed(4));
+                communicator.run(Request { op, ..request }).unwrap().to_vec::<u8>()
+            };
+            let mine = match communicator.rank() {
+                0 => [0, 2, 255, 0],
+                1 => [0, 7, 0, 9],
+                _ => [0, 128, 3, 0],
+            };
+            assert_eq!(run(ReduceOp::Sum, mine), [0, 1, 1, 1]);
+            assert_eq!(run(ReduceOp::Max, mine), [0, 1, 1, 1]);
+            assert_eq!(run(ReduceOp::Product, mine), [0, 1, 0, 0]);
+            assert_eq!(run(ReduceOp::Band, mine), [0, 1, 0, 0]);
+            assert_eq!(run(ReduceOp::Bxor, mine), [0, 1, 0, 1]);
+        });
+    }
+}
+
+/// The input belongs to the caller: whatever a rank does on the way, it does elsewhere.
+#[test]
+fn inputs_are_left_alone() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let ranks = 4;
+        let cases = every_algorithm(&ring(ranks), 1);
+        each(&group(ranks, means), |communicator| {
+            let rank = communicator.rank();
+            for case in cases.iter().filter(|case| !case.in_place && case.elements == 1000) {
+                let prepared = case.prepare();
+                let mine = Arc::new(prepared.inputs[rank].clone());
+                // SAFETY: the vector lives as long as its owner, nobody writes it, and inputs are only read.
+                #[allow(unsafe_code)]
+                let input = unsafe { Memory::foreign(mine.as_ptr().cast_mut(), mine.len(), mine.clone()) };
+                let request = Request { input, ..case.request(rank, &mine) };
+                prepared.compare(case, rank, &communicator.run(request).unwrap().to_vec::<u8>());
+                assert_eq!(*mine, prepared.inputs[rank], "rank {rank} of {case:?}");
+            }
+        });
+    }
+}
+
+/// Memory that near ranks read where it is: calls leave the input alone, and whoever's call has ended may do with its
+/// memory what it likes, whatever the others are doing. Lengths are around those from which on memory is lent, and at
+/// which messages are cut.
+#[test]
+fn memory_that_others_can_read() {
+    let _watchdog = watch();
+    const LEND: usize = 32 << 10;
+    const SEGMENT: usize = 512 << 10;
+    /// That of broadcasts is shorter.
+    const BROADCAST: usize = 128 << 10;
+    let lengths = [
+        0,
+        1,
+        33,
+        1000,
+        LEND - 4,
+        LEND,
+        LEND + 4,
+        BROADCAST - 4,
+        BROADCAST,
+        BROADCAST + 4,
+        3 * BROADCAST + 20,
+        SEGMENT - 4,
+        SEGMENT,
+        SEGMENT + 4,
+        2 * SEGMENT + 20,
+    ];
+    for ranks in [2, 3, 5, 8] {
+        let (group, pools) = group_with_pools(ranks);
+        let topology = group[0].choices().topology;
+        let mut cases = Vec::new();
+        for collective in Collective::ALL {
+            let mut members: Vec<Option<Member>> = vec![None];
+            members.extend(algorithms::available(&topology, collective).into_iter().map(Some));
+            for (index, bytes) in lengths.iter().enumerate() {
+                for (lent, (in_input, in_output)) in
+                    [(true, true), (true, false), (false, true)].into_iter().enumerate()
+                {
+                    for in_place in [false, true] {
+                        let number = cases.len();
+                        // Among many, each length with one of the three.
+                        if ranks > 3 && lent != index % 3 {
+                            continue;
+                        }
+                        // The message has the length, or the vector.
+                        let whole = collective.has_blocks() && (number + index) % 2 == 0;
+                        let dtype = [DType::I32, DType::U8, DType::F32, DType::I64][number % 4];
+                        let elements = if whole { bytes / ranks } else { *bytes } / dtype.size();
+                        let collective = collective.with_root((number + index) % ranks);
+                        let case = Case::new(ranks, collective, ReduceOp::Sum, dtype, elements);
+                        let algorithm = members[number % members.len()];
+                        let case = Case { in_place, algorithm, seed: number as u64, ..case };
+                        cases.push((case, in_input, in_output, number % 3 * dtype.size()));
+                    }
+                }
+            }
+        }
+        let prepared: Vec<OnceLock<Prepared>> = cases.iter().map(|_| OnceLock::new()).collect();
+        each(&group, |communicator| {
+            let (rank, pool) = (communicator.rank(), &pools[communicator.rank()]);
+            for ((case, in_input, in_output, shift), prepared) in cases.iter().zip(&prepared) {
+                let prepared = prepared.get_or_init(|| case.prepare());
+                let mut request = case.request(rank, &prepared.inputs[rank]);
+                let mut mine = Vec::new();
+                let given = request.input.to_vec::<u8>();
+                if *in_input {
+                    let (memory, region) = pooled(pool, &request.input, *shift);
+                    request.input = memory;
+                    mine.push(region);
+                }
+                if *in_output {
+                    let (memory, region) = pooled(pool, &request.output, *shift);
+                    request.output = memory;
+                    mine.push(region);
+                }
+                let output = communicator.run(request).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+                prepared.compare(case, rank, &case.result(rank, &output));
+                // SAFETY: the call has ended.
+                #[allow(unsafe_code)]
+                unsafe {
+                    if *in_input {
+                        assert!(mine[0].to_vec::<u8>() == given, "rank {rank} of {case:?}: another input");
+                    }
+                    mine.iter()
+                        .for_each(|region| region.copy_from(&Region::of(&vec![0xee_u8; region.len()])));
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_entered() {
+    let _watchdog = watch();
+    for ranks in [1, 2, 3, 7, 8] {
+        for means in MEANS {
+            let entered = AtomicUsize::new(0);
+            each(&group(ranks, means), |communicator| {
+                let mut random = Random(communicator.rank() as u64);
+                for round in 1..=30 {
+                    for _ in 0..random.bits() % 50 {
+                        thread::yield_now();
+                    }
+                    entered.fetch_add(1, Ordering::SeqCst);
+                    communicator.barrier(None).unwrap();
+                    let found = entered.load(Ordering::SeqCst);
+                    assert!(found >= ranks * round, "{found} have entered round {round} of {ranks} ranks");
+                }
+            });
+        }
+    }
+}
+
+/// This binary again, as `asynchronous` wants it.
+#[test]
+#[ignore = "run by the other tests"]
+fn child() {
+    asynchronous::child();
+}

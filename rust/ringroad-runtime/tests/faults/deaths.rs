@@ -1,0 +1,140 @@
+//! Ranks that die, leave too early or cannot be reached.
+
+use std::time::Instant;
+
+use super::{allreduce, check_anew, check_useless, faulty, who, with, SLACK};
+use crate::common::mortal::Mortal;
+use crate::common::Means::{self, Mailboxes, Shared};
+use crate::common::{boxed, config, each, group, patient, watch, MEANS, SLOW};
+use ringroad_core::Rank;
+use ringroad_runtime::transport::fault::{Fault, Pick, What};
+use ringroad_runtime::transport::in_process::InProcess;
+use ringroad_runtime::transport::shared::SharedMemory;
+use ringroad_runtime::transport::Transport;
+use ringroad_runtime::{Communicator, Error};
+
+/// A group whose rank `dying` dies after so many sends and receives.
+fn mortals(ranks: usize, means: Means, dying: Rank, posts: u64) -> Vec<Communicator> {
+    fn wrap<T: Transport + 'static>(
+        transports: Vec<T>,
+        posts: impl Fn(Rank) -> u64,
+    ) -> Vec<Box<dyn Transport>> {
+        let ranks = transports.into_iter().enumerate();
+        boxed(ranks.map(|(rank, transport)| Mortal::new(transport, posts(rank))))
+    }
+    let posts = |rank| if rank == dying { posts } else { u64::MAX };
+    let transports = match means {
+        Mailboxes(limit) => wrap(InProcess::group_with(ranks, limit), posts),
+        Shared => wrap(SharedMemory::group(ranks).unwrap(), posts),
+    };
+    Communicator::over(transports, &config(), &patient()).unwrap()
+}
+
+/// Whenever a rank dies, all others hear that it is it, and long before the timeout.
+#[test]
+fn the_dead_are_named_on_every_rank() {
+    let _watchdog = watch();
+    let dying = 2;
+    for (ranks, algorithm) in [(4, "ring"), (5, "ring"), (4, "recursive-doubling"), (4, "halving-doubling")] {
+        for means in MEANS {
+            for posts in [0, 1, 3] {
+                let group = mortals(ranks, means, dying, posts);
+                let results = each(&group, |communicator| {
+                    let start = Instant::now();
+                    let work = communicator.start(with(allreduce(20), algorithm))?;
+                    if communicator.rank() == dying {
+                        // Its peers see its end once it has noticed it itself.
+                        while communicator.transport() != "dead" {
+                            work.wait_until(Instant::now());
+                        }
+                        return Ok(());
+                    }
+                    // Who has got all it needs of the dead in time hears of its end in the next call.
+                    let result = work.wait().and_then(|()| communicator.barrier(None));
+                    assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+                    result
+                });
+                for (communicator, result) in group.iter().zip(results) {
+                    if communicator.rank() == dying {
+                        continue;
+                    }
+                    let error = result.unwrap_err();
+                    let Error::Peer { rank, message } = &error else {
+                        panic!("rank {} ({algorithm}, {posts} posts): {error:?}", communicator.rank());
+                    };
+                    assert_eq!(*rank, dying, "{message}");
+                    assert!(message.contains(&who(communicator, dying)), "{message}");
+                    assert!(message.contains("call number "), "{message}");
+                    check_useless(communicator, &error);
+                }
+            }
+        }
+    }
+    check_anew(3);
+}
+
+/// A rank that leaves although the others go on is gone as well.
+#[test]
+fn who_closes_too_early_is_named() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let group = group(3, means);
+        let results = each(&group, |communicator| {
+            communicator.barrier(None)?;
+            if communicator.rank() == 1 {
+                communicator.close();
+                return Ok(());
+            }
+            communicator.barrier(None)
+        });
+        assert_eq!(results[1], Ok(()));
+        for rank in [0, 2] {
+            assert!(matches!(&results[rank], Err(Error::Peer { rank: 1, .. })), "{:?}", results[rank]);
+        }
+    }
+}
+
+/// The transport reports a peer's failure on one rank only: it tells the others.
+#[test]
+fn a_failure_that_one_rank_sees_reaches_all() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let broken = Fault::send(What::FailPeer).with_peer(2).pick(Pick::From(1));
+        let group = faulty(4, means, 1, &[broken], &patient());
+        let start = Instant::now();
+        let results = each(&group, |communicator| {
+            for _ in 0..3 {
+                communicator.run(with(allreduce(8), "ring"))?;
+            }
+            Ok(())
+        });
+        assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+        for rank in [0, 1, 3] {
+            assert!(
+                matches!(&results[rank], Err(Error::Peer { rank: 2, .. })),
+                "rank {rank}: {:?}",
+                results[rank]
+            );
+        }
+        assert!(matches!(&results[2], Err(Error::Peer { .. })), "{:?}", results[2]);
+    }
+}
+
+#[test]
+fn what_cannot_be_posted_fails_on_every_rank() {
+    let _watchdog = watch();
+    for means in SLOW {
+        for fault in [Fault::send(What::FailPost), Fault::receive(What::FailPost)] {
+            let group = faulty(3, means, 0, &[fault.pick(Pick::Nth(0))], &patient());
+            let start = Instant::now();
+            let results = each(&group, |communicator| {
+                communicator.run(allreduce(8))?;
+                communicator.barrier(None)
+            });
+            assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+            for result in results {
+                assert!(matches!(&result, Err(Error::Peer { .. })), "{fault:?}: {result:?}");
+            }
+        }
+    }
+}

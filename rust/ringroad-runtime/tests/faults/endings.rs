@@ -1,0 +1,159 @@
+//! Giving a communicator up.
+
+use std::sync::mpsc;
+use std::thread;
+
+use super::{allreduce, check_anew, check_useless, collective, short, who};
+use crate::common::{config, each, group, group_with, watch, MEANS, SLOW};
+use ringroad_core::Collective;
+use ringroad_runtime::{Communicator, DType, Error, Result};
+
+#[test]
+fn abort_reaches_every_rank() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let group = group(4, means);
+        let all_in = std::sync::Barrier::new(4);
+        let results = each(&group, |communicator| {
+            if communicator.rank() == 3 {
+                all_in.wait();
+                communicator.abort("the oven is on fire");
+                return communicator.barrier(None);
+            }
+            let work = communicator.start(allreduce(100))?;
+            all_in.wait();
+            work.wait()
+        });
+        for (rank, result) in results.iter().enumerate() {
+            let Err(Error::Aborted(story)) = result else { panic!("rank {rank}: {result:?}") };
+            for part in [&who(&group[0], 3), "the oven is on fire", "\"world\""] {
+                assert!(story.contains(part), "{part:?} is not in {story:?}");
+            }
+            check_useless(&group[rank], &Error::Aborted("the oven is on fire".to_owned()));
+        }
+        check_anew(4);
+    }
+}
+
+/// Aborting between calls: the others hear of it at their next one.
+#[test]
+fn abort_between_calls() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let group = group(3, means);
+        each(&group, |communicator| communicator.barrier(None).unwrap());
+        group[1].abort("");
+        for rank in [0, 2] {
+            let error = group[rank].barrier(None).unwrap_err();
+            assert!(
+                matches!(&error, Error::Aborted(story) if story.contains("rank 1 ")),
+                "rank {rank}: {error:?}"
+            );
+        }
+        // Twice is as good as once.
+        group[1].abort("again");
+        group[1].close();
+    }
+}
+
+#[test]
+fn a_closed_communicator_refuses_calls() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let group = group(3, means);
+        each(&group, |communicator| {
+            communicator.run(allreduce(10)).map(drop).unwrap();
+            communicator.barrier(None).unwrap();
+        });
+        each(&group, |communicator| {
+            communicator.close();
+            communicator.close();
+            let error = communicator.start(allreduce(10)).err().unwrap();
+            assert!(matches!(&error, Error::Aborted(story) if story.contains("closed")), "{error:?}");
+            assert!(communicator.barrier(None).is_err());
+        });
+        check_anew(3);
+    }
+}
+
+/// Closing is no barrier: who is done first may leave at once.
+#[test]
+fn leaving_early_disturbs_nobody() {
+    let _watchdog = watch();
+    for means in MEANS {
+        for round in 0..30 {
+            let group = group(4, means);
+            let results: Vec<Result<()>> = thread::scope(|scope| {
+                let run = |communicator: Communicator| {
+                    let root = round % 4;
+                    let rank = communicator.rank();
+                    communicator.run(collective(Collective::Reduce { root }, 4, rank, DType::F32, 100))?;
+                    communicator.run(collective(Collective::Broadcast { root }, 4, rank, DType::F32, 100))?;
+                    communicator.barrier(None)
+                };
+                let threads: Vec<_> = group.into_iter().map(|c| scope.spawn(move || run(c))).collect();
+                threads.into_iter().map(|t| t.join().unwrap()).collect()
+            });
+            assert_eq!(results, [Ok(()), Ok(()), Ok(()), Ok(())], "round {round}");
+        }
+    }
+}
+
+#[test]
+fn closing_during_a_call_ends_it_everywhere() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let group = group(3, means);
+        let works: Vec<_> = (0..2).map(|rank| group[rank].start(allreduce(100)).unwrap()).collect();
+        group[0].closer().close();
+        for work in works {
+            assert!(matches!(work.wait(), Err(Error::Aborted(_))));
+        }
+        assert!(group[2].barrier(None).is_err());
+    }
+}
+
+#[test]
+fn dropping_everything_with_calls_in_flight() {
+    let _watchdog = watch();
+    for means in SLOW {
+        for background in [false, true] {
+            for keep_work in [false, true] {
+                let mut group = group_with(3, means, &config(), &short());
+                let works: Vec<_> = (0..5).map(|_| group[0].start(allreduce(100)).unwrap()).collect();
+                let (sender, receiver) = mpsc::channel();
+                if background {
+                    for work in &works {
+                        let sender = sender.clone();
+                        work.on_complete(move |result| sender.send(result).unwrap());
+                    }
+                }
+                drop(sender);
+                let kept = keep_work.then(|| works.into_iter().next().unwrap());
+                drop(group.remove(0));
+                drop(kept);
+                // Those that called back did so with an error; the others are told.
+                assert!(receiver.iter().all(|result| result.is_err()));
+                assert!(group[0].barrier(None).is_err());
+            }
+        }
+    }
+}
+
+/// A call in the background goes on when nobody holds its communicator or its work any more.
+#[test]
+fn calls_in_the_background_outlive_all_handles() {
+    let _watchdog = watch();
+    for means in SLOW {
+        for _ in 0..100 {
+            let mut group = group(2, means);
+            let (sender, receiver) = mpsc::channel();
+            let work = group[0].start(allreduce(100)).unwrap();
+            work.on_complete(move |result| sender.send(result).unwrap());
+            drop(work);
+            drop(group.remove(0));
+            assert_eq!(group[0].run(allreduce(100)).map(drop), Ok(()));
+            assert_eq!(receiver.recv(), Ok(Ok(())));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What goes wrong between ranks, and what every rank is told: nobody hangs, nobody is left in the dark.
+
+mod arguments;
+#[path = "../common/mod.rs"]
+mod common;
+mod deaths;
+mod endings;
+mod memory;
+mod mismatches;
+mod timeouts;
+
+use std::time::Duration;
+
+use common::Means::{self, Mailboxes, Shared};
+use common::{boxed, config, each, group, Case};
+use ringroad_core::{Collective, Rank};
+use ringroad_runtime::transport::fault::{Fault, FaultInjector};
+use ringroad_runtime::transport::in_process::InProcess;
+use ringroad_runtime::transport::shared::SharedMemory;
+use ringroad_runtime::transport::Transport;
+use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
+
+/// What a call that is to time out is given.
+const SHORT: Duration = Duration::from_millis(600);
+/// How much later than promised an error may come. The contract is two seconds; machines are busy.
+const SLACK: Duration = Duration::from_secs(5);
+
+fn allreduce(elements: usize) -> Request {
+    let call = Operation::Collective(Collective::Allreduce);
+    Request::new(call, DType::F32, elements, Memory::zeroed(4 * elements), Memory::zeroed(4 * elements))
+}
+
+fn with(request: Request, algorithm: &str) -> Request {
+    Request { algorithm: Some(algorithm.to_owned()), ..request }
+}
+
+/// A collective on as much memory as rank `rank` of `ranks` needs.
+fn collective(collective: Collective, ranks: usize, rank: Rank, dtype: DType, elements: usize) -> Request {
+    let case = Case::new(ranks, collective, ReduceOp::Sum, dtype, elements);
+    case.request(rank, &case.prepare().inputs[rank])
+}
+
+fn short() -> Options {
+    Options { timeout: Some(SHORT), ..Options::default() }
+}
+
+/// Transports of which each has faults of its own.
+fn with_faults(ranks: usize, means: Means, faults: impl Fn(Rank) -> Vec<Fault>) -> Vec<Box<dyn Transport>> {
+    fn wrap<T: Transport + 'static>(
+        transports: Vec<T>,
+        faults: impl Fn(Rank) -> Vec<Fault>,
+    ) -> Vec<Box<dyn Transport>> {
+        let ranks = transports.into_iter().enumerate();
+        boxed(ranks.map(|(rank, transport)| FaultInjector::new(transport, faults(rank))))
+    }
+    match means {
+        Mailboxes(limit) => wrap(InProcess::group_with(ranks, limit), faults),
+        Shared => wrap(SharedMemory::group(ranks).unwrap(), faults),
+    }
+}
+
+/// A group whose rank `rank` has `faults`.
+fn faulty(ranks: usize, means: Means, rank: Rank, faults: &[Fault], options: &Options) -> Vec<Communicator> {
+    let faults = |of| if of == rank { faults.to_vec() } else { Vec::new() };
+    Communicator::over(with_faults(ranks, means, faults), &config(), options).unwrap()
+}
+
+/// `rank 2 (host, pid 17)`, as errors have it.
+fn who(communicator: &Communicator, rank: Rank) -> String {
+    let card = &communicator.cards()[rank];
+    format!("rank {rank} ({}, pid {})", card.host, card.pid)
+}
+
+/// Whether `story` names some rank completely.
+fn names_a_rank(communicator: &Communicator, story: &str) -> bool {
+    (0..communicator.size()).any(|rank| story.contains(&who(communicator, rank)))
+}
+
+/// Every rank of a failed communicator refuses to go on, and says why.
+fn check_useless(communicator: &Communicator, cause: &Error) {
+    for request in [Request::barrier(), allreduce(3)] {
+        match communicator.start(request).err() {
+            Some(Error::Aborted(story)) => {
+                assert!(story.contains(&cause.to_string()), "{story}\ndoes not quote\n{cause}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A communicator can be made after others have failed, and works.
+fn check_anew(ranks: usize) {
+    each(&group(ranks, 0), |communicator| communicator.run(allreduce(10)).map(drop).unwrap());
+}
