@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 
 use ringroad_core::Rank;
 
+use super::incoming::Wanted;
 use super::lane::{Form, Parcel};
-use super::{SharedMemory, Wanted};
+use super::SharedMemory;
 use crate::buffer::Region;
 use crate::transport::{Arrived, Event, Posted, RequestId, Returns, Tag, Transport, TransportError};
 

@@ -11,7 +11,9 @@
 mod flow;
 mod gauge;
 mod home;
+mod incoming;
 mod lane;
+mod outgoing;
 mod peer;
 mod pool;
 mod private;
@@ -32,21 +34,17 @@ use ringroad_core::{Port, Rank};
 
 use self::flow::Room;
 use self::gauge::Gauge;
-use self::lane::{makes_room, Bell, End, Form, Parcel, INLINE};
-use self::peer::{Came, Incoming, Lent, Message, News, Peer, Queued};
+use self::incoming::Wanted;
+use self::lane::{End, Form, Parcel, INLINE};
+use self::peer::{Message, News, Peer};
 use self::private::{is_found, Reading};
-use self::tags::{pop, push, Queue, Tags};
+use self::tags::{Queue, Tags};
 use super::events::EventWait;
 use super::ucx::UcxTransport;
-use super::{
-    Arrived, Event, Failure, Kind, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait, AWHILE,
-    LOOKED_AT,
-};
+use super::{Arrived, Event, Kind, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 use crate::cache::CacheMode;
 
-/// So many bytes may wait to be read by others when a call ends; of more, the call waits for the end.
-const KEPT: usize = 256 << 20;
 /// How often looking for messages comes with a look for releases that nobody waits for.
 const HOUSEKEEPING: u32 = 256;
 /// How often a rank looks for the next message before it does anything else: for one to five microseconds.
@@ -54,22 +52,6 @@ const LINGER: u32 = 100;
 /// After how many of these looks those are woken who sleep: mostly nobody does, and the message is there.
 const SOON: u32 = 25;
 const PAUSE: Duration = Duration::from_micros(50);
-
-/// What is waited for.
-struct Wanted {
-    tag: u64,
-    bytes: usize,
-    request: RequestId,
-    /// Where to copy it; `None` where it is read in its place.
-    target: Option<Region>,
-}
-
-impl Wanted {
-    /// Whether a little more time for looking at it makes no difference.
-    fn is_long(&self) -> bool {
-        self.bytes >= LOOKED_AT
-    }
-}
 
 /// The transport among ranks of which some share a host.
 pub struct SharedMemory {
@@ -200,396 +182,6 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// Sends to a rank that is near or not; `stays` makes a difference to those that are.
-    fn post(
-        &mut self,
-        peer: Rank,
-        port: Port,
-        tag: Tag,
-        source: Region,
-        stays: bool,
-        request: RequestId,
-    ) -> Result<Posted, TransportError> {
-        if !self.is_near(peer) {
-            return self.network(peer)?.send(peer, port, tag, source, request);
-        }
-        self.check_open()?;
-        // A shorter message from one rank to another leaves a copy: its send does not wait for the receiver.
-        let least = if self.private && tag.kind == Kind::Collective { PRIVATE } else { LONG };
-        if source.len() >= least && self.pool.offset_of(&source).is_none() {
-            let address = source.as_ptr().addr() as u64;
-            if self.private && is_found(address, source.len()) {
-                let mut parcel = Parcel::new(tag.pack(), Form::Private, source.len());
-                parcel.place = address;
-                self.put(peer, parcel, Some(source), Some(request), None);
-                return Ok(Posted::Pending);
-            }
-            if source.len() >= LONG {
-                return self.begin_flow(peer, tag, source, request);
-            }
-        }
-        let there = source.as_ptr();
-        let (parcel, region) = self.pack(tag, source)?;
-        let waits = region.as_ref().is_some_and(|region| {
-            let copied = region.as_ptr() != there;
-            !(stays || copied) || self.kept + region.len() > KEPT
-        });
-        let queued = self.put(peer, parcel, region, waits.then_some(request), None);
-        if let Some(queued) = queued.filter(|_| !waits) {
-            queued.request = Some(request);
-            return Ok(Posted::Pending);
-        }
-        Ok(if waits { Posted::Pending } else { Posted::Complete })
-    }
-
-    /// Puts a parcel on its way; `region` is what the peer will read, `request` the send that ends with that, `flow` the
-    /// flow that it is a part of. Returns it where it has to wait for a slot.
-    fn put(
-        &mut self,
-        peer: Rank,
-        parcel: Parcel,
-        region: Option<Region>,
-        request: Option<RequestId>,
-        flow: Option<u64>,
-    ) -> Option<&mut Queued> {
-        if self.asleep {
-            // Another thread is about to block or does, who did not know of this parcel's end to wait for.
-            self.home.own_bell().lie_down(true);
-        }
-        let lane = self.home.lane_to(peer);
-        let peer = self.peers[peer].as_mut().expect("the rank is near");
-        let number = peer.out.next + peer.out.queue.len() as u64;
-        if let Some(region) = region {
-            match request {
-                None => self.kept += region.len(),
-                Some(_) => self.waiting += 1,
-            }
-            peer.out.lent.push_back(Lent { number, region, request, flow });
-        }
-        if peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
-            lane.put(peer.out.next, &parcel);
-            peer.out.next += 1;
-            peer.news = News::Parcel;
-            self.has_news = true;
-            return None;
-        }
-        peer.out.queue.push_back(Queued { parcel, request: None });
-        peer.out.queue.back_mut()
-    }
-
-    /// A parcel of these bytes: they are inside, or in memory of the segment, which is returned.
-    fn pack(&mut self, tag: Tag, source: Region) -> Result<(Parcel, Option<Region>), TransportError> {
-        if source.len() <= INLINE {
-            let mut parcel = Parcel::new(tag.pack(), Form::Inline, source.len());
-            let target = parcel.inline.as_mut_ptr().cast::<u8>();
-            // SAFETY: it fits; the poster leaves the source alone until the send has ended.
-            unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) };
-            return Ok((parcel, None));
-        }
-        let mut parcel = Parcel::new(tag.pack(), Form::Segment, source.len());
-        if let Some(offset) = self.pool.offset_of(&source) {
-            parcel.place = offset as u64;
-            return Ok((parcel, Some(source)));
-        }
-        let copy = self.allocate(source.len())?;
-        self.ring_before(source.len());
-        // SAFETY: the copy is new and as long; the poster leaves the source alone until the send has ended.
-        unsafe { copy.copy_from(&source) };
-        parcel.place = self.place_of(&copy);
-        Ok((parcel, Some(copy)))
-    }
-
-    /// Remembers to wake a peer, with all others that there is something for: a fence before each look at a bell would
-    /// cost more than the rest of a short message.
-    #[inline]
-    fn tell(&mut self, rank: Rank, news: News) {
-        let peer = self.peers[rank].as_mut().expect("the rank is near");
-        peer.news = peer.news.max(news);
-        self.has_news = true;
-    }
-
-    /// Wakes those that there is something for.
-    #[inline]
-    fn ring(&mut self) {
-        if std::mem::take(&mut self.has_news) {
-            Bell::before_look();
-            self.peers.iter_mut().flatten().for_each(|peer| peer.ring());
-        }
-    }
-
-    /// Wakes them before so many bytes are copied, if that takes a while.
-    #[inline]
-    fn ring_before(&mut self, bytes: usize) {
-        if bytes >= AWHILE {
-            self.ring();
-        }
-    }
-
-    /// Memory of the segment.
-    fn allocate(&mut self, bytes: usize) -> Result<Region, TransportError> {
-        self.pool.allocate(bytes).or_else(|_| {
-            // Others may have read enough meanwhile.
-            self.reclaim();
-            self.pool.allocate(bytes).map_err(error)
-        })
-    }
-
-    fn place_of(&self, region: &Region) -> u64 {
-        self.pool.offset_of(region).expect("it is from the pool") as u64
-    }
-
-    /// Takes out of all lanes what is there.
-    #[inline]
-    fn take_all(&mut self) -> bool {
-        let mut any = false;
-        for index in 0..self.ranks.len() {
-            any |= self.take_from(self.ranks[index]);
-        }
-        any
-    }
-
-    #[inline]
-    fn take_from(&mut self, rank: Rank) -> bool {
-        let first = self.incoming(rank).next;
-        while let Some(message) = self.take_message(rank) {
-            self.sort(message);
-        }
-        self.incoming(rank).next > first
-    }
-
-    #[inline]
-    fn incoming(&mut self, rank: Rank) -> &mut Incoming {
-        &mut self.peers[rank].as_mut().expect("the rank is near").incoming
-    }
-
-    /// Takes parcels out of a lane up to the next one that begins a message.
-    #[inline]
-    fn take_message(&mut self, rank: Rank) -> Option<Message> {
-        loop {
-            let peer = self.peers[rank].as_mut().expect("the rank is near");
-            let number = peer.incoming.next;
-            let parcel = if peer.incoming.wanted_long == 0 {
-                peer.lane(self.home.rank, self.home.size).get(number)?
-            } else {
-                let (parcel, news) = peer.look(self.home.rank, self.home.size)?;
-                if news {
-                    self.home.counters_for(rank).tell_distance(peer.gauge.mode());
-                }
-                parcel
-            };
-            peer.incoming.next += 1;
-            if parcel.form() == Form::Release {
-                self.free_slot(rank, number);
-                self.note_release(rank, number);
-                self.take_back(rank, parcel.place);
-                continue;
-            }
-            let message = peer.open(number, &parcel, &mut self.cells);
-            self.free_slot(rank, number);
-            match parcel.form() {
-                Form::Part => {
-                    self.add_part(parcel.tag, message.arrived);
-                    continue;
-                }
-                Form::Flow => self.open_inflow(rank, number, message.bytes),
-                _ => {}
-            }
-            if message.arrived.returns == Returns::ToTransport {
-                self.note_release(rank, number);
-            }
-            return Some(message);
-        }
-    }
-
-    /// What the next parcel from this near rank holds, and its tag, if it is there.
-    #[inline]
-    fn head(&self, peer: &Peer) -> Option<(Form, u64)> {
-        let next = peer.incoming.next;
-        let head = peer.lane(self.home.rank, self.home.size).peek(next);
-        // What is there does not have to come from the peer at the next look.
-        peer.incoming.missed.set(if head.is_none() { Some(next) } else { None });
-        head
-    }
-
-    /// Parcel `number` is out of its slot.
-    #[inline]
-    fn free_slot(&mut self, rank: Rank, number: u64) {
-        self.home.counters_for(rank).take(number + 1);
-        if makes_room(number) {
-            self.tell(rank, News::Released);
-        }
-    }
-
-    /// Gives a message to who wants it.
-    fn sort(&mut self, mut message: Message) {
-        if Tag::unpack(message.tag).kind == Kind::Control {
-            // SAFETY: the sender leaves it alone until it is released.
-            let payload = unsafe { message.arrived.region.to_vec() };
-            self.events.push(Event::Notice { from: message.arrived.peer, payload });
-            return self.release(message.arrived);
-        }
-        let key = message.tag & Tag::MATCH;
-        match pop(&mut self.wanted, key) {
-            Some(wanted) => {
-                self.incoming(Tag::unpack(key).source).wanted_long -= usize::from(wanted.is_long());
-                let request = wanted.request;
-                match self.deliver(message, wanted) {
-                    Ok(Posted::Pending) => {}
-                    result => {
-                        let result = result.map(|_| ());
-                        self.events.push(Event::Completed { request, result });
-                    }
-                }
-            }
-            None => {
-                self.unclaimed_number += 1;
-                message.order = self.unclaimed_number;
-                if Tag::unpack(message.tag).kind == Kind::Collective {
-                    self.oldest.push_back((message.order, key));
-                }
-                push(&mut self.unclaimed, key, message);
-            }
-        }
-    }
-
-    fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<Posted, Failure> {
-        let wrong = if message.tag != wanted.tag {
-            Some(Failure::Check { found: Tag::unpack(message.tag) })
-        } else if message.bytes != wanted.bytes {
-            Some(Failure::Length { found: Some(message.bytes), expected: wanted.bytes })
-        } else {
-            None
-        };
-        if let Some(failure) = wrong {
-            if message.came == Came::FirstPart {
-                self.refuse_inflow(message.arrived);
-            } else {
-                self.release(message.arrived);
-            }
-            return Err(failure);
-        }
-        match (message.came, &wanted.target) {
-            (Came::FirstPart, _) => {
-                self.take_inflow(message.arrived, wanted);
-                return Ok(Posted::Pending);
-            }
-            (Came::Address(address), _) => return self.read_private(message.arrived, address, wanted),
-            (Came::Whole, None) => self.arrived.push_back((wanted.request, message.arrived)),
-            (Came::Whole, Some(target)) => {
-                self.ring_before(target.len());
-                // SAFETY: the sender leaves its memory alone until it is released, and whoever waits leaves the
-                // target alone.
-                unsafe { target.copy_from(&message.arrived.region) };
-                self.release(message.arrived);
-            }
-        }
-        Ok(Posted::Complete)
-    }
-
-    /// Posts what is wanted: it may be there already.
-    fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
-        self.check_open()?;
-        let key = wanted.tag & Tag::MATCH;
-        let (source, long) = (Tag::unpack(key).source, usize::from(wanted.is_long()));
-        self.incoming(source).wanted_long += long;
-        // Who has waited for longer comes first.
-        let found = if self.wanted.contains_key(&key) {
-            None
-        } else {
-            pop(&mut self.unclaimed, key).or_else(|| self.take_until(key))
-        };
-        let Some(message) = found else {
-            push(&mut self.wanted, key, wanted);
-            return Ok(Posted::Pending);
-        };
-        self.incoming(source).wanted_long -= long;
-        let request = wanted.request;
-        match self.deliver(message, wanted) {
-            Ok(posted) => Ok(posted),
-            Err(failure) => {
-                self.events.push(Event::Completed { request, result: Err(failure) });
-                Ok(Posted::Pending)
-            }
-        }
-    }
-
-    /// Takes messages out of a lane up to the next one with this key; others go where they belong.
-    fn take_until(&mut self, key: u64) -> Option<Message> {
-        let source = Tag::unpack(key).source;
-        loop {
-            let message = self.take_message(source)?;
-            if message.tag & Tag::MATCH == key {
-                return Some(message);
-            }
-            self.sort(message);
-        }
-    }
-
-    /// Returns whether the sender can see it: the counter tells of no parcel before all that are older.
-    fn note_release(&mut self, rank: Rank, number: u64) -> bool {
-        let incoming = self.incoming(rank);
-        if number != incoming.released {
-            incoming.early.insert(number);
-            return false;
-        }
-        incoming.released += 1;
-        while incoming.early.remove(&incoming.released) {
-            incoming.released += 1;
-        }
-        let released = incoming.released;
-        self.home.counters_for(rank).release(released);
-        true
-    }
-
-    /// Puts what waited for a slot.
-    fn fill(&mut self) -> bool {
-        let mut any = false;
-        for rank in &self.ranks {
-            let peer = self.peers[*rank].as_mut().expect("the rank is near");
-            let mut put = false;
-            while !peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
-                let Queued { parcel, request } = peer.out.queue.pop_front().expect("it is not empty");
-                self.home.lane_to(*rank).put(peer.out.next, &parcel);
-                peer.out.next += 1;
-                put = true;
-                let completed = |request| Event::Completed { request, result: Ok(()) };
-                self.events.extend(request.map(completed));
-            }
-            if put {
-                peer.news = News::Parcel;
-                self.has_news = true;
-                any = true;
-            }
-        }
-        any
-    }
-
-    /// Takes back what the others have read.
-    fn reclaim(&mut self) -> bool {
-        let before = self.events.len();
-        for rank in &self.ranks {
-            let peer = self.peers[*rank].as_mut().expect("the rank is near");
-            if peer.out.lent.is_empty() {
-                continue;
-            }
-            let released = peer.counters(self.home.rank).released();
-            while peer.out.lent.front().is_some_and(|lent| lent.number < released) {
-                let lent = peer.out.lent.pop_front().expect("it is not empty");
-                lent.end(*rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
-            }
-        }
-        self.events.len() > before
-    }
-
-    /// Takes back what has been read before older parcels.
-    fn take_back(&mut self, rank: Rank, number: u64) {
-        let lent = &mut self.peers[rank].as_mut().expect("the rank is near").out.lent;
-        let found = lent.binary_search_by_key(&number, |lent| lent.number).ok();
-        if let Some(lent) = found.and_then(|index| lent.remove(index)) {
-            lent.end(rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
-        }
-    }
-
     fn get_up(&mut self) {
         self.asleep = false;
         self.home.own_bell().get_up();
@@ -632,12 +224,6 @@ impl SharedMemory {
         let ranks = self.ranks.clone();
         ranks.into_iter().for_each(|rank| self.tell(rank, News::Parcel));
         self.ring();
-    }
-
-    fn peers_wait_for_slots(&self) -> bool {
-        self.ranks
-            .iter()
-            .any(|rank| self.peers[*rank].as_ref().is_some_and(|peer| !peer.out.queue.is_empty()))
     }
 }
 

@@ -7,7 +7,8 @@ use std::io;
 
 use libc::{c_void, iovec};
 
-use super::{SharedMemory, Wanted};
+use super::incoming::Wanted;
+use super::SharedMemory;
 use crate::buffer::Region;
 use crate::transport::{Arrived, Event, Failure, Posted, Returns, Transport};
 

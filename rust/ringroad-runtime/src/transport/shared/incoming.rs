@@ -1,0 +1,233 @@
+//! What a rank receives: parcels are taken out of the lanes and matched with what is waited for.
+
+use ringroad_core::Rank;
+
+use super::lane::{makes_room, Form};
+use super::peer::{Came, Incoming, Message, News, Peer};
+use super::tags::{pop, push};
+use super::SharedMemory;
+use crate::buffer::Region;
+use crate::transport::{
+    Event, Failure, Kind, Posted, RequestId, Returns, Tag, Transport, TransportError, LOOKED_AT,
+};
+
+/// What is waited for.
+pub(super) struct Wanted {
+    pub(super) tag: u64,
+    pub(super) bytes: usize,
+    pub(super) request: RequestId,
+    /// Where to copy it; `None` where it is read in its place.
+    pub(super) target: Option<Region>,
+}
+
+impl Wanted {
+    /// Whether a little more time for looking at it makes no difference.
+    fn is_long(&self) -> bool {
+        self.bytes >= LOOKED_AT
+    }
+}
+
+impl SharedMemory {
+    /// Posts what is wanted: it may be there already.
+    pub(super) fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
+        self.check_open()?;
+        let key = wanted.tag & Tag::MATCH;
+        let (source, long) = (Tag::unpack(key).source, usize::from(wanted.is_long()));
+        self.incoming(source).wanted_long += long;
+        // Who has waited for longer comes first.
+        let found = if self.wanted.contains_key(&key) {
+            None
+        } else {
+            pop(&mut self.unclaimed, key).or_else(|| self.take_until(key))
+        };
+        let Some(message) = found else {
+            push(&mut self.wanted, key, wanted);
+            return Ok(Posted::Pending);
+        };
+        self.incoming(source).wanted_long -= long;
+        let request = wanted.request;
+        match self.deliver(message, wanted) {
+            Ok(posted) => Ok(posted),
+            Err(failure) => {
+                self.events.push(Event::Completed { request, result: Err(failure) });
+                Ok(Posted::Pending)
+            }
+        }
+    }
+
+    /// Takes messages out of a lane up to the next one with this key; others go where they belong.
+    fn take_until(&mut self, key: u64) -> Option<Message> {
+        let source = Tag::unpack(key).source;
+        loop {
+            let message = self.take_message(source)?;
+            if message.tag & Tag::MATCH == key {
+                return Some(message);
+            }
+            self.sort(message);
+        }
+    }
+
+    /// Takes out of all lanes what is there.
+    #[inline]
+    pub(super) fn take_all(&mut self) -> bool {
+        let mut any = false;
+        for index in 0..self.ranks.len() {
+            any |= self.take_from(self.ranks[index]);
+        }
+        any
+    }
+
+    #[inline]
+    fn take_from(&mut self, rank: Rank) -> bool {
+        let first = self.incoming(rank).next;
+        while let Some(message) = self.take_message(rank) {
+            self.sort(message);
+        }
+        self.incoming(rank).next > first
+    }
+
+    /// Takes parcels out of a lane up to the next one that begins a message.
+    #[inline]
+    pub(super) fn take_message(&mut self, rank: Rank) -> Option<Message> {
+        loop {
+            let peer = self.peers[rank].as_mut().expect("the rank is near");
+            let number = peer.incoming.next;
+            let parcel = if peer.incoming.wanted_long == 0 {
+                peer.lane(self.home.rank, self.home.size).get(number)?
+            } else {
+                let (parcel, news) = peer.look(self.home.rank, self.home.size)?;
+                if news {
+                    self.home.counters_for(rank).tell_distance(peer.gauge.mode());
+                }
+                parcel
+            };
+            peer.incoming.next += 1;
+            if parcel.form() == Form::Release {
+                self.free_slot(rank, number);
+                self.note_release(rank, number);
+                self.take_back(rank, parcel.place);
+                continue;
+            }
+            let message = peer.open(number, &parcel, &mut self.cells);
+            self.free_slot(rank, number);
+            match parcel.form() {
+                Form::Part => {
+                    self.add_part(parcel.tag, message.arrived);
+                    continue;
+                }
+                Form::Flow => self.open_inflow(rank, number, message.bytes),
+                _ => {}
+            }
+            if message.arrived.returns == Returns::ToTransport {
+                self.note_release(rank, number);
+            }
+            return Some(message);
+        }
+    }
+
+    /// What the next parcel from this near rank holds, and its tag, if it is there.
+    #[inline]
+    pub(super) fn head(&self, peer: &Peer) -> Option<(Form, u64)> {
+        let next = peer.incoming.next;
+        let head = peer.lane(self.home.rank, self.home.size).peek(next);
+        // What is there does not have to come from the peer at the next look.
+        peer.incoming.missed.set(if head.is_none() { Some(next) } else { None });
+        head
+    }
+
+    /// Parcel `number` is out of its slot.
+    #[inline]
+    fn free_slot(&mut self, rank: Rank, number: u64) {
+        self.home.counters_for(rank).take(number + 1);
+        if makes_room(number) {
+            self.tell(rank, News::Released);
+        }
+    }
+
+    /// Returns whether the sender can see it: the counter tells of no parcel before all that are older.
+    pub(super) fn note_release(&mut self, rank: Rank, number: u64) -> bool {
+        let incoming = self.incoming(rank);
+        if number != incoming.released {
+            incoming.early.insert(number);
+            return false;
+        }
+        incoming.released += 1;
+        while incoming.early.remove(&incoming.released) {
+            incoming.released += 1;
+        }
+        let released = incoming.released;
+        self.home.counters_for(rank).release(released);
+        true
+    }
+
+    /// Gives a message to who wants it.
+    fn sort(&mut self, mut message: Message) {
+        if Tag::unpack(message.tag).kind == Kind::Control {
+            // SAFETY: the sender leaves it alone until it is released.
+            let payload = unsafe { message.arrived.region.to_vec() };
+            self.events.push(Event::Notice { from: message.arrived.peer, payload });
+            return self.release(message.arrived);
+        }
+        let key = message.tag & Tag::MATCH;
+        match pop(&mut self.wanted, key) {
+            Some(wanted) => {
+                self.incoming(Tag::unpack(key).source).wanted_long -= usize::from(wanted.is_long());
+                let request = wanted.request;
+                match self.deliver(message, wanted) {
+                    Ok(Posted::Pending) => {}
+                    result => {
+                        let result = result.map(|_| ());
+                        self.events.push(Event::Completed { request, result });
+                    }
+                }
+            }
+            None => {
+                self.unclaimed_number += 1;
+                message.order = self.unclaimed_number;
+                if Tag::unpack(message.tag).kind == Kind::Collective {
+                    self.oldest.push_back((message.order, key));
+                }
+                push(&mut self.unclaimed, key, message);
+            }
+        }
+    }
+
+    fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<Posted, Failure> {
+        let wrong = if message.tag != wanted.tag {
+            Some(Failure::Check { found: Tag::unpack(message.tag) })
+        } else if message.bytes != wanted.bytes {
+            Some(Failure::Length { found: Some(message.bytes), expected: wanted.bytes })
+        } else {
+            None
+        };
+        if let Some(failure) = wrong {
+            if message.came == Came::FirstPart {
+                self.refuse_inflow(message.arrived);
+            } else {
+                self.release(message.arrived);
+            }
+            return Err(failure);
+        }
+        match (message.came, &wanted.target) {
+            (Came::FirstPart, _) => {
+                self.take_inflow(message.arrived, wanted);
+                return Ok(Posted::Pending);
+            }
+            (Came::Address(address), _) => return self.read_private(message.arrived, address, wanted),
+            (Came::Whole, None) => self.arrived.push_back((wanted.request, message.arrived)),
+            (Came::Whole, Some(target)) => {
+                self.ring_before(target.len());
+                // SAFETY: the sender leaves its memory alone until it is released, and whoever waits leaves the
+                // target alone.
+                unsafe { target.copy_from(&message.arrived.region) };
+                self.release(message.arrived);
+            }
+        }
+        Ok(Posted::Complete)
+    }
+
+    #[inline]
+    fn incoming(&mut self, rank: Rank) -> &mut Incoming {
+        &mut self.peers[rank].as_mut().expect("the rank is near").incoming
+    }
+}

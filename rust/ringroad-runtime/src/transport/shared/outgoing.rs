@@ -1,0 +1,213 @@
+//! What a rank sends: parcels, the memory that they name, and who is woken for them.
+
+use ringroad_core::{Port, Rank};
+
+use super::flow::LONG;
+use super::lane::{Bell, Form, Parcel, INLINE};
+use super::peer::{Lent, News, Queued};
+use super::private::{is_found, PRIVATE};
+use super::{error, SharedMemory};
+use crate::buffer::Region;
+use crate::transport::{Event, Kind, Posted, RequestId, Tag, Transport, TransportError, AWHILE};
+
+/// So many bytes may wait to be read by others when a call ends; of more, the call waits for the end.
+const KEPT: usize = 256 << 20;
+
+impl SharedMemory {
+    /// Sends to a rank that is near or not; `stays` makes a difference to those that are.
+    pub(super) fn post(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        stays: bool,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        if !self.is_near(peer) {
+            return self.network(peer)?.send(peer, port, tag, source, request);
+        }
+        self.check_open()?;
+        // A shorter message from one rank to another leaves a copy: its send does not wait for the receiver.
+        let least = if self.private && tag.kind == Kind::Collective { PRIVATE } else { LONG };
+        if source.len() >= least && self.pool.offset_of(&source).is_none() {
+            let address = source.as_ptr().addr() as u64;
+            if self.private && is_found(address, source.len()) {
+                let mut parcel = Parcel::new(tag.pack(), Form::Private, source.len());
+                parcel.place = address;
+                self.put(peer, parcel, Some(source), Some(request), None);
+                return Ok(Posted::Pending);
+            }
+            if source.len() >= LONG {
+                return self.begin_flow(peer, tag, source, request);
+            }
+        }
+        let there = source.as_ptr();
+        let (parcel, region) = self.pack(tag, source)?;
+        let waits = region.as_ref().is_some_and(|region| {
+            let copied = region.as_ptr() != there;
+            !(stays || copied) || self.kept + region.len() > KEPT
+        });
+        let queued = self.put(peer, parcel, region, waits.then_some(request), None);
+        if let Some(queued) = queued.filter(|_| !waits) {
+            queued.request = Some(request);
+            return Ok(Posted::Pending);
+        }
+        Ok(if waits { Posted::Pending } else { Posted::Complete })
+    }
+
+    /// Puts a parcel on its way; `region` is what the peer will read, `request` the send that ends with that, `flow` the
+    /// flow that it is a part of. Returns it where it has to wait for a slot.
+    pub(super) fn put(
+        &mut self,
+        peer: Rank,
+        parcel: Parcel,
+        region: Option<Region>,
+        request: Option<RequestId>,
+        flow: Option<u64>,
+    ) -> Option<&mut Queued> {
+        if self.asleep {
+            // Another thread is about to block or does, who did not know of this parcel's end to wait for.
+            self.home.own_bell().lie_down(true);
+        }
+        let lane = self.home.lane_to(peer);
+        let peer = self.peers[peer].as_mut().expect("the rank is near");
+        let number = peer.out.next + peer.out.queue.len() as u64;
+        if let Some(region) = region {
+            match request {
+                None => self.kept += region.len(),
+                Some(_) => self.waiting += 1,
+            }
+            peer.out.lent.push_back(Lent { number, region, request, flow });
+        }
+        if peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
+            lane.put(peer.out.next, &parcel);
+            peer.out.next += 1;
+            peer.news = News::Parcel;
+            self.has_news = true;
+            return None;
+        }
+        peer.out.queue.push_back(Queued { parcel, request: None });
+        peer.out.queue.back_mut()
+    }
+
+    /// A parcel of these bytes: they are inside, or in memory of the segment, which is returned.
+    pub(super) fn pack(
+        &mut self,
+        tag: Tag,
+        source: Region,
+    ) -> Result<(Parcel, Option<Region>), TransportError> {
+        if source.len() <= INLINE {
+            let mut parcel = Parcel::new(tag.pack(), Form::Inline, source.len());
+            let target = parcel.inline.as_mut_ptr().cast::<u8>();
+            // SAFETY: it fits; the poster leaves the source alone until the send has ended.
+            unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) };
+            return Ok((parcel, None));
+        }
+        let mut parcel = Parcel::new(tag.pack(), Form::Segment, source.len());
+        if let Some(offset) = self.pool.offset_of(&source) {
+            parcel.place = offset as u64;
+            return Ok((parcel, Some(source)));
+        }
+        let copy = self.allocate(source.len())?;
+        self.ring_before(source.len());
+        // SAFETY: the copy is new and as long; the poster leaves the source alone until the send has ended.
+        unsafe { copy.copy_from(&source) };
+        parcel.place = self.place_of(&copy);
+        Ok((parcel, Some(copy)))
+    }
+
+    /// Remembers to wake a peer, with all others that there is something for: a fence before each look at a bell would
+    /// cost more than the rest of a short message.
+    #[inline]
+    pub(super) fn tell(&mut self, rank: Rank, news: News) {
+        let peer = self.peers[rank].as_mut().expect("the rank is near");
+        peer.news = peer.news.max(news);
+        self.has_news = true;
+    }
+
+    /// Wakes those that there is something for.
+    #[inline]
+    pub(super) fn ring(&mut self) {
+        if std::mem::take(&mut self.has_news) {
+            Bell::before_look();
+            self.peers.iter_mut().flatten().for_each(|peer| peer.ring());
+        }
+    }
+
+    /// Wakes them before so many bytes are copied, if that takes a while.
+    #[inline]
+    pub(super) fn ring_before(&mut self, bytes: usize) {
+        if bytes >= AWHILE {
+            self.ring();
+        }
+    }
+
+    /// Memory of the segment.
+    pub(super) fn allocate(&mut self, bytes: usize) -> Result<Region, TransportError> {
+        self.pool.allocate(bytes).or_else(|_| {
+            // Others may have read enough meanwhile.
+            self.reclaim();
+            self.pool.allocate(bytes).map_err(error)
+        })
+    }
+
+    pub(super) fn place_of(&self, region: &Region) -> u64 {
+        self.pool.offset_of(region).expect("it is from the pool") as u64
+    }
+
+    /// Puts what waited for a slot.
+    pub(super) fn fill(&mut self) -> bool {
+        let mut any = false;
+        for rank in &self.ranks {
+            let peer = self.peers[*rank].as_mut().expect("the rank is near");
+            let mut put = false;
+            while !peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
+                let Queued { parcel, request } = peer.out.queue.pop_front().expect("it is not empty");
+                self.home.lane_to(*rank).put(peer.out.next, &parcel);
+                peer.out.next += 1;
+                put = true;
+                let completed = |request| Event::Completed { request, result: Ok(()) };
+                self.events.extend(request.map(completed));
+            }
+            if put {
+                peer.news = News::Parcel;
+                self.has_news = true;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Takes back what the others have read.
+    pub(super) fn reclaim(&mut self) -> bool {
+        let before = self.events.len();
+        for rank in &self.ranks {
+            let peer = self.peers[*rank].as_mut().expect("the rank is near");
+            if peer.out.lent.is_empty() {
+                continue;
+            }
+            let released = peer.counters(self.home.rank).released();
+            while peer.out.lent.front().is_some_and(|lent| lent.number < released) {
+                let lent = peer.out.lent.pop_front().expect("it is not empty");
+                lent.end(*rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
+            }
+        }
+        self.events.len() > before
+    }
+
+    /// Takes back what has been read before older parcels.
+    pub(super) fn take_back(&mut self, rank: Rank, number: u64) {
+        let lent = &mut self.peers[rank].as_mut().expect("the rank is near").out.lent;
+        let found = lent.binary_search_by_key(&number, |lent| lent.number).ok();
+        if let Some(lent) = found.and_then(|index| lent.remove(index)) {
+            lent.end(rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
+        }
+    }
+
+    pub(super) fn peers_wait_for_slots(&self) -> bool {
+        self.ranks
+            .iter()
+            .any(|rank| self.peers[*rank].as_ref().is_some_and(|peer| !peer.out.queue.is_empty()))
+    }
+}
