@@ -9,6 +9,10 @@ RANKS    ?= 2,4
 TORCHES  ?= 2.8 2.13 2.14
 # Seconds that bench-peers takes, about.
 BUDGET   ?= 1080
+# PASSES=1 builds the extension quickly, for work on its code; short calls then take some 1.3 times as long.
+PASSES   ?= 2
+EXTENSION := python/ringroad/_native.abi3.so
+SOURCES  := $(shell find rust -name tests -prune -o -type f -print) Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-far bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
@@ -20,8 +24,17 @@ $(VENV)/.installed: pyproject.toml tools/install.sh
 	tools/install.sh $(VENV)
 	touch $@
 
-build: $(VENV)/.installed ## Build the extension and install the package into .venv
+build: ## Build the extension and install the package into .venv (4 minutes the first time)
+ifeq ($(PASSES),1)
+build: $(VENV)/.installed
 	maturin develop --release --quiet
+	touch -d @0 $(EXTENSION)  # out of date
+else
+build: $(EXTENSION)
+endif
+
+$(EXTENSION): $(VENV)/.installed $(SOURCES)
+	tools/build.sh $(VENV)
 
 demo: build ## Train a model on real data with 4 ranks, over ringroad and over gloo
 	$(PYTHON) examples/10_ddp_digits.py --plot demo.png
@@ -43,8 +56,8 @@ check: $(VENV)/.installed ## Everything that needs no run: formats, lints, types
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 	cargo build -p ringroad-core --target wasm32-unknown-unknown --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
-	$(PYTHON) -m ruff format --check python tests examples benchmarks
-	$(PYTHON) -m ruff check python tests examples benchmarks
+	$(PYTHON) -m ruff format --check python tests examples benchmarks tools
+	$(PYTHON) -m ruff check python tests examples benchmarks tools
 	$(MAKE) --no-print-directory build
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
@@ -58,13 +71,13 @@ check-memory: ## Look for races and undefined behaviour in shared memory with lo
 bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in one run
 	$(PYTHON) -m ringroad.bench --ranks $(RANKS) --buffers torch --peers gloo
 
-bench-peers: $(VENV)/.installed ## Compare allreduce with gloo, Open MPI and a plain program, 8 B to 128 MiB; with a verdict (20 minutes)
-	maturin develop --release --quiet --extras bench
+bench-peers: build ## Compare allreduce with gloo, Open MPI and a plain program, 8 B to 128 MiB; with a verdict (20 minutes)
+	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
 	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,floor --launches 2 --budget $(BUDGET) \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
-bench-far: $(VENV)/.installed ## Compare large allreduces with Open MPI while the first two CPUs share no cache; waits for that (up to 40 minutes)
-	maturin develop --release --quiet --extras bench
+bench-far: build ## Compare large allreduces with Open MPI while the first two CPUs share no cache; waits for that (up to 40 minutes)
+	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
 	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
 		--sizes 4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
@@ -85,8 +98,8 @@ docs: build ## Build the API documentation into docs/_build
 
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all
-	$(PYTHON) -m ruff format python tests examples benchmarks
-	$(PYTHON) -m ruff check --fix python tests examples benchmarks
+	$(PYTHON) -m ruff format python tests examples benchmarks tools
+	$(PYTHON) -m ruff check --fix python tests examples benchmarks tools
 
 # Tests run over the system's UCX as well as over the wheel's; one of them is enough for everything else.
 both-ucx: $(VENV)/.installed

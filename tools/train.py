@@ -1,0 +1,132 @@
+"""The training run between the two passes of `tools/build.sh`: what the compiler sees busy here is made fast.
+
+What no call reaches is taken to be rare and built for size, so every collective, data type and way to call comes
+up, with short calls most of all.
+"""
+
+import itertools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import ringroad
+import torch
+import torch.distributed as dist
+from ringroad import CostModel, Schedule, Topology
+
+SIZES = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20]
+REDUCTIONS = {
+    ("float32", "float64", "float16", ml_dtypes.bfloat16): ["sum", "avg", "product", "min", "max"],
+    ("int8", "uint8", "int16", "int32", "int64", "bool"): ["sum", "product", "min", "max", "band", "bor", "bxor"],
+    ("complex64", "complex128"): ["sum", "avg", "product"],
+}
+
+
+def calls(size: int, ranks: int) -> int:
+    """As many as take a few tenths of a second, between few ranks."""
+    return max(4, min(2000, (64 << 20) // size)) // ranks
+
+
+def allreduces(comm: ringroad.Communicator) -> None:
+    """In place and not, also of memory that others read."""
+    for size in SIZES:
+        array = np.zeros(size // 4, np.float32)
+        pooled = comm.empty(size // 4, np.float32)
+        pooled.fill(0)
+        for given, out in [(array, array), (array, array.copy()), (pooled, pooled)]:
+            for _ in range(calls(size, comm.size)):
+                comm.allreduce(given, out=out)
+
+
+def collectives(comm: ringroad.Communicator) -> None:
+    """All others, messages, and calls that are waited for later."""
+    for size in SIZES[1::2]:
+        block = np.zeros(size // 4, np.float32)
+        vector = np.zeros(size // 4 * comm.size, np.float32)
+        every_call(comm, block, vector, calls(size, comm.size) // 8 + 1)
+
+
+def every_call(comm: ringroad.Communicator, block: np.ndarray, vector: np.ndarray, repeat: int) -> None:
+    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    at_root = vector if comm.rank == 0 else None
+
+    def message() -> None:
+        sent = comm.send(block, after, async_op=True)
+        comm.recv(block.copy(), before)
+        sent.wait()
+
+    ways: list[Callable[[], object]] = [
+        lambda: comm.reduce_scatter(vector, out=block),
+        lambda: comm.allgather(block, out=vector),
+        lambda: comm.broadcast(block),
+        lambda: comm.reduce(block, out=block),
+        lambda: comm.gather(block, out=at_root),
+        lambda: comm.scatter(at_root, out=block),
+        lambda: comm.alltoall(vector, out=vector.copy()),
+        lambda: comm.barrier(),
+        lambda: comm.allreduce(block, out=block, op="avg", async_op=True).wait(),
+        message,
+    ]
+    for way in ways:
+        for _ in range(repeat):
+            way()
+
+
+def reductions(comm: ringroad.Communicator) -> None:
+    """Every kernel."""
+    for dtypes, ops in REDUCTIONS.items():
+        for dtype, op, elements in itertools.product(dtypes, ops, [3, 5000, 200_000]):
+            array = np.ones(elements, dtype)
+            for _ in range(8):
+                comm.allreduce(array, out=array, op=op)
+
+
+def distributed(comm: ringroad.Communicator, store: str) -> None:
+    """What torch.distributed calls."""
+    torch.set_num_threads(1)
+    dist.init_process_group("ringroad", store=dist.FileStore(store, comm.size), rank=comm.rank, world_size=comm.size)
+    for size in SIZES:
+        tensor = torch.ones(size // 4)
+        parts = [torch.ones(size // 4) for _ in range(comm.size)]
+        for _ in range(calls(size, comm.size) // 4):
+            dist.all_reduce(tensor)
+            dist.all_reduce(tensor, op=dist.ReduceOp.AVG, async_op=True).wait()
+        for _ in range(calls(size, comm.size) // 32 + 1):
+            dist.all_gather(parts, tensor)
+            dist.reduce_scatter(tensor, parts)
+            dist.broadcast(tensor, 0)
+    dist.destroy_process_group()
+
+
+def models() -> None:
+    """Building, verifying, choosing and simulating schedules."""
+    for spec in ["ring:8", "torus:4x4", "torus:8x8", "hypercube:4"]:
+        topology = Topology(spec)
+        CostModel().choice("allreduce", topology, 1 << 20)
+        for algorithm in ringroad.algorithms(topology):
+            if algorithm.supports(topology):
+                schedule = Schedule.build(algorithm.name, topology)
+                schedule.verify()
+                CostModel().cost(schedule, topology, 1 << 20)
+                ringroad.simulate(schedule, topology, 1 << 20)
+
+
+def main() -> None:
+    models()
+    for ranks in [2, 4, 8]:
+        with ringroad.local(ranks) as cluster:
+            cluster.run(allreduces)
+            cluster.run(collectives)
+            if ranks == 2:
+                cluster.run(reductions)
+                with tempfile.TemporaryDirectory() as directory:
+                    cluster.run(distributed, str(Path(directory, "store")))
+    # As between hosts.
+    with ringroad.local(3, env={"RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"}) as cluster:
+        cluster.run(collectives)
+
+
+if __name__ == "__main__":
+    main()
