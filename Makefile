@@ -9,10 +9,10 @@ RANKS    ?= 2,4
 TORCHES  ?= 2.8 2.13 2.14
 # Seconds that bench-peers takes, about.
 BUDGET   ?= 1080
-# PASSES=1 builds the extension quickly, for work on its code; short calls then take some 1.3 times as long.
+# PASSES=1 builds the extension quickly, for work on its code; short calls are slower then.
 PASSES   ?= 2
-EXTENSION := python/ringroad/_native.abi3.so
-SOURCES  := $(shell find rust -name tests -prune -o -type f -print) Cargo.toml Cargo.lock tools/build.sh tools/train.py
+SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
+            Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-far bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
@@ -24,16 +24,16 @@ $(VENV)/.installed: pyproject.toml tools/install.sh
 	tools/install.sh $(VENV)
 	touch $@
 
-build: ## Build the extension and install the package into .venv (4 minutes the first time)
+build: ## Build the extension and install the package into .venv (5 minutes the first time)
 ifeq ($(PASSES),1)
 build: $(VENV)/.installed
+	rm -f $(VENV)/.built
 	maturin develop --release --quiet
-	touch -d @0 $(EXTENSION)  # out of date
 else
-build: $(EXTENSION)
+build: $(VENV)/.built
 endif
 
-$(EXTENSION): $(VENV)/.installed $(SOURCES)
+$(VENV)/.built: $(VENV)/.installed $(SOURCES)
 	tools/build.sh $(VENV)
 
 demo: build ## Train a model on real data with 4 ranks, over ringroad and over gloo
@@ -50,7 +50,7 @@ test-python: build both-ucx ## Run the Python tests
 test-torch-matrix: $(VENV)/.installed ## Run the tests of torch.distributed with other versions of torch, each in an environment of its own (5 GB each)
 	tools/torch_matrix.sh $(TORCHES)
 
-check: $(VENV)/.installed ## Everything that needs no run: formats, lints, types, documentation, the core as WebAssembly
+check: $(VENV)/.installed ## Everything that needs no test: formats, lints, types, documentation, the core as WebAssembly
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
@@ -108,4 +108,4 @@ both-ucx: $(VENV)/.installed
 
 clean: ## Remove what was built, but keep .venv
 	cargo clean
-	rm -rf docs/_build python/ringroad/_native*.so
+	rm -rf docs/_build python/ringroad/_native*.so $(VENV)/.built

@@ -14,6 +14,9 @@ command -v g++ >/dev/null || tools/apt.sh g++
 "$venv/bin/python" -m pip install --quiet --upgrade 'pip>=25.1'
 echo "installing torch and the other Python packages into $venv (the first time: some 5 GB, several minutes)"
 "$venv/bin/python" -m pip install --quiet --group dev --group demo 'torch>=2.15,<2.16' expecttest
+# What the package depends on: the build's training run comes before it is installed.
+"$venv/bin/python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' |
+    "$venv/bin/python" -m pip install --quiet --requirement /dev/stdin
 # UCX: the system's where there is one, else the wheel.
 python3 -c 'import ctypes; ctypes.CDLL("libucp.so.0")' 2>/dev/null ||
     "$venv/bin/python" -m pip install --quiet 'libucx-cu12>=1.18'

@@ -5,8 +5,10 @@ up, with short calls most of all.
 """
 
 import itertools
+import os
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import ml_dtypes
@@ -15,8 +17,9 @@ import ringroad
 import torch
 import torch.distributed as dist
 from ringroad import CostModel, Schedule, Topology
+from ringroad._ucx import _ucx_wheel
 
-SIZES = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20]
+SIZES = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20]
 REDUCTIONS = {
     ("float32", "float64", "float16", ml_dtypes.bfloat16): ["sum", "avg", "product", "min", "max"],
     ("int8", "uint8", "int16", "int32", "int64", "bool"): ["sum", "product", "min", "max", "band", "bor", "bxor"],
@@ -26,7 +29,7 @@ REDUCTIONS = {
 
 def calls(size: int, ranks: int) -> int:
     """As many as take a few tenths of a second, between few ranks."""
-    return max(4, min(2000, (64 << 20) // size)) // ranks
+    return max(1, min(2000, (64 << 20) // size) // ranks)
 
 
 def allreduces(comm: ringroad.Communicator) -> None:
@@ -42,7 +45,7 @@ def allreduces(comm: ringroad.Communicator) -> None:
 
 def collectives(comm: ringroad.Communicator) -> None:
     """All others, messages, and calls that are waited for later."""
-    for size in SIZES[1::2]:
+    for size in SIZES[1:9:2]:
         block = np.zeros(size // 4, np.float32)
         vector = np.zeros(size // 4 * comm.size, np.float32)
         every_call(comm, block, vector, calls(size, comm.size) // 8 + 1)
@@ -52,9 +55,9 @@ def every_call(comm: ringroad.Communicator, block: np.ndarray, vector: np.ndarra
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     at_root = vector if comm.rank == 0 else None
 
-    def message() -> None:
+    def message(source: int | None) -> None:
         sent = comm.send(block, after, async_op=True)
-        comm.recv(block.copy(), before)
+        comm.recv(block.copy(), source)
         sent.wait()
 
     ways: list[Callable[[], object]] = [
@@ -67,7 +70,10 @@ def every_call(comm: ringroad.Communicator, block: np.ndarray, vector: np.ndarra
         lambda: comm.alltoall(vector, out=vector.copy()),
         lambda: comm.barrier(),
         lambda: comm.allreduce(block, out=block, op="avg", async_op=True).wait(),
-        message,
+        lambda: comm.allreduce(block),
+        lambda: comm.allgather_v(block, [block.size] * comm.size),
+        lambda: comm.reduce_scatter_v(vector, [block.size] * comm.size),
+        lambda: message(before),
     ]
     for way in ways:
         for _ in range(repeat):
@@ -84,47 +90,77 @@ def reductions(comm: ringroad.Communicator) -> None:
 
 
 def distributed(comm: ringroad.Communicator, store: str) -> None:
-    """What torch.distributed calls."""
+    """What torch.distributed calls, and DDP, FSDP and pipelines call of it."""
     torch.set_num_threads(1)
     dist.init_process_group("ringroad", store=dist.FileStore(store, comm.size), rank=comm.rank, world_size=comm.size)
-    for size in SIZES:
-        tensor = torch.ones(size // 4)
-        parts = [torch.ones(size // 4) for _ in range(comm.size)]
-        for _ in range(calls(size, comm.size) // 4):
+    peer = 1 - comm.rank
+    for size in SIZES[:-1]:
+        tensor = torch.zeros(size // 4)
+        whole = torch.zeros(size // 4 * comm.size)
+        parts = list(whole.chunk(comm.size))
+        ways: list[Callable[[], object]] = [
+            partial(dist.all_gather, parts, tensor),
+            partial(dist.all_gather_into_tensor, whole, tensor),
+            partial(dist.reduce_scatter, tensor, parts),
+            partial(dist.reduce_scatter_tensor, tensor, whole),
+            partial(dist.all_to_all_single, whole, whole.clone()),
+            partial(dist.broadcast, tensor, 0),
+            partial(dist.reduce, tensor, 0),
+            partial(dist.send if comm.rank == 0 else dist.recv, tensor, peer),
+            dist.barrier,
+        ]
+        for _ in range(calls(size, comm.size) // 4 + 1):
             dist.all_reduce(tensor)
             dist.all_reduce(tensor, op=dist.ReduceOp.AVG, async_op=True).wait()
-        for _ in range(calls(size, comm.size) // 32 + 1):
-            dist.all_gather(parts, tensor)
-            dist.reduce_scatter(tensor, parts)
-            dist.broadcast(tensor, 0)
+            dist.all_reduce(tensor, async_op=True).get_future().wait()
+        for way in ways:
+            for _ in range(calls(size, comm.size) // 32 + 1):
+                way()
     dist.destroy_process_group()
+
+
+def hosts(comm: ringroad.Communicator, store: str) -> None:
+    """Two hosts of two ranks each."""
+    os.environ["RINGROAD_HOST"] = str(comm.rank // 2)
+    both = ringroad.Communicator(ringroad.FileStore(store), comm.rank, comm.size, ucx_wheel=_ucx_wheel())
+    allreduces(both)
+    collectives(both)
 
 
 def models() -> None:
     """Building, verifying, choosing and simulating schedules."""
-    for spec in ["ring:8", "torus:4x4", "torus:8x8", "hypercube:4"]:
+    model = CostModel()
+    for spec in ["ring:7", "torus:4x4", "torus:3x5", "torus:8x8", "mesh:4x4", "hosts:2x4", "fattree:4x8", "hyperx:4x4"]:
         topology = Topology(spec)
-        CostModel().choice("allreduce", topology, 1 << 20)
+        model.compare("allreduce", topology, SIZES)
+        for collective in ["reduce_scatter", "allgather", "broadcast", "alltoall"]:
+            model.choice(collective, topology, 1 << 20)
         for algorithm in ringroad.algorithms(topology):
             if algorithm.supports(topology):
                 schedule = Schedule.build(algorithm.name, topology)
                 schedule.verify()
-                CostModel().cost(schedule, topology, 1 << 20)
                 ringroad.simulate(schedule, topology, 1 << 20)
 
 
 def main() -> None:
+    # What is built must not depend on what the user has set.
+    for name in [name for name in os.environ if name.startswith("RINGROAD_") and name != "RINGROAD_UCX_LIBRARY"]:
+        del os.environ[name]
+    os.environ["RINGROAD_PROFILE"] = "none"
     models()
     for ranks in [2, 4, 8]:
         with ringroad.local(ranks) as cluster:
             cluster.run(allreduces)
             cluster.run(collectives)
-            if ranks == 2:
-                cluster.run(reductions)
-                with tempfile.TemporaryDirectory() as directory:
-                    cluster.run(distributed, str(Path(directory, "store")))
-    # As between hosts.
-    with ringroad.local(3, env={"RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"}) as cluster:
+    network = {"UCX_TLS": "tcp,self"}
+    with tempfile.TemporaryDirectory() as directory:
+        with ringroad.local(2) as cluster:
+            cluster.run(reductions)
+            cluster.run(distributed, str(Path(directory, "torch")))
+        with ringroad.local(4, env=network) as cluster:
+            cluster.run(hosts, str(Path(directory, "hosts")))
+    with ringroad.local(3, env={"RINGROAD_TRANSPORT": "ucx", **network}) as cluster:
+        cluster.run(allreduces)
         cluster.run(collectives)
 
 
