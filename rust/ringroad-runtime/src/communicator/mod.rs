@@ -1,0 +1,422 @@
+//! A group of ranks that call collectives together.
+
+mod connect;
+mod request;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use ringroad_core::{Bytes, Collective, Plan, Rank};
+
+pub use self::connect::Options;
+pub use self::request::{Request, TAGS};
+use crate::bootstrap::Card;
+use crate::buffer::{Memory, Region};
+use crate::call::{Call, Operation, Prepared};
+use crate::config::Debug;
+use crate::dtype::{DType, ReduceOp};
+use crate::error::{Error, Result};
+use crate::planner::{Choices, Explanation, Planned, Planner, LEND};
+use crate::progress::Driver;
+use crate::transport::shared::Pool;
+use crate::transport::{Kind, Tag};
+use crate::work::Completion;
+
+/// How long saying good-bye may take.
+const CLOSE: Duration = Duration::from_secs(2);
+/// Longer timeouts are as good as this one, which no clock overflows.
+const FOREVER: Duration = Duration::from_secs(365 * 86400);
+/// How many of the latest calls are kept prepared: calls repeat.
+const RECENT: usize = 8;
+
+/// A group of ranks. All of them make the same collective calls in the same order.
+pub struct Communicator {
+    name: String,
+    rank: Rank,
+    cards: Arc<Vec<Card>>,
+    timeout: Duration,
+    debug: Debug,
+    state: Mutex<State>,
+    /// Memory that near ranks can read.
+    pool: Option<Arc<Pool>>,
+    driver: Arc<Driver>,
+}
+
+/// Closes a communicator that may be gone already.
+pub struct Closer(Weak<Driver>);
+
+impl Closer {
+    /// Whether there still is something to close.
+    pub fn is_needed(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// As [`Communicator::close`].
+    pub fn close(&self) {
+        if let Some(driver) = self.0.upgrade() {
+            driver.close(CLOSE);
+        }
+    }
+}
+
+struct State {
+    planner: Planner,
+    calls: u64,
+    /// The latest one last.
+    recent: VecDeque<Recent>,
+}
+
+/// What was asked for, as far as the call does not say it, and what was prepared for it.
+struct Recent {
+    elements: usize,
+    /// Of input and output, in bytes.
+    lengths: [usize; 2],
+    in_place: bool,
+    readable: (bool, bool),
+    algorithm: Option<String>,
+    prepared: Arc<Prepared>,
+}
+
+impl Recent {
+    fn fits(&self, request: &Request, readable: (bool, bool)) -> bool {
+        let call = &self.prepared.call;
+        self.elements == request.elements
+            && self.lengths == request.lengths()
+            && call.operation == request.operation
+            && (call.op, call.dtype) == (request.op, request.dtype)
+            && (self.in_place, self.readable) == (request.in_place, readable)
+            && self.algorithm == request.algorithm
+            && call.counts == request.counts
+    }
+}
+
+/// What has become of a call in its first moment.
+pub enum Called {
+    /// It is over, and this is the output.
+    Ended(Memory),
+    /// It goes on.
+    InFlight(Work),
+}
+
+/// A call in flight. Dropping it does not end the call.
+pub struct Work {
+    driver: Arc<Driver>,
+    completion: Arc<Completion>,
+    output: Memory,
+}
+
+impl Communicator {
+    /// The communicator's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    pub fn size(&self) -> usize {
+        self.cards.len()
+    }
+
+    /// The timeout of calls that have none of their own.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// What the ranks have said about themselves.
+    pub fn cards(&self) -> &[Card] {
+        &self.cards
+    }
+
+    /// What carries the bytes.
+    pub fn transport(&self) -> String {
+        self.driver.with(|engine| engine.transport().describe())
+    }
+
+    /// What rank 0 decided.
+    pub fn choices(&self) -> Choices {
+        self.state.lock().planner.choices.clone()
+    }
+
+    /// The algorithm that a call with a vector of `bytes` would run.
+    pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
+        let any_order = !collective.reduces() || op.order_independent(dtype);
+        self.state.lock().planner.choices.pick(collective, bytes, any_order).to_owned()
+    }
+
+    /// Why [`Communicator::algorithm_for`] says what it does.
+    pub fn explain(
+        &self,
+        collective: Collective,
+        bytes: Bytes,
+        op: ReduceOp,
+        dtype: DType,
+    ) -> Result<Explanation> {
+        let any_order = !collective.reduces() || op.order_independent(dtype);
+        self.choices().explain(collective, bytes, any_order)
+    }
+
+    /// New memory that the ranks of this host read where it is: calls copy less of it. It holds anything.
+    pub fn memory(&self, bytes: usize) -> Result<Memory> {
+        self.driver.check_process()?;
+        let region = match &self.pool {
+            Some(pool) => {
+                pool.allocate(bytes).map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?
+            }
+            None => Region::zeroed(bytes),
+        };
+        Ok(Memory::new(region))
+    }
+
+    /// Whether near ranks can read it.
+    fn is_readable(&self, memory: &Memory) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.offset_of(memory.region()).is_some())
+    }
+
+    /// Starts a call. Errors leave the communicator as it was.
+    pub fn start(&self, request: Request) -> Result<Work> {
+        let (completion, output) = self.begin(request, false)?;
+        Ok(Work { driver: self.driver.clone(), completion, output })
+    }
+
+    /// Starts a call and does what can be done at once: short calls are mostly over then. The error is the call's if it is.
+    pub fn call(&self, request: Request) -> Result<Called> {
+        let (completion, output) = self.begin(request, true)?;
+        if completion.is_done() {
+            return completion.result().map(|()| Called::Ended(output));
+        }
+        Ok(Called::InFlight(Work { driver: self.driver.clone(), completion, output }))
+    }
+
+    fn begin(&self, request: Request, awaited: bool) -> Result<(Arc<Completion>, Memory)> {
+        self.driver.check_process()?;
+        let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
+        let mut state = self.state.lock();
+        let State { planner, calls, recent } = &mut *state;
+        let prepared = self.prepare(planner, recent, &request)?;
+        let ports = match request.operation {
+            Operation::ReceiveAny { .. } => {
+                let topology = &planner.choices.topology;
+                (0..self.size()).map(|peer| topology.port_to(peer, self.rank).unwrap_or(0)).collect()
+            }
+            _ => Vec::new(),
+        };
+        if self.debug >= Debug::Trace {
+            eprintln!("ringroad: {}: rank {}: {}", self.name, self.rank, prepared.call);
+        }
+        let (number, kind, sequence, message) = match request.operation {
+            Operation::Send { tag, .. } | Operation::Receive { tag, .. } | Operation::ReceiveAny { tag } => {
+                (0, Kind::PointToPoint, tag >> 14, tag & 0x3fff)
+            }
+            _ => {
+                let number = *calls + 1;
+                (number, Kind::Collective, (number % u64::from(Tag::SEQUENCES)) as u32, 0)
+            }
+        };
+        let tag = Tag { source: self.rank, kind, sequence, message, check: prepared.check(number) };
+        let factor = if let ReduceOp::PremulSum(factor) = request.op { factor } else { 1.0 };
+        // A short message leaves a copy, wherever it lies: its send ends without the receiver.
+        let short = request.input.region().len() < LEND;
+        let input = match request.operation {
+            Operation::Send { .. } if short && self.is_readable(&request.input) => {
+                Memory::of(&request.input.to_vec::<u8>())
+            }
+            _ => request.input,
+        };
+        let (input, output) = (input.into_region(), request.output.region());
+        let brief = awaited && input.len().max(output.len()) < LEND;
+        let deadline = (!brief).then(|| Instant::now() + timeout);
+        let (submitted, ended) = self.driver.submit(awaited, |engine| {
+            let mut task = engine.take_task(prepared);
+            task.ports = ports;
+            task.buffers.input = input;
+            task.buffers.output = output.clone();
+            (task.factor, task.timeout, task.deadline) = (factor, timeout, deadline);
+            (task.tag, task.number) = (tag, number);
+            task
+        });
+        if submitted.is_ok() {
+            *calls = (*calls).max(number);
+        }
+        drop(state);
+        self.driver.call_back(ended);
+        Ok((submitted?, request.output))
+    }
+
+    /// What a call is, and this rank's part in it; an error where it makes no sense.
+    fn prepare<'a>(
+        &self,
+        planner: &mut Planner,
+        recent: &'a mut VecDeque<Recent>,
+        request: &Request,
+    ) -> Result<&'a Arc<Prepared>> {
+        let readable = match request.operation {
+            Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
+            _ => (false, false),
+        };
+        if let Some(index) = recent.iter().rposition(|recent| recent.fits(request, readable)) {
+            if index + 1 < recent.len() {
+                let again = recent.remove(index);
+                recent.extend(again);
+            }
+        } else {
+            let prepared = Arc::new(self.prepare_anew(planner, request, readable)?);
+            if recent.len() == RECENT {
+                recent.pop_front();
+            }
+            recent.push_back(Recent {
+                elements: request.elements,
+                lengths: request.lengths(),
+                in_place: request.in_place,
+                readable,
+                algorithm: request.algorithm.clone(),
+                prepared,
+            });
+        }
+        Ok(&recent.back().expect("it is the last one now").prepared)
+    }
+
+    fn prepare_anew(
+        &self,
+        planner: &mut Planner,
+        request: &Request,
+        readable: (bool, bool),
+    ) -> Result<Prepared> {
+        request.check(self.rank, self.size())?;
+        let port = |from, to| planner.choices.topology.port_to(from, to).unwrap_or(0);
+        let planned = match request.operation {
+            Operation::Send { peer, .. } => {
+                direct(Plan::send(peer, port(self.rank, peer), request.input.region().len()))
+            }
+            Operation::Receive { peer, .. } => {
+                direct(Plan::receive(peer, port(peer, self.rank), request.output.region().len()))
+            }
+            // Of whom, and by which port, is known when a message has come.
+            Operation::ReceiveAny { .. } => direct(Plan::receive(0, 0, request.output.region().len())),
+            Operation::Barrier => planner.plan(&request.key(Collective::Allreduce, readable)?)?,
+            Operation::Collective(collective) => planner.plan(&request.key(collective, readable)?)?,
+        };
+        let call = Call {
+            operation: request.operation,
+            op: request.op,
+            dtype: request.dtype,
+            elements: request.counts.as_ref().map_or(request.elements, |counts| counts.iter().sum()),
+            counts: request.counts.clone(),
+            algorithm: planned.algorithm,
+        };
+        Ok(Prepared::new(call, planned.plan))
+    }
+
+    /// Makes a call and waits for it; returns the output.
+    pub fn run(&self, request: Request) -> Result<Memory> {
+        match self.call(request)? {
+            Called::Ended(output) => Ok(output),
+            Called::InFlight(work) => work.finish(),
+        }
+    }
+
+    /// Returns when all ranks have called it.
+    pub fn barrier(&self, timeout: Option<Duration>) -> Result<()> {
+        self.run(Request { timeout, ..Request::barrier() }).map(drop)
+    }
+
+    /// Fails all calls in flight on all ranks. The communicator is of no use afterwards.
+    pub fn abort(&self, reason: &str) {
+        let who = &self.cards[self.rank];
+        let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        self.driver.abort(format!(
+            "rank {} ({}, pid {}) aborted communicator {:?}{because}",
+            self.rank, who.host, who.pid, self.name
+        ));
+    }
+
+    /// Closes the connections. Later calls fail.
+    pub fn close(&self) {
+        self.driver.close(CLOSE);
+    }
+
+    /// For closing the communicator from elsewhere.
+    pub fn closer(&self) -> Closer {
+        Closer(Arc::downgrade(&self.driver))
+    }
+}
+
+fn direct(plan: Plan) -> Planned {
+    Planned { algorithm: "direct".into(), plan: Arc::new(plan) }
+}
+
+impl Work {
+    /// Whether the call has ended, well or not. Does what can be done meanwhile.
+    pub fn is_completed(&self) -> bool {
+        if !self.completion.is_done() {
+            // Whoever only asks must hear of deadlines and failures too.
+            self.driver.with(|engine| {
+                if !engine.progress() {
+                    engine.inspect();
+                }
+            });
+            self.driver.hand_over();
+        }
+        self.completion.is_done()
+    }
+
+    /// Waits until the call has ended or `until` has passed; returns whether it has ended. Never longer than a moment
+    /// past the call's own deadline.
+    pub fn wait_until(&self, until: Instant) -> bool {
+        self.driver.wait(&self.completion, until)
+    }
+
+    /// Waits for the end; the error is the call's.
+    pub fn wait(&self) -> Result<()> {
+        // The engine ends every call at its deadline.
+        while !self.wait_until(Instant::now() + FOREVER) {}
+        self.completion.result()
+    }
+
+    /// Waits for the end; returns the output.
+    pub fn finish(self) -> Result<Memory> {
+        self.wait()?;
+        Ok(self.output)
+    }
+
+    /// How the call ended, or `None` where it has not.
+    pub fn result(&self) -> Option<Result<()>> {
+        self.completion.is_done().then(|| self.completion.result())
+    }
+
+    /// Who sent the message of a receive, where that is known.
+    pub fn source(&self) -> Option<Rank> {
+        match self.call().operation {
+            Operation::Receive { peer, .. } => Some(peer),
+            _ => self.completion.source(),
+        }
+    }
+
+    /// The algorithm that performs it.
+    pub fn algorithm(&self) -> &str {
+        &self.call().algorithm
+    }
+
+    /// What was called, in words.
+    pub fn call(&self) -> &Call {
+        self.completion.call()
+    }
+
+    /// Lets the call go on although nobody waits for it.
+    pub fn in_background(&self) {
+        if !self.completion.is_done() {
+            self.driver.progress_in_background();
+        }
+    }
+
+    /// Calls `callback` with the result when the call ends, from whichever thread notices; and see to it that one does.
+    pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
+        self.completion.on_complete(Box::new(callback));
+        self.in_background();
+    }
+}
