@@ -55,9 +55,9 @@ def every_call(comm: ringroad.Communicator, block: np.ndarray, vector: np.ndarra
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     at_root = vector if comm.rank == 0 else None
 
-    def message(source: int | None) -> None:
+    def message() -> None:
         sent = comm.send(block, after, async_op=True)
-        comm.recv(block.copy(), source)
+        comm.recv(block.copy(), before)
         sent.wait()
 
     ways: list[Callable[[], object]] = [
@@ -68,12 +68,12 @@ def every_call(comm: ringroad.Communicator, block: np.ndarray, vector: np.ndarra
         lambda: comm.gather(block, out=at_root),
         lambda: comm.scatter(at_root, out=block),
         lambda: comm.alltoall(vector, out=vector.copy()),
-        lambda: comm.barrier(),
+        comm.barrier,
         lambda: comm.allreduce(block, out=block, op="avg", async_op=True).wait(),
         lambda: comm.allreduce(block),
         lambda: comm.allgather_v(block, [block.size] * comm.size),
         lambda: comm.reduce_scatter_v(vector, [block.size] * comm.size),
-        lambda: message(before),
+        message,
     ]
     for way in ways:
         for _ in range(repeat):
