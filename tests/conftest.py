@@ -10,6 +10,7 @@ from ringroad import cli
 
 # What was measured on this machine is nobody's business here.
 os.environ["RINGROAD_PROFILE"] = "none"
+os.environ["RINGROAD_SCHEDULE_CACHE"] = "none"
 
 Clusters = Callable[..., ringroad.LocalCluster]
 

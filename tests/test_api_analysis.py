@@ -90,7 +90,7 @@ def test_schedule_is_a_value():
     )
     assert ring == ringroad.Schedule.build("ring", 4) != ringroad.Schedule.build("ring", 5)
     assert ringroad.Schedule.from_json(ring.to_json()) == ring
-    assert json.loads(ring.to_json())["format_version"] == 2
+    assert json.loads(ring.to_json())["format_version"] == 3
     assert len(str(ring).strip().splitlines()) == 1 + ring.steps
     assert {(step, kind) for step, _, _, _, kind, *_ in ring.sends()} == {
         (step, "reduce" if step < 3 else "copy") for step in range(6)
@@ -199,7 +199,7 @@ def test_choices_are_explained():
     assert [row.algorithm for row in found.candidates] == [row.algorithm for row in rows]
     assert (found.collective, found.bytes, found.topology, found.origin) == ("allreduce", 1 << 20, "torus:8x8", "model")
     assert found.margin == pytest.approx(rows[1].seconds / rows[0].seconds - 1)
-    assert set(found.terms) == {"steps", "messages", "hops", "bytes", "reduction"}
+    assert set(found.terms) == {"steps", "messages", "incast", "hops", "bytes", "reduction"}
     assert sum(found.terms.values()) == pytest.approx(rows[0].seconds)
     assert sum(found.runner_up_terms.values()) == pytest.approx(rows[1].seconds)
     for term, factor in found.factors.items():
@@ -235,3 +235,10 @@ def test_communicators_explain_what_they_run():
     assert group[0].profile is None and group[0].model.step_latency > 0
     for comm in group:
         comm.close()
+
+
+def test_damaged_tori_are_compared_on_what_is_left():
+    left = ringroad.Topology("without(torus:8x8, 0-1)")
+    medium, long = ringroad.CostModel().compare("allreduce", left, [1 << 20, 1 << 28])
+    assert {"swing", "bucket", "ring", "bfb", "spanning-trees:2048"} <= {row.algorithm for row in long}
+    assert medium[0].algorithm == "bfb" and long[0].algorithm.split(":")[0] in ("spanning-trees", "weighted-trees")

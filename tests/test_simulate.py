@@ -68,6 +68,7 @@ def test_arguments():
         (ringroad.TopologyError, "rank 1 cannot reach rank 2", {"failed_links": [(1, 2), (1, 0)]}),
         (ringroad.TopologyError, "torus", {"topology": "thorus:4"}),
         (ValueError, "links lead to 1, 3", {"failed_links": [(0, 2)]}),
+        (ValueError, "nothing to replan", {"replan": True}),
         (ValueError, "ranks 0 to 3", {"late": {4: 1.0}}),
         (ValueError, "positive number", {"late": {1: math.nan}}),
         (ValueError, "positive number", {"slow_links": {(0, 1): -1.0}}),
@@ -179,6 +180,25 @@ def test_command_with_everything(run, tmp_path):
     assert (2, 3) not in loads and loads[2, 1] == 6000.0
     for name in ("t.json", "c.json"):
         assert json.loads((tmp_path / name).read_text())
+
+
+def test_replanning():
+    failed = {"topology": "torus:4x4", "bytes": 1 << 20, "failed_links": [(0, 1), (1, 0)]}
+    around, again = simulate("ring", **failed), simulate("ring", replan=True, **failed).replanned
+    left = ringroad.Topology("torus:4x4").without_links([(0, 1)])
+    best = next(row for row in MODEL.explain("allreduce", left, 1 << 20) if row.consistent)
+    assert again.schedule == ringroad.Schedule.build(best.algorithm, left)
+    assert len(again.topology.links) == len(left.links) and again.seconds == pytest.approx(best.seconds)
+    assert again.seconds < around.seconds and around.replanned is None
+
+
+def test_command_replans(run):
+    arguments = [*COMMAND, "--fail-link", "0:1", "--fail-link", "1:0", "--replan"]
+    report = json.loads(run(0, *arguments, "--json"))
+    again = report["replanned"]
+    assert again["seconds"] < report["seconds"] and again["topology"].startswith("without(ring:4")
+    assert f"by {again['algorithm']} (" in run(0, *arguments)
+    assert "--fail-link 0:1 --replan" in run(2, *COMMAND, "--replan")
 
 
 def test_command_overlapped(run):

@@ -1,5 +1,6 @@
 """Topologies: families, routing, and graphs from networkx and from files."""
 
+import html
 import json
 import pickle
 import sys
@@ -26,6 +27,30 @@ FAMILIES = [
     ("fattree:4x8", 32, 37, 72, 1, 4),
     ("fattree:2x2x4:1x2.5", 16, 23, 44, 1, 6),
     ("hosts:2x4", 8, 11, 20, 1, 4),
+    ("circulant:16:3,4", 16, 16, 64, 4, 3),
+    ("directed-circulant:8:1,3", 8, 8, 16, 2, 3),
+    ("complete:5", 5, 5, 20, 4, 1),
+    ("complete-bipartite:4", 8, 8, 32, 4, 2),
+    ("complete-bipartite:3x5", 8, 8, 30, 5, 2),
+    ("hamming:2:3", 9, 9, 36, 4, 2),
+    ("kautz:4:1", 20, 20, 80, 4, 2),
+    ("generalized-kautz:2:7", 7, 7, 12, 2, 3),
+    ("de-bruijn:2:4", 16, 16, 30, 2, 4),
+    ("uniring:4:5", 5, 5, 20, 4, 4),
+    ("biring:2:5", 5, 5, 10, 2, 2),
+    ("cayley:z8*z2^3:5.1,3.0", 16, 16, 32, 2, 4),
+    ("cayley:s4:2134,1324,1243", 24, 24, 72, 3, 6),
+    ("odd-graph:4", 35, 35, 140, 4, 3),
+    ("doubled-odd-graph:4", 70, 70, 280, 4, 7),
+    ("petersen", 10, 10, 30, 3, 2),
+    ("line(petersen)", 30, 30, 90, 3, 3),
+    ("line-graph(petersen)", 15, 15, 60, 4, 3),
+    ("degree(ring:5, 2)", 10, 10, 40, 4, 2),
+    ("power(complete:3, 2)", 9, 9, 36, 4, 2),
+    ("product(ring:4, complete:3)", 12, 12, 48, 4, 3),
+    ("transpose(kautz:2:2)", 12, 12, 24, 2, 3),
+    ("bidirectional(kautz:2:2)", 12, 12, 48, 4, 3),
+    ("without(torus:4x4, 0-1, 5>6)", 16, 16, 61, 4, 4),
 ]
 
 
@@ -36,7 +61,7 @@ def test_families(spec, ranks, nodes, links, degree, diameter):
     assert (topology.spec, *found) == (spec, ranks, nodes, links, degree, diameter)
     assert repr(topology) == f"Topology('{spec}')"
     page = topology._repr_html_()
-    assert spec in page and f"<td>{links}</td>" in page
+    assert html.escape(spec) in page and f"<td>{links}</td>" in page
     # networkx agrees on how far it is, and makes the same links of it.
     graph = topology.to_graph()
     hops = dict(networkx.all_pairs_shortest_path_length(graph))
@@ -46,6 +71,10 @@ def test_families(spec, ranks, nodes, links, degree, diameter):
     assert (again.ranks, again.nodes, again.dimensions) == (ranks, nodes, topology.dimensions)
     for copy in (pickle.loads(pickle.dumps(topology)), ringroad.Topology.from_json(topology.to_json())):
         assert copy == topology
+
+
+# Benson's graph, by LCF.
+TUTTE_12 = [17, 27, -13, -59, -35, 35, -11, 13, -53, 53, -27, 21, 57, 11, -21, -57, 59, -17]
 
 
 def _twisted(dimensions):
@@ -98,11 +127,70 @@ def _boards(rows, columns):
         ("switch:6", networkx.star_graph(6)),
         ("fattree:3x3", networkx.balanced_tree(3, 2)),
         ("fattree:2x2x2:1.5", networkx.balanced_tree(2, 3)),
+        ("circulant:16:3,4", networkx.circulant_graph(16, [3, 4])),
+        ("complete-bipartite:5", networkx.complete_bipartite_graph(5, 5)),
+        ("complete-bipartite:3x5", networkx.complete_bipartite_graph(3, 5)),
+        ("hamming:2:3", networkx.line_graph(networkx.complete_bipartite_graph(3, 3))),
+        ("petersen", networkx.petersen_graph()),
+        ("odd-graph:4", networkx.kneser_graph(7, 3)),
+        ("octahedron", networkx.octahedral_graph()),
+        ("heawood", networkx.heawood_graph()),
+        ("tutte-8-cage", networkx.LCF_graph(30, [-13, -9, 7, -7, 9, 13], 5)),
+        ("tutte-12-cage", networkx.LCF_graph(126, TUTTE_12, 7)),
+        ("line-graph(petersen)", networkx.line_graph(networkx.petersen_graph())),
+        ("product(ring:4, petersen)", networkx.cartesian_product(networkx.cycle_graph(4), networkx.petersen_graph())),
+        ("degree(ring:5, 2)", networkx.lexicographic_product(networkx.cycle_graph(5), networkx.empty_graph(2))),
     ],
 )
 def test_families_are_the_graphs_of_the_literature(spec, expected):
     graph = networkx.Graph(ringroad.Topology(spec).to_graph())
     assert networkx.is_isomorphic(graph, expected)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("kautz:2:2", networkx.line_graph(networkx.line_graph(networkx.complete_graph(3, networkx.DiGraph)))),
+        ("generalized-kautz:2:6", networkx.line_graph(networkx.complete_graph(3, networkx.DiGraph))),
+        ("line(petersen)", networkx.line_graph(networkx.petersen_graph().to_directed())),
+        (
+            "transpose(de-bruijn:2:3)",
+            networkx.DiGraph((y, x) for x, y in ringroad.Topology("de-bruijn:2:3").to_graph().edges()),
+        ),
+    ],
+)
+def test_digraphs_are_those_of_the_literature(spec, expected):
+    assert networkx.is_isomorphic(networkx.DiGraph(ringroad.Topology(spec).to_graph()), expected)
+
+
+def test_operators_are_methods_too():
+    petersen, ring = ringroad.Topology("petersen"), ringroad.Topology("ring:4")
+    made = {
+        "line(petersen)": petersen.line(),
+        "line-graph(petersen)": petersen.line_graph(),
+        "degree(petersen, 2)": petersen.degree_expansion(2),
+        "power(petersen, 2)": petersen.power(2),
+        "product(petersen, ring:4, complete:3)": petersen.product(ring, "complete:3"),
+        "transpose(petersen)": petersen.transpose(),
+        "bidirectional(petersen)": petersen.bidirectional(),
+        "without(ring:4, 0-1)": ring.without_links([(0, 1)]),
+        "without(ring:4, 0>1, 2>3)": ring.without_links([(0, 1), (2, 3)], directed=True),
+    }
+    for spec, topology in made.items():
+        assert (topology.spec, topology) == (spec, ringroad.Topology(spec))
+        assert topology.digest == ringroad.Topology(spec).digest != ring.digest
+    assert made["product(petersen, ring:4, complete:3)"]._operands() == (
+        "product",
+        ["petersen", "ring:4", "complete:3"],
+        [],
+    )
+    graph = ringroad.Topology.from_graph(networkx.cycle_graph(5), name="five")
+    line = graph.line()
+    assert (line.spec, line.ranks) == ("graph:line-five", 10)
+    assert pickle.loads(pickle.dumps(line)) == line
+    assert ringroad.Topology("circulant:8:1,3").is_cayley and not petersen.is_cayley
+    with pytest.raises(ringroad.TopologyError, match="no path leads from rank 0 to rank 1"):
+        ring.without_links([(0, 1), (0, 3)])
 
 
 def test_routing():
@@ -380,6 +468,39 @@ def test_ranks_run_on_a_graph(tmp_path):
 # ------------------------------------------------------------------------------------------------ command line
 
 
+DRAWN = [
+    "circulant:16:3,4",
+    "complete-bipartite:3x5",
+    "biring:6:5",
+    "petersen",
+    "hamming:3:3",
+    "cayley:s4:2134,1324,1243",
+    "product(ring:4, petersen)",
+    "power(complete:3, 3)",
+    "degree(ring:5, 3)",
+    "line(petersen)",
+    "line(biring:4:5)",
+    "line-graph(petersen)",
+    "line-graph(ring:2)",
+    "line(line(complete:3))",
+    "transpose(kautz:2:2)",
+    "without(torus:4x4, 0-1, 5>6)",
+    "without(product(ring:4, complete:3), 0-1)",
+    "complete:1",
+]
+
+
+@pytest.mark.parametrize("spec", DRAWN)
+def test_every_rank_and_link_has_its_place_in_pictures(spec):
+    from ringroad.viz.layout import draw
+
+    topology = ringroad.Topology(spec)
+    drawing = draw(topology)
+    assert np.isfinite(drawing.nodes).all() and drawing.nodes.shape == (topology.nodes, 2)
+    assert len({tuple(place.round(3)) for place in drawing.nodes}) == topology.nodes
+    assert len({tuple(line.ravel().round(4)) for line in drawing.lines}) == len(topology.links)
+
+
 def test_topology_command(ask, tmp_path):
     assert (
         ask("topology", "hammingmesh:2x2:32x32")
@@ -414,9 +535,30 @@ hammingmesh:2x2:32x32
     assert json.loads(ask("topology", str(path), "--json")) == report
     listed = ask("topology")
     for spec, *_ in FAMILIES:
-        assert spec.partition(":")[0] in listed
+        assert spec.partition("(")[0].partition(":")[0] in listed
+    assert (
+        ask("topology", "line(petersen)")
+        == """\
+line(petersen)
+  ranks                 30
+  other nodes           0
+  links                 90
+  grid                  none: algorithms see a ring
+  links per rank        3
+  diameter              3 hops
+  rank 0 has links to   21, 22, 23
+  ranks by hops from 0  1, 3, 8, 18
+  Moore bound           3 hops at least with so many links
+  alike                 not by the order of links
+  routing               minimal
+  bandwidth             100 Gb/s
+  latency               500 ns
+"""
+    )
     listed = json.loads(ask("topology", "--json"))
     assert set(listed["routings"]) == {"minimal", "dimension-ordered", "single-path"}
+    for spec in listed["operators"]:
+        assert ringroad.Topology(spec).spec == spec
     for spec in listed["topologies"]:
         assert spec == "net.graphml" or ringroad.Topology(spec).spec == spec
 

@@ -43,6 +43,7 @@ from ringroad._native import (
     algorithms,
 )
 from ringroad.bootstrap import init
+from ringroad.finding import Findings, Network, find
 from ringroad.simulation import Simulation, simulate
 
 if TYPE_CHECKING:
@@ -58,9 +59,11 @@ __all__ = [
     "CostModel",
     "Explanation",
     "FileStore",
+    "Findings",
     "LocalCluster",
     "MemoryStore",
     "MismatchError",
+    "Network",
     "PeerError",
     "Profile",
     "RingroadError",
@@ -76,6 +79,7 @@ __all__ = [
     "WorkerError",
     "__version__",
     "algorithms",
+    "find",
     "init",
     "local",
     "simulate",

@@ -12,6 +12,7 @@ _ORIGINS = {
 TERMS = {
     "steps": "starting steps",
     "messages": "further messages",
+    "incast": "messages that meet at a port",
     "hops": "hops",
     "bytes": "bytes on links",
     "reduction": "reducing",
@@ -82,6 +83,8 @@ def _factor(name: str, factor: float, model: CostModel) -> str:
         return f"starting a step took {_instead(model.step_latency, factor)}"
     if name == "messages" and model.message_latency > 0:
         return f"a further message took {_instead(model.message_latency, factor)}"
+    if name == "incast" and model.incast_latency > 0:
+        return f"another sender to a port took {_instead(model.incast_latency, factor)}"
     if name == "hops" and model.hop_latency:
         return f"a hop took {_instead(model.hop_latency, factor)}"
     if name == "bytes":

@@ -16,10 +16,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ringroad._native import Topology, TopologyError
+from ringroad._native import Topology, TopologyError, moore_steps
 
 _PLAIN = Topology("ring:2").links[0]
 _DEFAULTS = {"bandwidth": _PLAIN[2], "capacity": 1.0, "latency": _PLAIN[3], "extra_latency": 0.0}
+_SHOWN = 16  # neighbours
 _TEXT_ENDINGS = (".edges", ".edgelist", ".txt")
 
 
@@ -102,9 +103,34 @@ def describe(topology: Topology, diameter: bool = True) -> list[tuple[str, str]]
         ("grid", sizes or "none: algorithms see a ring"),
         ("links per rank", str(topology.degree)),
         *([("diameter", f"{topology.diameter} hops")] if diameter else []),
+        *_around(topology),
         ("routing", topology.routing),
         ("bandwidth", _range([link[2] * 8e-9 for link in links], "Gb/s")),
         ("latency", _range([link[3] * 1e9 for link in links], "ns")),
+    ]
+
+
+def _around(topology: Topology) -> list[tuple[str, str]]:
+    """What a graph of ranks alone that has no grid looks like from rank 0."""
+    if topology.dimensions or topology.nodes > topology.ranks or topology.ranks < 2:
+        return []
+    outgoing: list[list[int]] = [[] for _ in range(topology.ranks)]
+    for source, target, _, _ in topology.links:
+        outgoing[source].append(target)
+    reached, known, at_distance = [0], {0}, []
+    while reached:
+        at_distance.append(len(reached))
+        reached = list(dict.fromkeys(b for a in reached for b in outgoing[a] if b not in known))
+        known.update(reached)
+    neighbours = ", ".join(map(str, outgoing[0][:_SHOWN])) + (", ..." if len(outgoing[0]) > _SHOWN else "")
+    ends = {link[:2] for link in topology.links}
+    both_ways = all((b, a) in ends for a, b in ends)
+    least = moore_steps(topology.ranks, topology.degree, both_ways)
+    return [
+        ("rank 0 has links to", neighbours),
+        ("ranks by hops from 0", ", ".join(map(str, at_distance))),
+        *([("Moore bound", f"{least} hops at least with so many links")] if least is not None else []),
+        ("alike", "all ranks, port by port: a Cayley graph" if topology.is_cayley else "not by the order of links"),
     ]
 
 

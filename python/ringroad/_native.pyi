@@ -57,8 +57,10 @@ class Topology:
 
     `ring:8`, `torus:4x4`, `mesh:4x4`, `twisted-torus:8x4`, `hyperx:4x4`, `hammingmesh:2x2:4x4` (a board, and how
     many), `hypercube:4` (dimensions), `twisted-hypercube:3`, `switch:16`, `fattree:4x8:2` (from the top down;
-    oversubscription), `hosts:2x4`, each with a routing if wanted (`torus:4x4,routing=single-path`), or the path of a
-    graph's file.
+    oversubscription), `hosts:2x4`; graphs without a grid such as `circulant:16:3,4`, `kautz:4:1`, `petersen` or
+    `cayley:z64*z16^11:34.1,14.14`; what operators make of any of these, such as `line(petersen)` or
+    `without(torus:4x4, 0-1)` (`ringroad topology` lists all); each with a routing if wanted
+    (`torus:4x4,routing=single-path`); or the path of a graph's file.
     """
 
     def __new__(
@@ -96,6 +98,31 @@ class Topology:
         """(source, target, bandwidth, capacity, latency, extra latency)."""
     def with_routing(self, routing: str) -> Topology:
         """The same network with other routes."""
+    def line(self) -> Topology:
+        """The line digraph: a rank for every link, in their order; each has links to those that leave its end."""
+    def line_graph(self) -> Topology:
+        """The line graph of a graph of cables: a rank for every cable, joined to those with an end in common."""
+    def degree_expansion(self, n: int) -> Topology:
+        """`n` copies of every rank, each linked to all copies of the rank's neighbours; copy i of rank v is v*n + i."""
+    def power(self, n: int) -> Topology:
+        """The Cartesian product of `n` times this graph."""
+    def product(self, *others: Topology | str | int) -> Topology:
+        """The Cartesian product, numbered like a C array; the first factor's ports come first."""
+    def transpose(self) -> Topology:
+        """All links turned round."""
+    def bidirectional(self) -> Topology:
+        """The graph and its transpose together."""
+    def without_links(self, pairs: Sequence[tuple[int, int]], *, directed: bool = False) -> Topology:
+        """Without all links between these pairs of nodes, in both directions; `directed`: from the first to the second
+        only. Grids stay grids. Raises TopologyError where there are none, or if ranks are cut off."""
+    def _operands(self) -> tuple[str, list[str], list[str]] | None:
+        """Where the spec is an operator's: the operator, its operands' specs, and what follows them."""
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits, the same everywhere, that differ where ranks, grid, links or routing differ."""
+    @property
+    def is_cayley(self) -> bool:
+        """Whether ranks are a group's elements and the n-th link of every rank is the same generator."""
     @property
     def spec(self) -> str: ...
     @property
@@ -155,6 +182,27 @@ class Algorithm:
         """(steps, fraction of the vector that the busiest rank sends), from the closed form."""
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class Found:
+    """A network that the topology finder knows; `ringroad.find` says what it is good for."""
+
+    @property
+    def spec(self) -> str: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def degree(self) -> int: ...
+    @property
+    def bidirectional(self) -> bool: ...
+    def cost(self, collective: str) -> tuple[int, int, int]:
+        """Steps, and the bandwidth term as numerator and denominator."""
+
+def find_networks(ranks: int, degree: int, bidirectional: bool) -> list[Found]:
+    """The networks of which no other one is better, the fewest steps first."""
+
+def moore_steps(ranks: int, degree: int, bidirectional: bool) -> int | None:
+    """The fewest steps in which so many ranks can be reached; None where they cannot."""
 
 def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
     """The catalogue; for a network with the members of every family that are worth trying on it."""
@@ -273,12 +321,13 @@ class CostModel:
     """step_latency + hops * hop_latency + most loaded link's bytes / bandwidth, summed over the steps.
 
     hop_latency and bandwidth override the topology's links; reduce_cost is seconds per byte reduced (default 0);
-    message_latency is what every message of a step but a rank's first costs (default 0). Where reductions are
+    message_latency is what every message of a step but a rank's first costs (default 0); incast_latency what every rank
+    but the first adds whose messages reach a rank by the same port (default 0.1e-6). Where reductions are
     overlapped, only the longer of a step's transfer and its reduction counts.
 
     cores is for ranks that share memory and take turns on so many cores, which share out what all of them do, though
     nothing takes less than the busiest rank needs: every message costs message_latency, half of it the sender and half
-    the receiver, and bandwidth is that of copies, which are made of all that is sent.
+    the receiver, and bandwidth is that of copies, which are made of all that is sent. There are no ports then.
     """
 
     def __new__(
@@ -286,6 +335,7 @@ class CostModel:
         *,
         step_latency: float | None = None,
         message_latency: float | None = None,
+        incast_latency: float | None = None,
         hop_latency: float | None = None,
         bandwidth: float | None = None,
         reduce_cost: float | None = None,
@@ -301,12 +351,16 @@ class CostModel:
     @property
     def message_latency(self) -> float: ...
     @property
+    def incast_latency(self) -> float: ...
+    @property
     def reduce_cost(self) -> float: ...
     @property
     def overlapped(self) -> bool: ...
     @property
     def cores(self) -> int | None: ...
-    def cost(self, schedule: Schedule, topology: Topology, bytes: int) -> Cost: ...
+    def cost(self, schedule: Schedule, topology: Topology, bytes: int, *, blocks: Sequence[int] | None = None) -> Cost:
+        """For a vector of `bytes` bytes. `blocks`: how long the ranks' blocks are, in any unit, where they differ (for
+        reduce_scatter, allgather, gather and scatter); unset: all alike."""
     def explain(self, collective: str, topology: Topology, bytes: int) -> list[Candidate]:
         """All algorithms available for the collective on the topology's ranks, best first (by time)."""
     def compare(self, collective: str, topology: Topology, sizes: Sequence[int]) -> list[list[Candidate]]:
@@ -760,3 +814,6 @@ def settings_warnings() -> list[str]:
 
 def ucx_info(wheel: str | None = None) -> dict[str, str]:
     """path, version, origin of the UCX that would be used; raises TransportError where there is none."""
+
+def bfb_cost(topology: Topology | str | int, collective: str) -> tuple[int, int, int]:
+    """(steps, numerator, denominator) of what all links of a rank carry, in vectors."""

@@ -18,10 +18,39 @@ def parse_bytes(text: str) -> int:
     return int(number)
 
 
+def parse_seconds(text: str) -> float:
+    """A time: `10us`, `500ns`, `1.5ms`, `2s`, `1e-6`. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(n|u|m|)s?", text.strip(), re.IGNORECASE)
+    if not match:
+        raise ValueError(f"{text!r} is no time; write for example 10us, 500ns or 1e-6")
+    # A division by a whole number is exact where a product with a fraction is not.
+    return float(match[1]) / {"n": 1e9, "u": 1e6, "m": 1e3, "": 1}[match[2].lower()]
+
+
+def parse_bandwidth(text: str) -> float:
+    """Bytes per second: `100Gbit/s` (bits), `12.5GB/s` (bytes), `12.5e9`; G is 10^9. Raises ValueError."""
+    pattern = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:([KMGT]?)(bit/s|b/s|bps|B/s))?"
+    match = re.fullmatch(pattern, text.strip())
+    if not match:
+        raise ValueError(
+            f"{text!r} is no bandwidth; write for example 100Gbit/s, 12.5GB/s or 12.5e9 (bytes per second)"
+        )
+    factor = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[match[2] or ""]
+    return float(match[1]) * factor / (1 if match[3] in (None, "B/s") else 8)
+
+
 def bytes_text(number: int) -> str:
     """Exact: `64 KiB`, or `65537 B` where no unit divides the number."""
     unit = max((u for u in _UNITS if number and number % _UNITS[u] == 0), key=lambda u: _UNITS[u], default="")
     return f"{number // _UNITS[unit]} {unit + 'i' if unit else ''}B"
+
+
+def about_bytes(number: int) -> str:
+    """To three digits from a mebibyte on: `23.4 GiB`."""
+    for unit in "GM":
+        if number >= _UNITS[unit]:
+            return f"{significant(number / _UNITS[unit])} {unit}iB"
+    return bytes_text(number)
 
 
 def seconds_text(seconds: float) -> str:

@@ -23,12 +23,14 @@ from ringroad._native import (
 )
 from ringroad._native import algorithms as catalogue
 from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency
-from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
+from ringroad._text import about_bytes, bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.bench.command import bench
 from ringroad.commands.explain import explain
+from ringroad.commands.find import find
 from ringroad.commands.reproduce import reproduce
 from ringroad.commands.simulate import simulate
 from ringroad.commands.topology import topology as topology_command
+from ringroad.commands.training import training
 from ringroad.commands.tune import tune
 
 app = typer.Typer(
@@ -43,7 +45,9 @@ app.command()(reproduce)
 app.command("topology")(topology_command)
 app.command()(simulate)
 app.command()(explain)
+app.command()(find)
 app.command()(tune)
+app.command()(training)
 
 Name = Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them.")]
 Collective = Annotated[str, typer.Option(help="What to perform.")]
@@ -90,7 +94,7 @@ def info(as_json: Json = False) -> None:
     host = report["host"]
     quota, memory = host["core_quota"], host["shared_memory"]
     cores = f"{host['cores']} allowed" + ("" if quota is None else f", time for {significant(quota)}")
-    shared = f"{_about(memory['size'])}, {_about(memory['free'])} free" if memory else "none"
+    shared = f"{about_bytes(memory['size'])}, {about_bytes(memory['free'])} free" if memory else "none"
     _section("versions", [(name, version or "not installed") for name, version in report["versions"].items()])
     _section("UCX", list(report["ucx"].items()))
     _section("UCX variables set", list(report["ucx_variables"].items()))
@@ -123,14 +127,6 @@ def _section(title: str, rows: list[tuple[str, str]]) -> None:
 def _interface(interface: dict[str, Any]) -> str:
     speed = f"{interface['megabits']} Mbit/s" if interface["megabits"] else ""
     return ", ".join(filter(None, [interface["state"], speed, *interface["addresses"]]))
-
-
-def _about(number: int) -> str:
-    """Bytes to three digits: `23.4 GiB`."""
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
-        if number >= size:
-            return f"{significant(number / size)} {unit}"
-    return bytes_text(number)
 
 
 # -------------------------------------------------------------------------------------------------- analysis
@@ -258,7 +254,7 @@ def schedule(
             ("most loaded link", f"{cost.max_link_load:.4g} vectors"),
             ("verified", "yes"),
             ("rank 0's plan", f"{operations} operations for one element per rank"),
-            ("effort", f"{times}; {_about(effort.bytes())} of memory"),
+            ("effort", f"{times}; {about_bytes(effort.bytes())} of memory"),
         ],
     )
     if show:

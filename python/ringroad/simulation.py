@@ -51,6 +51,7 @@ def simulate(
     slow_ranks: Mapping[int, float] | None = None,
     slow_links: Mapping[tuple[int, int], float] | None = None,
     failed_links: Iterable[tuple[int, int]] = (),
+    replan: bool = False,
     skew: float = 0.0,
     seed: int = 0,
     eager: int | None = None,
@@ -68,6 +69,8 @@ def simulate(
     `late`: by how many seconds ranks enter the call later than others; `skew`: all of them by up to so many seconds,
     by chance from `seed`. `slow_ranks`: how many times as long their processors take. `slow_links`: which fraction of
     their bandwidth the links from one node to another have; `failed_links` carry nothing, and messages go around them.
+    `replan`: also simulate, as `replanned`, the algorithm that the model finds the fastest on the network that is left,
+    among those that give all ranks the same bits.
 
     `eager`: longer messages (bytes; default 8 KiB) do not leave before their receiver has room. `segment`: the most
     bytes in one message. `details=False` keeps neither events nor loads of single steps, for thousands of ranks.
@@ -81,6 +84,9 @@ def simulate(
     if length < 0:
         raise ValueError(f"a vector cannot have {length} bytes; give 0 or more")
     model = CostModel() if model is None else model
+    failed = list(failed_links)
+    if replan and not failed:
+        raise ValueError("there is nothing to replan where no link has failed; name failed links")
     if model.cores is not None:
         raise ValueError("simulated ranks have a processor each; give a model without cores")
     outcome = _simulate(
@@ -90,7 +96,7 @@ def simulate(
         list((late or {}).items()),
         list((slow_ranks or {}).items()),
         [(*ends, factor) for ends, factor in (slow_links or {}).items()],
-        list(failed_links),
+        failed,
         model=model,
         pace="free" if free_running else "synchronous",
         forwarding="store-and-forward" if store_and_forward else "cut-through",
@@ -99,7 +105,27 @@ def simulate(
         segment=segment,
         details=details,
     )
-    return Simulation(schedule, network, length, model, free_running, outcome)
+    again = None
+    if replan:
+        left = network.without_links(failed, directed=True)
+        choice = next(row for row in model.explain(schedule.collective, left, length) if row.consistent)
+        again = simulate(
+            Schedule.build(choice.algorithm, left, schedule.collective, schedule.root or 0),
+            left,
+            length,
+            model=model,
+            free_running=free_running,
+            store_and_forward=store_and_forward,
+            late=late,
+            slow_ranks=slow_ranks,
+            slow_links={ends: factor for ends, factor in (slow_links or {}).items() if ends not in failed},
+            skew=skew,
+            seed=seed,
+            eager=eager,
+            segment=segment,
+            details=details,
+        )
+    return Simulation(schedule, network, length, model, free_running, outcome, again)
 
 
 def _network(topology: Topology | str | int) -> Topology:
@@ -118,6 +144,8 @@ class Simulation:
     model: CostModel
     free_running: bool
     _outcome: Outcome
+    replanned: "Simulation | None" = None
+    """The best algorithm on the network that failures have left, if that was asked for."""
 
     @property
     def seconds(self) -> float:
@@ -216,6 +244,10 @@ class Simulation:
             share = loads[busiest] / self._bandwidths()[busiest] / self.seconds
             ends = f"{links[busiest][0]}→{links[busiest][1]}"
             rows.append(("busiest link", f"{ends}, {bytes_text(round(loads[busiest]))}, {share:.0%} of the time"))
+        if self.replanned is not None:
+            again = self.replanned
+            ratio = self.seconds / again.seconds if again.seconds else 1.0
+            rows.append(("replanned", f"{seconds_text(again.seconds)} by {again.schedule.name} ({ratio:.2f}x as fast)"))
         return rows
 
     @property

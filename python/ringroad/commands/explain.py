@@ -98,6 +98,7 @@ def _model(
     return CostModel(
         step_latency=measured.step_latency if step_latency is None else step_latency,
         message_latency=measured.message_latency,
+        incast_latency=measured.incast_latency,
         hop_latency=measured.hop_latency if hop_latency is None else hop_latency,
         bandwidth=measured.bandwidth if bandwidth is None else bandwidth,
         reduce_cost=measured.reduce_cost,

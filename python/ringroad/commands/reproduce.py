@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ringroad.reproduce import PAPERS, Report
+from ringroad.reproduce import PAPERS, Report, TableReport
 from ringroad.reproduce import reproduce as reports
-from ringroad.reproduce.definition import Definition
+from ringroad.reproduce.definition import ORIGINS, Definition, NetworkDefinition, introduction
 
 
 def reproduce(
@@ -17,10 +17,10 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Recompute a paper's evaluation, and compare it with what the paper states."""
-    definition = Definition.load(paper)
-    found: list[Report] = []
+    definition = introduction(paper)
+    found: list[Report | TableReport] = []
     if not as_json:
-        print(f"{definition.source}\n{definition.model.why}\n")
+        _introduce(definition)
     for report in reports(paper):
         found.append(report)
         if not as_json:
@@ -32,13 +32,23 @@ def reproduce(
     agreeing = sum(verdict.agrees for verdict in verdicts)
     if as_json:
         summary: dict[str, Any] = {"paper": paper, "source": definition.source, "model": vars(definition.model)}
+        summary["assumptions"] = [vars(assumption) for assumption in definition.assumptions]
         counts = {"statements": len(verdicts), "agreeing": agreeing}
         print(json.dumps(summary | counts | {"figures": [report.json() for report in found]}, indent=2))
         return
     print(f"{agreeing} of {len(verdicts)} statements agree")
 
 
-def _draw(report: Report, folder: Path | None) -> Path | None:
+def _introduce(definition: Definition | NetworkDefinition) -> None:
+    """What the evaluation rests on, and how to read the tables."""
+    print(f"{definition.source}\n\nWhat this rests on:")
+    for assumption in definition.assumptions:
+        print(f"  {ORIGINS[assumption.origin]}: {assumption.text}")
+    print(f"\n{definition.reading}")
+    print("Tolerances say how far apart what agrees may be; all of them are ours.\n")
+
+
+def _draw(report: Report | TableReport, folder: Path | None) -> Path | None:
     if folder is None:
         return None
     from ringroad.reproduce.plot import draw

@@ -31,10 +31,16 @@ def simulate(
     fail_link: Annotated[
         list[str] | None, typer.Option(metavar="FROM:TO", help="Links that carry nothing; messages go around them.")
     ] = None,
+    replan: Annotated[
+        bool, typer.Option("--replan", help="Also simulate the best algorithm on what failed links have left.")
+    ] = False,
     skew: Annotated[float, typer.Option(help="Ranks enter within so many seconds, by chance.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Of that chance.")] = 0,
     step_latency: Annotated[float | None, typer.Option(help="Seconds to start a step, or a message.")] = None,
     message_latency: Annotated[float | None, typer.Option(help="Seconds for each further message of a rank.")] = None,
+    incast_latency: Annotated[
+        float | None, typer.Option(help="Seconds for each further rank that sends to the same port.")
+    ] = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
     reduce_cost: Annotated[float | None, typer.Option(help="Seconds to reduce a byte.")] = None,
@@ -52,6 +58,8 @@ def simulate(
     as_json: Json = False,
 ) -> None:
     """Simulate an algorithm: what every rank and link does when, and what if some are slow, late or gone."""
+    if replan and not fail_link:
+        raise ValueError("--replan needs links that have failed; write for example --fail-link 0:1 --replan")
     network = Topology(topology)
     simulation = run(
         Schedule.from_json(Path(name).read_text()) if name.endswith(".json") else name,
@@ -62,6 +70,7 @@ def simulate(
         model=CostModel(
             step_latency=step_latency,
             message_latency=message_latency,
+            incast_latency=incast_latency,
             hop_latency=hop_latency,
             bandwidth=bandwidth,
             reduce_cost=reduce_cost,
@@ -73,6 +82,7 @@ def simulate(
         slow_ranks={int(rank): value for rank, value in _fields("--slow-rank", slow_rank, "3:2", 1)},
         slow_links={(int(a), int(b)): value for a, b, value in _fields("--slow-link", slow_link, "0:1:0.5", 2)},
         failed_links=[(int(a), int(b)) for a, b in _fields("--fail-link", fail_link, "0:1", 2)],
+        replan=replan,
         skew=skew,
         seed=seed,
         segment=None if segment is None else parse_bytes(segment),
@@ -145,6 +155,8 @@ def _print_steps(simulation: Simulation) -> None:
 def _report(simulation: Simulation) -> dict[str, Any]:
     schedule, busiest = simulation.schedule, _busiest(simulation)
     links = zip(simulation.topology.links, simulation.loads, strict=True)
+    again = simulation.replanned
+    replanned = {} if again is None else {"replanned": _report(again)}
     return {
         "algorithm": schedule.name,
         "collective": schedule.collective,
@@ -162,4 +174,5 @@ def _report(simulation: Simulation) -> dict[str, Any]:
         "links": [
             {"source": source, "target": target, "bytes": bytes} for (source, target, *_), bytes in links if bytes > 0
         ],
+        **replanned,
     }

@@ -19,7 +19,7 @@ from ringroad.tuning import Options
 # The profile that is about to be made anew does not matter meanwhile, fitting or not. What restricts the choice, or
 # states costs, does not either: a profile is for later jobs, whose environments are others.
 _RESTRICTIONS = ("ALGO", "TUNER_FILE", "DETERMINISTIC", "SEGMENT")
-_COSTS = ("STEP_LATENCY", "HOP_LATENCY", "BANDWIDTH", "MESSAGE_LATENCY", "REDUCE_COST")
+_COSTS = ("STEP_LATENCY", "HOP_LATENCY", "BANDWIDTH", "MESSAGE_LATENCY", "INCAST_LATENCY", "REDUCE_COST")
 _WITHOUT = {"RINGROAD_PROFILE": "none"} | {f"RINGROAD_{name}": "" for name in (*_RESTRICTIONS, *_COSTS)}
 
 
@@ -155,6 +155,7 @@ def _report(profile: Profile, path: Path | None) -> dict[str, Any]:
         "model": {
             "step_latency": model.step_latency,
             "message_latency": model.message_latency,
+            "incast_latency": model.incast_latency,
             "hop_latency": model.hop_latency,
             "bandwidth": model.bandwidth,
             "reduce_cost": model.reduce_cost,

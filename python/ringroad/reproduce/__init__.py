@@ -8,5 +8,6 @@ from ringroad.reproduce.claims import Verdict
 from ringroad.reproduce.definition import PAPERS, Definition
 from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.report import Report, reproduce
+from ringroad.reproduce.tables import TableReport
 
-__all__ = ["PAPERS", "Definition", "Panel", "Report", "Verdict", "reproduce"]
+__all__ = ["PAPERS", "Definition", "Panel", "Report", "TableReport", "Verdict", "reproduce"]

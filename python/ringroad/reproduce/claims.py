@@ -3,9 +3,10 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from ringroad._text import bytes_text, parse_bytes, seconds_text, significant
+from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.reproduce.definition import Claim, Figure, Model
 from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.formulas import FORMULAS
@@ -15,8 +16,10 @@ def _gain(panel: Panel, bytes: str, over: str | None = None) -> float:
     return panel.gain(parse_bytes(bytes), over)
 
 
-def _largest_gain(panel: Panel, smallest: str = "0", largest: str = "1T") -> float:
-    return max(panel.gain(size) for size in panel.between(parse_bytes(smallest), parse_bytes(largest)))
+def _largest_gain(panel: Panel, smallest: str = "0", largest: str = "1T", series: str | None = None) -> float:
+    """That of the subject, or of another series."""
+    sizes = panel.between(parse_bytes(smallest), parse_bytes(largest))
+    return max(panel.gain(size, of=series) for size in sizes)
 
 
 def _smallest_gain(panel: Panel) -> float:
@@ -31,6 +34,10 @@ def _median_gain(panel: Panel) -> float:
 
 def _gain_over(panel: Panel, over: str, bytes: str) -> float:
     return panel.gain(parse_bytes(bytes), over)
+
+
+def _growth(panel: Panel, over: str, smallest: str, largest: str) -> float:
+    return panel.gain(parse_bytes(largest), over) - panel.gain(parse_bytes(smallest), over)
 
 
 def _sweet_spot(panel: Panel) -> int:
@@ -86,6 +93,11 @@ def _psi_xi(panel: Panel, form: str) -> float:
     return panel.form(form).cost.worst_link
 
 
+def _excess(panel: Panel, form: str) -> float:
+    """What the most loaded link carries more than on a square torus of the shortest side."""
+    return panel.form(form).cost.worst_link - panel.on_square(form).cost.worst_link
+
+
 def _form_margin(panel: Panel, form: str, among: list[str]) -> float:
     """By which part a form is at least faster than others, at the sizes for which it is the subject's best one."""
     there = {found.name for forms in panel.forms.values() for found in forms}
@@ -100,6 +112,7 @@ QUANTITIES: dict[str, tuple[Callable[..., Any], str]] = {
     "smallest gain": (_smallest_gain, "percent"),
     "median gain": (_median_gain, "percent"),
     "gain over": (_gain_over, "percent"),
+    "growth": (_growth, "percent"),
     "sweet spot": (_sweet_spot, "bytes"),
     "leads until": (_leads_until, "bytes"),
     "winner": (_winner, "name"),
@@ -112,9 +125,25 @@ QUANTITIES: dict[str, tuple[Callable[..., Any], str]] = {
     "Psi": (_psi, "number"),
     "Xi": (_xi, "number"),
     "Psi Xi": (_psi_xi, "number"),
+    "excess": (_excess, "number"),
     "margin": (_form_margin, "percent"),
 }
 """What can be stated of a panel, and its unit."""
+
+MEANINGS = {
+    "gain": "by which part the goodput exceeds that of the best other one",
+    "growth": "of the gain over another one, from a small size to a large one",
+    "sweet spot": "the size with the largest gain",
+    "leads until": "up to which size it is the fastest",
+    "margin": "by which part it is at least faster than the others, where it is the best form",
+    "goodput": "part of the peak",
+    "Lambda": "steps, by log2 of the ranks",
+    "Psi": "bytes that a rank sends, by the least possible",
+    "Xi": "how much more the most loaded link carries than it would without congestion",
+    "Psi Xi": "what the most loaded link carries, by the least possible",
+    "excess": "Psi Xi, less that of a square torus of the shorter side",
+}
+"""What those are whose names do not tell."""
 
 
 @dataclass(frozen=True)
@@ -131,11 +160,23 @@ class Verdict:
     ours: Any
     difference: float | None
     agrees: bool
+    margin: float
+    ours_stated: bool
     why: str
 
     @property
     def stated_text(self) -> str:
-        return f"{self.bound}{_shown(self.stated, self.unit)}"
+        """With a star where the paper has words only, and the number is ours."""
+        return f"{self.bound}{_shown(self.stated, self.unit)}{'*' if self.ours_stated else ''}"
+
+    @property
+    def tolerance_text(self) -> str:
+        """How far apart what agrees may be."""
+        if self.unit == "name":
+            return ""
+        if self.unit == "bytes":
+            return f"x{significant(self.margin)}" if self.margin else "0"
+        return _shown(self.margin, "points" if self.unit == "percent" else self.unit)
 
     @property
     def ours_text(self) -> str:
@@ -146,7 +187,7 @@ class Verdict:
         if self.difference is None:
             return "none" if self.agrees else "another one"
         if self.unit == "bytes":
-            return "0" if self.difference == 0 else f"x{significant(self.ours / self.stated)}"
+            return "0" if self.difference == 0 else f"x{self.ours / self.stated:.3g}"
         sign = "+" if self.difference > 0 else "-" if self.difference < 0 else ""
         return f"{sign}{_shown(abs(self.difference), 'points' if self.unit == 'percent' else self.unit)}"
 
@@ -157,6 +198,8 @@ def _shown(value: Any, unit: str) -> str:
     match unit:
         case "percent" | "points":
             return f"{100 * value:.0f}" + (" %" if unit == "percent" else " points")
+        case "tenths":
+            return f"{100 * value:.1f} %"
         case "bytes":
             return bytes_text(int(value))
         case "seconds":
@@ -177,10 +220,39 @@ def judge(model: Model, figure: Figure, claim: Claim, panels: list[Panel]) -> li
 
 def _judge(model: Model, figure: str, claim: Claim, panel: Panel) -> Verdict:
     measure, unit = QUANTITIES[claim.quantity]
-    ours = measure(panel, **claim.arguments)
     bound, stated = _stated(model, claim, panel)
     if unit == "bytes" and isinstance(stated, str):
         stated = parse_bytes(stated)
+    return compare(
+        figure,
+        panel.label,
+        claim.text,
+        claim.quantity,
+        unit=unit,
+        stated=stated,
+        ours=measure(panel, **claim.arguments),
+        bound=bound,
+        margin=claim.margin,
+        ours_stated=claim.ours,
+        why=claim.why,
+    )
+
+
+def compare(
+    figure: str,
+    panel: str,
+    text: str,
+    quantity: str,
+    *,
+    unit: str,
+    stated: Any,
+    ours: Any,
+    bound: str = "",
+    margin: float = 0.0,
+    ours_stated: bool = False,
+    why: str = "",
+) -> Verdict:
+    """Whether what is stated and ours agree: `margin` apart at most, or a factor of it where they are bytes."""
     if unit == "name":
         difference, agrees = None, ours == stated
     else:
@@ -188,12 +260,12 @@ def _judge(model: Model, figure: str, claim: Claim, panel: Panel) -> Verdict:
         # What floating-point arithmetic leaves over is no difference.
         if abs(difference) <= 1e-12 * abs(stated):
             difference = 0.0
-        low, high = -claim.margin, claim.margin
-        if unit == "bytes" and claim.margin:
-            low, high = stated / claim.margin - stated, stated * claim.margin - stated
+        low, high = -margin, margin
+        if unit == "bytes" and margin:
+            low, high = stated / margin - stated, stated * margin - stated
         agrees = (bound == "<= " or difference >= low) and (bound == ">= " or difference <= high)
     return Verdict(
-        figure, panel.label, claim.text, claim.quantity, unit, stated, bound, ours, difference, agrees, claim.why
+        figure, panel, text, quantity, unit, stated, bound, ours, difference, agrees, margin, ours_stated, why
     )
 
 
@@ -203,3 +275,47 @@ def _stated(model: Model, claim: Claim, panel: Panel) -> tuple[str, Any]:
         return "", FORMULAS[claim.formula](panel, model, **claim.of)
     given = [("", claim.stated), (">= ", claim.at_least), ("<= ", claim.at_most)]
     return next((bound, value) for bound, value in given if value is not None)
+
+
+def print_verdicts(verdicts: list[Verdict]) -> None:
+    """Statements beside ours, each with its tolerance. Panels on which one agrees alike share a row."""
+    if not verdicts:
+        return
+    header = ["on", "the paper states", "quantity", "stated", "tolerance", "ours", "difference", "agrees", "note"]
+    notes: dict[str, int] = {}
+    rows = []
+    differing = {(v.quantity, v.text) for v in verdicts if not v.agrees}
+    for _, group in groupby(verdicts, key=_shared_row):
+        alike = list(group)
+        first = alike[0]
+        asked = any(v.difference not in (0, None) for v in alike) and (first.quantity, first.text) not in differing
+        explained = first.why and (asked or not first.agrees)
+        note = f"[{notes.setdefault(first.why, len(notes) + 1)}]" if explained else ""
+        together = [first.panel] if len(alike) == 1 else [f"{len(alike)} networks"]
+        measured = [_between([getattr(v, name) for v in _ordered(alike)]) for name in ("ours_text", "difference_text")]
+        agrees = "yes" if first.agrees else "no"
+        texts = [first.text, first.quantity, first.stated_text, first.tolerance_text, *measured, agrees, note]
+        rows.append(together + texts)
+    print_table(header, rows, right=["stated", "tolerance", "ours", "difference"])
+    for why, number in notes.items():
+        print(f"  [{number}] {why}")
+    if any(verdict.ours_stated for verdict in verdicts):
+        print("  * the paper has words, no number: this one is ours")
+    meanings = {v.quantity: MEANINGS[v.quantity] for v in verdicts if v.quantity in MEANINGS}
+    if meanings:
+        print("  " + "; ".join(f"{quantity}: {meaning}" for quantity, meaning in meanings.items()))
+    print()
+
+
+def _shared_row(verdict: Verdict) -> tuple[object, ...]:
+    """What is equal of statements that share a row; each that does not agree has its own."""
+    shared = (verdict.quantity, verdict.text, verdict.stated_text, verdict.agrees)
+    return shared if verdict.agrees else (*shared, verdict.panel)
+
+
+def _ordered(verdicts: list[Verdict]) -> list[Verdict]:
+    return sorted(verdicts, key=lambda v: (v.difference or 0, v.ours_text))
+
+
+def _between(texts: list[str]) -> str:
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from ringroad._text import parse_bytes
 
-PAPERS = ["swing", "trivance", "kolmakov"]
+PAPERS = ["swing", "trivance", "kolmakov", "zhao"]
 """The papers whose evaluations can be reproduced."""
 
 
@@ -22,7 +22,18 @@ class Model:
     processing: float
     bandwidth: float
     reduce_cost: float
-    why: str
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What the evaluation rests on, and whose it is: the paper's, fitted to what the paper states, or ours."""
+
+    origin: str
+    text: str
+
+
+ORIGINS = {"paper": "the paper's", "fit": "fitted to what the paper states", "ours": "ours"}
+"""Whose an assumption is."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ class Claim:
     """What the paper states of a quantity on some panels: a number within a margin, a bound, or a name.
 
     Bytes agree within a factor of `margin`. What an equation states is computed by one of `FORMULAS`, with the
-    arguments `of`.
+    arguments `of`. Where the paper has words only, the number is `ours`.
     """
 
     quantity: str
@@ -69,6 +80,7 @@ class Claim:
     of: Mapping[str, Any] = field(default_factory=dict)
     panels: tuple[int, ...] | None = None
     why: str = ""
+    ours: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,16 +103,14 @@ class Definition:
     source: str
     subject: str
     model: Model
+    assumptions: tuple[Assumption, ...]
     series: tuple[Series, ...]
     figures: tuple[Figure, ...]
 
     @classmethod
     def load(cls, paper: str) -> "Definition":
         """The definition of one of `PAPERS`; ValueError for others."""
-        if paper not in PAPERS:
-            raise ValueError(f"nothing is known of the paper {paper!r}; write one of {', '.join(PAPERS)}")
-        text = resources.files(__package__).joinpath(f"{paper}.toml").read_text()
-        return cls._read(paper, tomllib.loads(text))
+        return cls._read(paper, _data(paper))
 
     @classmethod
     def _read(cls, paper: str, data: dict[str, Any]) -> "Definition":
@@ -111,11 +121,68 @@ class Definition:
         )
         sizes = _sizes(data["sizes"])
         figures = tuple(_figure(entry, model, sizes) for entry in data["figure"])
-        return cls(paper, data["source"], data["subject"], model, series, figures)
+        return cls(paper, data["source"], data["subject"], model, _assumptions(data), series, figures)
+
+    @property
+    def reading(self) -> str:
+        """How to read the tables."""
+        letters = "; ".join(
+            f"{series.letter} is {series.label}"
+            for series in self.series
+            if not series.aside and series.key != self.subject
+        )
+        return f"A gain is that of {self.subject_label} over the best other one, whose letter is beside it: {letters}."
 
     @cached_property
     def subject_label(self) -> str:
         return next(series.label for series in self.series if series.key == self.subject)
+
+
+@dataclass(frozen=True)
+class NetworkModel:
+    """What a network costs: seconds for a step, bytes per second of all links of a rank, and the vector's bytes."""
+
+    alpha: float
+    bytes: int
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class NetworkDefinition:
+    """A paper whose tables compare networks. What they show is in `tables`, as the file has it."""
+
+    paper: str
+    source: str
+    model: NetworkModel
+    assumptions: tuple[Assumption, ...]
+    tables: Mapping[str, Any]
+
+    @property
+    def reading(self) -> str:
+        """How to read the tables."""
+        return "T_L: steps. T_B: what the busiest links carry, in M/B; at least (N-1)/N, for an allreduce twice that."
+
+    @classmethod
+    def load(cls, paper: str) -> "NetworkDefinition":
+        """The definition of one of `PAPERS` that compares networks."""
+        data = _data(paper)
+        model = NetworkModel(data["model"]["alpha"], parse_bytes(data["model"]["bytes"]), data["model"]["bandwidth"])
+        return cls(paper, data["source"], model, _assumptions(data), data)
+
+
+def introduction(paper: str) -> Definition | NetworkDefinition:
+    """What the reports of one of `PAPERS` begin with; ValueError for others."""
+    return Definition.load(paper) if "figure" in _data(paper) else NetworkDefinition.load(paper)
+
+
+def _data(paper: str) -> dict[str, Any]:
+    if paper not in PAPERS:
+        raise ValueError(f"nothing is known of the paper {paper!r}; write one of {', '.join(PAPERS)}")
+    return tomllib.loads(resources.files(__package__).joinpath(f"{paper}.toml").read_text())
+
+
+def _assumptions(data: dict[str, Any]) -> tuple[Assumption, ...]:
+    return tuple(Assumption(entry["origin"], entry["text"]) for entry in data["assumption"])
 
 
 def _sizes(entry: dict[str, Any]) -> tuple[int, ...]:
@@ -142,7 +209,7 @@ def _figure(entry: dict[str, Any], model: Model, sizes: tuple[int, ...]) -> Figu
 
 
 def _claim(entry: dict[str, Any]) -> Claim:
-    known = {"quantity", "text", "stated", "margin", "at_least", "at_most", "formula", "of", "why"}
+    known = {"quantity", "text", "stated", "margin", "at_least", "at_most", "formula", "of", "why", "ours"}
     panels = entry.get("panels")
     arguments = {name: value for name, value in entry.items() if name not in known | {"panels"}}
     rest = {name: value for name, value in entry.items() if name in known}

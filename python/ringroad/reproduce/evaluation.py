@@ -29,7 +29,8 @@ def _form(name: str, spec: str, bandwidth: float, model: Model) -> Form | None:
     schedule = Schedule.build(algorithm, network)
     if part:
         schedule = schedule.on_slice(int(part))
-    costs = CostModel(step_latency=model.step_latency, reduce_cost=model.reduce_cost)
+    # The papers' models have no ports at which messages meet.
+    costs = CostModel(step_latency=model.step_latency, incast_latency=0.0, reduce_cost=model.reduce_cost)
     return Form(name, costs.cost(schedule, network, 0))
 
 
@@ -41,6 +42,7 @@ class Panel:
         self.label = setting.label
         self.sizes = list(sizes)
         self.subject = definition.subject
+        self._model = definition.model
         # A series has the same number, and so the same colour, on all panels.
         self.numbers = {series.key: number for number, series in enumerate(definition.series)}
         self.series = {series.key: series for series in definition.series if series.key not in setting.without}
@@ -81,9 +83,9 @@ class Panel:
         rival = self.rival(size)
         return self.subject if self.gain(size) >= 0 else rival
 
-    def gain(self, size: int, over: str | None = None) -> float:
-        """By which part the subject's goodput exceeds that of another one, or of the best."""
-        return self.seconds(over or self.rival(size), size) / self.seconds(self.subject, size) - 1
+    def gain(self, size: int, over: str | None = None, of: str | None = None) -> float:
+        """By which part the goodput of the subject (or `of` another one) exceeds another one's, or the best."""
+        return self.seconds(over or self.rival(size), size) / self.seconds(of or self.subject, size) - 1
 
     def between(self, start: int, end: int) -> list[int]:
         return [size for size in self.sizes if start <= size <= end]
@@ -97,3 +99,12 @@ class Panel:
         if name not in found:
             raise ValueError(f"{name!r} is no form of {self.label}; there are {', '.join(found)}")
         return found[name]
+
+    def on_square(self, name: str) -> Form:
+        """The same form on the torus all of whose sides are as long as the shortest side here."""
+        sides = Topology(self.setting.topology).dimensions
+        square = "torus:" + "x".join([str(min(sides))] * len(sides))
+        form = _form(name, square, self.setting.bandwidth, self._model)
+        if form is None:
+            raise ValueError(f"{name!r} does not run on {square}")
+        return form

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ringroad._native import Topology
 from ringroad._text import parse_bytes
 from ringroad.reproduce.definition import Model
 from ringroad.reproduce.evaluation import Panel
@@ -43,4 +44,16 @@ def crossing(panel: Panel, model: Model) -> int:
     return round(levels * model.step_latency / per_byte)
 
 
-FORMULAS: dict[str, Callable[..., Any]] = {"generalized": generalized, "best r": best_r, "crossing": crossing}
+def rectangular(panel: Panel, model: Model) -> float:
+    """Swing (De Sensi et al.), equation (3): what the most loaded link carries more than on a square torus."""
+    sides = Topology(panel.setting.topology).dimensions
+    others = math.prod(sides) // max(sides)
+    return math.log2(max(sides) / min(sides)) / (6 * others)
+
+
+FORMULAS: dict[str, Callable[..., Any]] = {
+    "generalized": generalized,
+    "best r": best_r,
+    "crossing": crossing,
+    "rectangular": rectangular,
+}

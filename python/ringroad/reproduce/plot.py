@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING, Any
 from ringroad._text import bytes_text, significant
 from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.report import Report
+from ringroad.reproduce.tables import Chart, TableReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _SMALL = 32 << 10
 
 
-def draw(report: Report, folder: Path) -> Path | None:
+def draw(report: Report | TableReport, folder: Path) -> Path | None:
     """Draws a figure into the folder (needs matplotlib); None where it is a table only."""
+    if isinstance(report, TableReport):
+        return _table(report, report.chart, folder) if report.chart else None
     if report.figure.plot == "none":
         return None
-    try:
-        import matplotlib
-    except ModuleNotFoundError:
-        raise ValueError("--plot needs matplotlib; install it with: pip install matplotlib") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+    pyplot = _pyplot()
     together = {"gain": _gains, "box": _boxes, "ranks": _by_ranks}.get(report.figure.plot)
     apart = {"goodput": _goodput, "time": _time}.get(report.figure.plot)
     panels = len(report.panels) if apart else 1
@@ -42,11 +40,40 @@ def draw(report: Report, folder: Path) -> Path | None:
     if lines:
         across = min(len(lines), 3 * columns)
         figure.legend(lines.values(), lines.keys(), loc="lower center", ncols=across, frameon=False, fontsize=8)
+    return _saved(figure, folder, report.definition.paper, report.figure.name)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        raise ValueError("--plot needs matplotlib; install it with: pip install matplotlib") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _saved(figure: "Figure", folder: Path, paper: str, name: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    picture = folder / f"{report.definition.paper}-{report.figure.name.lower().replace(' ', '-')}.png"
+    picture = folder / f"{paper}-{name.lower().replace(' ', '-')}.png"
     figure.savefig(picture, dpi=120)
-    pyplot.close(figure)
+    _pyplot().close(figure)
     return picture
+
+
+def _table(report: TableReport, chart: Chart, folder: Path) -> Path:
+    figure, axis = _pyplot().subplots(figsize=(7, 4.6), layout="constrained")
+    markers = "osD^v*"
+    for number, (label, points) in enumerate(chart.lines.items()):
+        style: dict[str, Any] = {"ls": "none" if chart.points else "-", "marker": markers[number % len(markers)]}
+        axis.plot(*zip(*points, strict=True), label=label, alpha=0.8, **style)
+    axis.set_xlabel(chart.x)
+    axis.set_ylabel(chart.y)
+    axis.set_title(f"{report.paper.capitalize()}, {report.name}: {report.title}", fontsize=9)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    return _saved(figure, folder, report.paper, report.name)
 
 
 def _lines(panel: Panel, axis: "Axes", value: Any, sizes: list[int]) -> None:

@@ -1,13 +1,16 @@
 """Tables of figures: every series' times, the paper's statements, and where ours differ."""
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ringroad._text import bytes_text, print_table, seconds_text
-from ringroad.reproduce.claims import Verdict, judge
-from ringroad.reproduce.definition import Definition, Figure
+from ringroad.reproduce import zhao
+from ringroad.reproduce.claims import Verdict, judge, print_verdicts
+from ringroad.reproduce.definition import Definition, Figure, NetworkDefinition, introduction
 from ringroad.reproduce.evaluation import Panel
+from ringroad.reproduce.tables import TableReport
 
 
 @dataclass(frozen=True)
@@ -30,39 +33,25 @@ class Report:
     def show(self) -> None:
         """Prints it."""
         print(f"{self.figure.name}: {self.figure.title}\n")
-        if self.figure.plot == "ranks":
-            _print_by_ranks(self.panels)
-        elif self.figure.plot != "none":
-            for panel in self.panels:
-                _print_panel(panel)
-        if self.verdicts:
-            header = ["on", "the paper states", "quantity", "stated", "ours", "difference", "agrees"]
-            rows = [
-                [
-                    v.panel,
-                    v.text,
-                    v.quantity,
-                    v.stated_text,
-                    v.ours_text,
-                    v.difference_text,
-                    "yes" if v.agrees else "no",
-                ]
-                for v in self.verdicts
-            ]
-            print_table(header, rows, right=["stated", "ours", "difference"])
-            reasons = dict.fromkeys(
-                (v.quantity, v.text, v.why)
-                for v in self.verdicts
-                if v.why and not (v.agrees and v.difference in (0, None))
-            )
-            for quantity, text, why in reasons:
-                print(f"  {quantity} ({text}): {why}")
-            print()
+        match self.figure.plot:
+            case "ranks":
+                _print_by_ranks(self.panels)
+            case "gain":
+                _print_gains(self.panels)
+            case "box":
+                _print_quartiles(self.panels)
+            case "goodput" | "time":
+                for panel in self.panels:
+                    _print_panel(panel)
+        print_verdicts(self.verdicts)
 
 
-def reproduce(paper: str) -> Iterator[Report]:
+def reproduce(paper: str) -> Iterator[Report | TableReport]:
     """The figures of one of `PAPERS`, one after the other."""
-    definition = Definition.load(paper)
+    definition = introduction(paper)
+    if isinstance(definition, NetworkDefinition):
+        yield from zhao.reports(definition)
+        return
     for figure in definition.figures:
         panels = [Panel(definition, setting, figure.sizes) for setting in figure.settings]
         verdicts = [verdict for claim in figure.claims for verdict in judge(definition.model, figure, claim, panels)]
@@ -87,14 +76,25 @@ def _panel(panel: Panel) -> dict[str, Any]:
     }
 
 
+def _gain(panel: Panel, size: int) -> str:
+    return _percent(panel.gain(size))
+
+
+def _percent(part: float) -> str:
+    return f"{round(100 * part):+d} %"
+
+
+def _best_other(panel: Panel, size: int) -> str:
+    return panel.series[panel.rival(size)].letter
+
+
 def _print_by_ranks(panels: list[Panel]) -> None:
     labels = [panels[0].series[key].label for key in panels[0].forms]
     rows = []
     for panel in panels:
         size = panel.sizes[0]
         times = [seconds_text(panel.seconds(key, size)) for key in panels[0].forms]
-        best, gain = panel.series[panel.rival(size)].letter, f"{100 * panel.gain(size):+.0f} %"
-        rows.append([str(panel.ranks), *times, best, gain])
+        rows.append([str(panel.ranks), *times, _best_other(panel, size), _gain(panel, size)])
     print_table(["ranks", *labels, "best other", "gain"], rows, right=["ranks", *labels, "gain"])
     print()
 
@@ -105,14 +105,44 @@ def _print_panel(panel: Panel) -> None:
         [
             bytes_text(size),
             *(seconds_text(panel.seconds(key, size)) for key in panel.forms),
-            panel.series[panel.rival(size)].letter,
-            f"{100 * panel.gain(size):+.0f} %",
+            _best_other(panel, size),
+            _gain(panel, size),
         ]
         for size in panel.sizes
     ]
-    print(f"{panel.label}, {panel.ranks} ranks, {8e-9 * panel.setting.bandwidth:g} Gb/s")
+    ranks = f"{panel.ranks} ranks"
+    print(
+        f"{panel.label if panel.label == ranks else f'{panel.label}, {ranks}'}, {8e-9 * panel.setting.bandwidth:g} Gb/s"
+    )
     header = ["bytes", *labels, "best other", "gain"]
     print_table(header, rows, right=["bytes", *labels, "gain"])
     if panel.missing:
         print(f"not possible here: {', '.join(panel.series[key].label for key in panel.missing)}")
     print()
+
+
+def _print_gains(panels: list[Panel]) -> None:
+    """Gains on all panels, each with the letter of the best other one."""
+    labels = [panel.label for panel in panels]
+    rows = [
+        [bytes_text(size), *(f"{_gain(panel, size)} {_best_other(panel, size)}" for panel in panels)]
+        for size in panels[0].sizes
+    ]
+    print_table(["bytes", *labels], rows, right=["bytes", *labels])
+    print()
+
+
+def _print_quartiles(panels: list[Panel]) -> None:
+    header = ["network", "least gain", "first quartile", "median", "third quartile", "largest", "at"]
+    rows = []
+    for panel in panels:
+        gains = panel.gains()
+        quartiles = statistics.quantiles(gains, n=4, method="inclusive")
+        values = (min(gains), *quartiles, max(gains))
+        rows.append([panel.label, *map(_percent, values), bytes_text(_largest_at(panel))])
+    print_table(header, rows, right=header[1:])
+    print()
+
+
+def _largest_at(panel: Panel) -> int:
+    return max(panel.sizes, key=panel.gain)

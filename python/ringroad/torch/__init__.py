@@ -23,9 +23,10 @@ if not dist.is_available():
 
 from ringroad._native import Communicator
 from ringroad.torch.membership import Membership, Options
+from ringroad.torch.profile import profile_layers
 from ringroad.torch.versions import MODERN
 
-__all__ = ["Options", "communicator", "empty", "register"]
+__all__ = ["Options", "communicator", "empty", "profile_layers", "register"]
 
 
 def register() -> None:

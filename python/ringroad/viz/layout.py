@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ringroad._native import Topology
-
-Points = NDArray[np.float64]
+from ringroad.viz.places import Points, without_grid
 
 _GAP = 1.5  # between the planes of a torus of three and more dimensions
 _STUB = 0.42  # of a link that leads around the torus
@@ -25,15 +23,26 @@ class Drawing:
 
 def draw(topology: Topology) -> Drawing:
     """Grids of two and more dimensions as grids, whose links around the torus leave the picture at its edge; everything
-    else with its ranks on a circle, and switches among the nodes that they join."""
-    grid = len(topology.dimensions) > 1
-    nodes = _grid(topology) if grid else _circle(topology)
-    wraps = _wraps(topology) if grid else {}
-    lines = [
-        _stub(nodes[source], wraps[link]) if link in wraps else _line(nodes[source], nodes[target])
-        for link, (source, target, _, _) in enumerate(topology.links)
-    ]
+    else as `places` says, and switches among the nodes that they join."""
+    nodes = _places(topology)
+    wraps = _wraps(topology) if len(topology.dimensions) > 1 else {}
+    parallel: dict[tuple[int, int], int] = {}
+    lines = []
+    for link, (source, target, _, _) in enumerate(topology.links):
+        if link in wraps:
+            lines.append(_stub(nodes[source], wraps[link]))
+            continue
+        number = parallel[source, target] = parallel.get((source, target), -1) + 1
+        lines.append(_line(nodes[source], nodes[target], number))
     return Drawing(nodes, np.array(lines).reshape(-1, 2, 2))
+
+
+def _places(topology: Topology) -> Points:
+    if len(topology.dimensions) > 1:
+        return _grid(topology)
+    places = np.zeros((topology.nodes, 2))
+    places[: topology.ranks] = without_grid(topology, _places)
+    return _between(topology, places, lift=0.0)
 
 
 def _grid(topology: Topology) -> Points:
@@ -48,15 +57,6 @@ def _grid(topology: Topology) -> Points:
             number = number * size + coordinate
         places[rank] = (column + number * (columns + _GAP), -row)
     return _between(topology, places, lift=0.35)
-
-
-def _circle(topology: Topology) -> Points:
-    """Ranks on a circle, clockwise from the top, at a distance of 1 from each other."""
-    radius = max(1.0, topology.ranks / (2 * np.pi))
-    angles = np.pi / 2 - 2 * np.pi * np.arange(topology.ranks) / topology.ranks
-    places = np.zeros((topology.nodes, 2))
-    places[: topology.ranks] = radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    return _between(topology, places, lift=0.0)
 
 
 def _between(topology: Topology, places: Points, lift: float) -> Points:
@@ -79,12 +79,13 @@ def _between(topology: Topology, places: Points, lift: float) -> Points:
     return places
 
 
-def _line(start: Points, end: Points) -> Points:
-    """Beside the straight line, so that the other direction has room; from beside one node to beside the other."""
+def _line(start: Points, end: Points, parallel: int) -> Points:
+    """Beside the straight line, so that the other direction has room, and so do parallel links; from beside one node
+    to beside the other."""
     way = end - start
     length = float(np.hypot(*way)) or 1.0
     shorten = way / length * min(0.16, length / 4)
-    return np.array([start + shorten, end - shorten]) + _aside(way / length)
+    return np.array([start + shorten, end - shorten]) + (1 + 1.5 * parallel) * _aside(way / length)
 
 
 def _stub(start: Points, direction: Points) -> Points:

@@ -15,10 +15,12 @@
 pub mod algorithms;
 pub mod collective;
 pub mod cost;
+mod digest;
 pub mod executor;
 pub mod plan;
 pub mod schedule;
 pub mod simulate;
+pub mod synthesis;
 pub mod topology;
 pub mod trace;
 pub mod units;

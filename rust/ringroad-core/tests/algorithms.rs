@@ -64,7 +64,7 @@ fn with_roots(collective: Collective, ranks: usize) -> Vec<Collective> {
 fn check(member: Member, topology: &Topology, collective: Collective) {
     let what = format!("{member} {collective} on {topology}");
     let offer = member.algorithm().offer(collective).expect("it is one of its collectives");
-    let admitted = offer.requirement.admits(&Shape::of(topology));
+    let admitted = offer.requirement.admits(topology);
     let schedule = match member.build(topology, collective) {
         Ok(schedule) => schedule,
         Err(error @ Unavailable::Parameter { .. }) => {
@@ -148,7 +148,7 @@ fn check_rows(schedule: &Schedule, expanded: &Schedule, what: &str) {
 /// No rank sends by more ports at once than declared, nor twice to one rank what could be one message.
 fn check_ports(member: Member, topology: &Topology, schedule: &Schedule, what: &str) {
     let shape = Shape::of(topology);
-    let most_ports = member.algorithm().ports.count(&shape);
+    let most_ports = member.algorithm().ports.count(topology);
 
     for (index, step) in schedule.steps.iter().enumerate() {
         let mut ports: HashMap<usize, BTreeSet<usize>> = HashMap::new();
@@ -252,9 +252,16 @@ fn check_on(algorithm: &'static Algorithm, topology: &Topology) {
 fn check_all(name: &str) {
     let algorithm = find(name).unwrap().algorithm();
     let ranks = if full() { 1..=130 } else { RANKS };
-    ranks.for_each(|ranks| check_on(algorithm, &on_ring(ranks)));
-    TORI.iter().for_each(|sizes| check_on(algorithm, &torus(sizes)));
-    on_hosts().iter().for_each(|hosts| check_on(algorithm, hosts));
+    let networks = ranks.map(on_ring).chain(TORI.map(torus)).chain(on_hosts());
+    // Searching for trees takes its time.
+    let most = if !name.ends_with("trees") {
+        usize::MAX
+    } else if full() {
+        36
+    } else {
+        9
+    };
+    networks.filter(|n| n.ranks() <= most).for_each(|network| check_on(algorithm, &network));
 }
 
 include!("common/every_algorithm.rs");
@@ -341,6 +348,30 @@ fn link_loads() {
     }
 }
 
+/// What every rank does alike is judged for more ranks than could be replayed; what has a block or a message for every pair
+/// of them is refused.
+#[test]
+fn the_largest() {
+    for (name, spec, steps) in
+        [("trivance", "torus:27x27x27", 18), ("swing", "torus:32x32x32", 30), ("swing", "torus:256x256", 32)]
+    {
+        let topology: Topology = spec.parse().unwrap();
+        let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
+        let cost = ScheduleCost::of(&schedule, &topology).unwrap();
+        let load = cost.link_load() * topology.dimensions().len() as f64;
+        assert_eq!(cost.steps.len(), steps, "{name} on {spec}");
+        assert!((1.0..1.2).contains(&load), "{name} on {spec}: {load}");
+    }
+    let check = |spec: &str, collective: Collective, offered: usize| {
+        assert_eq!(available(&spec.parse().unwrap(), collective).len(), offered, "{collective} on {spec}");
+    };
+    check("torus:64x64", Collective::Alltoall, 1);
+    check("torus:65x64", Collective::Alltoall, 0);
+    check("torus:256x256", Collective::Gather { root: 0 }, 1);
+    let over = find("trivance").unwrap().build(&"torus:257x256".parse().unwrap(), Collective::Allreduce);
+    assert!(over.unwrap_err().to_string().contains("up to 65536 ranks"));
+}
+
 #[test]
 fn declared_ports_are_used() {
     let hosts = Topology::hosts(3, 4).unwrap();
@@ -351,7 +382,7 @@ fn declared_ports_are_used() {
                 let ports = find(algorithm.name).unwrap().build(topology, collective).ok()?.ports();
                 // In a direct gather everybody sends to the root and to nobody else.
                 let gathers = collective == Collective::Gather { root: 0 } && ports == 1;
-                Some(gathers || ports == algorithm.ports.count(&Shape::of(topology)))
+                Some(gathers || ports == algorithm.ports.count(topology))
             };
             assert!(topologies.iter().any(|t| busy(t) == Some(true)), "{} {collective}", algorithm.name);
         }
@@ -417,9 +448,8 @@ fn trivance_over_seven_ranks_is_figure_four() {
 #[test]
 fn schedules_as_text() {
     for algorithm in catalogue() {
-        let admits = |topology: &Topology| {
-            algorithm.offers.iter().all(|offer| offer.requirement.admits(&Shape::of(topology)))
-        };
+        let admits =
+            |topology: &Topology| algorithm.offers.iter().all(|offer| offer.requirement.admits(topology));
         let first = [on_ring(7), on_ring(8), on_ring(9), torus(&[2, 3]), Topology::hosts(2, 3).unwrap()]
             .into_iter()
             .find(admits);
@@ -494,7 +524,7 @@ fn unavailable_says_why_and_what_instead() {
     assert_eq!(
         error("ring", 6, Collective::Broadcast { root: 5 }),
         "ring performs no broadcast; for broadcast on 6 ranks use binomial, double-binary-tree, \
-         scatter-allgather or direct"
+         scatter-allgather, direct, trees or spanning-trees"
     );
     assert_eq!(
         error("binomial", 6, Collective::Broadcast { root: 6 }),

@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 /// architecture: say why in ARCHITECTURE.md.
 const LAYERS: &[(&str, usize)] = &[
     ("units", 0),
+    ("digest", 0),
     ("topology", 1),
     ("collective", 1),
     ("trace", 1),
     ("schedule", 2),
-    ("algorithms", 3),
+    ("algorithms", 4),
     ("synthesis", 3),
-    ("plan", 4),
-    ("executor", 5),
-    ("cost", 6),
-    ("simulate", 7),
+    ("plan", 5),
+    ("executor", 6),
+    ("cost", 7),
+    ("simulate", 8),
 ];
 
 /// What of the standard library reaches outside.

@@ -122,6 +122,7 @@ fn generalized() {
         hop_latency: Some(0.0),
         bandwidth: Some(1.0 / beta),
         reduce_cost,
+        incast_latency: 0.0,
         ..CostModel::default()
     };
     for ranks in [7usize, 8, 64, 100, 127, 130] {

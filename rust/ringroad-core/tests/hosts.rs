@@ -8,6 +8,7 @@ use ringroad_core::{Collective, Topology};
 const MODEL: CostModel = CostModel {
     step_latency: 1e-6,
     message_latency: 0.5e-6,
+    incast_latency: 0.0,
     hop_latency: None,
     bandwidth: None,
     reduce_cost: 5e-11,

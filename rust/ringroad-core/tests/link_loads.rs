@@ -86,8 +86,15 @@ fn whole_vectors() {
     for (ranks, expected) in [(3, 1.0), (9, 6.0), (27, 27.0), (81, 108.0)] {
         check("gather-sum", &format!("ring:{ranks}"), expected);
     }
+    // By Trivance's distances 17, 25, 56, 92, 263, 289 and 986.
+    for (ranks, expected) in
+        [(16, 15.0), (25, 25.0), (28, 27.0), (64, 88.0), (100, 133.0), (127, 179.0), (256, 415.0)]
+    {
+        check("gather-sum", &format!("ring:{ranks}"), expected);
+    }
     // Two slices in one dimension each.
     check("gather-sum", "torus:9x9", 6.0);
+    check("gather-sum", "torus:16x16", 15.0);
     check("butterfly", "torus:9x9", 5.0);
 }
 

@@ -136,7 +136,8 @@ fn has_uneven_messages(member: Member, on: &Topology) -> bool {
 
 fn any_model(random: &mut Random) -> CostModel {
     let mut any = |unit: f64| unit * random.below(1000) as f64;
-    let further = CostModel { message_latency: any(1e-10), ..CostModel::default() };
+    let further =
+        CostModel { message_latency: any(1e-10), incast_latency: any(1e-10), ..CostModel::default() };
     let coin = any(1.0) < 500.0;
     CostModel {
         step_latency: any(1e-9),

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use ringroad_core::algorithms::{catalogue, find, Algorithm, Member, Shape};
+use ringroad_core::algorithms::{catalogue, find, Algorithm, Member};
 use ringroad_core::Collective;
 
 use crate::errors::raise;
@@ -58,7 +58,7 @@ impl PyAlgorithm {
     }
 
     fn ports(&self, topology: TopologyArgument<'_>) -> PyResult<usize> {
-        Ok(self.entry().ports.count(&Shape::of(&topology.resolve()?)))
+        Ok(self.entry().ports.count(&topology.resolve()?))
     }
 
     #[pyo3(signature = (topology, collective="allreduce"))]

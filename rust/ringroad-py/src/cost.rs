@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use ringroad_core::cost::{rank, Candidate, CostModel, Deficiencies, Ranked, ScheduleCost, SwitchTable};
+use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::planner::{candidates, explain};
 
@@ -74,11 +75,13 @@ pub struct PyCostModel(pub CostModel);
 #[pymethods]
 impl PyCostModel {
     #[new]
-    #[pyo3(signature = (*, step_latency=None, message_latency=None, hop_latency=None, bandwidth=None, reduce_cost=None,
-        overlapped=false, cores=None))]
+    #[pyo3(signature = (*, step_latency=None, message_latency=None, incast_latency=None, hop_latency=None,
+        bandwidth=None, reduce_cost=None, overlapped=false, cores=None))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         step_latency: Option<f64>,
         message_latency: Option<f64>,
+        incast_latency: Option<f64>,
         hop_latency: Option<f64>,
         bandwidth: Option<f64>,
         reduce_cost: Option<f64>,
@@ -89,6 +92,7 @@ impl PyCostModel {
         let seconds = [
             ("step_latency", step_latency),
             ("message_latency", message_latency),
+            ("incast_latency", incast_latency),
             ("hop_latency", hop_latency),
             ("reduce_cost", reduce_cost),
         ];
@@ -111,6 +115,7 @@ impl PyCostModel {
         Ok(PyCostModel(CostModel {
             step_latency: step_latency.unwrap_or(default.step_latency),
             message_latency: message_latency.unwrap_or(default.message_latency),
+            incast_latency: incast_latency.unwrap_or(default.incast_latency),
             hop_latency,
             bandwidth,
             reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
@@ -140,6 +145,11 @@ impl PyCostModel {
     }
 
     #[getter]
+    fn incast_latency(&self) -> f64 {
+        self.0.incast_latency
+    }
+
+    #[getter]
     fn reduce_cost(&self) -> f64 {
         self.0.reduce_cost
     }
@@ -154,15 +164,22 @@ impl PyCostModel {
         self.0.cores
     }
 
+    #[pyo3(signature = (schedule, topology, bytes, *, blocks=None))]
     fn cost(
         &self,
         py: Python<'_>,
         schedule: &PySchedule,
         topology: &PyTopology,
         bytes: u64,
+        blocks: Option<Vec<usize>>,
     ) -> PyResult<PyCost> {
         let (schedule, topology) = (&schedule.0, &topology.0);
-        let cost = py.detach(|| ScheduleCost::of(schedule, topology)).map_err(raise)?;
+        let routes = &mut Routes::new(topology);
+        let cost = py.detach(|| match &blocks {
+            None => ScheduleCost::with_routes(schedule, routes),
+            Some(lengths) => ScheduleCost::of_blocks(schedule, lengths, routes),
+        });
+        let cost = cost.map_err(raise)?;
         Ok(PyCost::new(&self.0, &cost, schedule.collective, topology, bytes))
     }
 

@@ -22,6 +22,7 @@ fn name(term: Term) -> &'static str {
     match term {
         Term::Steps => "steps",
         Term::Messages => "messages",
+        Term::Incast => "incast",
         Term::Hops => "hops",
         Term::Bytes => "bytes",
         Term::Reduction => "reduction",

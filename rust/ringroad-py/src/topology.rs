@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use ringroad_core::topology::{names_a_file, Link, Routes};
+use ringroad_core::topology::{names_a_file, operands, Link, Routes};
 use ringroad_core::Topology;
 use ringroad_runtime::Error;
 
@@ -22,6 +22,8 @@ pub struct PyTopology(pub Topology);
 
 /// (source, target, bandwidth, capacity, latency, extra latency).
 type Properties = (usize, usize, f64, f64, f64, f64);
+/// An operator, its operands, and what follows them.
+type Operands = (String, Vec<String>, Vec<String>);
 /// (hops, latency, shares of links).
 type Route = (usize, f64, Vec<(usize, f64)>);
 
@@ -103,6 +105,61 @@ impl PyTopology {
 
     fn with_routing(&self, routing: &str) -> PyResult<Self> {
         self.clone().with_routing_named(Some(routing))
+    }
+
+    fn line(&self) -> PyResult<Self> {
+        self.0.line().map(PyTopology).map_err(raise)
+    }
+
+    fn line_graph(&self) -> PyResult<Self> {
+        self.0.line_graph().map(PyTopology).map_err(raise)
+    }
+
+    fn degree_expansion(&self, n: usize) -> PyResult<Self> {
+        self.0.degree_expansion(n).map(PyTopology).map_err(raise)
+    }
+
+    fn power(&self, n: usize) -> PyResult<Self> {
+        self.0.power(n).map(PyTopology).map_err(raise)
+    }
+
+    #[pyo3(signature = (*others))]
+    fn product(&self, others: Vec<TopologyArgument<'_>>) -> PyResult<Self> {
+        let others =
+            others.into_iter().map(TopologyArgument::resolve).collect::<PyResult<Vec<Topology>>>()?;
+        let factors: Vec<&Topology> = [&self.0].into_iter().chain(&others).collect();
+        Topology::product(&factors).map(PyTopology).map_err(raise)
+    }
+
+    fn transpose(&self) -> PyResult<Self> {
+        self.0.transpose().map(PyTopology).map_err(raise)
+    }
+
+    fn bidirectional(&self) -> PyResult<Self> {
+        self.0.bidirectional().map(PyTopology).map_err(raise)
+    }
+
+    #[pyo3(signature = (pairs, *, directed=false))]
+    fn without_links(&self, pairs: Vec<(usize, usize)>, directed: bool) -> PyResult<Self> {
+        let left = if directed { self.0.without_directions(&pairs) } else { self.0.without_links(&pairs) };
+        left.map(PyTopology).map_err(raise)
+    }
+
+    fn _operands(&self) -> Option<Operands> {
+        let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
+        let spec = self.0.spec();
+        let (operator, operands, parameters) = operands(&spec)?;
+        Some((operator.to_owned(), owned(operands), owned(parameters)))
+    }
+
+    #[getter]
+    fn digest(&self, py: Python<'_>) -> String {
+        py.detach(|| self.0.digest())
+    }
+
+    #[getter]
+    fn is_cayley(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.0.is_cayley())
     }
 
     #[getter]

@@ -16,11 +16,13 @@ use crate::error::{Error, Result};
 use crate::profile::{Place, Profile};
 
 /// What a rank does at start-up costs, and the network's links, are priors until they are measured: a step between two
-/// processes, another message of the same step, and reducing from memory.
+/// processes, another message of the same step, and reducing from memory. What messages cost that meet at a port is part
+/// of what another message does; and in memory there are no ports.
 const NETWORK: CostModel = CostModel {
     step_latency: 1e-6,
     hop_latency: None,
     message_latency: 0.5e-6,
+    incast_latency: 0.0,
     bandwidth: None,
     reduce_cost: 5e-11,
     overlapped: false,
@@ -142,6 +144,8 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
         size_invariant: options.size_invariant.unwrap_or(config.size_invariant),
         rules: rules(config, size / per_host, size)?,
         measured: measured.map_or(Vec::new(), |(profile, _)| profile.rules.clone()),
+        synthesis_budget: Some(config.synthesis_budget),
+        schedule_cache: config.schedule_cache.clone(),
     };
     let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
     let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };

@@ -5,24 +5,26 @@
 //! say otherwise. The others take over its tables, so that differing settings or rounding cannot lead to differing
 //! choices.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::{
     rank, Candidate, Comparison, CostModel, Origin, Ranked, Rule, ScheduleCost, StepCost, SwitchRange,
     SwitchTable,
 };
-use ringroad_core::plan::{Command, LowerOptions, Near, Plan, MAX_MESSAGES};
+use ringroad_core::plan::{Command, LowerOptions, Near, Plan};
 use ringroad_core::schedule::{Expression, Expressions};
-use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheMode;
 use crate::config::{warn_once, Algorithms};
 use crate::error::{Error, Result};
+use crate::judging::{Contest, Judge};
 use crate::profile::{Place, Profile};
+use crate::schedules::Schedules;
 
 /// What the user and earlier measurements say about the choice.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +38,10 @@ pub struct Wishes {
     pub rules: Vec<Rule>,
     /// What was measured; counts where no rule does.
     pub measured: Vec<Rule>,
+    /// After how long nothing more is made for the graph; `None` for no such limit.
+    pub synthesis_budget: Option<Duration>,
+    /// Where schedules are kept that were made for a graph, if they are.
+    pub schedule_cache: Option<PathBuf>,
 }
 
 /// How plans are made, whatever the algorithm.
@@ -66,6 +72,8 @@ pub struct Choices {
     pub profile: Option<String>,
     /// A table for each collective (with root 0).
     tables: Vec<Choice>,
+    /// The schedules in them that were made for the graph.
+    made: Vec<Made>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,6 +83,14 @@ struct Choice {
     floats: Selection,
     /// For data that comes out the same in any order.
     any: Selection,
+}
+
+/// A schedule that was made for the graph, which all ranks must have alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Made {
+    collective: Collective,
+    algorithm: String,
+    digest: String,
 }
 
 /// A table, and what it was made of.
@@ -110,40 +126,8 @@ pub fn candidates(topology: &Topology, collective: Collective) -> Result<Vec<Can
     costs(topology, collective, algorithms::available(topology, collective))
 }
 
-/// From so many ranks on it pays to share the work out among the cores.
-const SHARED_WORK: usize = 1024;
-
 fn costs(topology: &Topology, collective: Collective, members: Vec<Member>) -> Result<Vec<Candidate>> {
-    let candidate = |member: &Member, routes: &mut Routes<'_>| {
-        let cost = ScheduleCost::with_routes(&member.build(topology, collective)?, routes)?;
-        Ok(Candidate { name: member.name(), cost, consistent: member.consistent(topology, collective) })
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if topology.ranks() < SHARED_WORK || cores == 1 {
-        let mut routes = Routes::new(topology);
-        return members.iter().map(|member| candidate(member, &mut routes)).collect();
-    }
-    // Whoever is free takes the next one. What a candidate costs does not depend on who takes it.
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut routes = Routes::new(topology);
-        let mut done = Vec::new();
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(member) = members.get(place) else { return done };
-            done.push((place, candidate(member, &mut routes)));
-        }
-    };
-    let mut found: Vec<(usize, Result<Candidate>)> = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..cores.min(members.len())).map(|_| scope.spawn(work)).collect();
-        let mut found = work();
-        for helper in helpers {
-            found.extend(helper.join().expect("costs do not panic"));
-        }
-        found
-    });
-    found.sort_by_key(|(place, _)| *place);
-    found.into_iter().map(|(_, candidate)| candidate).collect()
+    Judge::new(topology, &Schedules::default(), None).all(collective, members)
 }
 
 fn candidates_of(topology: &Topology, collective: Collective, names: &[String]) -> Result<Vec<Candidate>> {
@@ -159,6 +143,7 @@ fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
     let same = |(a, b): (&StepCost, &StepCost)| {
         (a.messages, a.hops) == (b.messages, b.hops)
+            && a.incast == b.incast
             && close(a.extra_latency, b.extra_latency)
             && close(a.link_load, b.link_load)
             && close(a.reduced, b.reduced)
@@ -179,9 +164,14 @@ impl Choices {
         place: Place,
         wishes: &Wishes,
     ) -> Result<Choices> {
-        let tables = Collective::ALL.into_iter().map(|c| choose(&topology, &model, c, wishes));
-        let tables = tables.collect::<Result<_>>()?;
-        Ok(Choices { topology, model, lowering, place, profile: None, tables })
+        let (tables, made) = choose(&topology, &model, &Collective::ALL, wishes)?;
+        Ok(Choices { topology, model, lowering, place, profile: None, tables, made })
+    }
+
+    /// The digest that a schedule must have: what rank 0 made for the graph, if it did.
+    pub(crate) fn digest(&self, collective: Collective, algorithm: &str) -> Option<&str> {
+        let is = |made: &&Made| made.collective == collective && made.algorithm == algorithm;
+        self.made.iter().find(is).map(|made| &*made.digest)
     }
 
     fn selection(&self, collective: Collective, any_order: bool) -> &Selection {
@@ -275,8 +265,9 @@ impl Profile {
 
     fn selection(&self, collective: Collective, any_order: bool) -> Result<Selection> {
         let wishes = Wishes { measured: self.rules.clone(), ..Wishes::default() };
-        let Choice { floats, any, .. } =
-            choose(&self.place.topology, &self.fit.model, collective.with_root(0), &wishes)?;
+        let (mut choices, _) =
+            choose(&self.place.topology, &self.fit.model, &[collective.with_root(0)], &wishes)?;
+        let Choice { floats, any, .. } = choices.remove(0);
         Ok(if any_order { any } else { floats })
     }
 }
@@ -316,33 +307,85 @@ pub fn explain(
     }
 }
 
-fn choose(topology: &Topology, model: &CostModel, collective: Collective, wishes: &Wishes) -> Result<Choice> {
-    let wanted = allowed(topology, collective, &wishes.algorithms)?;
-    let ordered = wishes.size_invariant && collective.reduces() && topology.ranks() > 1;
-    if let ([only], false) = (&wanted[..], ordered) {
-        let selection = Selection { table: SwitchTable::always(&only.name()), among: vec![only.name()] };
-        return Ok(Choice { collective, floats: selection.clone(), any: selection });
-    }
-    let family = if ordered { Some(orders(topology, collective, &wanted)?) } else { None };
-    let mut wanted = costs(topology, collective, wanted)?;
-    // What has more steps may send a neighbour more messages than can be told apart.
-    let runs = |candidate: &Candidate| candidate.cost.steps.len() <= MAX_MESSAGES as usize;
-    if wanted.iter().any(runs) {
-        wanted.retain(runs);
-    }
-    let floats = match family {
-        Some(orders) => one_order(topology, model, collective, &wanted, &orders)?,
-        None => {
-            let consistent: Vec<Candidate> = wanted.iter().filter(|c| c.consistent).cloned().collect();
-            if consistent.is_empty() {
-                wanted.clone()
-            } else {
-                consistent
+/// Whether floats are to be added up in one order, which has to be found out.
+fn is_ordered(topology: &Topology, collective: Collective, wishes: &Wishes) -> bool {
+    wishes.size_invariant && collective.reduces() && topology.ranks() > 1
+}
+
+/// Chooses for several collectives: what is found out for one helps the others.
+fn choose(
+    topology: &Topology,
+    model: &CostModel,
+    collectives: &[Collective],
+    wishes: &Wishes,
+) -> Result<(Vec<Choice>, Vec<Made>)> {
+    let kept = Schedules::new(wishes.schedule_cache.clone());
+    let mut judge = Judge::new(topology, &kept, wishes.synthesis_budget);
+    let (mut choices, mut contests) = (Vec::new(), Vec::new());
+    for &collective in collectives {
+        let wanted = allowed(topology, collective, &wishes.algorithms)?;
+        let ordered = is_ordered(topology, collective, wishes);
+        match (&wanted[..], ordered) {
+            ([only], false) if !only.is_made_for_graph(collective) => {
+                let selection =
+                    Selection { table: SwitchTable::always(&only.name()), among: vec![only.name()] };
+                choices.push(Choice { collective, floats: selection.clone(), any: selection });
             }
+            _ => {
+                let needed = needed(collective, &wanted, ordered, wishes)?;
+                contests.push(judge.contest(collective, wanted, needed)?);
+            }
+        }
+    }
+    judge.settle(model, &mut contests)?;
+    let mut made = Vec::new();
+    for contest in contests {
+        let choice = decide(topology, model, &contest, wishes)?;
+        let ranges = choice.floats.table.ranges().iter().chain(choice.any.table.ranges());
+        let names: BTreeSet<&String> = ranges.map(|range| &range.algorithm).collect();
+        made.extend(names.into_iter().filter_map(|algorithm| {
+            let (collective, digest) = (contest.collective, contest.digest(algorithm)?.clone());
+            Some(Made { collective, algorithm: algorithm.clone(), digest })
+        }));
+        choices.push(choice);
+    }
+    choices.sort_by_key(|choice| collectives.iter().position(|c| *c == choice.collective));
+    Ok((choices, made))
+}
+
+/// Of whom the costs matter even if they are not the fastest: where orders are compared those of all, and of a family that
+/// a rule or a measurement is about those of its members.
+fn needed(
+    collective: Collective,
+    members: &[Member],
+    ordered: bool,
+    wishes: &Wishes,
+) -> Result<BTreeSet<String>> {
+    let rules = wishes.rules.iter().chain(&wishes.measured).filter(|rule| rule.collective == collective);
+    let named: Vec<Member> =
+        rules.map(|rule| algorithms::find(&rule.algorithm)).collect::<std::result::Result<_, _>>()?;
+    let matters = |member: &&Member| ordered || named.iter().any(|named| named.covers(member));
+    Ok(members.iter().filter(matters).map(Member::name).collect())
+}
+
+fn decide(topology: &Topology, model: &CostModel, contest: &Contest, wishes: &Wishes) -> Result<Choice> {
+    let (collective, wanted) = (contest.collective, &contest.candidates);
+    let floats = if is_ordered(topology, collective, wishes) {
+        let members: Vec<Member> = wanted
+            .iter()
+            .map(|candidate| algorithms::find(&candidate.name))
+            .collect::<std::result::Result<_, _>>()?;
+        one_order(topology, model, collective, wanted, &orders(topology, collective, &members)?)?
+    } else {
+        let consistent: Vec<Candidate> = wanted.iter().filter(|c| c.consistent).cloned().collect();
+        if consistent.is_empty() {
+            wanted.clone()
+        } else {
+            consistent
         }
     };
     let select = |some: &[Candidate]| select(topology, model, collective, some, wishes);
-    Ok(Choice { collective, floats: select(&floats)?, any: select(&wanted)? })
+    Ok(Choice { collective, floats: select(&floats)?, any: select(wanted)? })
 }
 
 /// The cheapest of some candidates for every size, under what rules and measurements say of them.

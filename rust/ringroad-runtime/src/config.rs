@@ -87,10 +87,36 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "RINGROAD_SYNTHESIS_BUDGET",
+        default: "2",
+        unit: "seconds",
+        allowed: "a number of seconds, 0 or more",
+        meaning: "how long rank 0 may take before it leaves out what is still to be made for the network's graph; what RINGROAD_ALGO names alone is made in any case",
+        secret: false,
+        read: |config, text| {
+            let seconds = number(text, |n| (0.0..=LONGEST_TIMEOUT).contains(&n))?;
+            config.synthesis_budget = Duration::from_secs_f64(seconds);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "RINGROAD_SCHEDULE_CACHE",
+        default: "",
+        unit: "",
+        allowed: "the path of a directory, or none",
+        meaning: "where schedules are kept that were made for a graph and take long to make; none: nowhere; unset: ringroad/schedules in the user's cache directory",
+        secret: false,
+        read: |config, text| {
+            let none = text.eq_ignore_ascii_case("none");
+            config.schedule_cache = (!none).then(|| PathBuf::from(text));
+            Ok(())
+        },
+    },
+    Setting {
         name: "RINGROAD_TOPOLOGY",
         default: "",
         unit: "",
-        allowed: "a topology such as ring:8, torus:4x4x2, switch:16 or hosts:2x4, or the path of a .json file that Topology.save has written",
+        allowed: "a topology such as ring:8, torus:4x4x2, petersen, without(torus:8x8, 0-1), switch:16 or hosts:2x4, or the path of a .json file that Topology.save has written",
         meaning: "how the ranks are connected; unset: as hosts whose ranks share memory, where all have as many, else all to one switch",
         secret: false,
         read: |config, text| {
@@ -310,6 +336,18 @@ pub const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "RINGROAD_INCAST_LATENCY",
+        default: "",
+        unit: "s",
+        allowed: "a number of seconds, 0 or more, such as 0.1e-6",
+        meaning: "cost model: what each further rank adds that sends to the same port in a step; unset: the model's own",
+        secret: false,
+        read: |config, text| {
+            config.incast_latency = Some(number(text, |n| n >= 0.0)?);
+            Ok(())
+        },
+    },
+    Setting {
         name: "RINGROAD_REDUCE_COST",
         default: "",
         unit: "seconds per byte",
@@ -393,6 +431,10 @@ pub struct Config {
     pub tuner_file: Option<PathBuf>,
     /// `RINGROAD_PROFILE`.
     pub profile: ProfileSource,
+    /// `RINGROAD_SYNTHESIS_BUDGET`.
+    pub synthesis_budget: Duration,
+    /// `RINGROAD_SCHEDULE_CACHE`: the directory.
+    pub schedule_cache: Option<PathBuf>,
     /// `RINGROAD_TOPOLOGY`.
     pub topology: Option<Topology>,
     /// `RINGROAD_TIMEOUT`.
@@ -427,6 +469,8 @@ pub struct Config {
     pub bandwidth: Option<f64>,
     /// `RINGROAD_MESSAGE_LATENCY`, in seconds.
     pub message_latency: Option<f64>,
+    /// `RINGROAD_INCAST_LATENCY`, in seconds.
+    pub incast_latency: Option<f64>,
     /// `RINGROAD_REDUCE_COST`, in seconds per byte.
     pub reduce_cost: Option<f64>,
     /// What the user should know: variables of ours that do not exist.
@@ -481,6 +525,9 @@ impl Config {
         if !config.set.contains_key("RINGROAD_PROFILE") {
             config.profile = profiles().map_or(ProfileSource::None, ProfileSource::Stored);
         }
+        if !config.set.contains_key("RINGROAD_SCHEDULE_CACHE") {
+            config.schedule_cache = cached("schedules");
+        }
         Ok(config)
     }
 
@@ -519,6 +566,8 @@ impl Config {
             size_invariant: false,
             tuner_file: None,
             profile: ProfileSource::None,
+            synthesis_budget: Duration::ZERO,
+            schedule_cache: None,
             topology: None,
             timeout: Duration::ZERO,
             ucx_library: None,
@@ -536,6 +585,7 @@ impl Config {
             hop_latency: None,
             bandwidth: None,
             message_latency: None,
+            incast_latency: None,
             reduce_cost: None,
             warnings: Vec::new(),
             set: BTreeMap::new(),
@@ -563,8 +613,11 @@ impl Config {
 
     /// Whether the environment says anything about the cost model.
     pub fn has_cost_model(&self) -> bool {
-        let Config { step_latency, hop_latency, bandwidth, message_latency, reduce_cost, .. } = self;
-        [step_latency, hop_latency, bandwidth, message_latency, reduce_cost].iter().any(|v| v.is_some())
+        let Config {
+            step_latency, hop_latency, bandwidth, message_latency, incast_latency, reduce_cost, ..
+        } = self;
+        let stated = [step_latency, hop_latency, bandwidth, message_latency, incast_latency, reduce_cost];
+        stated.iter().any(|v| v.is_some())
     }
 
     /// The cost model `prior` with what the environment says about it.
@@ -574,6 +627,7 @@ impl Config {
             hop_latency: self.hop_latency.or(prior.hop_latency),
             bandwidth: self.bandwidth.or(prior.bandwidth),
             message_latency: self.message_latency.unwrap_or(prior.message_latency),
+            incast_latency: self.incast_latency.unwrap_or(prior.incast_latency),
             reduce_cost: self.reduce_cost.unwrap_or(prior.reduce_cost),
             ..prior
         }
@@ -588,11 +642,16 @@ pub(crate) fn warn_once(key: &str, text: &str) {
     }
 }
 
-/// Where `ringroad tune` stores profiles, by the XDG base directory specification: among what can be made again.
+/// Where `ringroad tune` stores profiles.
 pub fn profiles() -> Option<PathBuf> {
+    cached("profiles")
+}
+
+/// A directory by the XDG base directory specification: among what can be made again.
+fn cached(what: &str) -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    cache.map(|cache| cache.join("ringroad/profiles"))
+    cache.map(|cache| cache.join("ringroad").join(what))
 }
 
 /// What holds where no variable is set.

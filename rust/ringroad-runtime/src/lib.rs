@@ -18,6 +18,7 @@ mod engine;
 pub mod error;
 #[allow(unsafe_code)]
 mod fork;
+mod judging;
 pub mod kernels;
 mod liveness;
 mod neighbourhood;
@@ -28,6 +29,7 @@ pub mod profile;
 mod progress;
 #[allow(unsafe_code)]
 mod scheduler;
+mod schedules;
 mod sync;
 pub mod transport;
 mod turns;

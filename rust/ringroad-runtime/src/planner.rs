@@ -9,6 +9,7 @@ use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule};
 
 pub use crate::choices::{candidates, explain, Choices, Explanation, Lowering, Wishes};
 use crate::error::Result;
+use crate::schedules::Schedules;
 use crate::transport::shared::PRIVATE;
 
 /// Plans kept for calls to come. A training loop repeats a few hundred.
@@ -62,13 +63,20 @@ pub(crate) struct Planner {
     /// From vectors of how many bytes on near ranks copy out of private memory, if they do.
     copies: Option<usize>,
     pub choices: Choices,
+    kept: Schedules,
     schedules: HashMap<(Member, Collective), Arc<Schedule>>,
     plans: HashMap<Key, Planned>,
 }
 
 impl Planner {
-    pub fn new(rank: Rank, near: Arc<[bool]>, copies: Option<usize>, choices: Choices) -> Planner {
-        Planner { rank, near, copies, choices, schedules: HashMap::new(), plans: HashMap::new() }
+    pub fn new(
+        rank: Rank,
+        near: Arc<[bool]>,
+        copies: Option<usize>,
+        choices: Choices,
+        kept: Schedules,
+    ) -> Planner {
+        Planner { rank, near, copies, choices, kept, schedules: HashMap::new(), plans: HashMap::new() }
     }
 
     /// The plan for a call, made now or kept from an earlier one.
@@ -122,8 +130,9 @@ impl Planner {
         if let Some(schedule) = self.schedules.get(&(member, collective)) {
             return Ok(schedule.clone());
         }
-        let schedule = Arc::new(member.build(&self.choices.topology, collective)?);
-        schedule.verify()?;
+        let expected = self.choices.digest(collective, &member.name());
+        let schedule = self.kept.schedule(&self.choices.topology, member, collective, self.rank, expected)?;
+        let schedule = Arc::new(schedule);
         self.schedules.insert((member, collective), schedule.clone());
         Ok(schedule)
     }

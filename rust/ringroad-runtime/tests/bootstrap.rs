@@ -443,6 +443,9 @@ fn values_are_read() {
         ("RINGROAD_BANDWIDTH", "12.5e9"),
         ("RINGROAD_MESSAGE_LATENCY", "2e-7"),
         ("RINGROAD_REDUCE_COST", "1e-10"),
+        ("RINGROAD_INCAST_LATENCY", "3e-7"),
+        ("RINGROAD_SYNTHESIS_BUDGET", "0.5"),
+        ("RINGROAD_SCHEDULE_CACHE", "/var/cache/schedules"),
         ("UCX_TLS", "tcp"),
         ("PATH", "/bin"),
     ])
@@ -462,7 +465,9 @@ fn values_are_read() {
     assert_eq!((config.segment, config.debug), (64, Debug::Trace));
     let model = config.cost_model(Default::default());
     assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));
-    assert_eq!((model.message_latency, model.reduce_cost), (2e-7, 1e-10));
+    assert_eq!((model.message_latency, model.reduce_cost, model.incast_latency), (2e-7, 1e-10, 3e-7));
+    assert_eq!(config.synthesis_budget, Duration::from_millis(500));
+    assert_eq!(config.schedule_cache.as_deref(), Some(Path::new("/var/cache/schedules")));
     assert!(config.warnings.is_empty());
     // RINGROAD_PORTS goes without RINGROAD_NET_DEVICES only.
     let unset: Vec<_> =
@@ -535,7 +540,7 @@ fn invalid_values_are_explained() {
         (
             "RINGROAD_ALGO",
             "broadcast:ring",
-            "ring performs no broadcast; choose among binomial, double-binary-tree, scatter-allgather, direct, hierarchical",
+            "ring performs no broadcast; choose among binomial, double-binary-tree, scatter-allgather, direct, trees, spanning-trees, hierarchical",
         ),
         ("RINGROAD_ALGO", "allreduce:", "\"allreduce:\" lacks the name of an algorithm"),
         ("RINGROAD_ALGO", "^", "\"^\" lacks the name of an algorithm"),
@@ -573,6 +578,7 @@ fn invalid_values_are_explained() {
         ("RINGROAD_HOP_LATENCY", "1us", "such as 0.5e-6"),
         ("RINGROAD_BANDWIDTH", "0", "such as 12.5e9 for 100 Gb/s"),
         ("RINGROAD_REDUCE_COST", "inf", "0 or more"),
+        ("RINGROAD_SYNTHESIS_BUDGET", "-1", "0 or more"),
     ];
     for (name, value, expected) in cases {
         let error = read(&[(name, value)]).unwrap_err();

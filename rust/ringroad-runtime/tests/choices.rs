@@ -5,9 +5,10 @@ mod common;
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use common::{config, each, group_with, patient, watch, Means, Random, SLOW};
-use ringroad_core::cost::{CostModel, Crossing, Measurement, Origin};
+use ringroad_core::cost::{CostModel, Crossing, Measurement, Origin, SwitchTable};
 use ringroad_core::{algorithms, Bytes, Collective, Topology};
 use ringroad_runtime::cache::CacheMode;
 use ringroad_runtime::config::{Algorithms, Config, ProfileSource};
@@ -444,4 +445,79 @@ fn choices_are_explained() {
             }
         }
     }
+}
+
+// ----------------------------------------------------------------------------------- made for the graph
+
+fn made(topology: &Topology, wishes: &Wishes) -> Choices {
+    let place = Place::of(&[], 1, topology);
+    let lowering = Lowering { segment: 1 << 19, part: usize::MAX, two_areas: true, cache: CacheMode::Near };
+    Choices::make(topology.clone(), CostModel::default(), lowering, place, wishes).unwrap()
+}
+
+/// On large networks most candidates are never looked at, and yet nothing else is chosen than among all costs.
+#[test]
+fn bounds_lead_to_the_same_choice() {
+    let _watchdog = watch();
+    let specs = ["hyperx:12x12", "torus:12x12", "switch:150", "hosts:16x9", "directed-circulant:130:1,7,30"];
+    for topology in specs.map(|spec| Topology::parse(spec).unwrap()) {
+        let choices = made(&topology, &Wishes::default());
+        for collective in Collective::ALL {
+            let mut all = ringroad_runtime::planner::candidates(&topology, collective).unwrap();
+            all.retain(|candidate| candidate.consistent);
+            let table = match &all[..] {
+                [only] => SwitchTable::always(&only.name),
+                all => SwitchTable::build(&choices.model, all).unwrap(),
+            };
+            assert_eq!(choices.switch_points(collective), table.ranges(), "{collective} on {topology}");
+        }
+    }
+}
+
+#[test]
+fn what_is_made_for_the_graph_is_left_out_when_time_runs_out() {
+    let topology = Topology::parse("without(torus:2x4, 0-1)").unwrap();
+    let uses = |choices: &Choices| {
+        let ranges = choices.switch_points(Collective::Allreduce).iter();
+        let mut names: Vec<String> = ranges.map(|range| range.algorithm.clone()).collect();
+        names.retain(|name| algorithms::find(name).unwrap().is_made_for_graph(Collective::Allreduce));
+        !names.is_empty()
+    };
+    let none = Some(Duration::ZERO);
+    assert!(uses(&made(&topology, &Wishes::default())));
+    assert!(!uses(&made(&topology, &Wishes { synthesis_budget: none, ..Wishes::default() })));
+    // What is named alone is made in any case.
+    let only = Algorithms::parse("allreduce:bfb").unwrap();
+    assert!(uses(&made(
+        &topology,
+        &Wishes { synthesis_budget: none, algorithms: only, ..Wishes::default() }
+    )));
+}
+
+/// Ranks that are told of another digest refuse to run, and say what to do.
+#[test]
+fn all_ranks_have_the_schedule_that_rank_0_chose() {
+    let config = read(&[("RINGROAD_ALGO", "allgather:bfb")]);
+    let group = group_with(8, 0, &config, &on("without(hypercube:3, 0-1)"));
+    let outputs = each(&group, |communicator| {
+        let input = Memory::of(&[communicator.rank() as f32; 5]);
+        let request = Request::new(
+            Operation::Collective(Collective::Allgather),
+            DType::F32,
+            5,
+            input,
+            Memory::zeroed(160),
+        );
+        communicator.start(request).unwrap().finish().unwrap().to_vec::<f32>()
+    });
+    let expected: Vec<f32> = (0..40).map(|i| (i / 5) as f32).collect();
+    assert!(outputs.iter().all(|output| *output == expected));
+    // The digest travels with the choices.
+    let choices = group[0].choices();
+    let text = serde_json::to_string(&choices).unwrap();
+    assert_eq!(serde_json::from_str::<Choices>(&text).unwrap(), choices);
+    let topology = Topology::parse("without(hypercube:3, 0-1)").unwrap();
+    let member = algorithms::find("bfb").unwrap();
+    let digest = member.build(&topology, Collective::Allgather).unwrap().digest();
+    assert!(text.contains(&digest), "{text}");
 }

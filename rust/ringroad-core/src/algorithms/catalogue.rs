@@ -1,13 +1,14 @@
 //! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
 
 use super::{
-    binomial, bruck, bucket, butterfly, direct, direct_ordered, distances, double_tree, gather_sum,
+    bfb, binomial, bruck, bucket, butterfly, direct, direct_ordered, distances, double_tree, gather_sum,
     generalized, halving_doubling, hamiltonian, hierarchical, hybrid, leaders, nested, pairwise,
-    recursive_doubling, ring, scatter_allgather, swing, trivance,
+    recursive_doubling, ring, scatter_allgather, swing, trees, trivance,
 };
-use super::{ceil_log, Algorithm, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
+use super::{ceil_log, Algorithm, Construct, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
+use crate::synthesis::trees::Unsuitable;
 
 const ALLREDUCE: Collective = Collective::Allreduce;
 const REDUCE_SCATTER: Collective = Collective::ReduceScatter;
@@ -31,6 +32,11 @@ const BRUCK: &str =
 const HYBRID: &str = "Trivance (arXiv 2602.17254) with the dial of Kolmakov, Zhang: A generalization of the allreduce operation (arXiv 2004.09362)";
 const NESTED: &str = "Trivance (arXiv 2602.17254), figure 4, with other distances";
 const BFB: &str = "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), appendix E.1";
+const BREADTH_FIRST: &str = "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), section 5; without linear programs";
+const FOREST: &str =
+    "Edmonds: Edge-disjoint branchings, 1973; switches as in Zhao et al.: ForestColl (arXiv 2402.06787)";
+const WEIGHTED: &str = "ours, with packings as in Zhao et al.: ForestColl (arXiv 2402.06787)";
+const SPANNING: &str = "ours; the bound is Tutte's and Nash-Williams's, J. London Math. Soc. 36, 1961";
 const RING: &str =
     "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009";
 const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004; on tori Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012; for other numbers than powers of two Rabenseifner, Traff: More efficient reduction algorithms for non-power-of-two number of processors, EuroPVM/MPI 2004";
@@ -40,7 +46,7 @@ const SACK_GROPP: &str =
 const ALIGNED: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997; aligned groups are ours";
 const DIRECT: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997";
 const LINEAR: &str = "the linear reduce and broadcast of the first MPI libraries, with several roots";
-const GATHER_SUM: &str = "ours, along the allgather of Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254)";
+const GATHER_SUM: &str = "ours, along an allgather as in Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254), figure 4, with other distances";
 const BUCKET: &str =
     "Jain, Sabharwal: Optimal bucket algorithms for large MPI collectives on torus interconnects, ICS 2010";
 const TWO_TREES: &str = "Sanders, Speck, Traff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35(12), 2009";
@@ -50,53 +56,80 @@ const INTERCOM: &str =
 const HIERARCHICAL: &str =
     "Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994, hybrids";
 
-const ANY: Requirement = Requirement { text: "any number of ranks", admits: |_| true };
-const TORUS: Requirement =
-    Requirement { text: "a torus of two dimensions or more", admits: |shape| shape.wide().len() > 1 };
-const CYCLES: Requirement = Requirement {
-    text: "a torus of two dimensions or more (other than 2 x odd, 2 x 2 x odd, 2 x 2 x 2, and large ones of 2 by odd sizes)",
-    admits: hamiltonian::exist,
-};
-const POWERS_OF_TWO: Requirement =
-    Requirement { text: "a power of two of ranks in each dimension", admits: powers_of_two };
-const TWOS_AND_THREES: Requirement = Requirement {
-    text: "no factors but two and three in each dimension",
-    admits: |shape| shape.sizes().iter().all(|size| butterfly::factors(*size).is_some()),
-};
+const fn needs(text: &'static str, admits: fn(&Shape) -> bool) -> Requirement {
+    Requirement { text, admits, fits: |_| true, made: false, worth_trying: |_| true }
+}
+
+const ANY: Requirement = needs("any number of ranks", |_| true);
+const TORUS: Requirement = needs("a torus of two dimensions or more", |shape| shape.wide().len() > 1);
+const CYCLES: Requirement = needs("a torus of two dimensions or more (other than 2 x odd, 2 x 2 x odd, 2 x 2 x 2, and large ones of 2 by odd sizes)", hamiltonian::exist);
+const POWERS_OF_TWO: Requirement = needs("a power of two of ranks in each dimension", powers_of_two);
+const TWOS_AND_THREES: Requirement = needs("no factors but two and three in each dimension", |shape| {
+    shape.sizes().iter().all(|size| butterfly::factors(*size).is_some())
+});
 /// What is written out for all ranks and blocks must not become too long.
-const MODERATE: Requirement = Requirement {
-    text: "at most 4096 ranks, or a power of two of them in each dimension",
-    admits: |shape| shape.ranks() <= 4096 || powers_of_two(shape),
-};
+const MODERATE: Requirement =
+    needs("at most 4096 ranks, or a power of two of them in each dimension", |shape| {
+        shape.ranks() <= 4096 || powers_of_two(shape)
+    });
 /// Swing's ranks do not all do the same where one of an odd number is left out.
-const EVEN_OR_MODERATE: Requirement = Requirement {
-    text: "at most 4096 ranks, or an even number of them in each dimension",
-    admits: |shape| shape.ranks() <= 4096 || shape.sizes().iter().all(|size| *size <= 3 || size % 2 == 0),
-};
+const EVEN_OR_MODERATE: Requirement =
+    needs("at most 4096 ranks, or an even number of them in each dimension", |shape| {
+        shape.ranks() <= 4096 || shape.sizes().iter().all(|size| *size <= 3 || size % 2 == 0)
+    });
 /// Nor must what is written out for all ranks and vectors.
-const SMALL: Requirement = Requirement {
-    text: "at most 256 ranks in each dimension and 1024 in all",
-    admits: |shape| shape.ranks() <= 1024 && shape.sizes().iter().all(|size| *size <= 256),
-};
+const SMALL: Requirement = needs("at most 256 ranks in each dimension and 1024 in all", |shape| {
+    shape.ranks() <= 1024 && shape.sizes().iter().all(|size| *size <= 256)
+});
 /// Everybody has a message for everybody.
-const FEW: Requirement =
-    Requirement { text: "at most 256 ranks", admits: |shape| shape.ranks() <= direct::MAX_RANKS };
-const HOSTS: Requirement = Requirement {
-    text: "several hosts of 2 to 256 ranks each, as in hosts:2x4",
-    admits: |shape| on_hosts(shape) && shape.per_host() <= direct::MAX_RANKS,
-};
-const SMALL_HOSTS: Requirement = Requirement {
-    text: "several hosts of 2 to 64 ranks each, as in hosts:2x4, and at most 1024 ranks in all",
-    admits: |shape| on_hosts(shape) && shape.per_host() <= 64 && shape.ranks() <= 1024,
-};
-const POWERS_OF_TWO_OR_THRICE: Requirement = Requirement {
-    text: "2^k or 3 * 2^k ranks in each dimension",
-    admits: |shape| shape.sizes().iter().all(|size| matches!(size >> size.trailing_zeros(), 1 | 3)),
+const FEW: Requirement = needs("at most 256 ranks", |shape| shape.ranks() <= direct::MAX_RANKS);
+/// Of every pair of ranks there is a block, or a message that is written out.
+const PAIRS: Requirement = needs("at most 4096 ranks", |shape| shape.ranks() <= 1 << 12);
+const HOSTS: Requirement = needs("several hosts of 2 to 256 ranks each, as in hosts:2x4", |shape| {
+    on_hosts(shape) && shape.per_host() <= direct::MAX_RANKS
+});
+const SMALL_HOSTS: Requirement =
+    needs("several hosts of 2 to 64 ranks each, as in hosts:2x4, and at most 1024 ranks in all", |shape| {
+        on_hosts(shape) && shape.per_host() <= 64 && shape.ranks() <= 1024
+    });
+const POWERS_OF_TWO_OR_THRICE: Requirement = needs("2^k or 3 * 2^k ranks in each dimension", |shape| {
+    shape.sizes().iter().all(|size| matches!(size >> size.trailing_zeros(), 1 | 3))
+});
+
+const MULTIPLES_OF_THREE: Requirement = needs("a multiple of three ranks in some dimension", |shape| {
+    shape.sizes().iter().any(|size| size.is_multiple_of(3))
+});
+
+/// Where ranks are each other's neighbours.
+const NEIGHBOURS: Requirement = Requirement {
+    text: "links from rank to rank by which all reach each other, at most 128 to each, and at most 4096 ranks unless all look alike",
+    admits: |_| true,
+    fits: bfb::fits,
+    made: true,
+    // On whole tori `bfb-ring` does the same.
+    worth_trying: |topology| !topology.is_torus(),
 };
 
-const MULTIPLES_OF_THREE: Requirement = Requirement {
-    text: "a multiple of three ranks in some dimension",
-    admits: |shape| shape.sizes().iter().any(|size| size.is_multiple_of(3)),
+const PACKED: Requirement = Requirement {
+    text: "at most 256 ranks",
+    admits: |_| true,
+    fits: trees::fits_all,
+    made: true,
+    worth_trying: trees::worth_trying_all,
+};
+const PACKED_FEW: Requirement = Requirement {
+    text: "at most 2048 ranks",
+    admits: |_| true,
+    fits: trees::fits_few,
+    made: true,
+    worth_trying: trees::worth_trying_few,
+};
+const UNDIRECTED: Requirement = Requirement {
+    text: "at most 2048 ranks, without switches, whose links lead both ways alike",
+    admits: |_| true,
+    fits: trees::fits_undirected,
+    made: true,
+    worth_trying: trees::worth_trying_undirected,
 };
 
 fn on_hosts(shape: &Shape) -> bool {
@@ -129,6 +162,15 @@ const WHOLE_NETWORK: Parameter = Parameter {
     ..NETWORK
 };
 
+const PARTS: Parameter = Parameter {
+    name: "p",
+    meaning: "into how many parts the load of the busiest link is cut, one for each step",
+    values: |shape| trees::parts(shape.ranks()),
+    admits: |_, parts| (1..=1 << 14).contains(&parts),
+    names: &[],
+};
+const FEW_PARTS: Parameter = Parameter { values: |_| vec![8, 64], ..PARTS };
+
 /// The numbers of those that work between the hosts of a shape.
 fn worked_through(names: &[&str], shape: &Shape) -> Vec<usize> {
     (0..names.len()).filter(|value| hierarchical::works(names[*value], shape)).collect()
@@ -144,11 +186,19 @@ macro_rules! across {
     };
 }
 
-type Construct = fn(&Request<'_>) -> Schedule;
+type Make = fn(&Request<'_>) -> Schedule;
+type Search = fn(&Request<'_>) -> Result<Schedule, Unsuitable>;
 type Cost = fn(&Request<'_>) -> CostLine;
 
-const fn offer(collective: Collective, requirement: Requirement, construct: Construct, cost: Cost) -> Offer {
-    Offer { collective, requirement, only: None, in_rank_order: false, construct, cost }
+const fn offer(collective: Collective, requirement: Requirement, make: Make, cost: Cost) -> Offer {
+    let construct = Construct::Always(make, cost);
+    Offer { collective, requirement, only: None, in_rank_order: false, construct }
+}
+
+/// An offer of what must be searched for.
+const fn found(collective: Collective, requirement: Requirement, search: Search) -> Offer {
+    let construct = Construct::Search(search);
+    Offer { collective, requirement, only: None, in_rank_order: false, construct }
 }
 
 /// An offer that adds every element up in the order of the ranks.
@@ -162,7 +212,7 @@ const fn only(values: fn(usize) -> bool, offer: Offer) -> Offer {
 }
 
 /// Reduce-scatter, allgather and, twice as long, allreduce: every block but one's own is sent once a phase.
-const fn phases(requirement: Requirement, construct: Construct, costs: [Cost; 2]) -> [Offer; 3] {
+const fn phases(requirement: Requirement, construct: Make, costs: [Cost; 2]) -> [Offer; 3] {
     let [phase, both] = costs;
     [
         offer(ALLREDUCE, requirement, construct, both),
@@ -361,6 +411,15 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         offers: &phases(ANY, nested::neighbours, optimal!(half_around)),
     },
     Algorithm {
+        name: "bfb",
+        summary: "every block takes shortest ways to all ranks, shared out among the links as evenly as can be: on any graph",
+        source: BREADTH_FIRST,
+        ports: Ports::Any,
+        parameter: None,
+        consistent: always,
+        offers: &phases(NEIGHBOURS, bfb::schedule, [bfb::cost, bfb::cost]),
+    },
+    Algorithm {
         name: "generalized",
         summary: "half of what is left is sent half as far in every step, for several results at once, and then backwards",
         source: KOLMAKOV,
@@ -406,7 +465,7 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
     },
     Algorithm {
         name: "gather-sum",
-        summary: "gathers the vectors of a ring as trivance does, then adds them up in the same order everywhere",
+        summary: "gathers the vectors of a ring in as few steps as trivance, then adds them up in the same order everywhere",
         source: GATHER_SUM,
         ports: Ports::All,
         parameter: None,
@@ -471,10 +530,10 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         parameter: None,
         consistent: always,
         offers: &[
-            offer(BROADCAST, ANY, scatter_allgather::schedule, |r| {
+            offer(BROADCAST, PAIRS, scatter_allgather::schedule, |r| {
                 then(scatter(r), all_but_own(around(r.shape), r.shape))
             }),
-            offer(REDUCE, ANY, scatter_allgather::schedule, |r| {
+            offer(REDUCE, PAIRS, scatter_allgather::schedule, |r| {
                 then(all_but_own(around(r.shape), r.shape), gather(r))
             }),
         ],
@@ -486,7 +545,7 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         ports: Ports::One,
         parameter: None,
         consistent: always,
-        offers: &[offer(ALLTOALL, ANY, pairwise::schedule, |r| all_but_own(around(r.shape), r.shape))],
+        offers: &[offer(ALLTOALL, PAIRS, pairwise::schedule, |r| all_but_own(around(r.shape), r.shape))],
     },
     Algorithm {
         name: "direct",
@@ -560,6 +619,43 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
             let (ranks, leaders) = (r.shape.ranks() as f64, r.parameter as f64);
             CostLine { steps: 2 * at_once(r.shape), sent: (ranks + leaders - 2.0) / leaders }
         })],
+    },
+    Algorithm {
+        name: "trees",
+        summary: "as many trees from every rank, packed so that they share out all links, one part after the other: on any graph",
+        source: FOREST,
+        ports: Ports::Any,
+        parameter: Some(FEW_PARTS),
+        consistent: always,
+        offers: &[
+            found(ALLREDUCE, PACKED, trees::equal),
+            found(REDUCE_SCATTER, PACKED, trees::equal),
+            found(ALLGATHER, PACKED, trees::equal),
+            found(BROADCAST, PACKED_FEW, trees::equal),
+            found(REDUCE, PACKED_FEW, trees::equal),
+        ],
+    },
+    Algorithm {
+        name: "weighted-trees",
+        summary: "trees packed likewise, fewer of them from ranks with poor links: for long vectors where links have failed",
+        source: WEIGHTED,
+        ports: Ports::Any,
+        parameter: Some(PARTS),
+        consistent: always,
+        offers: &[found(ALLREDUCE, PACKED_FEW, trees::weighted)],
+    },
+    Algorithm {
+        name: "spanning-trees",
+        summary: "up and down the same undirected trees at once: for long vectors where links have failed",
+        source: SPANNING,
+        ports: Ports::Any,
+        parameter: Some(PARTS),
+        consistent: always,
+        offers: &[
+            found(ALLREDUCE, UNDIRECTED, trees::spanning),
+            found(BROADCAST, UNDIRECTED, trees::spanning),
+            found(REDUCE, UNDIRECTED, trees::spanning),
+        ],
     },
     Algorithm {
         name: "hierarchical",

@@ -208,14 +208,14 @@ fn symmetry(lines: &[Line], numbering: &Numbering) -> Symmetry {
         };
         grids = grids.into_iter().flat_map(with).collect();
     }
-    let slice = |(axes, chunks): (_, Vec<_>)| Slice { axes, chunks: numbering.product(&chunks), cycle: None };
+    let slice = |(axes, chunks): (_, Vec<_>)| Slice::on_grid(axes, numbering.product(&chunks));
     Symmetry { slices: grids.into_iter().map(slice).collect() }
 }
 
 /// A symmetric allreduce of whole vectors on a ring, without any step yet.
 pub(super) fn line(name: &str, size: usize, motion: Motion) -> Schedule {
     let axes = vec![Axis { size, blocks: 1, motion }];
-    let slice = Slice { axes, chunks: vec![0], cycle: None };
+    let slice = Slice::on_grid(axes, vec![0]);
     let symmetry = Some(Symmetry { slices: vec![slice] });
     Schedule { symmetry, ..Schedule::empty(name, Collective::Allreduce, size, 1) }
 }

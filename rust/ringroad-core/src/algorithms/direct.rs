@@ -67,7 +67,7 @@ fn phase(request: &Request<'_>, action: Action, block: impl Fn(Rank) -> ChunkSet
     let Request { name, shape, collective, .. } = *request;
     let ranks = shape.ranks();
     let mut schedule = Schedule::empty(name, collective, ranks, ranks);
-    let slice = Slice { axes: shape.shifts(), chunks: (0..ranks).collect(), cycle: None };
+    let slice = Slice::on_grid(shape.shifts(), (0..ranks).collect());
     schedule.symmetry = Some(Symmetry { slices: vec![slice] });
     schedule.push((1..ranks).map(|rank| shape.send(0, rank, block(rank), action)).collect());
     schedule

@@ -32,7 +32,7 @@ struct Edge {
 
 /// Allreduce, broadcast and reduce, for any number of ranks and any root.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter: pieces } = *request;
+    let Request { name, shape, collective, parameter: pieces, .. } = *request;
     let ranks = shape.ranks();
     let forwards = match collective {
         Collective::Reduce { root } => Collective::Broadcast { root },

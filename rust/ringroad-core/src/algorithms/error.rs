@@ -1,7 +1,9 @@
 //! What goes wrong when an algorithm is chosen by hand, and what to choose instead.
 
-use super::{catalogue, Algorithm, Offer, Parameter, Requirement, Shape, MAX_LENGTH, MAX_RANKS};
+use super::{catalogue, Algorithm, Offer, Parameter, Request, Requirement, Shape, MAX_LENGTH, MAX_RANKS};
 use crate::collective::Collective;
+use crate::synthesis::trees::Unsuitable;
+use crate::topology::Topology;
 use crate::units::Rank;
 use strsim::levenshtein;
 
@@ -73,21 +75,53 @@ pub enum Unavailable {
         /// Values worth trying.
         values: Vec<String>,
     },
+    /// A search found no schedule for this graph.
+    #[error("{algorithm} finds no schedule for {} on {topology}: {why}; {}", collective.name(), use_instead(topology, *collective, alternatives))]
+    Graph {
+        /// The algorithm.
+        algorithm: String,
+        /// The collective.
+        collective: Collective,
+        /// The topology's spec.
+        topology: String,
+        /// What stands in the way.
+        why: String,
+        /// Algorithms that perform the collective there.
+        alternatives: Vec<&'static str>,
+    },
 }
 
 impl Unavailable {
+    pub(super) fn graph(request: &Request<'_>, why: &Unsuitable) -> Unavailable {
+        let Request { name, topology, collective, .. } = *request;
+        let base = name.split(':').next().unwrap_or(name);
+        let others = names(topology, collective).into_iter().filter(|other| *other != base);
+        Unavailable::Graph {
+            algorithm: name.to_owned(),
+            collective,
+            topology: topology.spec(),
+            why: why.to_string(),
+            alternatives: others.collect(),
+        }
+    }
+
     pub(super) fn shape(
         algorithm: &'static str,
         requirement: Requirement,
-        shape: &Shape,
+        topology: &Topology,
         collective: Collective,
     ) -> Unavailable {
-        let (requirement, alternatives) = (requirement.text, names(shape, collective));
+        let shape = Shape::of(topology);
+        let (requirement, alternatives) = (requirement.text, names(topology, collective));
         Unavailable::Shape { algorithm, requirement, shape: shape.to_string(), collective, alternatives }
     }
 
-    pub(super) fn collective(algorithm: &'static str, shape: &Shape, collective: Collective) -> Unavailable {
-        let alternatives = names(shape, collective);
+    pub(super) fn collective(
+        algorithm: &'static str,
+        topology: &Topology,
+        collective: Collective,
+    ) -> Unavailable {
+        let (shape, alternatives) = (Shape::of(topology), names(topology, collective));
         Unavailable::Collective { algorithm, shape: shape.to_string(), collective, alternatives }
     }
 
@@ -106,8 +140,8 @@ impl Unavailable {
     }
 }
 
-fn names(shape: &Shape, collective: Collective) -> Vec<&'static str> {
-    let offered = |a: &&Algorithm| a.offer(collective).is_some_and(|offer| offer.requirement.admits(shape));
+fn names(topology: &Topology, collective: Collective) -> Vec<&'static str> {
+    let offered = |a: &&Algorithm| a.offer(collective).is_some_and(|o| o.requirement.admits(topology));
     catalogue().iter().filter(offered).map(|a| a.name).collect()
 }
 

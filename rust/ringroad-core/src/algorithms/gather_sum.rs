@@ -2,21 +2,23 @@
 //!
 //! Our own: floating-point addition is not associative, and so exchanges that add up on the way, such as those of
 //! trivance-latency, leave every rank with other bits. This takes as many steps and leaves all with the same. The
-//! vectors travel as the blocks of Trivance's allgather do, far distances first; each has a slot of its own until all
-//! are there. The sum of a ring is the same on all of it, and the next dimension goes on with that.
+//! vectors travel as the blocks of an allgather do, by the distances that load the links least for that many steps (see
+//! `distances`), last ones first; each has a slot of its own until all are there. The sum of a ring is the same on all
+//! of it, and the next dimension goes on with that. There are no members with more and shorter steps: before those make
+//! up for their latency, reduce-scatter and allgather are mostly the faster ones.
 //!
 //! ```text
 //! n = 7   step 0    vectors of x - 2 and x + 2 arrive
 //!         step 1    those of x - 1 and x + 1, and with them those of x - 3 and x + 3; then ((0 + 1) + 2) + ... + 6
 //! ```
 //!
-//! Cost: the sum over the dimensions of ceil(log3 a) steps and a-1 vectors, over all ports.
+//! Cost: the sum over the dimensions of ceil(log3 a) steps and a-1 vectors, over all ports. The busiest link carries about
+//! a/2 times the load of the distances on a ring of a, each dimension for 1/D of the vector.
 
 use super::dimension_wise::{allreduce, rotated};
-use super::distances::trivance;
 use super::in_trees::Give;
 use super::nested::table;
-use super::{Request, Shape};
+use super::{distances, Request, Shape};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Local, Schedule, Send};
 use crate::units::{Rank, Slot};
@@ -28,7 +30,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 }
 
 fn line(name: &str, size: usize) -> Schedule {
-    let table = table(size, &trivance(size));
+    // Dimensions follow each other, and so each is a ring of its own to the search.
+    let table = table(size, &distances::plan(&[size], &[distances::fewest(size)])[0]);
     let step = |level| {
         let pairs = (0..size).flat_map(|taker| (0..size).map(move |vector| (taker, vector)));
         let given = pairs.map(|(taker, vector)| (table.give(taker, vector), taker, vector));

@@ -42,7 +42,7 @@ use crate::units::{Rank, Seconds, Slot};
 
 /// The allreduce with `r` steps less, and for r = 0 its halves, on any torus.
 pub(super) fn cyclic(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter } = *request;
+    let Request { name, shape, collective, parameter, .. } = *request;
     let whole = parameter == levels(shape);
     // Where start-up time is all that counts, one message is better than two halves.
     let courses = if whole { rotated(shape) } else { rotated_both_ways(shape) };
@@ -260,7 +260,7 @@ impl Group {
         let axis = |size: &usize| Axis { size: *size, blocks: if self.whole { 1 } else { *size }, motion };
         let (ranks, chunks) = (self.places.len(), if self.whole { 1 } else { self.places.len() });
         let axes = self.shape.sizes().iter().map(axis).collect();
-        let slice = Slice { axes, chunks: (0..chunks).collect(), cycle: None };
+        let slice = Slice::on_grid(axes, (0..chunks).collect());
         let symmetry = Some(Symmetry { slices: vec![slice] });
         Schedule { symmetry, ..Schedule::empty("", Collective::ReduceScatter, ranks, chunks) }
     }

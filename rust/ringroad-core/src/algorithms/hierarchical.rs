@@ -56,7 +56,7 @@ pub(super) fn network(name: &str) -> &'static Algorithm {
 
 /// Whether it works between the hosts of `shape`, for all that it offers.
 pub(super) fn works(name: &str, shape: &Shape) -> bool {
-    network(name).offers.iter().all(|offer| offer.requirement.admits(&hosts(shape)))
+    network(name).offers.iter().all(|offer| (offer.requirement.admits)(&hosts(shape)))
 }
 
 /// The hosts, each as one rank.
@@ -79,18 +79,20 @@ fn between<T>(
     let shape = &hosts(request.shape);
     let values = network(network_name).parameter.as_ref().map(|family| (family.values)(shape));
     let parameter = values.and_then(|values| values.first().copied()).unwrap_or(0);
-    ask(&Request { name: request.name, shape, collective, parameter })
+    ask(&Request { shape, collective, parameter, ..*request })
 }
 
 fn across(request: &Request<'_>, network_name: &str, collective: Collective) -> Schedule {
     let offer = network(network_name).offer(collective).expect("only networks that perform it are offered");
-    between(request, network_name, collective, |request| (offer.construct)(request))
+    let schedule = between(request, network_name, collective, |request| offer.construct.schedule(request));
+    schedule.expect("no network between hosts is searched for")
 }
 
 fn across_cost(request: &Request<'_>, network_name: &str) -> CostLine {
     let offer =
         network(network_name).offer(request.collective).expect("only networks that perform it are offered");
-    between(request, network_name, request.collective, |request| (offer.cost)(request))
+    let cost = between(request, network_name, request.collective, |request| offer.construct.cost(request));
+    cost.expect("no network between hosts is searched for")
 }
 
 /// Allreduce, reduce-scatter, allgather, broadcast and reduce, on hosts of several ranks.
@@ -103,7 +105,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 
 /// The collectives without a root, as those of a torus of hosts and their ranks.
 fn everywhere(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter } = *request;
+    let Request { name, shape, collective, parameter, .. } = *request;
     let within = |collective| direct::schedule(&Request { shape: &host(shape), collective, ..*request });
     let line = |dimension| match dimension {
         ACROSS => {
@@ -128,7 +130,7 @@ fn everywhere(request: &Request<'_>) -> Schedule {
 
 /// The allreduce of whole vectors.
 pub(super) fn latency(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter } = *request;
+    let Request { name, shape, collective, parameter, .. } = *request;
     on_grid(request, |dimension| match dimension {
         ACROSS => Line::one_way(across(request, WHOLE[parameter], collective), true),
         _ => Line::one_way(gather_sum::at_once(name, &host(shape)), true),
@@ -145,7 +147,7 @@ fn on_grid(request: &Request<'_>, line: impl Fn(usize) -> Line) -> Schedule {
 
 /// Broadcast and reduce, in which the root's host does more than others.
 fn rooted(request: &Request<'_>, root: Rank) -> Schedule {
-    let Request { name, shape, collective, parameter } = *request;
+    let Request { name, shape, collective, parameter, .. } = *request;
     let (ranks, per_host) = (shape.ranks(), shape.per_host());
     let (home, place) = (root / per_host, root % per_host);
     let network = across(request, NETWORKS[parameter], collective.with_root(home));
@@ -154,7 +156,8 @@ fn rooted(request: &Request<'_>, root: Rank) -> Schedule {
     // The steps of one host, and those of all groups.
     let on_host = |collective, host: usize| {
         let part =
-            direct::schedule(&Request { name, shape: &self::host(shape), collective, parameter: 0 }).expand();
+            direct::schedule(&Request { shape: &self::host(shape), collective, parameter: 0, ..*request })
+                .expand();
         lifted(&part, WITHIN, |rank| host * per_host + rank, slice)
     };
     let group = |number: usize| {

@@ -175,7 +175,7 @@ impl InTrees {
         let axes = self.tables.iter().map(axis).collect::<Option<Vec<Axis>>>()?;
         let rank = |position| self.rank(position);
         let chunks = (0..self.ranks()).map(rank).collect();
-        Some(Symmetry { slices: vec![Slice { axes, chunks, cycle: self.cycle.clone() }] })
+        Some(Symmetry { slices: vec![Slice { cycle: self.cycle.clone(), ..Slice::on_grid(axes, chunks) }] })
     }
 
     fn rank(&self, position: usize) -> Rank {

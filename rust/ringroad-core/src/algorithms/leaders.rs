@@ -17,7 +17,7 @@ use crate::units::Rank;
 
 /// Allreduce, with any number of leaders up to that of ranks; the first ones lead.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter: leaders } = *request;
+    let Request { name, shape, collective, parameter: leaders, .. } = *request;
     let ranks = shape.ranks();
     let mut schedule = Schedule::empty(name, collective, ranks, leaders);
     if ranks == 1 {

@@ -11,6 +11,7 @@
 //! On a torus ports are those of [`Topology::port_link`]; behind a switch and on hosts ranks count as a ring, of which
 //! port 0 leads to rank + 1 and port 1 to rank - 1. A message leaves by the shorter way.
 
+mod bfb;
 mod binomial;
 mod bruck;
 mod bucket;
@@ -41,6 +42,7 @@ mod shape;
 mod shape_merged;
 mod slots;
 mod swing;
+mod trees;
 mod trivance;
 mod windows;
 
@@ -52,12 +54,13 @@ pub use shape::Shape;
 
 use crate::collective::Collective;
 use crate::schedule::Schedule;
+use crate::synthesis::trees::Unsuitable;
 use crate::topology::Topology;
 
 /// The most ranks that a schedule is made for. Above 8192 ranks, what goes around all of them can be judged but not run: a
 /// rank sends its neighbour two messages for each other one, and no more can be told apart (see
 /// [`crate::plan::MAX_MESSAGES`]).
-pub const MAX_RANKS: usize = 1 << 14;
+pub const MAX_RANKS: usize = 1 << 16;
 /// The most of them in a dimension.
 pub const MAX_LENGTH: usize = 1 << 13;
 
@@ -88,15 +91,19 @@ pub enum Ports {
     Two,
     /// Both ports of every dimension.
     All,
+    /// All that there are.
+    Any,
 }
 
 impl Ports {
-    /// How many that are on `shape`.
-    pub fn count(self, shape: &Shape) -> usize {
+    /// How many that are on `topology`.
+    pub fn count(self, topology: &Topology) -> usize {
         match self {
             Ports::One => 1,
             Ports::Two => 2,
-            Ports::All => 2 * shape.wide().len().max(1),
+            Ports::All => 2 * Shape::of(topology).wide().len().max(1),
+            // Behind a switch ranks count as a ring, whose ports are two.
+            Ports::Any => topology.max_degree().max(2),
         }
     }
 }
@@ -107,6 +114,7 @@ impl fmt::Display for Ports {
             Ports::One => "1",
             Ports::Two => "2",
             Ports::All => "2D",
+            Ports::Any => "all",
         })
     }
 }
@@ -154,8 +162,32 @@ pub struct Offer {
     /// Whether every element of the result is `((0 + 1) + 2) + ...`, the ranks' values added up in their order, whatever
     /// the root. Others may do so as well; of these it need not be found out.
     pub in_rank_order: bool,
-    construct: fn(&Request<'_>) -> Schedule,
-    cost: fn(&Request<'_>) -> CostLine,
+    construct: Construct,
+}
+
+/// How a schedule is made, and what is known of its cost.
+#[derive(Debug, Clone, Copy)]
+enum Construct {
+    /// Wherever the requirement is met, with a formula for its cost.
+    Always(fn(&Request<'_>) -> Schedule, fn(&Request<'_>) -> CostLine),
+    /// If a search finds one.
+    Search(fn(&Request<'_>) -> Result<Schedule, Unsuitable>),
+}
+
+impl Construct {
+    fn schedule(self, request: &Request<'_>) -> Result<Schedule, Unavailable> {
+        match self {
+            Construct::Always(schedule, _) => Ok(schedule(request)),
+            Construct::Search(search) => search(request).map_err(|why| Unavailable::graph(request, &why)),
+        }
+    }
+
+    fn cost(self, request: &Request<'_>) -> Result<CostLine, Unavailable> {
+        match self {
+            Construct::Always(_, cost) => Ok(cost(request)),
+            Construct::Search(_) => self.schedule(request).map(|schedule| trees::cost(&schedule)),
+        }
+    }
 }
 
 impl Offer {
@@ -170,24 +202,32 @@ impl Offer {
 pub(crate) struct Request<'a> {
     /// The member's name.
     pub name: &'a str,
+    /// The whole network, also where the shape is that of a part of it.
+    pub topology: &'a Topology,
     pub shape: &'a Shape,
     pub collective: Collective,
     /// 0 where the algorithm has none.
     pub parameter: usize,
 }
 
-/// On which shapes an algorithm works.
+/// On which networks an algorithm works.
 #[derive(Debug, Clone, Copy)]
 pub struct Requirement {
     /// Reads as "needs ...".
     pub text: &'static str,
     admits: fn(&Shape) -> bool,
+    /// For what is made for the graph as it is.
+    fits: fn(&Topology) -> bool,
+    /// Whether it is: then making it may take long.
+    made: bool,
+    /// Where it is tried unasked: not where something else is known to be as good.
+    worth_trying: fn(&Topology) -> bool,
 }
 
 impl Requirement {
-    /// Whether it works on `shape`.
-    pub fn admits(self, shape: &Shape) -> bool {
-        (self.admits)(shape)
+    /// Whether it works on `topology`.
+    pub fn admits(self, topology: &Topology) -> bool {
+        (self.admits)(&Shape::of(topology)) && (self.fits)(topology)
     }
 }
 
@@ -241,15 +281,17 @@ pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
 }
 
 /// What can perform `collective` on `topology`, with every parameter worth trying, in catalogue order. There is at least
-/// one for every collective.
+/// one for every collective among up to 4096 ranks, and beyond them for every one but the all-to-all.
 pub fn available(topology: &Topology, collective: Collective) -> Vec<Member> {
-    let shape = Shape::of(topology);
-    let members = catalogue().iter().flat_map(|algorithm| algorithm.members(topology));
-    let offered = |member: &Member| {
-        let offer = member.algorithm.offer(collective);
-        offer.is_some_and(|offer| offer.requirement.admits(&shape) && offer.has(member.parameter))
+    let offered = |algorithm: &&'static Algorithm| {
+        let tried = |needs: Requirement| (needs.worth_trying)(topology) && needs.admits(topology);
+        algorithm.offer(collective).is_some_and(|offer| tried(offer.requirement))
     };
-    members.filter(offered).collect()
+    let members = |algorithm: &'static Algorithm| {
+        let has = |member: &Member| algorithm.offer(collective).is_some_and(|o| o.has(member.parameter));
+        algorithm.members(topology).into_iter().filter(has)
+    };
+    catalogue().iter().filter(offered).flat_map(members).collect()
 }
 
 impl Algorithm {
@@ -300,12 +342,22 @@ impl Member {
         self == other || self.parameter.is_none() && self.algorithm.name == other.algorithm.name
     }
 
+    /// Whether the schedule of `collective` is made for the graph, and not written down once for all networks of a kind.
+    pub fn is_made_for_graph(&self, collective: Collective) -> bool {
+        self.algorithm.offer(collective).is_some_and(|offer| offer.requirement.made)
+    }
+
     /// Whether it is known to add up every element in the order of the ranks (see [`Offer::in_rank_order`]).
     pub fn in_rank_order(&self, collective: Collective) -> bool {
         self.algorithm.offer(collective).is_some_and(|offer| offer.in_rank_order)
     }
 
-    fn check(&self, shape: &Shape, collective: Collective) -> Result<&'static Offer, Unavailable> {
+    fn check(
+        &self,
+        topology: &Topology,
+        shape: &Shape,
+        collective: Collective,
+    ) -> Result<&'static Offer, Unavailable> {
         let ranks = shape.ranks();
         if ranks > MAX_RANKS || shape.sizes().iter().any(|size| *size > MAX_LENGTH) {
             return Err(Unavailable::TooManyRanks { collective, ranks });
@@ -315,10 +367,10 @@ impl Member {
         }
         let name = self.algorithm.name;
         let Some(offer) = self.algorithm.offer(collective) else {
-            return Err(Unavailable::collective(name, shape, collective));
+            return Err(Unavailable::collective(name, topology, collective));
         };
-        if !offer.requirement.admits(shape) {
-            return Err(Unavailable::shape(name, offer.requirement, shape, collective));
+        if !offer.requirement.admits(topology) {
+            return Err(Unavailable::shape(name, offer.requirement, topology, collective));
         }
         match (&self.algorithm.parameter, self.parameter) {
             (Some(family), Some(value)) if !(family.admits)(shape, value) || !offer.has(Some(value)) => {
@@ -338,23 +390,23 @@ impl Member {
 
     /// Whether `collective` on `topology` is offered; the error says why not and what to use instead.
     pub fn supports(&self, topology: &Topology, collective: Collective) -> Result<(), Unavailable> {
-        self.check(&Shape::of(topology), collective).map(|_| ())
+        self.check(topology, &Shape::of(topology), collective).map(|_| ())
     }
 
     /// The schedule of `collective` on `topology`.
     pub fn build(&self, topology: &Topology, collective: Collective) -> Result<Schedule, Unavailable> {
         let shape = Shape::of(topology);
-        let offer = self.check(&shape, collective)?;
+        let offer = self.check(topology, &shape, collective)?;
         let (name, parameter) = (&self.name(), self.settled(&shape, collective));
-        Ok((offer.construct)(&Request { name, shape: &shape, collective, parameter }))
+        offer.construct.schedule(&Request { name, topology, shape: &shape, collective, parameter })
     }
 
     /// Steps and volume of that schedule, from the closed formula and without building it.
     pub fn cost_line(&self, topology: &Topology, collective: Collective) -> Result<CostLine, Unavailable> {
         let shape = Shape::of(topology);
-        let offer = self.check(&shape, collective)?;
+        let offer = self.check(topology, &shape, collective)?;
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
-        Ok((offer.cost)(&Request { name, shape: &shape, collective, parameter }))
+        offer.construct.cost(&Request { name, topology, shape: &shape, collective, parameter })
     }
 
     /// Whether all ranks end with bit-identical results when floating-point numbers are reduced.
@@ -364,7 +416,7 @@ impl Member {
     pub fn consistent(&self, topology: &Topology, collective: Collective) -> bool {
         let shape = Shape::of(topology);
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
-        (self.algorithm.consistent)(&Request { name, shape: &shape, collective, parameter })
+        (self.algorithm.consistent)(&Request { name, topology, shape: &shape, collective, parameter })
     }
 }
 

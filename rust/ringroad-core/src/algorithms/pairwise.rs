@@ -24,7 +24,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     };
     let slice = |distance| {
         let chunks = (0..ranks).map(|source| source * ranks + moved(source, distance)).collect();
-        Slice { axes: shape.shifts(), chunks, cycle: None }
+        Slice::on_grid(shape.shifts(), chunks)
     };
     let step = |destination| Step {
         sends: vec![shape.send(0, destination, ChunkSet::range(destination, destination + 1), Action::Copy)],

@@ -14,6 +14,8 @@ pub enum Term {
     Steps,
     /// Further messages of the same step.
     Messages,
+    /// Further senders to the same port.
+    Incast,
     /// Links' latencies.
     Hops,
     /// Bytes on the most loaded links.
@@ -29,6 +31,8 @@ pub struct Terms {
     pub steps: Seconds,
     /// [`Term::Messages`].
     pub messages: Seconds,
+    /// [`Term::Incast`].
+    pub incast: Seconds,
     /// [`Term::Hops`].
     pub hops: Seconds,
     /// [`Term::Bytes`].
@@ -40,15 +44,17 @@ pub struct Terms {
 impl Terms {
     /// What `model` says of `cost` for a vector of `bytes`.
     pub fn of(model: &CostModel, cost: &ScheduleCost, bytes: Bytes) -> Terms {
-        let free = CostModel { step_latency: 0.0, message_latency: 0.0, ..*model };
+        let free = CostModel { step_latency: 0.0, message_latency: 0.0, incast_latency: 0.0, ..*model };
         let hops = free.fixed(cost);
         let messages = CostModel { message_latency: model.message_latency, ..free }.fixed(cost) - hops;
+        let incast = CostModel { incast_latency: model.incast_latency, ..free }.fixed(cost) - hops;
         // Where reductions overlap transfers, what of them takes longer than those.
         let transfer = CostModel { reduce_cost: 0.0, ..*model }.per_byte(cost);
         let bytes = bytes as f64;
         Terms {
-            steps: model.fixed(cost) - messages - hops,
+            steps: model.fixed(cost) - messages - incast - hops,
             messages,
+            incast,
             hops,
             bytes: transfer * bytes,
             reduction: (model.per_byte(cost) - transfer) * bytes,
@@ -56,10 +62,11 @@ impl Terms {
     }
 
     /// Each with its name.
-    pub fn all(&self) -> [(Term, Seconds); 5] {
+    pub fn all(&self) -> [(Term, Seconds); 6] {
         [
             (Term::Steps, self.steps),
             (Term::Messages, self.messages),
+            (Term::Incast, self.incast),
             (Term::Hops, self.hops),
             (Term::Bytes, self.bytes),
             (Term::Reduction, self.reduction),

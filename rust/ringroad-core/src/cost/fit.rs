@@ -5,6 +5,9 @@
 //! relative, so that microseconds count as much as seconds, and large ones count less (Huber, Robust estimation of a
 //! location parameter, Annals of Mathematical Statistics 35(1), 1964), so that a measurement that something disturbed
 //! does not move the others. There are so few coefficients that every choice of those that are 0 is tried, which is exact.
+//!
+//! Messages that meet at a port are further messages of the rank that receives them, and only other networks than the
+//! measured one could tell both apart: what they cost is in what further messages do.
 
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +99,8 @@ impl Coefficient {
 /// `model` with nothing that takes time, but for what links take more than others.
 fn free(model: &CostModel) -> CostModel {
     let mut free = *model;
-    (free.step_latency, free.message_latency, free.reduce_cost) = (0.0, 0.0, 0.0);
+    (free.step_latency, free.message_latency, free.incast_latency) = (0.0, 0.0, 0.0);
+    free.reduce_cost = 0.0;
     (free.hop_latency, free.bandwidth) = (Some(0.0), Some(f64::INFINITY));
     free
 }
@@ -141,7 +145,11 @@ pub fn fit(prior: &CostModel, observations: &[Observation<'_>]) -> Result<Fit, F
 fn untouched(coefficient: Coefficient, model: CostModel, prior: &CostModel) -> CostModel {
     match coefficient {
         Coefficient::Step => CostModel { step_latency: prior.step_latency, ..model },
-        Coefficient::Message => CostModel { message_latency: prior.message_latency, ..model },
+        Coefficient::Message => CostModel {
+            message_latency: prior.message_latency,
+            incast_latency: prior.incast_latency,
+            ..model
+        },
         Coefficient::Hop => CostModel { hop_latency: prior.hop_latency, ..model },
         Coefficient::Link => CostModel { bandwidth: prior.bandwidth, ..model },
         Coefficient::Reduction => CostModel { reduce_cost: prior.reduce_cost, ..model },
@@ -257,6 +265,7 @@ mod tests {
     const TRUE: CostModel = CostModel {
         step_latency: 3e-6,
         message_latency: 4e-7,
+        incast_latency: 0.0,
         hop_latency: Some(2e-7),
         bandwidth: Some(5e9),
         reduce_cost: 8e-11,

@@ -1,17 +1,22 @@
 //! What a schedule costs on a topology, and which schedule is the fastest for a number of bytes.
 
+mod bound;
 mod deficiencies;
 mod explain;
 mod fit;
+mod incast;
 mod line;
 mod model;
 mod select;
 mod traffic;
 mod tuner;
 
+pub use bound::Bounds;
 pub use deficiencies::Deficiencies;
 pub use explain::{Comparison, Crossing, Term, Terms};
 pub use fit::{fit, Fit, FitError, Observation};
+pub(crate) use incast::Inlets;
+pub use incast::DEFAULT_INCAST_LATENCY;
 pub use model::{CostError, CostModel, ScheduleCost, StepCost, Work, DEFAULT_STEP_LATENCY};
 pub use select::{rank, Candidate, Origin, Ranked, SwitchRange, SwitchTable, TableError};
 pub use tuner::{read_rules, rules_of, write_rules, Measurement, Rule, RuleError};

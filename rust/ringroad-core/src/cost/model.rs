@@ -1,7 +1,7 @@
 //! The link model: steps follow each other, and a step takes
 //! `step_latency + hops · hop_latency + most loaded link's bytes / bandwidth + reduce_cost · bytes reduced` (or the longer
-//! of the last two, if they are overlapped), and `message_latency` for every message but the first that the busiest rank
-//! sends or receives. Links with an extra latency or another capacity than 1 are slower or faster than that, which tells
+//! of the last two, if they are overlapped), `message_latency` for every message but the first that the busiest rank
+//! sends or receives, and `incast_latency` for every rank but the first whose messages come in by the busiest port. Links with an extra latency or another capacity than 1 are slower or faster than that, which tells
 //! steps within a host from steps between hosts. Ranks that take turns on the cores of one host are another matter, see
 //! [`CostModel::cores`].
 //!
@@ -11,16 +11,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::bound::Bounds;
+use super::incast::{Inlets, DEFAULT_INCAST_LATENCY};
 use super::traffic::{self, Totals};
-use crate::schedule::Schedule;
+use crate::plan::Counts;
+use crate::schedule::{Schedule, View};
 use crate::topology::{Routes, Topology, Unreachable};
 use crate::units::{Bytes, Rank, Seconds};
 
 /// What it takes to start a step, unless told otherwise: posting a message and noticing that it arrived.
 pub const DEFAULT_STEP_LATENCY: Seconds = 0.5e-6;
 
-/// What the network and the software are assumed to be like. The default is [`DEFAULT_STEP_LATENCY`] and the
-/// topology's own links.
+/// What the network and the software are assumed to be like. The default is [`DEFAULT_STEP_LATENCY`],
+/// [`DEFAULT_INCAST_LATENCY`] and the topology's own links.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CostModel {
     /// Start-up time of every step (alpha), paid once however many messages it has.
@@ -29,6 +32,10 @@ pub struct CostModel {
     /// ports were served by hardware of their own.
     #[serde(default)]
     pub message_latency: Seconds,
+    /// What every further rank adds that sends to the same port in the same step, ranks of the same host aside (see
+    /// [`StepCost::incast`]). Models that were stored before there was such a term do without.
+    #[serde(default)]
+    pub incast_latency: Seconds,
     /// Time per hop, besides links' extra latency; `None` takes the latencies of the topology's links.
     pub hop_latency: Option<Seconds>,
     /// Bytes per second of every link of capacity 1; `None` takes the bandwidths of the topology's links.
@@ -43,7 +50,7 @@ pub struct CostModel {
     /// For ranks that share memory and take turns on so many cores. Then the cores share out what all ranks do, though
     /// nothing takes less than the busiest rank needs for its part: every message costs `message_latency`, half of it the
     /// sender and half the receiver, every byte that is sent a copy at `bandwidth`, and every byte that is reduced
-    /// `reduce_cost`.
+    /// `reduce_cost`. Nothing passes a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<usize>,
 }
@@ -53,6 +60,7 @@ impl Default for CostModel {
         CostModel {
             step_latency: DEFAULT_STEP_LATENCY,
             message_latency: 0.0,
+            incast_latency: DEFAULT_INCAST_LATENCY,
             hop_latency: None,
             bandwidth: None,
             reduce_cost: 0.0,
@@ -95,6 +103,10 @@ pub enum CostError {
 pub struct StepCost {
     /// How many messages the busiest rank sends, or receives.
     pub messages: usize,
+    /// How many ranks send to a rank by its busiest port besides the first one, if those of other hosts spread evenly over
+    /// the links that end there.
+    #[serde(default)]
+    pub incast: usize,
     /// The most hops that a message takes.
     pub hops: usize,
     /// The largest sum of link latencies on a message's way.
@@ -149,39 +161,66 @@ impl ScheduleCost {
     /// As [`ScheduleCost::of`], with routes that other schedules on the same topology have found already.
     pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         check(schedule, routes.topology())?;
-        let view = schedule.view();
-        let first_alike = view.first_alike();
-        let mut times = vec![0usize; first_alike.len()];
-        first_alike.iter().for_each(|first| times[*first] += 1);
-        let different = || (0..first_alike.len()).filter(|index| first_alike[*index] == *index);
+        ScheduleCost::seen(schedule.view(), schedule.chunks_per_vector() as f64, routes)
+    }
+
+    /// As [`ScheduleCost::with_routes`], where the ranks' blocks have these lengths, in any unit. All figures are still in
+    /// vectors, those of all blocks together. For reduce-scatter, allgather, gather and scatter.
+    pub fn of_blocks(
+        schedule: &Schedule,
+        lengths: &[usize],
+        routes: &mut Routes<'_>,
+    ) -> Result<ScheduleCost, CostError> {
+        check(schedule, routes.topology())?;
+        let all = lengths.iter().try_fold(0usize, |sum, length| sum.checked_add(*length)).unwrap_or(0);
+        let Schedule { ref name, collective, ranks, chunks, .. } = *schedule;
+        if !Counts::PerRank(lengths).fits(collective, ranks) || all == 0 {
+            let what = format!(
+                "{} lengths of blocks, {all} in all, are not those of {collective} over {ranks} ranks; give a length for \
+                 each rank, of a reduce_scatter, allgather, gather or scatter, and not 0 for all",
+                lengths.len()
+            );
+            return Err(CostError::Malformed { name: name.clone(), what });
+        }
+        let written = schedule.expand();
+        ScheduleCost::seen(written.view_of_blocks(lengths), (chunks / ranks * all) as f64, routes)
+    }
+
+    /// Of a vector of so many chunks, or of what the view counts instead.
+    fn seen(view: View<'_>, vector: f64, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
+        let alike = Alike::of(&view);
         if routes.lattice().is_none() {
             // Ask for all routes to one destination in a row, which is what finding them is fast at.
-            let mut pairs: Vec<(Rank, Rank)> =
-                different().flat_map(|s| view.transfers(s)).map(|t| (t.destination, t.source)).collect();
+            let mut pairs: Vec<(Rank, Rank)> = alike
+                .different()
+                .flat_map(|s| view.transfers(s))
+                .map(|t| (t.destination, t.source))
+                .collect();
             pairs.sort_unstable();
             pairs.dedup();
             for (destination, source) in pairs {
                 routes.route(source, destination)?;
             }
         }
-        let vector = schedule.chunks_per_vector() as f64;
         let mut totals = Totals::new(routes);
-        let mut steps = vec![StepCost::default(); first_alike.len()];
-        for index in different() {
-            let cost = traffic::of_step(&view, index, vector, routes, &mut totals, times[index])?;
-            let port_load = traffic::busiest_port(&view, index, routes.topology()) as f64 / vector;
-            let (messages, reduced) = (view.messages(index), view.reduced(index) as f64 / vector);
-            let [all_messages, all_sent, all_reduced] = view.all(index);
-            let all = Work {
-                messages: all_messages,
-                sent: all_sent as f64 / vector,
-                reduced: all_reduced as f64 / vector,
-            };
-            let copied = view.copied(index) as f64 / vector;
-            steps[index] = StepCost { messages, reduced, port_load, copied, all, ..cost };
-        }
-        let steps = first_alike.into_iter().map(|first| steps[first]).collect();
+        let topology = routes.topology();
+        let links =
+            |index: usize| traffic::of_step(&view, index, vector, routes, &mut totals, alike.times[index]);
+        let steps = alike.steps(&view, topology, vector, links)?;
         Ok(ScheduleCost { steps, busiest_link: totals.most(routes) / vector })
+    }
+
+    /// No more than the cost of `schedule` on the bounds' topology, and found without looking for routes: a message
+    /// takes as many hops as there must be, and all links share the load alike.
+    pub fn at_least(schedule: &Schedule, bounds: &Bounds<'_>) -> Result<ScheduleCost, CostError> {
+        check(schedule, bounds.topology())?;
+        let view = schedule.view();
+        let vector = schedule.chunks_per_vector() as f64;
+        let alike = Alike::of(&view);
+        let steps =
+            alike.steps(&view, bounds.topology(), vector, |index| bounds.of_step(&view, index, vector))?;
+        let busiest_link = steps.iter().map(|step| step.link_load).sum();
+        Ok(ScheduleCost { steps, busiest_link })
     }
 
     /// The hops of all steps' longest routes.
@@ -195,6 +234,54 @@ impl ScheduleCost {
     }
 }
 
+/// Which steps are alike, so that one tells what all of them cost.
+struct Alike {
+    /// For every step the first that is like it.
+    first: Vec<usize>,
+    /// How many are like it, of those that are first.
+    times: Vec<usize>,
+}
+
+impl Alike {
+    fn of(view: &View<'_>) -> Alike {
+        let first = view.first_alike();
+        let mut times = vec![0usize; first.len()];
+        first.iter().for_each(|first| times[*first] += 1);
+        Alike { first, times }
+    }
+
+    fn different(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.first.len()).filter(|index| self.first[*index] == *index)
+    }
+
+    /// What all steps cost; `links` says what one does as far as links are concerned.
+    fn steps(
+        &self,
+        view: &View<'_>,
+        topology: &Topology,
+        vector: f64,
+        mut links: impl FnMut(usize) -> Result<StepCost, CostError>,
+    ) -> Result<Vec<StepCost>, CostError> {
+        let inlets = Inlets::new(topology);
+        let mut steps = vec![StepCost::default(); self.first.len()];
+        for index in self.different() {
+            let cost = links(index)?;
+            let port_load = traffic::busiest_port(view, index, topology) as f64 / vector;
+            let (messages, reduced) = (view.messages(index), view.reduced(index) as f64 / vector);
+            let incast = inlets.of_step(view, index);
+            let [all_messages, all_sent, all_reduced] = view.all(index);
+            let all = Work {
+                messages: all_messages,
+                sent: all_sent as f64 / vector,
+                reduced: all_reduced as f64 / vector,
+            };
+            let copied = view.copied(index) as f64 / vector;
+            steps[index] = StepCost { messages, incast, reduced, port_load, copied, all, ..cost };
+        }
+        Ok(self.first.iter().map(|first| steps[*first]).collect())
+    }
+}
+
 fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {
     let (name, ranks, available) = (schedule.name.clone(), schedule.ranks, topology.ranks());
     if ranks > available {
@@ -204,7 +291,8 @@ fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {
         let what = format!("{} chunks over {ranks} ranks leave nothing to send", schedule.chunks);
         return Err(CostError::Malformed { name, what });
     }
-    schedule.check_indices().map_err(|what| CostError::Malformed { name, what })?;
+    // Costs only count: they need no set of ranks for every rank.
+    schedule.check_named().map_err(|what| CostError::Malformed { name, what })?;
     Ok(())
 }
 
@@ -225,7 +313,8 @@ impl CostModel {
             self.shared_out(step.all.messages as f64, busiest)
                 .unwrap_or(step.messages.saturating_sub(1) as f64)
         };
-        let further = |step: &StepCost| messages(step) * self.message_latency;
+        let incast = if self.cores.is_some() { 0.0 } else { self.incast_latency };
+        let further = |step: &StepCost| messages(step) * self.message_latency + step.incast as f64 * incast;
         cost.steps.iter().map(|step| self.step_latency + further(step) + latency(step)).sum()
     }
 

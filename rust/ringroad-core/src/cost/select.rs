@@ -50,12 +50,15 @@ pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ra
         candidates.iter().map(|c| (Line::of(model, &c.cost), c)).collect();
     order.sort_by(|a, b| a.0.compare(&b.0, bytes));
     let best = order.first().map_or(0.0, |(_, c)| model.seconds(&c.cost, bytes));
+    let mut last = best;
     let ranked = order.into_iter().map(|(_, candidate)| {
         let seconds = model.seconds(&candidate.cost, bytes);
+        // What costs the same but for rounding is in catalogue order, and no ratio is less than the one before it.
+        last = last.max(seconds);
         Ranked {
             name: candidate.name.clone(),
             seconds,
-            ratio: if seconds > best { seconds / best } else { 1.0 },
+            ratio: if last > best { last / best } else { 1.0 },
             steps: candidate.cost.steps.len(),
             hops: candidate.cost.hops(),
             link_load: candidate.cost.link_load(),

@@ -47,6 +47,7 @@ fn a_ring_reduce_scatter_costs_what_the_textbook_says() {
     let step = StepCost {
         messages: 1,
         hops: 1,
+        incast: 0,
         latency: DEFAULT_LATENCY,
         extra_latency: 0.0,
         link_load: 0.25,
@@ -214,6 +215,7 @@ fn candidate(name: &str, latency: Seconds, load: f64) -> Candidate {
 const PLAIN: CostModel = CostModel {
     step_latency: 0.0,
     message_latency: 0.0,
+    incast_latency: 0.0,
     hop_latency: None,
     bandwidth: None,
     reduce_cost: 0.0,
@@ -278,6 +280,7 @@ fn a_comparison_says_what_would_change_the_choice() {
     let model = CostModel {
         step_latency: 1e-6,
         message_latency: 2e-7,
+        incast_latency: 1e-7,
         hop_latency: Some(3e-7),
         bandwidth: Some(1e10),
         reduce_cost: 5e-11,
@@ -415,5 +418,35 @@ proptest! {
                 prop_assert!(r.seconds >= ranked[0].seconds * (1.0 - 1e-11), "{:?}", ranked);
             }
         }
+    }
+}
+
+/// Blocks of equal lengths cost what they cost anyway, and of unequal ones the longest on each link.
+#[test]
+fn blocks_may_differ_in_length() {
+    let topology = Topology::parse("ring:4").unwrap();
+    let routes = &mut crate::topology::Routes::new(&topology);
+    let schedule = ring_reduce_scatter(4);
+    let equal = ScheduleCost::of(&schedule, &topology).unwrap();
+    assert_eq!(ScheduleCost::of_blocks(&schedule, &[3; 4], routes).unwrap(), equal);
+    // In every step each block is on another link: the longest, half of all, is what the step takes.
+    let uneven = ScheduleCost::of_blocks(&schedule, &[5, 0, 2, 3], routes).unwrap();
+    assert_close(uneven.link_load(), 3.0 * 0.5, "three steps with half of the vector");
+    assert_close(uneven.steps[0].all.sent, 1.0, "all blocks are sent");
+    for spec in ["petersen", "ring:5"] {
+        let topology = Topology::parse(spec).unwrap();
+        let routes = &mut crate::topology::Routes::new(&topology);
+        for collective in [Collective::Allgather, Collective::ReduceScatter, Collective::Gather { root: 2 }] {
+            for member in crate::algorithms::available(&topology, collective) {
+                let schedule = member.build(&topology, collective).unwrap();
+                let equal = ScheduleCost::of(&schedule, &topology).unwrap();
+                let blocks = ScheduleCost::of_blocks(&schedule, &vec![7; topology.ranks()], routes).unwrap();
+                assert_close(blocks.link_load(), equal.link_load(), &format!("{member} on {spec}"));
+            }
+        }
+    }
+    for (lengths, collective) in [(&[1; 3][..], "reduce_scatter"), (&[0; 4], "reduce_scatter")] {
+        let error = ScheduleCost::of_blocks(&schedule, lengths, routes).unwrap_err().to_string();
+        assert!(error.contains("give a length for each rank") && error.contains(collective), "{error}");
     }
 }

@@ -8,9 +8,9 @@ use super::{Action, ChunkSet, Schedule, Symmetry};
 use crate::collective::Collective;
 use crate::units::{Rank, Slot};
 
-/// The version of the JSON format that this library writes. It reads version 1 as well, which knows neither symmetries
-/// nor slots.
-pub const FORMAT_VERSION: u32 = 2;
+/// The version of the JSON format that this library writes. It reads the older ones as well: version 1 knows neither
+/// symmetries nor slots, and version 2 no symmetries but those of grids.
+pub const FORMAT_VERSION: u32 = 3;
 
 /// The most slots that a rank may have for a chunk, slots of all chunks, and slots of all ranks times ranks.
 const MOST_SLOTS: usize = 1 << 14;
@@ -63,8 +63,23 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// Whether all ranks, chunks and the chunk count make sense; the text says which do not.
+    /// As [`Schedule::check_named`], and that nobody needs too much memory to look into what it does.
     pub(crate) fn check_indices(&self) -> Result<(), String> {
+        self.check_named()?;
+        let Schedule { ranks, chunks, .. } = self;
+        // Whoever replays or lowers it has a set of ranks, or a place, for each of these.
+        let slots = self.slots();
+        let sets = ranks.checked_mul(*ranks).and_then(|pairs| pairs.checked_mul(slots));
+        if sets.is_none_or(|sets| sets > MOST_SETS) || chunks.saturating_mul(slots) > MOST_PLACES {
+            return Err(format!(
+                "{ranks} ranks with {chunks} chunks and {slots} slots are too many to look into"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether all ranks, chunks and the chunk count make sense; the text says which do not.
+    pub(crate) fn check_named(&self) -> Result<(), String> {
         let Schedule { ranks, chunks, collective, .. } = self;
         // More cannot be replayed or kept by any machine.
         const MOST: usize = 1 << 24;
@@ -98,14 +113,6 @@ impl Schedule {
                 self.check_part(&local.chunks, local.from.max(local.into))
                     .map_err(|what| format!("step {index} has rank {rank} combine {what}"))?;
             }
-        }
-        // Whoever replays or lowers it has a set of ranks, or a place, for each of these.
-        let slots = self.slots();
-        let sets = ranks.checked_mul(*ranks).and_then(|pairs| pairs.checked_mul(slots));
-        if sets.is_none_or(|sets| sets > MOST_SETS) || chunks.saturating_mul(slots) > MOST_PLACES {
-            return Err(format!(
-                "{ranks} ranks with {chunks} chunks and {slots} slots are too many to look into"
-            ));
         }
         self.symmetry.as_ref().map_or(Ok(()), |symmetry| self.check_symmetry(symmetry))
     }

@@ -9,7 +9,9 @@
 //! several *slots* for each chunk, and combines them locally at the end of a step.
 
 mod chunks;
+mod digest;
 mod format;
+mod group;
 mod order;
 mod rows;
 mod symmetry;
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use chunks::ChunkSet;
 pub use format::{FormatError, FORMAT_VERSION};
+pub use group::Group;
 pub use order::{Expression, Expressions};
 pub use rows::{Orbit, Row, Transfer, View};
 pub use symmetry::{Axis, Cycle, Motion, Slice, Symmetry};

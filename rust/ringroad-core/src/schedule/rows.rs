@@ -72,13 +72,28 @@ impl Orbit<'_> {
 pub struct View<'a> {
     schedule: &'a Schedule,
     chart: Option<Chart<'a>>,
+    /// Where blocks differ in length: how long all chunks before each are together. Else every chunk counts 1.
+    ends: Option<Vec<usize>>,
 }
 
 impl Schedule {
     /// What all ranks do. Where the schedule is symmetric, this is the moment in which the symmetry is looked into.
     pub fn view(&self) -> View<'_> {
         let chart = self.symmetry.as_ref().map(|symmetry| Chart::new(symmetry, self.chunks));
-        View { schedule: self, chart }
+        View { schedule: self, chart, ends: None }
+    }
+
+    /// What all ranks do where the blocks of the ranks have these lengths, in any unit; of a schedule that is written out.
+    /// Whatever counts chunks counts their lengths then, in parts of that unit: as many as a block has chunks.
+    pub(crate) fn view_of_blocks(&self, lengths: &[usize]) -> View<'_> {
+        debug_assert!(self.symmetry.is_none() && lengths.len() == self.ranks);
+        let per_block = self.chunks / self.ranks;
+        let each = lengths.iter().flat_map(|length| std::iter::repeat_n(*length, per_block));
+        let ends = std::iter::once(0).chain(each.scan(0, |end, length| {
+            *end += length;
+            Some(*end)
+        }));
+        View { schedule: self, chart: None, ends: Some(ends.collect()) }
     }
 
     /// What `rank` does, step by step. Takes no longer for more ranks where the schedule is symmetric.
@@ -113,6 +128,14 @@ impl Schedule {
 }
 
 impl View<'_> {
+    /// How many chunks these are, or how long.
+    fn size(&self, chunks: &ChunkSet) -> usize {
+        match &self.ends {
+            None => chunks.len(),
+            Some(ends) => chunks.runs().iter().map(|&(start, end)| ends[end] - ends[start]).sum(),
+        }
+    }
+
     /// The messages of a symmetric schedule's step, each of which stands for one of every rank.
     pub fn orbits(&self, step: usize) -> Option<Vec<Orbit<'_>>> {
         let chart = self.chart.as_ref()?;
@@ -128,7 +151,7 @@ impl View<'_> {
             destination,
             port,
             action: send.action,
-            chunks: send.chunks.len(),
+            chunks: self.size(&send.chunks),
         };
         let sends = self.schedule.steps[step].sends.iter();
         match &self.chart {
@@ -159,9 +182,9 @@ impl View<'_> {
     pub fn all(&self, step: usize) -> [usize; 3] {
         let Step { sends, locals } = &self.schedule.steps[step];
         let reduces = |action: &Action| usize::from(*action == Action::Reduce);
-        let sent = sends.iter().map(|send| send.chunks.len()).sum();
-        let arriving: usize = sends.iter().map(|send| reduces(&send.action) * send.chunks.len()).sum();
-        let own: usize = locals.iter().map(|local| reduces(&local.action) * local.chunks.len()).sum();
+        let sent = sends.iter().map(|send| self.size(&send.chunks)).sum();
+        let arriving: usize = sends.iter().map(|send| reduces(&send.action) * self.size(&send.chunks)).sum();
+        let own: usize = locals.iter().map(|local| reduces(&local.action) * self.size(&local.chunks)).sum();
         match &self.chart {
             // As every rank does.
             Some(_) => [self.messages(step), sent, arriving + own].map(|one| one * self.schedule.ranks),
@@ -175,12 +198,12 @@ impl View<'_> {
         let sends = &self.schedule.steps[step].sends;
         if self.chart.is_some() {
             // Every rank sends one of each, and receives one.
-            return sends.iter().map(|send| send.chunks.len()).sum();
+            return sends.iter().map(|send| self.size(&send.chunks)).sum();
         }
         let mut copied = vec![0; self.schedule.ranks];
         for send in sends {
             let by = if send.action == Action::Reduce { send.source } else { send.destination };
-            copied[by] += send.chunks.len();
+            copied[by] += self.size(&send.chunks);
         }
         copied.into_iter().max().unwrap_or(0)
     }
@@ -203,6 +226,36 @@ impl View<'_> {
         counts.into_iter().flatten().max().unwrap_or(0)
     }
 
+    /// How many ranks send something to each in a step, of the senders and receivers that count.
+    pub fn senders(&self, step: usize, counts: impl Fn(Rank, Rank) -> bool) -> Vec<usize> {
+        let sends = self.schedule.steps[step].sends.iter();
+        let mut pairs: Vec<(Rank, Rank)> = match &self.chart {
+            None => sends.map(|send| (send.source, send.destination)).collect(),
+            Some(chart) => sends.flat_map(|send| chart.everywhere(send)).map(|(pair, _)| pair).collect(),
+        };
+        pairs.retain(|(source, destination)| counts(*source, *destination));
+        pairs.sort_unstable();
+        pairs.dedup();
+        let mut senders = vec![0; self.schedule.ranks];
+        pairs.into_iter().for_each(|(_, destination)| senders[destination] += 1);
+        senders
+    }
+
+    /// To how many ranks every rank sends in a step, and how many send to it; `None` where that is not everywhere the same.
+    pub fn partners(&self, step: usize) -> Option<usize> {
+        let chart = self.chart.as_ref()?;
+        let sends = self.schedule.steps[step].sends.iter();
+        let mut partners: Vec<Rank> = sends.map(|send| chart.partner(0, send)).collect();
+        partners.sort_unstable();
+        partners.dedup();
+        Some(partners.len())
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> usize {
+        self.schedule.ranks
+    }
+
     /// The most chunks that a rank reduces in a step, whether they arrive or are its own.
     pub fn reduced(&self, step: usize) -> usize {
         let Step { sends, locals } = &self.schedule.steps[step];
@@ -211,10 +264,10 @@ impl View<'_> {
         let reductions = arriving.chain(own).filter(|(_, action, _)| *action == Action::Reduce);
         if self.chart.is_some() {
             // Every rank receives one of each.
-            return reductions.map(|(_, _, chunks)| chunks.len()).sum();
+            return reductions.map(|(_, _, chunks)| self.size(chunks)).sum();
         }
         let mut reduced = vec![0; self.schedule.ranks];
-        reductions.for_each(|(rank, _, chunks)| reduced[rank] += chunks.len());
+        reductions.for_each(|(rank, _, chunks)| reduced[rank] += self.size(chunks));
         reduced.into_iter().max().unwrap_or(0)
     }
 }

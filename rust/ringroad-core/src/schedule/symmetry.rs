@@ -6,9 +6,11 @@
 //! position does, moved to position r, is what position r does: this *defines* the other ranks' sends, so nothing has to
 //! be believed about them, and whoever verifies one block of each slice has verified all.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::{ChunkSet, Local, Send};
+use super::{ChunkSet, Group, Local, Send};
 use crate::units::{ChunkId, Port, Rank};
 
 /// How motions along one axis look. `r` is where position 0 goes.
@@ -110,13 +112,17 @@ pub struct Cycle {
 /// A slice of the vector and the grid on which the ranks pass it around.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
-    /// The grid; positions count like the elements of a C array.
+    /// The grid; positions count like the elements of a C array. Empty where there is a group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<Axis>,
     /// The chunk of every block; blocks count like the elements of a C array of `axes[..].blocks`.
     pub chunks: Vec<ChunkId>,
     /// Which rank stands at which position of a grid of one axis; without it, rank `i` stands at position `i`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Cycle>,
+    /// The group that the positions are, where they form no grid: a block for every element, and every port a generator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Arc<Group>>,
 }
 
 /// The slices of a schedule; every message belongs to one of them.
@@ -127,18 +133,56 @@ pub struct Symmetry {
 }
 
 impl Slice {
+    /// A slice on a grid on which rank `i` stands at position `i`.
+    pub fn on_grid(axes: Vec<Axis>, chunks: Vec<ChunkId>) -> Slice {
+        Slice { axes, chunks, cycle: None, group: None }
+    }
+
+    /// A slice of one chunk for every element of a group.
+    pub fn of_group(group: Arc<Group>, chunks: Vec<ChunkId>) -> Slice {
+        Slice { axes: Vec::new(), chunks, cycle: None, group: Some(group) }
+    }
+
+    /// How many positions there are.
+    fn positions(&self) -> usize {
+        self.group.as_ref().map_or_else(|| self.axes.iter().map(|a| a.size).product(), |group| group.size())
+    }
+
     /// The rank at a position.
     pub fn rank(&self, position: usize) -> Rank {
         self.cycle.as_ref().map_or(position, |cycle| cycle.ranks[position])
     }
 
     /// The position that `x` goes to by the motion to `r`.
-    fn moved(&self, r: usize, x: usize) -> usize {
+    pub(crate) fn moved(&self, r: usize, x: usize) -> usize {
+        if let Some(group) = &self.group {
+            return group.product(r, x);
+        }
         self.fold(|axis, stride| axis.motion.apply(axis.size, r / stride % axis.size, x / stride % axis.size))
     }
 
+    /// Where the motions to all positions take `x`.
+    fn moved_by_all(&self, x: usize) -> Vec<usize> {
+        if let Some(group) = &self.group {
+            return (0..group.size()).map(|r| group.product(r, x)).collect();
+        }
+        let mut stride = self.positions();
+        let mut all = vec![0];
+        for axis in &self.axes {
+            stride /= axis.size;
+            let x = x / stride % axis.size;
+            let along: Vec<usize> =
+                (0..axis.size).map(|r| axis.motion.apply(axis.size, r, x) * stride).collect();
+            all = all.iter().flat_map(|before| along.iter().map(move |step| before + step)).collect();
+        }
+        all
+    }
+
     /// The position to which the motion leads that takes `x` to `target`.
-    fn between(&self, x: usize, target: usize) -> usize {
+    pub(crate) fn between(&self, x: usize, target: usize) -> usize {
+        if let Some(group) = &self.group {
+            return group.product(target, group.inverse(x));
+        }
         self.fold(|axis, stride| {
             axis.motion.between(axis.size, x / stride % axis.size, target / stride % axis.size)
         })
@@ -157,6 +201,9 @@ impl Slice {
 
     /// Where the block goes by the motion to `r`.
     fn moved_block(&self, r: usize, block: usize) -> usize {
+        if self.group.is_some() {
+            return self.moved(r, block);
+        }
         let (mut stride, mut blocks, mut moved) = (1, 1, 0);
         for axis in self.axes.iter().rev() {
             let (r, b) = (r / stride % axis.size, block / blocks % axis.blocks);
@@ -169,6 +216,9 @@ impl Slice {
 
     /// The positions whose motions take `block` to block 0.
     fn homing(&self, block: usize) -> Vec<usize> {
+        if let Some(group) = &self.group {
+            return vec![group.inverse(block)];
+        }
         let (mut stride, mut blocks) = (1, 1);
         let mut positions = vec![0];
         for axis in self.axes.iter().rev() {
@@ -206,7 +256,28 @@ impl Slice {
         port ^ usize::from(turned)
     }
 
+    /// [`Slice::port`] for all positions in turn.
+    fn ports(&self, x: usize, port: Port) -> impl Fn(usize) -> Port + use<'_> {
+        let axis = self.axes.get(port / 2).filter(|_| self.cycle.is_none());
+        let stride: usize = self.axes.iter().skip(port / 2 + 1).map(|a| a.size).product();
+        let at = axis.map_or(0, |axis| x / stride % axis.size);
+        let ports: Vec<Port> = axis.map_or(Vec::new(), |axis| {
+            (0..axis.size).map(|r| port ^ usize::from(axis.motion.turns(axis.size, r, at))).collect()
+        });
+        move |r| match ports.len() {
+            0 => self.port(r, x, port),
+            size => ports[r / stride % size],
+        }
+    }
+
     fn check(&self, ranks: usize, chunks: usize) -> Result<(), String> {
+        if let Some(group) = &self.group {
+            let alone = self.axes.is_empty() && self.cycle.is_none();
+            let fits = alone && group.size() == ranks && self.chunks.len() == ranks;
+            let there = self.chunks.iter().all(|chunk| *chunk < chunks);
+            let what = "a slice of a group does not have one of the chunks for each rank";
+            return (fits && there).then_some(()).ok_or_else(|| what.to_owned());
+        }
         let product = |size: fn(&Axis) -> usize| {
             self.axes.iter().try_fold(1usize, |product, axis| product.checked_mul(size(axis)))
         };
@@ -292,6 +363,13 @@ impl<'a> Chart<'a> {
         }
     }
 
+    /// To whom `rank` sends where position 0 makes `send`.
+    pub fn partner(&self, rank: Rank, send: &Send) -> Rank {
+        let index = self.slice_of(&send.chunks);
+        let (slice, goal) = (&self.slices[index], self.position(index, send.destination));
+        slice.rank(slice.moved(self.position(index, rank), goal))
+    }
+
     /// The send that `rank` makes where position 0 makes `send`.
     pub fn sent_by(&self, rank: Rank, send: &Send) -> Send {
         let slice = self.slice_of(&send.chunks);
@@ -335,9 +413,9 @@ impl<'a> Chart<'a> {
     ) -> impl Iterator<Item = ((Rank, Rank), Port)> + use<'s, 'a> {
         let index = self.slice_of(&send.chunks);
         let (slice, goal) = (&self.slices[index], self.position(index, send.destination));
-        let ranks: usize = slice.axes.iter().map(|a| a.size).product();
-        let pair = move |r| (slice.rank(r), slice.rank(slice.moved(r, goal)));
-        (0..ranks).map(move |r| (pair(r), slice.port(r, goal, send.port)))
+        let pair = move |(r, goal)| (slice.rank(r), slice.rank(goal));
+        let ports = slice.ports(goal, send.port);
+        slice.moved_by_all(goal).into_iter().enumerate().map(move |way| (pair(way), ports(way.0)))
     }
 
     /// All `(source, destination)` between which block 0 of its slice travels because of `send`.

@@ -126,6 +126,21 @@ impl Schedule {
         Ok(Schedule { collective, steps, symmetry: self.symmetry.clone(), ..self.without_steps() })
     }
 
+    /// The same schedule with every chunk cut into so many equal ones, written out.
+    pub fn cut(&self, times: usize) -> Schedule {
+        let mut cut = self.expand();
+        cut.chunks *= times;
+        let finer = |chunks: &mut ChunkSet| {
+            let runs = chunks.runs().iter().map(|(start, end)| (start * times, end * times));
+            *chunks = ChunkSet::from(runs.collect::<Vec<_>>());
+        };
+        for step in &mut cut.steps {
+            step.sends.iter_mut().for_each(|send| finer(&mut send.chunks));
+            step.locals.iter_mut().for_each(|local| finer(&mut local.chunks));
+        }
+        cut
+    }
+
     /// The same schedule with chunk `c` called `numbers[c]`. If that changes their order, only an allreduce does not care.
     pub(crate) fn renumbered(mut self, numbers: &[ChunkId]) -> Schedule {
         let renumber = |chunks: &mut ChunkSet| *chunks = chunks.iter().map(|chunk| numbers[chunk]).collect();

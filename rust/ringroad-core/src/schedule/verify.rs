@@ -5,7 +5,7 @@
 //! sets without the check accepts a block that is added twice.)
 
 use super::symmetry::Chart;
-use super::{Action, Local, Schedule, Send, Symmetry};
+use super::{Action, ChunkSet, Local, Schedule, Send, Symmetry};
 use crate::units::{ChunkId, Rank, Slot};
 
 /// For every rank and slot the set of ranks whose data went into the chunk, as bits.
@@ -13,14 +13,16 @@ struct State {
     ranks: usize,
     words: usize,
     bits: Vec<u64>,
+    /// Where a chunk is only copied, the one rank whose data there is: then sets have one bit.
+    origin: Option<Rank>,
 }
 
 type Contributions = [u64];
 
 impl State {
-    fn new(ranks: usize, slots: usize) -> State {
-        let words = ranks.div_ceil(64);
-        State { ranks, words, bits: vec![0; ranks * slots * words] }
+    fn new(ranks: usize, slots: usize, origin: Option<Rank>) -> State {
+        let words = if origin.is_some() { 1 } else { ranks.div_ceil(64) };
+        State { ranks, words, bits: vec![0; ranks * slots * words], origin }
     }
 
     fn place(&self, rank: Rank, slot: Slot) -> std::ops::Range<usize> {
@@ -34,7 +36,8 @@ impl State {
 
     fn insert(&mut self, rank: Rank, contribution: Rank) {
         let start = self.place(rank, 0).start;
-        self.bits[start + contribution / 64] |= 1 << (contribution % 64);
+        let bit = if self.origin.is_some() { 0 } else { contribution };
+        self.bits[start + bit / 64] |= 1 << (bit % 64);
     }
 
     fn copy(&mut self, rank: Rank, slot: Slot, from: &Contributions) {
@@ -52,18 +55,20 @@ impl State {
             }
             *a |= b;
         }
-        doubled
+        doubled.map(|bit| self.origin.unwrap_or(bit))
+    }
+
+    /// The lowest rank that is in `set` and not in `other`.
+    fn difference(&self, set: &Contributions, other: &Contributions) -> Option<Rank> {
+        let words = set.iter().zip(other).map(|(a, b)| a & !b).enumerate();
+        let mut bits =
+            words.filter(|(_, word)| *word != 0).map(|(i, w)| i * 64 + w.trailing_zeros() as usize);
+        bits.next().map(|bit| self.origin.unwrap_or(bit))
     }
 }
 
 fn is_empty(set: &Contributions) -> bool {
     set.iter().all(|word| *word == 0)
-}
-
-/// The lowest rank that is in `set` and not in `other`.
-fn difference(set: &Contributions, other: &Contributions) -> Option<Rank> {
-    let words = set.iter().zip(other).map(|(a, b)| a & !b).enumerate();
-    words.filter(|(_, word)| *word != 0).map(|(i, word)| i * 64 + word.trailing_zeros() as usize).next()
 }
 
 /// Why a schedule does not perform its collective. Steps count from 0.
@@ -164,15 +169,25 @@ struct Move {
 impl Schedule {
     /// Proves that the schedule performs its collective, or says where it does not.
     ///
-    /// Chunks do not influence each other, so each is replayed alone: memory is one state per rank. Of a symmetric
-    /// schedule one chunk of each slice is replayed (see [`super::Symmetry`] for why that is enough).
+    /// Chunks do not influence each other, so each is replayed alone: memory is one state per rank. Neighbours of one block
+    /// that travel in the same messages are replayed once. Of a symmetric schedule one chunk of each slice is replayed (see
+    /// [`super::Symmetry`] for why that is enough).
     pub fn verify(&self) -> Result<(), VerifyError> {
         self.check_indices().map_err(VerifyError::Malformed)?;
         let slots = self.slots();
         match &self.symmetry {
             None => {
-                let columns = self.written_columns();
-                columns.iter().enumerate().try_for_each(|(chunk, column)| self.replay(chunk, slots, column))
+                let (moves, columns) = self.written_columns();
+                let per_block = self.chunks / self.collective.blocks(self.ranks);
+                let known =
+                    |chunk: ChunkId| !chunk.is_multiple_of(per_block) && columns[chunk] == columns[chunk - 1];
+                let mut column = Vec::new();
+                for chunk in (0..self.chunks).filter(|chunk| !known(*chunk)) {
+                    column.clear();
+                    column.extend(columns[chunk].iter().map(|number| moves[*number as usize]));
+                    self.replay(chunk, slots, &column)?;
+                }
+                Ok(())
             }
             Some(symmetry) => {
                 let columns = self.representative_columns(symmetry);
@@ -182,20 +197,21 @@ impl Schedule {
         }
     }
 
-    /// What happens to each chunk.
-    fn written_columns(&self) -> Vec<Vec<Move>> {
-        let mut columns: Vec<Vec<Move>> = vec![Vec::new(); self.chunks];
+    /// All moves, and for each chunk the numbers of those that concern it.
+    fn written_columns(&self) -> (Vec<Move>, Vec<Vec<u32>>) {
+        let mut moves = Vec::new();
+        let mut columns: Vec<Vec<u32>> = vec![Vec::new(); self.chunks];
+        let mut note = |one: Move, chunks: &ChunkSet| {
+            chunks.iter().for_each(|chunk| columns[chunk].push(moves.len() as u32));
+            moves.push(one);
+        };
         for (index, step) in self.steps.iter().enumerate() {
             for send in &step.sends {
-                let one = send_move(index, send, (send.source, send.destination));
-                send.chunks.iter().for_each(|chunk| columns[chunk].push(one));
+                note(send_move(index, send, (send.source, send.destination)), &send.chunks);
             }
-            for local in &step.locals {
-                let one = local_move(index, local, local.rank);
-                local.chunks.iter().for_each(|chunk| columns[chunk].push(one));
-            }
+            step.locals.iter().for_each(|local| note(local_move(index, local, local.rank), &local.chunks));
         }
-        columns
+        (moves, columns)
     }
 
     /// What happens to the first block of each slice.
@@ -216,7 +232,10 @@ impl Schedule {
     }
 
     fn replay(&self, chunk: ChunkId, slots: usize, column: &[Move]) -> Result<(), VerifyError> {
-        let mut state = State::new(self.ranks, slots);
+        let copied = !self.collective.reduces();
+        let origin = copied.then(|| self.collective.origin(self.ranks, self.chunks, chunk));
+        let mut state = State::new(self.ranks, slots, origin);
+        let mut sent = Vec::new();
         for rank in 0..self.ranks {
             if self.collective.input_block(self.ranks, self.chunks, rank, chunk).is_some() {
                 state.insert(rank, rank);
@@ -231,9 +250,10 @@ impl Schedule {
             } else {
                 check_conflicts(chunk, moves)?;
                 // Read before anything is written: all sends of a step see the state at its beginning.
-                let read = |m: &Move| state.get(m.source as usize, m.from as usize).to_vec();
-                let sent: Vec<Vec<u64>> = moves.iter().map(read).collect();
-                moves.iter().zip(&sent).try_for_each(|(one, sent)| apply(&mut state, chunk, one, sent))?;
+                sent.clear();
+                moves.iter().for_each(|m| sent.extend(state.get(m.source as usize, m.from as usize)));
+                let mut all = moves.iter().zip(sent.chunks_exact(state.words));
+                all.try_for_each(|(one, sent)| apply(&mut state, chunk, one, sent))?;
             }
         }
         self.check_end(chunk, &state)
@@ -241,11 +261,10 @@ impl Schedule {
 
     fn check_end(&self, chunk: ChunkId, state: &State) -> Result<(), VerifyError> {
         let last_step = self.steps.len().saturating_sub(1);
-        let mut expected = State::new(self.ranks, 1);
-        if self.collective.reduces() {
-            (0..self.ranks).for_each(|rank| expected.insert(0, rank));
-        } else {
-            expected.insert(0, self.collective.origin(self.ranks, self.chunks, chunk));
+        let mut expected = State { bits: vec![0; state.words], ranks: 1, ..*state };
+        match state.origin {
+            Some(origin) => expected.insert(0, origin),
+            None => (0..self.ranks).for_each(|rank| expected.insert(0, rank)),
         }
         let expected = expected.get(0, 0);
         for rank in 0..self.ranks {
@@ -253,10 +272,10 @@ impl Schedule {
                 continue;
             }
             let held = state.get(rank, 0);
-            if let Some(contribution) = difference(held, expected) {
+            if let Some(contribution) = state.difference(held, expected) {
                 return Err(VerifyError::Misplaced { last_step, rank, chunk, contribution });
             }
-            if let Some(contribution) = difference(expected, held) {
+            if let Some(contribution) = state.difference(expected, held) {
                 return Err(VerifyError::Lost { last_step, rank, chunk, contribution });
             }
         }

@@ -30,7 +30,7 @@ mod traffic;
 use std::sync::Arc;
 
 use crate::collective::Collective;
-use crate::cost::CostModel;
+use crate::cost::{CostModel, Inlets};
 use crate::plan::{Counts, LowerError, LowerOptions, Plan};
 use crate::schedule::{Schedule, VerifyError};
 use crate::topology::Topology;
@@ -55,7 +55,8 @@ pub enum Pace {
     #[default]
     Synchronous,
     /// As the runtime does: every operation begins as soon as what it depends on is done. Each message has a start-up of
-    /// its own of `step_latency`, and messages that a rank starts, or takes, follow each other by `message_latency`.
+    /// its own of `step_latency`, and messages that a rank starts, or takes, follow each other by `message_latency`,
+    /// and those that other ranks send to one of its ports by `incast_latency`.
     /// Reductions overlap transfers wherever messages are cut into segments, whatever the model says.
     Free,
 }
@@ -221,7 +222,7 @@ impl Simulator {
         };
         let traffic = Traffic::new(paths, topology.links().iter().zip(&conditions.speed).map(capacity));
         let record = Record::new(self.details, schedule, topology.links().len());
-        Ok(Run::new(self, plans, &conditions, traffic, record).finish())
+        Ok(Run::new(self, plans, &conditions, Inlets::new(topology), traffic, record).finish())
     }
 
     /// Every rank's plan, for elements of one byte.

@@ -31,7 +31,7 @@ pub(super) fn find(
     model: &CostModel,
     forwarding: Forwarding,
 ) -> Result<Paths, SimulationError> {
-    let degraded = (!failed.is_empty()).then(|| topology.without_links(failed));
+    let degraded = (!failed.is_empty()).then(|| topology.without_link_ids(failed));
     let mut routes = Routes::new(degraded.as_ref().map_or(topology, |(left, _)| left));
     let number = |link: LinkId| degraded.as_ref().map_or(link, |(_, numbers)| numbers[link]);
     let mut paths = Paths::new();

@@ -8,6 +8,7 @@ use super::record::Record;
 use super::scenario::Conditions;
 use super::traffic::{MessageId, Side, Traffic};
 use super::{Outcome, Pace, Simulator};
+use crate::cost::Inlets;
 use crate::executor::Executor;
 use crate::plan::{Command, Operation, Plan};
 use crate::trace::TraceKind;
@@ -34,11 +35,14 @@ struct Machine {
     /// When the processor may start, and take, its next message.
     next_post: Seconds,
     next_take: Seconds,
+    /// When each of its ports may let the next message in, unless it comes from the same rank as the last one.
+    ports: Vec<(Seconds, Rank)>,
 }
 
 pub(super) struct Run<'a> {
     simulator: &'a Simulator,
     machines: Vec<Machine>,
+    inlets: Inlets,
     traffic: Traffic,
     agenda: Agenda,
     record: Record,
@@ -57,10 +61,11 @@ impl<'a> Run<'a> {
         simulator: &'a Simulator,
         plans: Vec<Arc<Plan>>,
         conditions: &Conditions,
+        inlets: Inlets,
         traffic: Traffic,
         record: Record,
     ) -> Run<'a> {
-        let machine = |(plan, slowness): (Arc<Plan>, &f64)| Machine {
+        let machine = |(rank, (plan, slowness)): (Rank, (Arc<Plan>, &f64))| Machine {
             executor: Executor::new(plan),
             held: BTreeMap::new(),
             reductions: VecDeque::new(),
@@ -68,10 +73,12 @@ impl<'a> Run<'a> {
             credit: 0.0,
             next_post: 0.0,
             next_take: 0.0,
+            ports: vec![(0.0, rank); inlets.ports(rank)],
         };
         Run {
             simulator,
-            machines: plans.into_iter().zip(&conditions.slowness).map(machine).collect(),
+            machines: plans.into_iter().zip(&conditions.slowness).enumerate().map(machine).collect(),
+            inlets,
             traffic,
             agenda: Agenda::default(),
             record,
@@ -269,11 +276,20 @@ impl<'a> Run<'a> {
     /// The receiver has room for a message that is there. Its processor takes one after the other; in synchronous steps
     /// that is part of the start-up.
     fn take(&mut self, id: MessageId) {
-        let rank = self.traffic.message(id).destination;
-        let machine = &mut self.machines[rank];
-        let at = machine.next_take.max(self.now);
+        let (source, rank) = (self.traffic.message(id).source, self.traffic.message(id).destination);
+        let (model, machine) = (&self.simulator.model, &mut self.machines[rank]);
+        let mut at = machine.next_take.max(self.now);
         if self.simulator.pace == Pace::Free {
-            machine.next_take = at + self.simulator.model.message_latency * machine.slowness;
+            // It comes in where it has come before, or else where the next one may first.
+            let order = |a: &&mut (Seconds, Rank), b: &&mut (Seconds, Rank)| {
+                (a.1 != source).cmp(&(b.1 != source)).then(a.0.total_cmp(&b.0))
+            };
+            let port = machine.ports.iter_mut().min_by(order);
+            if let Some(port) = port.filter(|_| self.inlets.pass(source, rank)) {
+                at = if port.1 == source { at } else { at.max(port.0) };
+                *port = (at + model.incast_latency * machine.slowness, source);
+            }
+            machine.next_take = at + model.message_latency * machine.slowness;
         }
         if at > self.now {
             self.agenda.enter(at, Event::Take(id));
@@ -346,20 +362,30 @@ impl<'a> Run<'a> {
         self.open_gate()
     }
 
-    /// How long it takes until all have posted their messages of a step.
+    /// How long it takes until all have posted their messages of a step and the busiest port has let them in.
     fn startup(&self) -> Seconds {
         let model = &self.simulator.model;
-        let mut counts = vec![(0usize, 0usize); self.machines.len()];
+        let mut counts = vec![[0usize; 3]; self.machines.len()];
+        let mut pairs = Vec::new();
         for id in &self.departures {
             let message = self.traffic.message(*id);
-            counts[message.source].0 += 1;
-            counts[message.destination].1 += 1;
+            counts[message.source][0] += 1;
+            counts[message.destination][1] += 1;
+            pairs.push((message.source, message.destination));
         }
-        let posting = counts.into_iter().zip(&self.machines).map(|((sent, received), machine)| {
-            let further = sent.max(received).saturating_sub(1) as f64;
-            (model.step_latency + further * model.message_latency) * machine.slowness
-        });
-        posting.fold(0.0, f64::max)
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs.retain(|(source, destination)| self.inlets.pass(*source, *destination));
+        pairs.into_iter().for_each(|(_, destination)| counts[destination][2] += 1);
+        let (mut posting, mut incast) = (0.0f64, 0.0f64);
+        for (rank, ([sent, received, senders], machine)) in counts.into_iter().zip(&self.machines).enumerate()
+        {
+            let further = sent.max(received).saturating_sub(1) as f64 * model.message_latency;
+            posting = posting.max((model.step_latency + further) * machine.slowness);
+            let waiting = self.inlets.further(rank, senders) as f64 * model.incast_latency;
+            incast = incast.max(waiting * machine.slowness);
+        }
+        posting + incast
     }
 
     fn open_gate(&mut self) -> bool {

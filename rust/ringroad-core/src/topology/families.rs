@@ -1,6 +1,7 @@
 //! Every family's constructor: sizes are checked, then its links drawn.
 
 use super::hamming_mesh::Boards;
+use super::measure::Adjacency;
 use super::{
     fat_tree, graph, grid, hosts, hypercube, hyperx, mesh, parse, switch, torus, twisted_torus, Family, Link,
     Routing, Topology, TopologyError, MAX_LINKS, MAX_RANKS,
@@ -16,7 +17,9 @@ impl Topology {
     /// Ranks that form no grid.
     pub(super) fn plain(family: Family, ranks: usize, nodes: usize, links: Vec<Link>) -> Topology {
         let routing = Routing::default();
-        Topology { family, ranks, nodes, per_host: 1, dimensions: Vec::new(), links, routing }
+        let index = (!links.is_sorted_by_key(|link| link.source))
+            .then(|| Adjacency::new(nodes, links.iter().map(|link| link.source)));
+        Topology { family, ranks, nodes, per_host: 1, dimensions: Vec::new(), links, index, routing }
     }
 
     /// A ring of `n` ranks: a torus of one dimension.
@@ -150,16 +153,28 @@ impl Topology {
         Ok(Topology { dimensions: sizes.to_vec(), ..self })
     }
 
-    /// Reads a spec: `ring:8`, `torus:4x4x2`, `mesh:4x4`, `twisted-torus:8x4`, `hyperx:4x4`, `hammingmesh:2x2:4x4`,
-    /// `hypercube:4`, `twisted-hypercube:3`, `switch:16`, `fattree:4x8`, `fattree:4x8:2` or `hosts:2x4`, each with a
-    /// routing if wanted, as in `torus:4x4,routing=single-path`.
+    /// Reads a spec, with a routing if wanted, as in `torus:4x4,routing=single-path`:
+    ///
+    /// * a family: `ring:8`, `torus:4x4x2`, `mesh:4x4`, `twisted-torus:8x4`, `hyperx:4x4`, `hammingmesh:2x2:4x4`,
+    ///   `hypercube:4`, `twisted-hypercube:3`, `switch:16`, `fattree:4x8`, `fattree:4x8:2`, `hosts:2x4`, `circulant:16:3,4`,
+    ///   `directed-circulant:8:1,3`, `complete:5`, `complete-bipartite:4`, `hamming:2:3`, `kautz:4:1`,
+    ///   `generalized-kautz:4:1024`, `de-bruijn:2:4`, `uniring:4:5`, `biring:2:5`, `cayley:z64*z16^11:34.1,14.14`,
+    ///   `odd-graph:4`, `doubled-odd-graph:4`;
+    /// * a graph that has a name: `petersen`, `octahedron` and more;
+    /// * what an operator makes of these: `line(petersen)`, `line-graph(petersen)`, `degree(ring:5, 2)`,
+    ///   `power(complete:3, 2)`, `product(ring:4, complete:3)`, `transpose(kautz:2:2)`, `bidirectional(kautz:2:2)`,
+    ///   `without(torus:4x4, 0-1, 5>6)`.
     pub fn parse(spec: &str) -> Result<Topology, TopologyError> {
         parse::topology(spec)
     }
 }
 
 /// How many ranks these sizes make, each of which accounts for `links` links at most.
-fn check_size(sizes: &[usize], links: usize, spec: impl Fn() -> String) -> Result<usize, TopologyError> {
+pub(super) fn check_size(
+    sizes: &[usize],
+    links: usize,
+    spec: impl Fn() -> String,
+) -> Result<usize, TopologyError> {
     if sizes.contains(&0) {
         return Err(TopologyError::Zero(spec()));
     }
@@ -198,7 +213,7 @@ fn cube(dimensions: usize, least: usize, spec: impl Fn() -> String) -> Result<Ve
     Ok(sizes)
 }
 
-fn unfit(spec: String, what: &'static str) -> TopologyError {
-    let example = parse::example(spec.split(':').next().unwrap_or_default());
+pub(super) fn unfit(spec: String, what: &'static str) -> TopologyError {
+    let example = parse::example(spec.split([':', '(']).next().unwrap_or_default());
     TopologyError::Sizes { spec, what, example }
 }

@@ -47,7 +47,7 @@ pub(super) fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> R
 }
 
 /// Whether every rank reaches every other one: rank 0 reaches all, and all reach rank 0.
-fn connected(ranks: usize, nodes: usize, links: &[Link]) -> Result<(), (NodeId, NodeId)> {
+pub(super) fn connected(ranks: usize, nodes: usize, links: &[Link]) -> Result<(), (NodeId, NodeId)> {
     let ends = |link: &Link| (link.source, link.target);
     let missing = |forwards: bool| {
         let turn = |(a, b)| if forwards { (a, b) } else { (b, a) };

@@ -1,10 +1,10 @@
 //! Numbers that describe a network: degree and diameter.
 
 use super::{Family, Topology};
-use crate::units::{LinkId, NodeId, Rank};
+use crate::units::{LinkId, NodeId, Port, Rank};
 
 /// Links by node: those of node `v` are `links[first[v]..first[v + 1]]`, ascending.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Adjacency {
     first: Vec<usize>,
     links: Vec<LinkId>,
@@ -56,7 +56,7 @@ pub(super) fn reach(
 impl Topology {
     /// How many links leave a rank.
     pub fn degree(&self, rank: Rank) -> usize {
-        self.links().iter().filter(|link| link.source == rank).count()
+        self.links_out_of(rank).len()
     }
 
     /// The most links that leave a rank.
@@ -76,6 +76,48 @@ impl Topology {
         self.ends().into_iter().map(farthest).max().unwrap_or(0)
     }
 
+    /// Whether ranks are the elements of a group and links by their numbers its generators, as in
+    /// [`Topology::cayley`]: rank `r` has the links `d·r + p` for `p` below `d`, and for every neighbour of rank 0 there
+    /// is a motion of all ranks that takes 0 there and every link to one of the same number. Motions may be many; what
+    /// the numbers leave open, one fixes.
+    pub fn is_cayley(&self) -> bool {
+        let (ranks, links) = (self.ranks, &self.links);
+        let degree = links.len() / ranks;
+        let even = self.nodes == ranks && links.len() == ranks * degree;
+        if !even || !links.iter().enumerate().all(|(id, link)| link.source == id / degree) {
+            return false;
+        }
+        let target = |rank: Rank, port: Port| links[degree * rank + port].target;
+        (0..degree).all(|port| {
+            self.motion_to(target(0, port)).is_some_and(|image| {
+                let fits = |rank: Rank| {
+                    (0..degree).all(|port| image[target(rank, port)] == target(image[rank], port))
+                };
+                (0..ranks).all(fits)
+            })
+        })
+    }
+
+    /// Where the motion that keeps links' numbers would take every rank if it took 0 to `start`.
+    fn motion_to(&self, start: Rank) -> Option<Vec<Rank>> {
+        let degree = self.links.len() / self.ranks;
+        let mut image = vec![usize::MAX; self.ranks];
+        image[0] = start;
+        let mut queue = vec![0];
+        let mut done = 0;
+        while let Some(&rank) = queue.get(done) {
+            done += 1;
+            for port in 0..degree {
+                let (to, moved) = (self.links[degree * rank + port], self.links[degree * image[rank] + port]);
+                if image[to.target] == usize::MAX {
+                    image[to.target] = moved.target;
+                    queue.push(to.target);
+                }
+            }
+        }
+        (done == self.ranks).then_some(image)
+    }
+
     /// Ranks of which one has another at the greatest distance. Where all are alike, and at a corner of a mesh, that is
     /// rank 0; on a HammingMesh all boards are alike, and on a hypercube that is twisted in two dimensions all the others.
     fn ends(&self) -> Vec<Rank> {
@@ -92,7 +134,9 @@ impl Topology {
                 let others = 0..=self.dimensions().len() - 2;
                 others.flat_map(|set| (0..4).map(move |twisted| bits(set) | twisted)).collect()
             }
-            Family::Graph(_) => (0..self.ranks()).collect(),
+            Family::Graph(_) | Family::Listed(_) | Family::Without(..) if !self.is_cayley() => {
+                (0..self.ranks()).collect()
+            }
             _ => vec![0],
         }
     }

@@ -4,20 +4,28 @@
 //! array of the same shape: the last dimension varies fastest, as in NumPy and in torch's `DeviceMesh`. The order of the
 //! links says which port they leave by (see [`Topology::port_link`]).
 
-mod degraded;
+mod cayley;
+mod circulant;
+mod digest;
+mod distance_regular;
 mod error;
+mod expression;
 mod families;
 mod fat_tree;
+mod geometry;
 mod graph;
 mod grid;
 mod hamming_mesh;
 mod hosts;
 mod hypercube;
 mod hyperx;
+mod kautz;
 mod lattice;
 mod link;
+mod listed;
 mod measure;
 mod mesh;
+mod operators;
 mod parse;
 mod policy;
 mod routing;
@@ -25,12 +33,15 @@ mod stored;
 mod switch;
 mod torus;
 mod twisted_torus;
+mod without;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use cayley::Group;
 pub use error::TopologyError;
+pub use expression::operands;
 pub(crate) use grid::coordinates;
 pub use hosts::{MEMORY_CAPACITY, MEMORY_LATENCY};
 pub(crate) use lattice::{Lattice, Way};
@@ -41,6 +52,7 @@ pub use routing::{Route, Routes, Unreachable};
 
 use crate::units::{LinkId, NodeId, Port, Rank, Seconds};
 use hamming_mesh::Boards;
+use measure::Adjacency;
 use stored::Stored;
 
 /// The most ranks a topology may have.
@@ -63,6 +75,10 @@ enum Family {
     /// How many are below each switch, and how much less bandwidth leads up from it, both from the top down.
     FatTree(Vec<usize>, Vec<f64>),
     Hosts,
+    /// What else a spec says without a grid; ports are links in turn.
+    Listed(String),
+    /// The spec, and on grids the link of every rank's ports.
+    Without(String, Vec<Option<LinkId>>),
     /// Its name.
     Graph(String),
 }
@@ -78,6 +94,8 @@ pub struct Topology {
     per_host: usize,
     dimensions: Vec<usize>,
     links: Vec<Link>,
+    /// The links by source, where they are not in that order.
+    index: Option<Adjacency>,
     routing: Routing,
 }
 
@@ -191,16 +209,30 @@ impl Topology {
         self.is_torus() || matches!(self.family, Family::Mesh | Family::TwistedTorus)
     }
 
+    /// Whether ranks may have unequal links: on a mesh, in any graph as somebody has drawn it, and where links have failed.
+    pub fn is_irregular(&self) -> bool {
+        matches!(self.family, Family::Mesh | Family::Without(..) | Family::Graph(_))
+    }
+
     /// Whether ranks that differ in one coordinate reach each other by links of that dimension.
     fn is_ordered(&self) -> bool {
-        let other = matches!(self.family, Family::TwistedTorus | Family::TwistedHypercube | Family::Graph(_));
-        !self.dimensions.is_empty() && !other
+        let twisted = matches!(self.family, Family::TwistedTorus | Family::TwistedHypercube);
+        let as_drawn = matches!(self.family, Family::Without(..) | Family::Graph(_));
+        !(self.dimensions.is_empty() || twisted || as_drawn)
     }
 
     /// The text that [`Topology::parse`] makes this wiring of; a graph's is only its name.
     pub fn spec(&self) -> String {
+        match self.routing {
+            Routing::Minimal => self.wiring(),
+            routing => format!("{},routing={routing}", self.wiring()),
+        }
+    }
+
+    /// The spec without routing.
+    fn wiring(&self) -> String {
         let sizes = || parse::join(&self.dimensions);
-        let wiring = match &self.family {
+        match &self.family {
             Family::Ring => format!("ring:{}", self.ranks),
             Family::Torus => format!("torus:{}", sizes()),
             Family::Mesh => format!("mesh:{}", sizes()),
@@ -212,18 +244,15 @@ impl Topology {
             Family::Switch => format!("switch:{}", self.ranks),
             Family::FatTree(sizes, ratios) => parse::fat_tree(sizes, ratios),
             Family::Hosts => format!("hosts:{}x{}", self.ranks / self.per_host, self.per_host),
+            Family::Listed(spec) | Family::Without(spec, _) => spec.clone(),
             Family::Graph(name) => format!("graph:{name}"),
-        };
-        match self.routing {
-            Routing::Minimal => wiring,
-            routing => format!("{wiring},routing={routing}"),
         }
     }
 
     /// The link by which `port` leaves `rank`, where there is one. On grids port `2d` leads to the neighbour above in
     /// dimension `d`, or towards it, and `2d + 1` to the one below; over the border of a mesh there is none. Behind a
-    /// switch, on fat trees and hosts every port is the uplink. In a graph without a grid the ports of a rank are its
-    /// links in turn.
+    /// switch, on fat trees and hosts every port is the uplink. In everything else without a grid the ports of a rank are
+    /// its links in turn.
     pub fn port_link(&self, rank: Rank, port: Port) -> Option<LinkId> {
         if rank >= self.ranks {
             return None;
@@ -234,17 +263,20 @@ impl Topology {
             Family::TwistedTorus => (port < 4).then_some(4 * rank + port),
             Family::HyperX => hyperx::port_link(sizes, rank, port),
             Family::Hypercube | Family::TwistedHypercube => hypercube::port_link(sizes.len(), rank, port),
-            Family::Mesh | Family::HammingMesh(_) if dimension >= sizes.len() => None,
+            Family::Switch | Family::FatTree(..) | Family::Hosts => Some(switch::uplink(rank)),
+            Family::Listed(_) => self.link_in_turn(rank, port),
+            Family::Graph(_) | Family::Without(..) if sizes.is_empty() => self.link_in_turn(rank, port),
+            _ if dimension >= sizes.len() => None,
             Family::Mesh => self.link_to(rank, mesh::neighbour(sizes, rank, dimension, up)?, up),
             Family::HammingMesh(boards) => self.link_to(rank, boards.neighbour(rank, dimension, up)?, up),
-            Family::Switch | Family::FatTree(..) | Family::Hosts => Some(switch::uplink(rank)),
-            Family::Graph(_) if sizes.is_empty() => {
-                let own = self.links_out_of(rank);
-                own.get(port % own.len().max(1)).copied()
-            }
-            Family::Graph(_) if dimension >= sizes.len() => None,
+            Family::Without(_, links) => links[2 * sizes.len() * rank + port],
             Family::Graph(_) => self.link_to(rank, torus::neighbour(sizes, rank, dimension, up)?, up),
         }
+    }
+
+    fn link_in_turn(&self, rank: Rank, port: Port) -> Option<LinkId> {
+        let own = self.links_out_of(rank);
+        own.get(port % own.len().max(1)).copied()
     }
 
     /// The first link from a rank to its neighbour, or the last one.
@@ -258,16 +290,37 @@ impl Topology {
         }
     }
 
-    /// On grids links are in the order of their sources; elsewhere they are looked for.
-    fn links_out_of(&self, rank: Rank) -> Vec<LinkId> {
-        let from = |id: &LinkId| self.links[*id].source == rank;
-        match self.family {
-            Family::Graph(_) => (0..self.links.len()).filter(from).collect(),
-            _ => {
-                let start = self.links.partition_point(|link| link.source < rank);
-                (start..self.links.len()).take_while(from).collect()
+    /// The links that leave a node, ascending.
+    pub fn links_out_of(&self, node: NodeId) -> Vec<LinkId> {
+        if node >= self.nodes {
+            return Vec::new();
+        }
+        if let Some(index) = &self.index {
+            return index.of(node).to_vec();
+        }
+        let start = self.links.partition_point(|link| link.source < node);
+        let end = start + self.links[start..].iter().take_while(|link| link.source == node).count();
+        (start..end).collect()
+    }
+
+    /// Of every link, the rank that it leaves and the first port by which it does: [`Topology::port_link`] of these is
+    /// the link. `None` for links out of switches, and for those that no port of a grid leads to.
+    pub fn link_ports(&self) -> Vec<Option<(Rank, Port)>> {
+        let mut ports = vec![None; self.links.len()];
+        let in_turn = matches!(self.family, Family::Graph(_) | Family::Listed(_) | Family::Without(..));
+        for rank in 0..self.ranks {
+            if in_turn && self.dimensions.is_empty() {
+                let own = self.links_out_of(rank).into_iter().enumerate();
+                own.for_each(|(port, link)| ports[link] = Some((rank, port)));
+                continue;
+            }
+            for port in 0..(2 * self.dimensions.len()).max(1) {
+                if let Some(link) = self.port_link(rank, port) {
+                    ports[link].get_or_insert((rank, port));
+                }
             }
         }
+        ports
     }
 
     /// The first port by which a cable of a grid leads from `source` to its neighbour `destination`.

@@ -53,8 +53,40 @@ pub struct Routes<'a> {
     search: Search,
     /// The bytes that reach each node, all 0 between requests.
     flow: Vec<f64>,
+    known: Known,
+}
+
+/// The routes that were found.
+#[derive(Debug, Clone)]
+enum Known {
+    /// By source and destination, where there are not too many nodes.
+    Table(Vec<Option<Arc<Route>>>),
     /// Only looked up, never iterated over: its order is not the same everywhere.
-    known: HashMap<(NodeId, NodeId), Arc<Route>>,
+    Map(HashMap<(NodeId, NodeId), Arc<Route>>),
+}
+
+/// The most nodes with a table.
+const MOST_IN_TABLE: usize = 1 << 11;
+
+impl Known {
+    fn get(&self, nodes: usize, source: NodeId, destination: NodeId) -> Option<&Arc<Route>> {
+        match self {
+            // Empty until the first route is found.
+            Known::Table(_) if source.max(destination) >= nodes => None,
+            Known::Table(table) => table.get(source * nodes + destination)?.as_ref(),
+            Known::Map(map) => map.get(&(source, destination)),
+        }
+    }
+
+    fn insert(&mut self, nodes: usize, source: NodeId, destination: NodeId, route: Arc<Route>) {
+        match self {
+            Known::Table(table) => {
+                table.resize(nodes * nodes, None);
+                table[source * nodes + destination] = Some(route);
+            }
+            Known::Map(map) => drop(map.insert((source, destination), route)),
+        }
+    }
 }
 
 /// What a search from `destination` knows of a node.
@@ -129,7 +161,7 @@ impl<'a> Routes<'a> {
             incoming: Adjacency::new(nodes, links.iter().map(|l| l.target)),
             search: Search { destination: None, found: vec![None; nodes], queue: Vec::new(), done: 0 },
             flow: vec![0.0; nodes],
-            known: HashMap::new(),
+            known: if nodes <= MOST_IN_TABLE { Known::Table(Vec::new()) } else { Known::Map(HashMap::new()) },
         }
     }
 
@@ -145,6 +177,11 @@ impl<'a> Routes<'a> {
         self.lattice.as_mut()
     }
 
+    /// Whether they follow from formulas, as on a ring or torus whose links are all alike, and need no search.
+    pub fn have_formulas(&self) -> bool {
+        self.lattice.is_some()
+    }
+
     /// The topology they are routes of.
     pub fn topology(&self) -> &'a Topology {
         self.topology
@@ -152,16 +189,17 @@ impl<'a> Routes<'a> {
 
     /// The route from `source` to `destination`; from a node to itself it is empty.
     pub fn route(&mut self, source: NodeId, destination: NodeId) -> Result<Arc<Route>, Unreachable> {
-        if let Some(route) = self.known.get(&(source, destination)) {
+        let nodes = self.topology.nodes();
+        if let Some(route) = self.known.get(nodes, source, destination) {
             return Ok(route.clone());
         }
         let route = self.find(source, destination).map(Arc::new).ok_or_else(|| Unreachable {
             source_node: source,
             destination,
             topology: self.topology.spec(),
-            nodes: self.topology.nodes(),
+            nodes,
         })?;
-        self.known.insert((source, destination), route.clone());
+        self.known.insert(nodes, source, destination, route.clone());
         Ok(route)
     }
 

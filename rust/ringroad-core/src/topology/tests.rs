@@ -4,6 +4,8 @@ use super::*;
 
 mod families;
 mod graphs;
+mod listed;
+mod operators;
 mod policies;
 
 fn topology(spec: &str) -> Topology {
@@ -67,7 +69,11 @@ fn what_is_wrong_is_said_with_what_is_right() {
         assert_eq!(Topology::parse(spec).unwrap_err().to_string(), message, "{spec}");
     };
     let unknown = "write ring:8, torus:4x4x2, mesh:4x4, twisted-torus:8x4, hyperx:4x4, hammingmesh:2x2:4x4, \
-                   hypercube:4, twisted-hypercube:3, switch:16, fattree:4x8 or hosts:2x4";
+                   hypercube:4, twisted-hypercube:3, switch:16, fattree:4x8, hosts:2x4, circulant:16:3,4, \
+                   directed-circulant:8:1,3, complete:5, complete-bipartite:4, hamming:2:3, kautz:4:1, \
+                   generalized-kautz:4:1024, de-bruijn:2:4, uniring:4:5, biring:2:5, \
+                   cayley:z64*z16^11:34.1,14.14, odd-graph:4, doubled-odd-graph:4, a graph with a name such as \
+                   petersen, or what an operator makes such as line(petersen)";
     check("rings:8", &format!("unknown topology \"rings:8\"; {unknown} (did you mean ring?)"));
     check("tours:4x4", &format!("unknown topology \"tours:4x4\"; {unknown} (did you mean torus?)"));
     check("dragonfly:9", &format!("unknown topology \"dragonfly:9\"; {unknown}"));

@@ -31,6 +31,7 @@ macro_rules! every_algorithm {
             trivance_hybrid "trivance-hybrid"
             nested "nested"
             bfb_ring "bfb-ring"
+            bfb "bfb"
             generalized "generalized"
             generalized_xor "generalized-xor"
             bruck "bruck"
@@ -45,6 +46,9 @@ macro_rules! every_algorithm {
             direct_latency "direct-latency"
             direct_ordered "direct-ordered"
             leaders "leaders"
+            trees "trees"
+            weighted_trees "weighted-trees"
+            spanning_trees "spanning-trees"
             hierarchical "hierarchical"
             hierarchical_latency "hierarchical-latency"
         }

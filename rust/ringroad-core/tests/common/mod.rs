@@ -2,6 +2,7 @@
 
 pub mod driver;
 pub mod element;
+pub mod graphs;
 pub mod invariants;
 pub mod twin;
 

@@ -20,6 +20,7 @@ use crate::neighbourhood::{Neighbourhood, Offered};
 use crate::planner::{Choices, Planner};
 use crate::progress::Driver;
 use crate::scheduler::Crowd;
+use crate::schedules::Schedules;
 use crate::transport::in_process::InProcess;
 use crate::transport::shared::SharedMemory;
 use crate::transport::ucx::{UcxSettings, UcxTransport};
@@ -98,8 +99,7 @@ impl Communicator {
             // A rank on its own sends nothing.
             (None, None) => Box::new(InProcess::group(1).remove(0)),
         };
-        let communicator =
-            Communicator::assemble(name, cards, rank, transport, choices, timeout, config.debug);
+        let communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
         // Everybody has come, so the next communicator of this name meets elsewhere.
         drop(meeting);
         // Connects what small collectives use, and finds out now who cannot be reached.
@@ -137,15 +137,7 @@ impl Communicator {
         let name = if options.name.is_empty() { "world" } else { &options.name };
         let timeout = options.timeout.unwrap_or(config.timeout);
         let assemble = |(rank, transport)| {
-            Communicator::assemble(
-                name,
-                cards.clone(),
-                rank,
-                transport,
-                choices.clone(),
-                timeout,
-                config.debug,
-            )
+            Communicator::assemble(name, cards.clone(), rank, transport, choices.clone(), timeout, config)
         };
         Ok(transports.into_iter().enumerate().map(assemble).collect())
     }
@@ -157,8 +149,9 @@ impl Communicator {
         transport: Box<dyn Transport>,
         choices: Choices,
         timeout: Duration,
-        debug: Debug,
+        config: &Config,
     ) -> Communicator {
+        let (debug, kept) = (config.debug, Schedules::new(config.schedule_cache.clone()));
         let (near, pool) = (transport.near(), transport.pool());
         let crowd = crowd(&cards, rank);
         let copies = transport.private().then(|| COPIED * crowd.cores.min(crowd.ranks) / crowd.ranks);
@@ -172,7 +165,7 @@ impl Communicator {
             timeout,
             debug,
             state: Mutex::new(State {
-                planner: Planner::new(rank, near, copies, choices),
+                planner: Planner::new(rank, near, copies, choices, kept),
                 calls: 0,
                 recent: VecDeque::new(),
             }),

@@ -110,7 +110,7 @@ fn any_family() -> impl Strategy<Value = Expected> {
 }
 
 /// Hops between all pairs of ranks.
-fn distances(topology: &Topology) -> Vec<Vec<usize>> {
+pub(super) fn distances(topology: &Topology) -> Vec<Vec<usize>> {
     let outgoing = Adjacency::new(topology.nodes(), topology.links().iter().map(|link| link.source));
     let from = |rank| reach(&outgoing, |id| topology.links()[id].target, rank);
     let reached = |hops: Option<usize>| hops.expect("the network is connected");

@@ -1,0 +1,24 @@
+"""Measure a model's layers, and see what training it on several networks would take.
+
+    python examples/14_torch_training_time.py
+
+Needs torch. No communication: only predictions.
+"""
+
+import torch
+from ringroad import training
+from ringroad.torch import profile_layers
+
+net = torch.nn.Sequential(*(layer for _ in range(6) for layer in (torch.nn.Linear(512, 512), torch.nn.ReLU())))
+model = profile_layers(net, torch.randn(64, 512), loss=lambda out: out.square().mean(), name="perceptron")
+model.save("perceptron.toml")  # for `ringroad training perceptron.toml --topology ...`
+
+# What torch's DistributedDataParallel collects, and each layer by itself.
+networks = ["ring:64", "torus:8x8", "hypercube:6"]
+for bucket in ("25MiB", "layer"):
+    comparison = training.compare(model, networks, bucket=bucket)
+    for row in comparison.iterations:
+        print(f"{bucket:>5} {row.network.name:>11}: {row.seconds * 1e3:.2f} ms, {row.exposed * 1e3:.2f} ms exposed")
+
+# Models that everybody knows come with ringroad.
+print(training.compare("resnet50", networks))

@@ -1,0 +1,129 @@
+"""`ringroad find`: which network to build."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ringroad._options import Json
+from ringroad._text import bytes_text, parse_bandwidth, parse_bytes, parse_seconds, print_table, seconds_text
+from ringroad.finding import Findings, Network
+from ringroad.finding import find as search
+
+
+def find(
+    ranks: Annotated[int | None, typer.Option(help="How many ranks.")] = None,
+    degree: Annotated[int | None, typer.Option(help="How many links out of each rank, and into it.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N:M",
+            help="Instead of --ranks and --degree: N ranks and at most M cables in all (a link each way, or two links "
+            "one way, per cable). All degrees that they suffice for are looked at.",
+        ),
+    ] = None,
+    alpha: Annotated[str, typer.Option(help="What a step takes in addition: 10us, 500ns.")] = "10us",
+    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="The vector: 8, 64KiB, 1MiB, 2G.")] = "1MiB",
+    bandwidth: Annotated[
+        str,
+        typer.Option(
+            help="Of a rank over all its links together, each of which has an equal share: 100Gbit/s, 50GB/s."
+        ),
+    ] = "100Gbit/s",
+    collective: Annotated[str, typer.Option(help="allreduce, allgather or reduce_scatter.")] = "allreduce",
+    bidirectional: Annotated[
+        bool, typer.Option("--bidirectional", "--undirected", help="Only networks whose links all have one back.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the frontier (matplotlib).")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the networks in which a collective takes the least time: few steps, links equally busy, or in between.
+
+    Times are those of breadth-first broadcast (algorithm bfb). Give a network that is found to `ringroad topology`,
+    `cost bfb --topology` or `simulate bfb --topology`, with the bandwidth of a link.
+    """
+    findings = search(
+        ranks,
+        degree,
+        collective=collective,  # type: ignore[arg-type]
+        alpha=parse_seconds(alpha),
+        bytes=parse_bytes(size),
+        bandwidth=parse_bandwidth(bandwidth),
+        bidirectional=bidirectional,
+        budget=None if budget is None else _budget(budget),
+    )
+    if plot is not None:
+        try:
+            import matplotlib
+        except ImportError:
+            raise ValueError("--plot needs matplotlib; install it with pip install 'ringroad[viz]'") from None
+        matplotlib.use("Agg")
+        findings.plot().savefig(plot)
+    if as_json:
+        print(json.dumps(_report(findings), indent=2))
+        return
+    _print(findings)
+
+
+def _budget(text: str) -> tuple[int, int]:
+    parts = text.split(":")
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+        raise ValueError(f"--budget {text!r} makes no sense; write ranks and cables, for example --budget 1024:2048")
+    return int(parts[0]), int(parts[1])
+
+
+def _print(findings: Findings) -> None:
+    best = findings.best
+    gigabits = findings.bandwidth * 8 / 1e9
+    print(
+        f"{findings.collective} of {bytes_text(findings.bytes)} over {best.ranks} ranks, {gigabits:g} Gbit/s each, "
+        f"{seconds_text(findings.alpha)} a step"
+    )
+    rows = [
+        [
+            "*" if network is best else "",
+            str(network.steps),
+            f"{float(network.bandwidth_term):.4f}",
+            seconds_text(network.seconds),
+            str(network.degree),
+            "both" if network.bidirectional else "one",
+            network.spec,
+        ]
+        for network in findings.networks
+    ]
+    bound = f"{float(findings.least_bandwidth_term):.4f}"
+    least = ["", str(findings.least_steps), bound, seconds_text(findings.least_seconds), "", "", "(bound)"]
+    header = ["", "steps", "bandwidth", "time", "links", "ways", "network"]
+    print_table(header, [*rows, least], right=["steps", "bandwidth", "time", "links"])
+    print("\n*: the fastest; bandwidth: in vectors per bandwidth of a rank; bound: no network can do better")
+
+
+def _report(findings: Findings) -> dict[str, Any]:
+    def entry(network: Network) -> dict[str, Any]:
+        term = network.bandwidth_term
+        return {
+            "topology": network.spec,
+            "ranks": network.ranks,
+            "degree": network.degree,
+            "cables": float(network.cables),
+            "bidirectional": network.bidirectional,
+            "steps": network.steps,
+            "bandwidth_term": float(term),
+            "bandwidth_term_exactly": f"{term.numerator}/{term.denominator}",
+            "seconds": network.seconds,
+            "best": network is findings.best,
+        }
+
+    return {
+        "collective": findings.collective,
+        "bytes": findings.bytes,
+        "alpha": findings.alpha,
+        "bandwidth": findings.bandwidth,
+        "networks": [entry(network) for network in findings.networks],
+        "bounds": {
+            "steps": findings.least_steps,
+            "bandwidth_term": float(findings.least_bandwidth_term),
+            "seconds": findings.least_seconds,
+        },
+    }

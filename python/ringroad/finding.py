@@ -1,0 +1,154 @@
+"""Which network to build: `ringroad.find`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from ringroad._native import Found, find_networks, moore_steps
+from ringroad._text import bytes_text, seconds_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Performed = Literal["allreduce", "allgather", "reduce_scatter"]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of which no other one has both fewer steps and a smaller bandwidth term."""
+
+    spec: str
+    """How it is made; `Topology` reads it."""
+    ranks: int
+    degree: int
+    """Links out of each rank, and as many into it."""
+    bidirectional: bool
+    """Whether every link has one back, so that cables do."""
+    steps: int
+    bandwidth_term: Fraction
+    """In units of the time that a rank takes to send the whole vector over all its links."""
+    seconds: float
+    """Of the collective, by breadth-first broadcast (algorithm `bfb`)."""
+
+    @property
+    def cables(self) -> Fraction:
+        """Cables of a link each way that the links take: half as many as there are links."""
+        return Fraction(self.ranks * self.degree, 2)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The frontier, the fewest steps first, and what no network can beat."""
+
+    collective: str
+    alpha: float
+    bytes: int
+    bandwidth: float
+    networks: tuple[Network, ...]
+    least_steps: int
+    """By the Moore bound: what so many links out of each rank can reach."""
+    least_bandwidth_term: Fraction
+
+    @property
+    def best(self) -> Network:
+        """The one that takes the least time."""
+        return min(self.networks, key=lambda network: (network.seconds, network.degree))
+
+    @property
+    def least_seconds(self) -> float:
+        """Both bounds together."""
+        return _seconds(self.least_steps, self.least_bandwidth_term, self.alpha, self.bytes, self.bandwidth)
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Figure":
+        """Steps and bandwidth terms, with the best one and the bounds. Needs matplotlib."""
+        from matplotlib import pyplot
+
+        axes = axes or pyplot.subplots(figsize=(7, 4.5), layout="constrained")[1]
+        steps, terms = [n.steps for n in self.networks], [float(n.bandwidth_term) for n in self.networks]
+        axes.plot(steps, terms, "o-", color="tab:blue", drawstyle="steps-post", label="best known")
+        axes.plot([self.best.steps], [float(self.best.bandwidth_term)], "*", ms=14, color="tab:orange", label="fastest")
+        axes.axvline(self.least_steps, ls=":", color="gray", label="bounds")
+        axes.axhline(float(self.least_bandwidth_term), ls=":", color="gray")
+        for network in self.networks:
+            at = (network.steps, float(network.bandwidth_term))
+            spec = network.spec if len(network.spec) <= 48 else network.spec[:45] + "..."
+            axes.annotate(spec, at, xytext=(5, 5), textcoords="offset points", fontsize=7)
+        size = f"{bytes_text(self.bytes)}: {seconds_text(self.best.seconds)}"
+        axes.set(
+            xlabel=f"steps of {self.collective}",
+            ylabel="bandwidth term [vectors / bandwidth of a rank]",
+            title=f"{self.best.ranks} ranks, {size} with {self.best.degree} links each",
+        )
+        axes.legend()
+        return axes.get_figure(root=True)  # type: ignore[return-value]
+
+
+def find(
+    ranks: int | None = None,
+    degree: int | None = None,
+    *,
+    collective: Performed = "allreduce",
+    alpha: float = 10e-6,
+    bytes: int = 1 << 20,
+    bandwidth: float = 12.5e9,
+    bidirectional: bool = False,
+    budget: tuple[int, int] | None = None,
+) -> Findings:
+    """The networks of so many ranks with so many links out of each in which a collective takes the fewest steps, or
+    loads links the least, or anything in between; and how long it takes for a vector of `bytes`.
+
+    A step takes `alpha` seconds. `bandwidth` is that of a rank over all its links together, in bytes per second: each
+    of its links has `bandwidth / degree`. `bidirectional`: only networks in which every link has one back.
+    `budget=(n, m)`, instead of ranks and degree: `n` ranks and at most `m` cables, each with a link each way; all
+    degrees that the cables suffice for are looked at.
+    """
+    if (budget is None) == (ranks is None or degree is None) or (budget and (ranks or degree)):
+        raise ValueError("give ranks and degree, or a budget of ranks and cables")
+    if alpha < 0 or bytes < 0 or bandwidth <= 0:
+        raise ValueError("alpha and bytes must be 0 or more, and bandwidth above 0 bytes per second")
+    ranks, degrees = _sizes(ranks, degree, budget)
+    found: list[Found] = []
+    refusals: list[ValueError] = []
+    for links in degrees:
+        try:
+            found += find_networks(ranks, links, bidirectional)
+        except ValueError as error:
+            refusals.append(error)
+    if not found:
+        raise refusals[-1]
+    networks = []
+    for one in found:
+        steps, numerator, denominator = one.cost(collective)
+        term = Fraction(numerator, denominator)
+        seconds = _seconds(steps, term, alpha, bytes, bandwidth)
+        networks.append(Network(one.spec, one.ranks, one.degree, one.bidirectional, steps, term, seconds))
+    phases = 2 if collective == "allreduce" else 1
+    reached = [moore_steps(ranks, links, bidirectional) for links in degrees]
+    least = min(steps for steps in reached if steps is not None)
+    term = phases * Fraction(ranks - 1, ranks)
+    return Findings(collective, alpha, bytes, bandwidth, _frontier(networks), phases * least, term)
+
+
+def _sizes(ranks: int | None, degree: int | None, budget: tuple[int, int] | None) -> tuple[int, Sequence[int]]:
+    if budget is None:
+        assert ranks is not None and degree is not None
+        return ranks, [degree]
+    ranks, cables = budget
+    most = 2 * cables // ranks if ranks > 0 else 0
+    if ranks < 2 or most < 1:
+        raise ValueError(f"a budget of {ranks} ranks and {cables} cables joins nothing; {ranks} ranks need a link each")
+    return ranks, range(1, min(most, ranks - 1, 32) + 1)
+
+
+def _seconds(steps: int, term: Fraction, alpha: float, size: int, bandwidth: float) -> float:
+    return steps * alpha + float(term) * size / bandwidth
+
+
+def _frontier(networks: Sequence[Network]) -> tuple[Network, ...]:
+    kept: list[Network] = []
+    for network in sorted(networks, key=lambda n: (n.steps, n.bandwidth_term, n.degree, not n.bidirectional)):
+        if not kept or network.bandwidth_term < kept[-1].bandwidth_term:
+            kept.append(network)
+    return tuple(kept)

@@ -1,0 +1,60 @@
+"""Tables whose rows are networks or other things than sizes of vectors: text, data, and the statements in them."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ringroad._text import print_table
+from ringroad.reproduce.claims import Verdict, print_verdicts
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture of a table: lines of (x, y), each with a name; single points where `points`."""
+
+    x: str
+    y: str
+    lines: dict[str, list[tuple[float, float]]]
+    points: bool = False
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """A table of a paper beside ours. `inside` are the statements that its rows show; `below` are printed after it."""
+
+    paper: str
+    name: str
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    right: list[str]
+    inside: list[Verdict] = field(default_factory=list)
+    below: list[Verdict] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    chart: Chart | None = None
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return self.inside + self.below
+
+    def json(self) -> dict[str, Any]:
+        return {
+            "figure": self.name,
+            "title": self.title,
+            "rows": [dict(zip(self.header, row, strict=True)) for row in self.rows],
+            "notes": self.notes,
+            "statements": [asdict(verdict) for verdict in self.verdicts],
+        }
+
+    def show(self) -> None:
+        """Prints it."""
+        print(f"{self.name}: {self.title}\n")
+        print_table(self.header, self.rows, right=self.right)
+        for note in self.notes:
+            print(f"  {note}")
+        print()
+        print_verdicts(self.below)
+
+
+def yes(holds: bool) -> str:
+    """As in all tables."""
+    return "yes" if holds else "no"

@@ -1,0 +1,194 @@
+"""The training simulation of Zhao et al., arXiv 2202.03356: section 8.4, figure 8 (b) and table 8.
+
+The paper overlaps an allreduce's estimated time, `T_L * alpha + T_B * M / B`, with times at which each layer's gradient
+is ready. It measured those on an A100 and does not give them. What is here needs none: if every gradient is ready while
+the allreduce of the first one is under way, there are exactly two allreduces, whatever the times are. Everything that
+the paper states of allreduce time then agrees; `agreeing` shows how that changes when layers take the time that
+their operations take.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ringroad._text import print_table, seconds_text
+from ringroad.training import Iteration, Line, Model, Network, iterate
+
+RANKS, DEGREE = 1024, 4
+ALPHA = 10e-6
+BANDWIDTH = 100e9 / 8
+"""Bytes per second of a rank, over all its links."""
+
+_BEST = 2 * (RANKS - 1) / RANKS
+
+
+def network(name: str, steps: int, volume: float) -> Network:
+    """One whose allreduce takes `steps` alphas and sends `volume` vectors at the bandwidth of a rank."""
+    return Network(name, (Line(name, steps * ALPHA, volume / BANDWIDTH),), RANKS)
+
+
+FRONTIER = (
+    network("Π(4,1024)", 10, 2.66406),
+    network("L³(C(16,{3,4}))", 12, 2 + 40 / 1024),
+    network("L²(Diamond²)", 16, 2 + 8 / 1024),
+    network("L(DBJMod(2,4)²)", 22, 2.0),
+    network("(UniRing(1,4)□UniRing(1,8))²", 40, _BEST),
+)
+"""Table 4: what no other topology of 1,024 ranks and degree 4 betters in both steps and bytes."""
+
+BOUND = network("lower bound", 10, _BEST)
+SHIFTED_RING = network("ShiftedRing", 2 * (RANKS - 1), _BEST)
+DOUBLE_TREE = network("double binary tree", 2 * round(math.log2(RANKS)), 2 * math.log2(RANKS) * DEGREE)
+
+_L3, _L2, _L1 = (one.name for one in FRONTIER[1:4])
+TABLE_8 = {
+    "alexnet": _L1,
+    "inception_v3": _L2,
+    "resnet18": _L2,
+    "resnet50": _L2,
+    "resnext50_32x4d": _L2,
+    "shufflenet_v2_x2_0": _L3,
+    "squeezenet1_1": _L3,
+    "vgg16": _L1,
+    "vgg19": _L1,
+    "bert": _L1,
+    "gpt2": _L1,
+}
+"""The topology that the paper chose for each model."""
+
+COMPUTE = 7e-3
+"""Fitted to what the paper states of minibatch times: the seconds that every model computes."""
+
+MISSING = (
+    "when each layer's gradient is ready (measured on an A100): assumed within the first allreduce",
+    "what a model computes in a minibatch: 7 ms for each, fitted to the statements about minibatch time",
+    "which sizes of bert and gpt2: base and small; the batch and the length of sequences have no effect here",
+    "the type of gradients: float32; what counts as a layer: a module with parameters",
+    "what a double binary tree costs: each of its 2 log2 N steps sends the whole vector over one link, B / d; with all "
+    "of B, as section 5.4 has it for table 4, it takes 9.6 times as long as the best",
+)
+"""What the paper's text does not give, and what is taken instead."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model of table 8: the topology that the paper states, and the one with the least allreduce time."""
+
+    model: str
+    stated: str
+    iterations: tuple[Iteration, ...]
+
+    @property
+    def best(self) -> Iteration:
+        """That with the least allreduce time."""
+        return min(self.iterations, key=lambda iteration: iteration.communication)
+
+    @property
+    def computed(self) -> str:
+        """Its network."""
+        return self.best.network.name
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it is the paper's."""
+        return self.computed == self.stated
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A number of section 8.4, and ours. They agree within `margin`, a fraction of the stated one; `bound`: if ours is
+    no larger either."""
+
+    text: str
+    stated: float
+    ours: float
+    unit: str
+    margin: float = 0.05
+    bound: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether they do."""
+        difference = self.ours / self.stated - 1
+        return difference <= self.margin and (self.bound or difference >= -self.margin)
+
+    def show(self, number: float) -> str:
+        """One of the two as text."""
+        return f"{100 * number:.2g} %" if self.unit == "%" else f"{number:.2g}x"
+
+
+@lru_cache(maxsize=64)
+def _model(name: str, throughput: float) -> Model:
+    return Model.load(name, throughput=throughput)
+
+
+def _run(name: str, place: Network, throughput: float) -> Iteration:
+    return iterate(_model(name, throughput), place, bucket="backlog")
+
+
+def table8(networks: Sequence[Network] = FRONTIER, *, throughput: float = math.inf) -> list[Row]:
+    """Every model on all networks, with layers that take what their operations take at a throughput (per second)."""
+    return [
+        Row(name, stated, tuple(_run(name, place, throughput) for place in networks))
+        for name, stated in TABLE_8.items()
+    ]
+
+
+def agreeing(throughputs: Sequence[float]) -> list[tuple[float, int]]:
+    """(throughput, how many of the models get the paper's topology), by allreduce time."""
+    return [(speed, sum(row.agrees for row in table8(throughput=speed))) for speed in throughputs]
+
+
+def statements(networks: Sequence[Network] = FRONTIER) -> list[Statement]:
+    """What section 8.4 states of all eleven models together, and what two allreduces of each come to."""
+    rows = table8(networks)
+
+    def ratios(other: Network, compute: float) -> list[float]:
+        """Another network's time, or what computing adds to it, over that of the best topology."""
+        return [
+            (compute + _run(row.model, other, math.inf).communication) / (compute + row.best.communication)
+            for row in rows
+        ]
+
+    found = []
+    for what, compute, ring, tree, mean, most in (
+        ("allreduce time", 0.0, 6.7, 38, 0.015, 0.057),
+        ("minibatch time", COMPUTE, 2.6, 28, 0.007, 0.017),
+    ):
+        above = [1 / ratio - 1 for ratio in ratios(BOUND, compute)]
+        found += [
+            Statement(f"{what} of ShiftedRing over the best, mean", ring, _mean(ratios(SHIFTED_RING, compute)), "x"),
+            Statement(f"{what} of double trees over the best, mean", tree, _mean(ratios(DOUBLE_TREE, compute)), "x"),
+            Statement(f"{what} above the lower bound, mean", mean, _mean(above), "%"),
+            Statement(f"{what} above the lower bound, at most", most, max(above), "%", bound=True),
+        ]
+    return found
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return math.fsum(numbers) / len(numbers)
+
+
+def show(networks: Sequence[Network] = FRONTIER) -> None:
+    """Prints all of it, and what the text does not give."""
+    rows = table8(networks)
+    header = ["model", "allreduce", "over the bound", "best", "the paper's", "agrees"]
+    table = []
+    for row in rows:
+        bound = _run(row.model, BOUND, math.inf).communication
+        above = f"{100 * (row.best.communication / bound - 1):.2f} %"
+        agrees = "yes" if row.agrees else "no"
+        table.append([row.model, seconds_text(row.best.communication), above, row.computed, row.stated, agrees])
+    print("Table 8: the topology with the least allreduce time, N = 1024, d = 4\n")
+    print_table(header, table, right=header[1:3])
+    print("\nSection 8.4, all models together\n")
+    header = ["the paper states", "stated", "ours", "agrees"]
+    texts = [[s.text, s.show(s.stated), s.show(s.ours), "yes" if s.agrees else "no"] for s in statements(networks)]
+    print_table(header, texts, right=header[1:3])
+    print("\nIf layers take what their operations take, at so many per second, batch 64\n")
+    speeds = agreeing([math.inf, 1e15, 3e14, 1e14, 5e13, 2e13])
+    print_table(["TFLOP/s", "rows that agree"], [[f"{s / 1e12:g}", f"{n} of {len(rows)}"] for s, n in speeds])
+    print("\nNot given in the text, and taken instead:")
+    for text in MISSING:
+        print(f"  - {text}")

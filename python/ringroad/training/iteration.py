@@ -1,0 +1,280 @@
+"""One iteration of data-parallel training: the backward pass and the allreduces of what it has made."""
+
+import importlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ringroad._native import CostModel, Topology
+from ringroad._text import about_bytes, bytes_text, parse_bytes, seconds_text
+from ringroad.training.model import Layer, Model
+from ringroad.training.network import Network
+
+BUCKET = "25MiB"
+"""What torch's DistributedDataParallel collects (its first bucket, of 1 MiB, aside)."""
+
+Bucket = int | str
+Place = Network | Topology | str | int
+
+_COLUMNS = ["network", "iteration", "exposed", "efficiency", "communication", "allreduces", "algorithms"]
+
+
+class Allreduce(NamedTuple):
+    """The gradients that are reduced together. Seconds from the beginning of the iteration: when the last of them was
+    made, and when the allreduce starts and ends."""
+
+    layers: tuple[str, ...]
+    bytes: int
+    ready: float
+    start: float
+    end: float
+    algorithm: str
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What one iteration takes; see `iterate`. In a notebook it shows itself."""
+
+    model: Model
+    network: Network
+    bucket: Bucket
+    allreduces: tuple[Allreduce, ...]
+
+    @property
+    def compute(self) -> float:
+        """Seconds of the forward and the backward pass."""
+        return self.model.forward + self.model.backward
+
+    @property
+    def seconds(self) -> float:
+        """When both the backward pass and the last allreduce have ended."""
+        return max([self.compute, *(allreduce.end for allreduce in self.allreduces)])
+
+    @property
+    def communication(self) -> float:
+        """Seconds of all allreduces together."""
+        return math.fsum(allreduce.end - allreduce.start for allreduce in self.allreduces)
+
+    @property
+    def exposed(self) -> float:
+        """Seconds that only the network is busy, after the backward pass."""
+        return self.seconds - self.compute
+
+    @property
+    def efficiency(self) -> float:
+        """The fraction of the iteration that computes: n ranks are n times that as fast as one."""
+        return self.compute / self.seconds if self.seconds else 1.0
+
+    @property
+    def algorithms(self) -> list[str]:
+        """Those that run, in the order of their first allreduce."""
+        return list(dict.fromkeys(allreduce.algorithm for allreduce in self.allreduces))
+
+    def df(self) -> Any:
+        """The allreduces as a pandas.DataFrame, a row for each."""
+        return _pandas().DataFrame(self.allreduces, columns=Allreduce._fields)
+
+    def plot(self) -> Any:
+        """A matplotlib figure: what is computed and what is sent when."""
+        return Comparison((self,)).plot()
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The figures as (name, text)."""
+        return [
+            ("iteration", seconds_text(self.seconds)),
+            ("forward", seconds_text(self.model.forward)),
+            ("backward", seconds_text(self.model.backward)),
+            ("communication", f"{seconds_text(self.communication)} in {len(self.allreduces)} allreduces"),
+            ("exposed", seconds_text(self.exposed)),
+            ("efficiency", f"{self.efficiency:.1%}"),
+            ("algorithms", ", ".join(self.algorithms) or "-"),
+        ]
+
+    def json(self) -> dict[str, Any]:
+        """The figures and the timeline, for JSON."""
+        return {
+            "network": self.network.name,
+            "ranks": self.network.ranks,
+            "seconds": self.seconds,
+            "communication": self.communication,
+            "exposed": self.exposed,
+            "efficiency": self.efficiency,
+            "algorithms": self.algorithms,
+            "allreduces": [allreduce._asdict() for allreduce in self.allreduces],
+        }
+
+    @property
+    def title(self) -> str:
+        """One line that says what was simulated."""
+        return f"{self.model.name} on {self.network.name}, {_bucket_text(self.bucket)}"
+
+    def __repr__(self) -> str:
+        return f"<Iteration {self.title}: {seconds_text(self.seconds)}, {seconds_text(self.exposed)} exposed>"
+
+    def _repr_html_(self) -> str:
+        return _html_table(self.title, [], [list(row) for row in self.rows()])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One model on several networks; see `compare`. In a notebook it shows itself."""
+
+    iterations: tuple[Iteration, ...]
+
+    @property
+    def best(self) -> Iteration:
+        """The shortest; the first of those that take as long."""
+        return min(self.iterations, key=lambda iteration: iteration.seconds)
+
+    def df(self) -> Any:
+        """The figures as a pandas.DataFrame, a row for each network, times in seconds."""
+        rows = [
+            [i.network.name, i.seconds, i.exposed, i.efficiency, i.communication, len(i.allreduces), i.algorithms]
+            for i in self.iterations
+        ]
+        return _pandas().DataFrame(rows, columns=_COLUMNS)
+
+    def plot(self) -> Any:
+        """A matplotlib figure: for each network what is computed and what is sent when."""
+        from ringroad import viz
+
+        return viz.iterations(self.iterations)
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Header and rows, as text; of algorithms the families."""
+        return list(_COLUMNS), [
+            [
+                i.network.name,
+                seconds_text(i.seconds),
+                seconds_text(i.exposed),
+                f"{i.efficiency:.1%}",
+                seconds_text(i.communication),
+                str(len(i.allreduces)),
+                ", ".join(dict.fromkeys(name.partition(":")[0] for name in i.algorithms)) or "-",
+            ]
+            for i in self.iterations
+        ]
+
+    @property
+    def title(self) -> str:
+        """One line that says what was compared."""
+        model = self.iterations[0].model
+        times = f"forward {seconds_text(model.forward)}, backward {seconds_text(model.backward)}"
+        bucket = _bucket_text(self.iterations[0].bucket)
+        return f"{model.name}, batch {model.batch}: gradients of {about_bytes(model.bytes)}, {bucket}; {times}"
+
+    def __repr__(self) -> str:
+        return f"<Comparison {self.title}; best on {self.best.network.name}>"
+
+    def _repr_html_(self) -> str:
+        return _html_table(self.title, *self.table())
+
+
+def iterate(
+    model: Model | str | Path,
+    place: Place,
+    *,
+    bucket: Bucket = BUCKET,
+    costs: CostModel | None = None,
+    algorithm: str | None = None,
+) -> Iteration:
+    """One iteration of a model (a shipped one by its name, or a file) on a network or topology.
+
+    The backward pass makes gradients from the last layer to the first. They are collected, in that order, into buckets:
+    each `layer` for itself, the whole `model`, or until there are at least so many bytes (`25MiB`, as torch's
+    DistributedDataParallel does). Each bucket is an allreduce as soon as it is complete and the one before it has
+    ended. With `backlog` there are no fixed buckets: what is ready when the network becomes idle goes together (the
+    rule of Zhao et al., section 8.4). Computing and communicating do not slow each other down.
+    """
+    if not isinstance(model, Model):
+        model = Model.load(model)
+    network = place if isinstance(place, Network) else Network.on(place, model=costs, algorithm=algorithm)
+    if isinstance(bucket, str) and bucket not in ("layer", "model", "backlog"):
+        try:
+            bucket = parse_bytes(bucket)
+        except ValueError:
+            raise ValueError(f"bucket {bucket!r} makes no sense; write layer, model, backlog or 25MiB") from None
+    if isinstance(bucket, int) and bucket < 1:
+        raise ValueError(f"a bucket of {bucket} bytes makes no sense; write layer for one of each layer")
+    run = _backlog if bucket == "backlog" else _in_buckets
+    return Iteration(model, network, bucket, tuple(run(list(model.gradients()), network, bucket)))
+
+
+def compare(
+    model: Model | str | Path,
+    places: Iterable[Place],
+    *,
+    bucket: Bucket = BUCKET,
+    costs: CostModel | None = None,
+    algorithm: str | None = None,
+) -> Comparison:
+    """One iteration on each of several networks or topologies; the rest as for `iterate`."""
+    if not isinstance(model, Model):
+        model = Model.load(model)
+    found = tuple(iterate(model, place, bucket=bucket, costs=costs, algorithm=algorithm) for place in places)
+    if not found:
+        raise ValueError("nothing to compare: name at least one topology")
+    return Comparison(found)
+
+
+Gradients = list[tuple[Layer, float]]
+
+
+def _in_buckets(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator[Allreduce]:
+    """Buckets are filled in the order of the backward pass; each is sent when it is full and the network idle."""
+    limit = {"layer": 1, "model": math.inf}.get(bucket, bucket) if isinstance(bucket, str) else bucket
+    free, members, size = 0.0, [], 0
+    for number, gradient in enumerate(gradients, 1):
+        members.append(gradient)
+        size += gradient[0].bytes
+        if size >= limit or number == len(gradients):  # type: ignore[operator]
+            allreduce = _allreduce(members, network, free)
+            free, members, size = allreduce.end, [], 0
+            yield allreduce
+
+
+def _backlog(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator[Allreduce]:
+    """The network takes the next gradient if it is idle, else, once it is, all that have become ready meanwhile."""
+    free, first = -math.inf, 0
+    while first < len(gradients):
+        end = first + 1
+        while end < len(gradients) and gradients[end][1] <= free:
+            end += 1
+        allreduce = _allreduce(gradients[first:end], network, free)
+        free, first = allreduce.end, end
+        yield allreduce
+
+
+def _allreduce(members: Gradients, network: Network, free: float) -> Allreduce:
+    """Of these gradients, on a network that is free from some time on."""
+    size = sum(layer.bytes for layer, _ in members)
+    line = network.best(size)
+    ready = members[-1][1]
+    start = max(ready, free)
+    return Allreduce(
+        tuple(layer.name for layer, _ in members), size, ready, start, start + line.seconds(size), line.name
+    )
+
+
+def _bucket_text(bucket: Bucket) -> str:
+    names = {"layer": "each layer for itself", "model": "all in one", "backlog": "what is ready together"}
+    return f"buckets of {bytes_text(bucket)}" if isinstance(bucket, int) else names[bucket]
+
+
+def _html_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(cells: Sequence[str], kind: str) -> str:
+        return "".join(f"<{kind} style='text-align:left'>{escape(cell)}</{kind}>" for cell in cells)
+
+    head = f"<tr>{line(header, 'th')}</tr>" if header else ""
+    body = "".join(f"<tr>{line(row[:1], 'th')}{line(row[1:], 'td')}</tr>" for row in rows)
+    return f"<table><caption>{escape(title)}</caption>{head}{body}</table>"
+
+
+def _pandas() -> Any:
+    try:
+        return importlib.import_module("pandas")
+    except ImportError:
+        raise ImportError("a DataFrame needs pandas: pip install pandas; `allreduces` does not") from None

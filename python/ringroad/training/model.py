@@ -1,0 +1,240 @@
+"""Models as training sees them: layers with the bytes of their gradients and the seconds that they compute."""
+
+import json
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ringroad._text import about_bytes, seconds_text
+
+SHIPPED = [
+    "alexnet",
+    "bert",
+    "gpt2",
+    "inception_v3",
+    "resnet18",
+    "resnet50",
+    "resnext50_32x4d",
+    "shufflenet_v2_x2_0",
+    "squeezenet1_1",
+    "vgg16",
+    "vgg19",
+]
+"""The models that come with ringroad, by name."""
+
+_ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+_MODEL_KEYS = {"name", "source", "batch", "dtype", "throughput", "layers"}
+_LAYER_KEYS = {"name", "parameters", "bytes", "flops", "forward", "backward"}
+_GROUP_KEYS = {"name", "repeat", "layers"}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is computed in one piece: seconds of its forward and its backward pass, and the bytes of its gradient, which
+    is complete when its backward pass ends."""
+
+    name: str
+    bytes: int
+    forward: float
+    backward: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """Layers in the order of the forward pass; the backward pass takes them from the last to the first.
+
+    As TOML:
+
+        name = "mine"
+        batch = 64                      # samples of a rank; 1 unless stated
+        dtype = "float32"               # of gradients; float64, float32 (unless stated), float16 or bfloat16
+        throughput = 20e12              # floating-point operations per second; for layers that state flops
+        layers = [
+            { name = "embedding", parameters = 1000000, forward = 1e-4, backward = 2e-4 },
+            { name = "blocks", repeat = 12, layers = [{ name = "mlp", parameters = 4722432, flops = 9437184 }] },
+        ]
+
+    A layer states `parameters` (of the model's dtype) or `bytes`, or neither where it has no gradient; and either the
+    seconds of `forward` and `backward` for the batch, or `flops`, the operations of a forward pass of one sample (a
+    multiplication and its addition are two). The backward pass then takes twice as long as the forward pass, since it
+    makes the gradients of both inputs and weights.
+    """
+
+    name: str
+    layers: tuple[Layer, ...]
+    batch: int = 1
+    source: str = ""
+
+    @classmethod
+    def load(cls, model: str | Path, *, batch: int | None = None, throughput: float | None = None) -> "Model":
+        """A file's model, or a shipped one by its name. `batch` and `throughput` instead of the file's; with either,
+        layers that state both flops and seconds go by the flops. An infinite throughput computes in no time.
+
+        Raises ValueError that names file, layer and key where the file makes no sense; OSError where there is none.
+        """
+        if batch is not None and batch < 1:
+            raise ValueError(f"a batch of {batch} samples makes no sense; give 1 or more")
+        if throughput is not None and not throughput > 0:
+            raise ValueError(f"a throughput of {throughput} operations per second makes no sense; give more than 0")
+        if str(model) in SHIPPED:
+            text = resources.files(__package__).joinpath("models", f"{model}.toml").read_text()
+        elif Path(model).exists() or Path(model).suffix:
+            text = Path(model).read_text()
+        else:
+            raise ValueError(f"{str(model)!r} is neither a file nor a shipped model; those are {', '.join(SHIPPED)}")
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{model}: {error}") from None
+        return _Reader(str(model), data, batch, throughput).model()
+
+    def save(self, path: str | Path) -> None:
+        """Writes the TOML, with bytes and seconds."""
+        head = [f"name = {_quoted(self.name)}", f"source = {_quoted(self.source)}" * bool(self.source)]
+        rows = [
+            f"    {{ name = {_quoted(layer.name)}, bytes = {layer.bytes}, forward = {float(layer.forward)!r}, "
+            f"backward = {float(layer.backward)!r} }},"
+            for layer in self.layers
+        ]
+        lines = [*filter(None, head), f"batch = {self.batch}", "layers = [", *rows, "]", ""]
+        Path(path).write_text("\n".join(lines))
+
+    @property
+    def bytes(self) -> int:
+        """Of all gradients."""
+        return sum(layer.bytes for layer in self.layers)
+
+    @property
+    def forward(self) -> float:
+        """Seconds of the forward pass."""
+        return math.fsum(layer.forward for layer in self.layers)
+
+    @property
+    def backward(self) -> float:
+        """Seconds of the backward pass."""
+        return math.fsum(layer.backward for layer in self.layers)
+
+    def gradients(self) -> Iterator[tuple[Layer, float]]:
+        """The layers that have a gradient, in the order in which the backward pass makes them, and when: seconds from
+        the beginning of the iteration."""
+        clock = self.forward
+        for layer in reversed(self.layers):
+            clock += layer.backward
+            if layer.bytes:
+                yield layer, clock
+
+    def __repr__(self) -> str:
+        return (
+            f"<Model {self.name}: {len(self.layers)} layers, gradients of {about_bytes(self.bytes)}, computes for "
+            f"{seconds_text(self.forward + self.backward)}>"
+        )
+
+
+def _quoted(text: str) -> str:
+    """As a TOML string: JSON's escapes are TOML's, but for DEL, which TOML wants to have escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+class _Reader:
+    """Reads one file. `where` in its methods is what an error names: the file, and the layer."""
+
+    def __init__(self, file: str, data: dict[str, Any], batch: int | None, throughput: float | None) -> None:
+        self.file, self.data = file, data
+        # What the caller asks for makes seconds that were measured otherwise worthless.
+        self.calculated = batch is not None or throughput is not None
+        self.asked_batch, self.asked_throughput = batch, throughput
+
+    def model(self) -> Model:
+        data, file = self.data, self.file
+        _known(data, _MODEL_KEYS, file)
+        self.batch = self.asked_batch or _whole(data, "batch", file, 1, least=1)
+        self.throughput = self.asked_throughput or _number(data, "throughput", file)
+        if self.throughput == 0:
+            raise ValueError(f"{file}: throughput is 0; give operations per second")
+        dtype = _text(data, "dtype", file, "float32")
+        if dtype not in _ITEM_BYTES:
+            raise ValueError(f"{file}: dtype {dtype!r} is unknown; write one of {', '.join(_ITEM_BYTES)}")
+        self.item_bytes = _ITEM_BYTES[dtype]
+        layers = tuple(self._layers(data, file, ""))
+        names = [layer.name for layer in layers]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{file}: there are two layers {twice!r}; give them different names")
+        return Model(_text(data, "name", file, Path(file).stem), layers, self.batch, _text(data, "source", file, ""))
+
+    def _layers(self, table: Mapping[str, Any], where: str, prefix: str) -> Iterator[Layer]:
+        entries = table.get("layers")
+        if not isinstance(entries, list) or not entries:
+            raise ValueError(f"{where}: layers must be a list of at least one table {{ name = ..., ... }}")
+        for number, entry in enumerate(entries, 1):
+            if not isinstance(entry, dict):
+                raise ValueError(f"{where}: layer {number} is {entry!r}; write a table {{ name = ..., ... }}")
+            name = _text(entry, "name", f"{where}, layer {number}")
+            here = f"{where}, layer {name!r}"
+            if "layers" not in entry:
+                yield self._layer(entry, prefix + name, here)
+                continue
+            _known(entry, _GROUP_KEYS, here)
+            repeat = _whole(entry, "repeat", here, 1, least=1)
+            for copy in range(repeat):
+                inner = f"{name}.{copy}" if "repeat" in entry else name
+                yield from self._layers(entry, here, f"{prefix}{inner}.")
+
+    def _layer(self, entry: Mapping[str, Any], name: str, where: str) -> Layer:
+        _known(entry, _LAYER_KEYS, where)
+        if "parameters" in entry and "bytes" in entry:
+            raise ValueError(f"{where}: states parameters and bytes; keep one")
+        parameters = _whole(entry, "parameters", where, 0) * self.item_bytes
+        forward, backward = self._seconds(entry, where)
+        return Layer(name, _whole(entry, "bytes", where, parameters), forward, backward)
+
+    def _seconds(self, entry: Mapping[str, Any], where: str) -> tuple[float, float]:
+        """Of the forward and the backward pass."""
+        flops, forward, backward = (_number(entry, key, where) for key in ("flops", "forward", "backward"))
+        if (forward is None) != (backward is None):
+            raise ValueError(f"{where}: states one of forward and backward; state both, in seconds")
+        if forward is not None and backward is not None and not (self.calculated and flops is not None):
+            if self.calculated:
+                raise ValueError(
+                    f"{where}: was measured (key forward) and states no flops: neither batch nor throughput can change"
+                )
+            return forward, backward
+        if flops is None:
+            raise ValueError(f"{where}: states no time; add forward and backward (seconds), or flops")
+        if self.throughput is None:
+            raise ValueError(f"{where}: flops need a throughput; add it to the file, or give one (--throughput)")
+        seconds = flops * self.batch / self.throughput
+        return seconds, 2 * seconds
+
+
+def _known(table: Mapping[str, Any], keys: set[str], where: str) -> None:
+    unknown = sorted(set(table) - keys)
+    if unknown:
+        raise ValueError(f"{where}: key {unknown[0]!r} is unknown; there are {', '.join(sorted(keys))}")
+
+
+def _text(table: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
+    value = table.get(key, default)
+    if not isinstance(value, str) or (default is None and not value):
+        raise ValueError(f"{where}: key {key!r} must be a text" + (f", not {value!r}" if key in table else ""))
+    return value
+
+
+def _whole(table: Mapping[str, Any], key: str, where: str, default: int, least: int = 0) -> int:
+    value = table.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{where}: key {key!r} must be a whole number of {least} or more, not {value!r}")
+    return value
+
+
+def _number(table: Mapping[str, Any], key: str, where: str) -> float | None:
+    if key not in table:
+        return None
+    value = table[key]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError(f"{where}: key {key!r} must be a number of 0 or more, not {value!r}")
+    return float(value)

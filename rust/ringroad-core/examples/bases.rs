@@ -1,0 +1,29 @@
+//! Writes the table of the topology finder anew:
+//!
+//! ```text
+//! cargo run --release -p ringroad-core --example bases > rust/ringroad-core/src/synthesis/finder/bases.txt
+//! ```
+//!
+//! Takes about half an hour of one core, divided by the cores that there are.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::thread;
+
+use ringroad_core::synthesis::finder::{lines, pruned, TABLE_RANKS};
+
+fn main() {
+    let next = AtomicUsize::new(3);
+    let table = Mutex::new(vec![String::new(); TABLE_RANKS + 1]);
+    let work = || loop {
+        let ranks = next.fetch_add(1, Ordering::Relaxed);
+        if ranks > TABLE_RANKS {
+            return;
+        }
+        let own = lines(ranks);
+        table.lock().unwrap()[ranks] = own;
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    print!("{}", pruned(&table.into_inner().unwrap().concat()));
+}

@@ -1,0 +1,44 @@
+//! Breadth-first broadcast, on any graph of ranks (see [`crate::synthesis::bfb`]).
+//!
+//! Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), section 5.
+//!
+//! ```text
+//! Petersen graph    step 0: a rank gives two neighbours' farther neighbours' blocks to each of its three neighbours
+//!                   step 1: and their own
+//! ```
+//!
+//! Cost: as many steps as the diameter in each phase. Where all ranks look alike each sends (n-1)/n of the vector in a
+//! phase; elsewhere those in the middle pass on more.
+
+use super::{CostLine, Request};
+use crate::collective::Collective;
+use crate::schedule::Schedule;
+use crate::synthesis::bfb;
+use crate::topology::Topology;
+
+/// The most ranks of a graph whose rows are written out.
+const MAX_WRITTEN: usize = 4096;
+
+/// Whether every rank reaches every other one over ranks, and the schedule is of a size that can be handled.
+pub(super) fn fits(topology: &Topology) -> bool {
+    let fits = |symmetric: bool| symmetric || topology.ranks() <= MAX_WRITTEN;
+    topology.is_torus() || bfb::is_suitable(topology).is_ok_and(fits)
+}
+
+/// Allreduce, reduce-scatter and allgather.
+pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+    let Request { name, topology, collective, .. } = *request;
+    bfb::schedule(name, topology, collective).expect("the catalogue admits no other graphs")
+}
+
+/// In one phase.
+pub(super) fn cost(request: &Request<'_>) -> CostLine {
+    let ranks = request.shape.ranks();
+    let reach = bfb::reach(request.topology).expect("the catalogue admits no other graphs");
+    let phases = if request.collective == Collective::Allreduce { 2 } else { 1 };
+    let sent = match reach.symmetric || ranks == 1 {
+        true => (phases * (ranks - 1)) as f64 / ranks as f64,
+        false => schedule(request).max_sent(),
+    };
+    CostLine { steps: phases * reach.steps, sent }
+}

@@ -1,0 +1,113 @@
+//! Allgathers as maps of schedules see them: who passes on whose blocks to whom, without ports. A reduce-scatter is one on
+//! the transposed graph, read backwards.
+
+use std::collections::BTreeMap;
+
+use super::wiring::Wiring;
+use super::ExpandError;
+use crate::collective::Collective;
+use crate::schedule::{Action, ChunkSet, Schedule, Send, Step};
+use crate::synthesis::ratio::gcd;
+use crate::synthesis::Network;
+use crate::units::{ChunkId, Rank};
+
+/// Who passes on what to whom in a step.
+pub(super) type Hops = BTreeMap<(Rank, Rank), Vec<(ChunkId, ChunkId)>>;
+
+/// An allgather of blocks of so many parts: part `p` of rank `r`'s block is chunk `r * parts + p`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Gather {
+    pub(super) ranks: usize,
+    pub(super) parts: usize,
+    /// Runs of chunks, which may touch.
+    pub(super) steps: Vec<Hops>,
+}
+
+/// The least common multiple.
+pub(super) fn common(a: usize, b: usize) -> usize {
+    a / gcd(a as u128, b as u128) as usize * b
+}
+
+impl Gather {
+    /// What the schedule does, on the graph that it is for, or of a reduce-scatter on the transposed one.
+    pub(super) fn of(schedule: &Schedule) -> Result<Gather, ExpandError> {
+        let (ranks, collective) = (schedule.ranks, schedule.collective);
+        let backwards = match collective {
+            Collective::Allgather => false,
+            Collective::ReduceScatter => true,
+            other => return Err(ExpandError::Collective(other)),
+        };
+        if schedule.slots() > 1 {
+            return Err(ExpandError::Slots(schedule.name.clone()));
+        }
+        let hops = |step: &Step| {
+            let mut hops = Hops::new();
+            for send in &step.sends {
+                let way = (send.source, send.destination);
+                let way = if backwards { (way.1, way.0) } else { way };
+                hops.entry(way).or_default().extend_from_slice(send.chunks.runs());
+            }
+            hops
+        };
+        let mut steps: Vec<Hops> = schedule.expand().steps.iter().map(hops).collect();
+        if backwards {
+            steps.reverse();
+        }
+        Ok(Gather { ranks, parts: schedule.chunks / ranks, steps })
+    }
+
+    /// The same with every part cut into so many.
+    pub(super) fn cut(mut self, times: usize) -> Gather {
+        for runs in self.steps.iter_mut().flat_map(|hops| hops.values_mut()) {
+            runs.iter_mut().for_each(|run| *run = (run.0 * times, run.1 * times));
+        }
+        self.parts *= times;
+        self
+    }
+
+    /// The chunks of a hop, each as the rank whose block it is of and the part.
+    pub(super) fn blocks(&self, runs: &[(ChunkId, ChunkId)]) -> Vec<(Rank, usize)> {
+        let chunks = runs.iter().flat_map(|run| run.0..run.1);
+        chunks.map(|chunk| (chunk / self.parts, chunk % self.parts)).collect()
+    }
+
+    /// A hop that follows no link.
+    pub(super) fn astray(&self, wiring: &Wiring) -> Option<(Rank, Rank)> {
+        let ways = self.steps.iter().flat_map(|hops| hops.keys().copied());
+        ways.into_iter().find(|(from, to)| wiring.between(*from, *to).is_empty())
+    }
+
+    /// As a schedule of an allgather or a reduce-scatter on this graph, of which it is one or on whose transposed it is.
+    pub(super) fn schedule(
+        self,
+        name: &str,
+        network: &Network,
+        collective: Collective,
+    ) -> Result<Schedule, ExpandError> {
+        let backwards = collective == Collective::ReduceScatter;
+        let mut schedule = Schedule::empty(name, collective, self.ranks, self.ranks * self.parts);
+        let action = if backwards { Action::Reduce } else { Action::Copy };
+        let mut steps = self.steps;
+        if backwards {
+            steps.reverse();
+        }
+        for hops in steps {
+            let mut sends = Vec::with_capacity(hops.len());
+            // On a ring one way a rank comes back to where its block began.
+            for ((from, to), runs) in hops.into_iter().filter(|(_, runs)| !runs.is_empty()) {
+                let (source, destination) = if backwards { (to, from) } else { (from, to) };
+                let port = network.port(source, destination);
+                let port = port.ok_or_else(|| ExpandError::NoLink {
+                    name: name.to_owned(),
+                    source_rank: source,
+                    destination,
+                })?;
+                let chunks = ChunkSet::from(runs);
+                sends.push(Send { source, destination, chunks, action, port, from: 0, into: 0 });
+            }
+            sends.sort_by_key(|send| (send.source, send.port));
+            schedule.push(sends);
+        }
+        Ok(schedule)
+    }
+}

@@ -1,0 +1,142 @@
+//! What becomes of an allgather when its graph is expanded.
+//!
+//! Below, a hop `(v, C): u -> w in t` passes parts `C` of rank v's block from u on to w in step `t`.
+
+use super::gather::{common, Gather, Hops};
+use super::wiring::Wiring;
+use crate::units::Rank;
+
+/// On the line graph: at first every rank sends its block to all that follow it; then a hop `(v, C): u -> w in t` becomes
+/// `(v'v, C): uw -> ww' in t + 1` for all links into v and out of w. Links side by side share out the parts.
+pub(super) fn line(base: &Gather, wiring: &Wiring) -> Gather {
+    let most = (0..wiring.links.len()).map(|link| wiring.beside(link).len()).fold(1, common);
+    let base = base.clone().cut(most);
+    let parts = base.parts;
+    let whole = |link: usize| (link * parts, (link + 1) * parts);
+    let mut first = Hops::new();
+    for (link, (_, target)) in wiring.links.iter().enumerate() {
+        for next in &wiring.out[*target] {
+            first.entry((link, *next)).or_default().push(whole(link));
+        }
+    }
+    let mut steps = vec![first];
+    for hops in &base.steps {
+        let mut expanded = Hops::new();
+        for ((u, w), runs) in hops {
+            let side: Vec<usize> = wiring.between(*u, *w);
+            for (v, part) in base.blocks(runs) {
+                let link = side[part % most * side.len() / most];
+                for next in &wiring.out[*w] {
+                    let blocks = wiring.into[v].iter().filter(|block| *block != next);
+                    let runs = blocks.map(|block| (block * parts + part, block * parts + part + 1));
+                    expanded.entry((link, *next)).or_default().extend(runs);
+                }
+            }
+        }
+        steps.push(expanded);
+    }
+    Gather { ranks: wiring.links.len(), parts, steps }
+}
+
+/// With `n` copies of every rank: a hop `(v, C): u -> w in t` becomes `(v_i, C): u_i -> w_j in t` for all copies. As soon as
+/// all neighbours of v have its block, its copies get it from all of them, an equal share from each.
+pub(super) fn degree(base: &Gather, wiring: &Wiring, n: usize) -> Gather {
+    let shares = |links: &Vec<usize>| common(base.parts, n * links.len()) / base.parts;
+    let base = base.clone().cut(wiring.into.iter().map(shares).fold(1, common));
+    let parts = base.parts;
+    let mut steps: Vec<Hops> = Vec::new();
+    for hops in &base.steps {
+        let mut expanded = Hops::new();
+        for ((u, w), runs) in hops {
+            for (i, j) in pairs(n) {
+                let own = base.blocks(runs).into_iter().map(|(v, part)| (v * n + i) * parts + part);
+                expanded.insert((u * n + i, w * n + j), own.map(|chunk| (chunk, chunk + 1)).collect());
+            }
+        }
+        steps.push(expanded);
+    }
+    let when = returned(&base, wiring);
+    steps.resize(steps.len().max(when + 1), Hops::new());
+    for (v, into) in wiring.into.iter().enumerate() {
+        let share = parts / (n * into.len());
+        for (i, j) in pairs(n).filter(|(i, j)| i != j) {
+            let mut at = (v * n + i) * parts;
+            for (link, copy) in into.iter().flat_map(|link| (0..n).map(move |copy| (link, copy))) {
+                let (u, _) = wiring.links[*link];
+                steps[when].entry((u * n + copy, v * n + j)).or_default().push((at, at + share));
+                at += share;
+            }
+        }
+    }
+    Gather { ranks: base.ranks * n, parts, steps }
+}
+
+fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).flat_map(move |i| (0..n).map(move |j| (i, j)))
+}
+
+/// The first step before which all ranks with a link to another have that one's whole block.
+fn returned(base: &Gather, wiring: &Wiring) -> usize {
+    let mut after = 0;
+    for (step, hops) in base.steps.iter().enumerate() {
+        for ((_, w), runs) in hops {
+            let back = |v: Rank| wiring.out[*w].iter().any(|link| wiring.links[*link].1 == v);
+            if base.blocks(runs).into_iter().any(|(v, _)| back(v)) {
+                after = step + 1;
+            }
+        }
+    }
+    after
+}
+
+/// On the product of the graph with itself, `n` times: part `i` of every block is gathered along dimension `i`, then along
+/// the next one, and so on, so that all dimensions are always in use.
+pub(super) fn power(base: &Gather, n: usize) -> Gather {
+    let (size, parts) = (base.ranks, base.parts);
+    let ranks = size.pow(n as u32);
+    let stride = |dimension: usize| size.pow((n - 1 - dimension) as u32);
+    let mut steps = vec![Hops::new(); n * base.steps.len()];
+    for (slice, phase) in pairs(n) {
+        let along = stride((slice + phase) % n);
+        let done: Vec<usize> = (slice..slice + phase).map(|dimension| stride(dimension % n)).collect();
+        // All combinations of coordinates in the dimensions that are done.
+        let mut lines = vec![0];
+        for stride in &done {
+            lines = lines.iter().flat_map(|start| (0..size).map(move |at| start + at * stride)).collect();
+        }
+        for (step, hops) in base.steps.iter().enumerate() {
+            for ((u, w), runs) in hops {
+                let blocks = base.blocks(runs);
+                for x in (0..ranks).filter(|x| x / along % size == *u) {
+                    let start = done.iter().fold(x - u * along, |start, s| start - x / s % size * s);
+                    let chunks = blocks.iter().flat_map(|(v, part)| {
+                        let first = start + v * along;
+                        lines.iter().map(move |line| ((first + line) * n + slice) * parts + part)
+                    });
+                    let hop = steps[phase * base.steps.len() + step].entry((x, x - u * along + w * along));
+                    hop.or_default().extend(chunks.map(|chunk| (chunk, chunk + 1)));
+                }
+            }
+        }
+    }
+    Gather { ranks, parts: n * parts, steps }
+}
+
+/// Half of every block by one, the other half by another, which goes against the links.
+pub(super) fn bidirectional(base: Gather, against: Gather) -> Gather {
+    let parts = common(base.parts, against.parts);
+    let mut steps = vec![Hops::new(); base.steps.len().max(against.steps.len())];
+    let ranks = base.ranks;
+    for (half, gather) in [base, against].into_iter().enumerate() {
+        let times = parts / gather.parts;
+        let gather = gather.cut(times);
+        for (step, hops) in gather.steps.iter().enumerate() {
+            for (way, runs) in hops {
+                let chunk = |(v, part): (Rank, usize)| (2 * v + half) * parts + part;
+                let chunks = gather.blocks(runs).into_iter().map(chunk);
+                steps[step].entry(*way).or_default().extend(chunks.map(|chunk| (chunk, chunk + 1)));
+            }
+        }
+    }
+    Gather { ranks, parts: 2 * parts, steps }
+}

@@ -1,0 +1,148 @@
+//! The networks that others are made of: known ones with a formula, known good ones, and what the table has.
+
+use super::bounds::moore_steps;
+use super::draw::Urn;
+use super::evaluate::{cayley, digraph, Cost};
+use super::group::Group;
+use super::table::{draw, generalized_kautz, Entry, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
+
+/// A network that is not made of others.
+#[derive(Debug, Clone)]
+pub(super) struct Base {
+    pub(super) name: Name,
+    pub(super) cost: Cost,
+    /// Whether every link has one back.
+    pub(super) undirected: bool,
+    /// Whether all ranks have as many links as the degree says.
+    pub(super) regular: bool,
+}
+
+/// What tells its spec.
+#[derive(Debug, Clone)]
+pub(super) enum Name {
+    Spec(String),
+    /// By number; the last one says whether every link has one back.
+    Drawn(usize, bool),
+}
+
+impl Name {
+    pub(super) fn spec(&self, ranks: usize, degree: usize) -> String {
+        match self {
+            Name::Spec(spec) => spec.clone(),
+            Name::Drawn(number, undirected) => {
+                let drawn = Urn::new(ranks, degree, *undirected).draw(*number);
+                drawn.expect("only what has been drawn has a cost").spec()
+            }
+        }
+    }
+}
+
+/// Distance-regular graphs, which have links both ways and the least bandwidth term: ranks, degree, steps.
+pub(super) const DISTANCE_REGULAR: [(&str, usize, usize, usize); 17] = [
+    ("petersen", 10, 3, 2),
+    ("heawood", 14, 3, 3),
+    ("doubled-odd-graph:3", 20, 3, 5),
+    ("tutte-8-cage", 30, 3, 4),
+    ("tutte-12-cage", 126, 3, 6),
+    ("octahedron", 6, 4, 2),
+    ("k55-minus-matching", 10, 4, 3),
+    ("heawood-distance-3", 14, 4, 3),
+    ("line-graph(petersen)", 15, 4, 3),
+    ("line-graph(heawood)", 21, 4, 3),
+    ("pg23-incidence", 26, 4, 3),
+    ("ag24-incidence", 32, 4, 4),
+    ("odd-graph:4", 35, 4, 3),
+    ("line-graph(tutte-8-cage)", 45, 4, 4),
+    ("gq33-incidence", 80, 4, 4),
+    ("line-graph(tutte-12-cage)", 189, 4, 6),
+    ("gh33-incidence", 728, 4, 6),
+];
+
+/// `m`, `k` and `r` of a group, and the generators.
+type Known = (usize, usize, usize, &'static [(usize, usize)]);
+
+/// Cayley digraphs that a longer search has found.
+const FOUND: [Known; 8] = [
+    (8, 1, 1, &[(1, 0), (3, 0)]),
+    (8, 2, 3, &[(5, 1), (3, 0)]),
+    (9, 1, 1, &[(1, 0), (3, 0), (4, 0)]),
+    (13, 1, 1, &[(1, 0), (2, 0), (6, 0), (9, 0)]),
+    (16, 1, 1, &[(1, 0), (7, 0)]),
+    (16, 1, 1, &[(1, 0), (2, 0), (3, 0), (6, 0)]),
+    (32, 8, 3, &[(0, 1), (27, 1), (22, 7), (7, 6)]),
+    (64, 16, 11, &[(34, 1), (14, 14), (23, 12), (33, 7)]),
+];
+
+/// All bases of so many ranks and links out of each.
+pub(super) fn bases(table: &Table, ranks: usize, degree: usize) -> Vec<Base> {
+    let mut bases = named(ranks, degree);
+    let in_table = ranks <= TABLE_RANKS && degree <= TABLE_DEGREE;
+    let entries = if in_table { table.entries(ranks, degree).to_vec() } else { search(ranks, degree) };
+    bases.extend(entries.iter().map(|entry| entry.base(ranks, degree)));
+    bases
+}
+
+fn named(ranks: usize, degree: usize) -> Vec<Base> {
+    let mut bases = Vec::new();
+    let mut add = |spec: String, cost: Cost, undirected: bool| {
+        bases.push(Base { name: Name::Spec(spec), cost, undirected, regular: true });
+    };
+    let optimal = |steps: usize| Cost::optimal(ranks, steps);
+    if ranks == degree + 1 {
+        add(format!("complete:{ranks}"), optimal(1), true);
+    }
+    if ranks == 2 * degree && degree > 1 {
+        add(format!("complete-bipartite:{degree}"), optimal(2), true);
+    }
+    for (name, _, _, steps) in DISTANCE_REGULAR.iter().filter(|graph| (graph.1, graph.2) == (ranks, degree)) {
+        add((*name).to_owned(), optimal(*steps), true);
+    }
+    if ranks > 2 && degree == 2 {
+        add(format!("ring:{ranks}"), optimal(ranks / 2), true);
+    } else if ranks > 2 && degree.is_multiple_of(2) {
+        add(format!("biring:{degree}:{ranks}"), optimal(ranks / 2), true);
+    }
+    if ranks > 2 || degree > 1 {
+        add(format!("uniring:{degree}:{ranks}"), optimal(ranks - 1), ranks == 2);
+    }
+    if degree == 4 && ranks >= 7 {
+        // The least diameter of a circulant with two offsets (Zhao et al., Theorem 22).
+        let m = (1..).find(|m| 2 * m * m + 2 * m + 1 >= ranks).unwrap_or(1);
+        let generators = [m, ranks - m, m + 1, ranks - m - 1];
+        if let Some(cost) = cayley(&Group::cyclic(ranks), &generators, usize::MAX) {
+            add(format!("circulant:{ranks}:{m},{}", m + 1), cost, true);
+        }
+    }
+    for (m, k, r, pairs) in FOUND {
+        if m * k == ranks && pairs.len() == degree {
+            let generators: Vec<usize> = pairs.iter().map(|(x, c)| x * k + c).collect();
+            let group = Group::new(m, k, r).expect("these are groups");
+            if let Some(cost) = cayley(&group, &generators, usize::MAX) {
+                add(group.cayley(&generators), cost, false);
+            }
+        }
+    }
+    bases
+}
+
+/// The most links times ranks of graphs all of whose ranks are looked at, outside the table.
+const MOST_ROWS: usize = 1 << 26;
+
+/// What the table would have, if it went so far.
+fn search(ranks: usize, degree: usize) -> Vec<Entry> {
+    let mut found = Vec::new();
+    if degree < 2 || ranks <= degree {
+        return found;
+    }
+    for (kind, undirected) in [(Kind::Directed, false), (Kind::Undirected, true)] {
+        let drawn = draw(ranks, degree, undirected);
+        found.extend(drawn.into_iter().map(|(number, cost)| Entry { kind, number, cost }));
+    }
+    let fewest = found.iter().map(|entry| entry.cost.steps).min().unwrap_or(usize::MAX);
+    if moore_steps(ranks, degree) < fewest && ranks.saturating_mul(ranks).saturating_mul(degree) <= MOST_ROWS
+    {
+        let cost = digraph(&generalized_kautz(ranks, degree));
+        found.extend(cost.map(|cost| Entry { kind: Kind::Kautz, number: 0, cost }));
+    }
+    found
+}

@@ -1,0 +1,230 @@
+//! All networks of a size that can be made of bases, without building any: what becomes of steps and bandwidth terms is
+//! known for each way of making a network of others (Zhao et al., arXiv 2202.03356, sections 5.1 to 5.3).
+//!
+//! | made of G with N ranks, degree d | ranks | degree | steps | bandwidth term |
+//! |---|---|---|---|---|
+//! | line(G) | dN | d | +1 | +1/N |
+//! | degree(G, n) | nN | nd | +1; with links both ways as they are, at least 2 | +(n-1)/(nN) |
+//! | power(G, n) | N^n | nd | times n | times N/(N-1) (N^n-1)/N^n |
+//! | product(G, H), both with the least term | product | sum | sum | the least |
+//! | bidirectional(G), both ways alike | N | 2d | as they are | as it is |
+//!
+//! Breadth-first broadcast on the network that is made never takes longer than this, and sometimes less.
+
+use std::rc::Rc;
+
+use super::bases::{bases, Base, Name};
+use super::evaluate::Cost;
+use super::table::{Entry, Kind, Table};
+use crate::synthesis::Ratio;
+
+/// A network with its costs.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub(super) ranks: usize,
+    pub(super) degree: usize,
+    pub(super) cost: Cost,
+    /// Whether every link has one back.
+    pub(super) undirected: bool,
+    /// Whether all ranks have as many links as the degree says.
+    regular: bool,
+    how: How,
+}
+
+/// How it is made.
+#[derive(Debug, Clone)]
+enum How {
+    Base(Name),
+    Line(Rc<Point>),
+    Degree(Rc<Point>, usize),
+    Power(Rc<Point>, usize),
+    Product(Rc<Point>, Rc<Point>),
+    Bidirectional(Rc<Point>),
+}
+
+impl Point {
+    /// Its spec.
+    pub(super) fn spec(&self) -> String {
+        match &self.how {
+            How::Base(name) => name.spec(self.ranks, self.degree),
+            How::Line(of) => format!("line({})", of.spec()),
+            How::Degree(of, copies) => format!("degree({}, {copies})", of.spec()),
+            How::Power(of, times) => format!("power({}, {times})", of.spec()),
+            How::Product(left, right) => format!("product({}, {})", left.spec(), right.spec()),
+            How::Bidirectional(of) => format!("bidirectional({})", of.spec()),
+        }
+    }
+
+    /// Whether it is what an entry of the table says.
+    pub(super) fn is(&self, entry: &Entry) -> bool {
+        match &self.how {
+            How::Base(Name::Drawn(number, undirected)) => {
+                entry.kind != Kind::Kautz
+                    && (*number, *undirected) == (entry.number, entry.kind == Kind::Undirected)
+            }
+            How::Base(Name::Spec(spec)) => entry.kind == Kind::Kautz && spec.starts_with("generalized-kautz"),
+            _ => false,
+        }
+    }
+
+    /// Whether it is made of others.
+    pub(super) fn is_made(&self) -> bool {
+        !matches!(self.how, How::Base(_))
+    }
+
+    /// Whether nobody would take the other one instead.
+    fn replaces(&self, other: &Point) -> bool {
+        self.cost.is_as_good_as(&other.cost)
+            && self.undirected >= other.undirected
+            && self.regular >= other.regular
+    }
+
+    fn is_optimal(&self) -> bool {
+        self.cost.is_optimal(self.ranks)
+    }
+}
+
+impl Base {
+    fn point(self, ranks: usize, degree: usize) -> Point {
+        let Base { name, cost, undirected, regular } = self;
+        Point { ranks, degree, cost, undirected, regular, how: How::Base(name) }
+    }
+}
+
+/// Changes both bandwidth terms alike.
+fn with_terms(cost: &Cost, steps: usize, change: impl Fn(Ratio) -> Ratio) -> Cost {
+    Cost { steps, allgather: change(cost.allgather), reduce_scatter: change(cost.reduce_scatter), ..*cost }
+}
+
+fn line(of: &Rc<Point>) -> Point {
+    let term = Ratio::new(1u64, of.ranks as u64);
+    let cost = with_terms(&of.cost, of.cost.steps + 1, |old| old + term);
+    let (ranks, how) = (of.ranks * of.degree, How::Line(of.clone()));
+    Point { ranks, degree: of.degree, cost, undirected: false, regular: true, how }
+}
+
+fn degree(of: &Rc<Point>, copies: usize) -> Point {
+    let term = Ratio::new(copies as u64 - 1, (copies * of.ranks) as u64);
+    // Over links both ways a copy's block comes back in the second step, by all links alike.
+    let steps = if of.undirected { of.cost.steps.max(2) } else { of.cost.steps + 1 };
+    let cost = with_terms(&of.cost, steps, |old| old + term);
+    let how = How::Degree(of.clone(), copies);
+    Point { ranks: of.ranks * copies, degree: of.degree * copies, cost, how, ..**of }
+}
+
+fn power(of: &Rc<Point>, times: u32, ranks: usize) -> Point {
+    let (n, all) = (of.ranks as u64, ranks as u64);
+    let factor = Ratio::new(n, n - 1) * Ratio::new(all - 1, all);
+    let cost = with_terms(&of.cost, of.cost.steps * times as usize, |old| old * factor);
+    let how = How::Power(of.clone(), times as usize);
+    Point { ranks, degree: of.degree * times as usize, cost, how, ..**of }
+}
+
+fn product(left: &Rc<Point>, right: &Rc<Point>) -> Point {
+    let ranks = left.ranks * right.ranks;
+    Point {
+        ranks,
+        degree: left.degree + right.degree,
+        cost: Cost::optimal(ranks, left.cost.steps + right.cost.steps),
+        undirected: left.undirected && right.undirected,
+        regular: true,
+        how: How::Product(left.clone(), right.clone()),
+    }
+}
+
+fn bidirectional(of: &Rc<Point>) -> Point {
+    Point { degree: 2 * of.degree, undirected: true, how: How::Bidirectional(of.clone()), ..**of }
+}
+
+/// The best networks of some sizes and all degrees up to some.
+pub(super) struct Closure {
+    /// Ascending, with the points of each degree.
+    sizes: Vec<(usize, Vec<Vec<Rc<Point>>>)>,
+}
+
+impl Closure {
+    /// Of these sizes, in ascending order, each made of those before it.
+    pub(super) fn of(table: &Table, sizes: impl Iterator<Item = usize>, degree: usize) -> Closure {
+        let mut closure = Closure { sizes: Vec::new() };
+        for ranks in sizes.filter(|ranks| *ranks > 1) {
+            closure.sizes.push((ranks, vec![Vec::new(); degree + 1]));
+            for degree in 1..=degree {
+                let points = closure.best(table, ranks, degree);
+                let (_, degrees) = closure.sizes.last_mut().expect("one was just added");
+                degrees[degree] = points;
+            }
+        }
+        closure
+    }
+
+    /// The points of which none replaces another.
+    pub(super) fn points(&self, ranks: usize, degree: usize) -> &[Rc<Point>] {
+        let found = self.sizes.binary_search_by_key(&ranks, |size| size.0);
+        found.ok().and_then(|at| self.sizes[at].1.get(degree)).map_or(&[], Vec::as_slice)
+    }
+
+    fn best(&self, table: &Table, ranks: usize, out: usize) -> Vec<Rc<Point>> {
+        let mut kept = Vec::new();
+        for base in bases(table, ranks, out) {
+            keep(&mut kept, base.point(ranks, out));
+        }
+        let of = |size: usize, degree: usize| self.points(size, degree).iter().filter(|point| point.regular);
+        if out.is_multiple_of(2) {
+            of(ranks, out / 2)
+                .filter(|point| point.cost.even)
+                .for_each(|p| keep(&mut kept, bidirectional(p)));
+        }
+        if out > 1 && ranks.is_multiple_of(out) {
+            of(ranks / out, out).for_each(|point| keep(&mut kept, line(point)));
+        }
+        for n in (2..=out).filter(|n| out.is_multiple_of(*n)) {
+            if ranks.is_multiple_of(n) {
+                of(ranks / n, out / n).for_each(|point| keep(&mut kept, degree(point, n)));
+            }
+            for point in root(ranks, n as u32).into_iter().flat_map(|root| of(root, out / n)) {
+                keep(&mut kept, power(point, n as u32, ranks));
+            }
+        }
+        for (size, degrees) in &self.sizes {
+            if size * size > ranks || !ranks.is_multiple_of(*size) {
+                continue;
+            }
+            for (own, left) in degrees.iter().enumerate().take(out) {
+                let Some(left) = fastest(left) else { continue };
+                if let Some(right) = fastest(self.points(ranks / size, out - own)) {
+                    keep(&mut kept, product(left, right));
+                }
+                let cabled = fastest_undirected(&degrees[own]);
+                if let (Some(left), Some(right)) =
+                    (cabled, fastest_undirected(self.points(ranks / size, out - own)))
+                {
+                    keep(&mut kept, product(left, right));
+                }
+            }
+        }
+        kept
+    }
+}
+
+fn keep(kept: &mut Vec<Rc<Point>>, point: Point) {
+    if !kept.iter().any(|other| other.replaces(&point)) {
+        kept.retain(|other| !point.replaces(other));
+        kept.push(Rc::new(point));
+    }
+}
+
+/// Of those with the least bandwidth term the one with the fewest steps.
+fn fastest(points: &[Rc<Point>]) -> Option<&Rc<Point>> {
+    points.iter().filter(|point| point.is_optimal() && point.regular).min_by_key(|point| point.cost.steps)
+}
+
+fn fastest_undirected(points: &[Rc<Point>]) -> Option<&Rc<Point>> {
+    let points = points.iter().filter(|point| point.is_optimal() && point.undirected);
+    points.min_by_key(|point| point.cost.steps)
+}
+
+/// The whole number whose power `n` this is.
+fn root(number: usize, n: u32) -> Option<usize> {
+    let near = (number as f64).powf(1.0 / f64::from(n)).round() as usize;
+    (near.saturating_sub(1)..=near + 1).find(|root| *root > 1 && root.checked_pow(n) == Some(number))
+}

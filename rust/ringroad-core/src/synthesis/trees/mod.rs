@@ -1,0 +1,495 @@
+//! Trees packed side by side, so that together they use all links, whatever the graph: switches, hosts, links of unequal
+//! bandwidth, and links that have failed.
+//!
+//! * [`equal`]: as many trees from every rank, all of its part each, packed optimally (Edmonds). For broadcast and reduce
+//!   only the root has trees.
+//! * [`weighted`]: an allreduce need not cut the vector into equal parts: ranks with poor links root fewer trees. With
+//!   links gone from a torus equal parts lose a quarter at once, weighted ones next to nothing.
+//! * [`spanning`]: undirected trees, up and down the same ones.
+//!
+//! All of them are pipelines: a schedule spreads the load of the busiest link over about as many steps as is asked for,
+//! and takes a few more, as long as its trees are high. So many steps suit long vectors, few steps short ones.
+
+mod packing;
+mod rate;
+mod spanning;
+mod splitting;
+mod timetable;
+mod wiring;
+
+#[cfg(test)]
+mod tests;
+
+use packing::{pack, Arc, Batch};
+use rate::{least_roots, rate};
+use spanning::{spanning_trees, Link};
+use splitting::without_switches;
+use timetable::{Course, Edge, Forest, Lane, Tree};
+use wiring::Wiring;
+
+use super::ratio::{gcd, Ratio};
+use crate::collective::Collective;
+use crate::schedule::Schedule;
+use crate::topology::Topology;
+use crate::units::{Port, Rank};
+
+/// Which trees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// As many from every rank.
+    Equal,
+    /// Fewer from ranks with poorer links.
+    Weighted,
+    /// Undirected ones.
+    Spanning,
+}
+
+/// Why there are no such trees.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unsuitable {
+    /// The collective is another one.
+    #[error("{variant} trees do not perform {collective}; choose {instead}")]
+    Collective {
+        /// Which trees.
+        variant: &'static str,
+        /// What was asked for.
+        collective: Collective,
+        /// What they do perform.
+        instead: &'static str,
+    },
+    /// It would take too long.
+    #[error("{variant} trees are packed for up to {most} ranks, not {ranks}")]
+    TooLarge {
+        /// Which trees.
+        variant: &'static str,
+        /// How many ranks there are.
+        ranks: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A link has no counterpart.
+    #[error("undirected trees need ranks whose links lead both ways, alike, and no switches; choose equal or weighted trees")]
+    OneWay,
+    /// None have been found.
+    #[error("no trees have been found that reach every rank")]
+    NoTrees,
+}
+
+/// Trees side by side, and what they promise.
+#[derive(Debug, Clone)]
+pub struct Packing {
+    variant: Variant,
+    collective: Collective,
+    wiring: Wiring,
+    forest: Forest,
+    /// The least load that such trees can have, where it is known.
+    bound: Option<Ratio>,
+}
+
+/// The most ranks for which trees from all of them are packed: the time grows with the third power.
+pub const MOST_RANKS: usize = 256;
+/// The most ranks for which a few trees are packed.
+pub const MOST_RANKS_WEIGHTED: usize = 2048;
+
+/// As many trees from every rank; see [`Packing::equal`] and [`Packing::schedule`].
+pub fn equal(topology: &Topology, collective: Collective, parts: usize) -> Result<Schedule, Unsuitable> {
+    Packing::equal(topology, collective).map(|packing| packing.schedule(parts))
+}
+
+/// An allreduce by fewer trees from ranks with poorer links; see [`Packing::weighted`] and [`Packing::schedule`].
+pub fn weighted(topology: &Topology, parts: usize) -> Result<Schedule, Unsuitable> {
+    Packing::weighted(topology).map(|packing| packing.schedule(parts))
+}
+
+/// Up and down undirected trees; see [`Packing::spanning`] and [`Packing::schedule`].
+pub fn spanning(topology: &Topology, collective: Collective, parts: usize) -> Result<Schedule, Unsuitable> {
+    Packing::spanning(topology, collective).map(|packing| packing.schedule(parts))
+}
+
+impl Variant {
+    /// All of them.
+    pub const ALL: [Variant; 3] = [Variant::Equal, Variant::Weighted, Variant::Spanning];
+
+    /// What users write.
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::Equal => "equal",
+            Variant::Weighted => "weighted",
+            Variant::Spanning => "spanning",
+        }
+    }
+
+    /// The trees of this kind.
+    pub fn pack(self, topology: &Topology, collective: Collective) -> Result<Packing, Unsuitable> {
+        match self {
+            Variant::Equal => Packing::equal(topology, collective),
+            Variant::Weighted if collective == Collective::Allreduce => Packing::weighted(topology),
+            Variant::Weighted => Err(self.unfit(collective, "allreduce")),
+            Variant::Spanning => Packing::spanning(topology, collective),
+        }
+    }
+
+    fn unfit(self, collective: Collective, instead: &'static str) -> Unsuitable {
+        Unsuitable::Collective { variant: self.name(), collective, instead }
+    }
+}
+
+impl Packing {
+    /// The optimal packing with as many trees from every rank, or from the collective's root: for allgather,
+    /// reduce-scatter, allreduce, broadcast and reduce.
+    pub fn equal(topology: &Topology, collective: Collective) -> Result<Packing, Unsuitable> {
+        let variant = Variant::Equal;
+        let ranks = topology.ranks();
+        let (weights, most) = match collective {
+            Collective::Allgather | Collective::ReduceScatter | Collective::Allreduce => {
+                (vec![1; ranks], MOST_RANKS)
+            }
+            Collective::Broadcast { root } | Collective::Reduce { root } => {
+                ((0..ranks).map(|rank| u64::from(rank == root)).collect(), MOST_RANKS_WEIGHTED)
+            }
+            other => {
+                let instead = "allreduce, reduce_scatter, allgather, broadcast or reduce";
+                return Err(variant.unfit(other, instead));
+            }
+        };
+        variant.check_size(ranks, most)?;
+        let wiring = Wiring::of(topology);
+        let spreads = !matches!(collective, Collective::ReduceScatter | Collective::Reduce { .. });
+        let mut bound = Ratio::ZERO;
+        let total = weights.iter().sum();
+        let mut forest = Forest::default();
+        let mut ways: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
+        let opposites = wiring.opposites();
+        let down = if spreads || opposites.is_some() { Some(optimal(&wiring, &weights)?) } else { None };
+        if let (true, Some(found)) = (spreads, &down) {
+            bound = found.bound(total);
+            ways[1] = forest.plant(&wiring, found, None);
+        }
+        if collective.reduces() {
+            // Where links lead both ways alike, what holds down a tree holds up it.
+            let turned = wiring.transposed();
+            let other;
+            let (found, wires) = match (&down, &opposites) {
+                (Some(found), Some(opposites)) => (found, opposites.clone()),
+                _ => {
+                    other = optimal(&turned, &weights)?;
+                    (&other, (0..wiring.wires.len()).collect())
+                }
+            };
+            bound = found.bound(total);
+            ways[0] = forest.plant(&wiring, found, Some(&wires));
+        }
+        forest.pair_up(&ways);
+        let bound = match collective {
+            Collective::Allreduce => least_load(&wiring),
+            _ => Some(bound),
+        };
+        Ok(Packing { variant, collective, wiring, forest, bound })
+    }
+
+    /// Trees from as many roots as it takes, for an allreduce: how many trees each rank roots is free, so that the poorest
+    /// ranks limit the rate only as far as their links do.
+    pub fn weighted(topology: &Topology) -> Result<Packing, Unsuitable> {
+        let variant = Variant::Weighted;
+        variant.check_size(topology.ranks(), MOST_RANKS_WEIGHTED)?;
+        let wiring = Wiring::of(topology);
+        let opposites = wiring.opposites();
+        let turned = wiring.transposed();
+        let networks: &[&Wiring] = if opposites.is_some() { &[&wiring] } else { &[&wiring, &turned] };
+        let mut found = weigh(networks);
+        found.sort_by_key(|weighing| std::cmp::Reverse(Ratio::new(weighing.trees, weighing.scale)));
+        for Weighing { capacities, roots, .. } in found {
+            let mut forest = Forest::default();
+            let mut ways: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
+            let Some(down) = Found::over(&wiring, &capacities, &roots) else { continue };
+            ways[1] = forest.plant(&wiring, &down, None);
+            ways[0] = match &opposites {
+                Some(opposites) => forest.plant(&wiring, &down, Some(opposites)),
+                None => {
+                    let Some(up) = Found::over(&turned, &capacities, &roots) else { continue };
+                    let same: Vec<usize> = (0..wiring.wires.len()).collect();
+                    forest.plant(&wiring, &up, Some(&same))
+                }
+            };
+            forest.pair_up(&ways);
+            let bound = least_load(&wiring);
+            return Ok(Packing { variant, collective: Collective::Allreduce, wiring, forest, bound });
+        }
+        Err(Unsuitable::NoTrees)
+    }
+
+    /// Undirected trees, between ranks whose links lead both ways: for allreduce, broadcast and reduce.
+    pub fn spanning(topology: &Topology, collective: Collective) -> Result<Packing, Unsuitable> {
+        let variant = Variant::Spanning;
+        let fits = matches!(
+            collective,
+            Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. }
+        );
+        if !fits {
+            return Err(variant.unfit(collective, "allreduce, broadcast or reduce"));
+        }
+        variant.check_size(topology.ranks(), MOST_RANKS_WEIGHTED)?;
+        let wiring = Wiring::of(topology);
+        let opposites = wiring.opposites().filter(|_| !wiring.has_switches()).ok_or(Unsuitable::OneWay)?;
+        let mut forest = Forest { lanes: wiring.lanes(), ..Forest::default() };
+        let links: Vec<usize> = (0..wiring.wires.len()).filter(|wire| *wire < opposites[*wire]).collect();
+        let slowest = wiring.wires.iter().map(|wire| wire.capacity).min().unwrap_or(1);
+        let link = |wire: &usize| {
+            let wire = &wiring.wires[*wire];
+            Link { ends: [wire.source, wire.target], room: (LOAD * wire.capacity / slowest).max(1) }
+        };
+        let trees = spanning_trees(wiring.ranks, &links.iter().map(link).collect::<Vec<_>>());
+        if trees.is_empty() && wiring.ranks > 1 {
+            return Err(Unsuitable::NoTrees);
+        }
+        for tree in trees {
+            let tree = match collective.root() {
+                Some(root) => tree.rooted(wiring.ranks, root),
+                None => tree.centred(wiring.ranks),
+            };
+            let lane = |(parent, child, link): (usize, usize, usize), up: bool| {
+                let wire = links[link];
+                let down = wiring.wires[wire].source == parent;
+                Edge { parent, child, lane: if down != up { wire } else { opposites[wire] } }
+            };
+            let mut plant = |up| {
+                let edges = tree.edges.iter().map(|edge| lane(*edge, up)).collect();
+                forest.trees.push(Tree { edges });
+                forest.trees.len() - 1
+            };
+            let up = collective.reduces().then(|| plant(true));
+            let down = (!matches!(collective, Collective::Reduce { .. })).then(|| plant(false));
+            forest.courses.push(Course { up, down });
+        }
+        let bound = match collective {
+            Collective::Allreduce => least_load(&wiring),
+            _ => None,
+        };
+        Ok(Packing { variant, collective, wiring, forest, bound })
+    }
+
+    /// The schedule in which the busiest link has its load in about so many equal parts, one after the other.
+    pub fn schedule(&self, parts: usize) -> Schedule {
+        let name = format!("trees:{}-{parts}", self.variant.name());
+        self.forest.schedule(&name, &self.wiring, self.collective, parts)
+    }
+
+    /// How many trees there are, those of all roots together, and for reducing and for spreading alike.
+    pub fn trees(&self) -> usize {
+        self.forest.courses.len()
+    }
+
+    /// How many edges a part of the vector goes along one after the other, at most: the schedule has about that many steps
+    /// more than parts.
+    pub fn height(&self) -> usize {
+        self.forest.height()
+    }
+
+    /// What the busiest link carries for a vector of 1, if a link of one [`Packing::unit`] of bandwidth carries that.
+    pub fn load(&self) -> Ratio {
+        let loads = self.forest.loads(self.wiring.wires.len());
+        let ratio = |(load, wire): (&u64, &wiring::Wire)| {
+            Ratio::new(*load, wire.capacity * self.forest.courses.len().max(1) as u64)
+        };
+        loads.iter().zip(&self.wiring.wires).map(ratio).max().unwrap_or(Ratio::ZERO)
+    }
+
+    /// The least load that is possible where it is known.
+    pub fn bound(&self) -> Option<Ratio> {
+        self.bound
+    }
+
+    /// Bytes per second of a link that counts 1.
+    pub fn unit(&self) -> f64 {
+        self.wiring.unit
+    }
+}
+
+/// In how many trees the slowest undirected links may be.
+const LOAD: u64 = 32;
+
+/// Whatever an allreduce does, all ranks but one send a vector, and all but one receive one.
+fn least_load(wiring: &Wiring) -> Option<Ratio> {
+    let all: u64 = wiring.wires.iter().map(|wire| wire.capacity).sum();
+    (all > 0 && !wiring.has_switches()).then(|| Ratio::new(2 * (wiring.ranks as u64 - 1), all))
+}
+
+impl Variant {
+    fn check_size(self, ranks: usize, most: usize) -> Result<(), Unsuitable> {
+        if ranks > most {
+            return Err(Unsuitable::TooLarge { variant: self.name(), ranks, most });
+        }
+        Ok(())
+    }
+}
+
+/// Trees over arcs between ranks.
+struct Found {
+    arcs: Vec<Arc>,
+    batches: Vec<Batch>,
+    /// What each of the parts could get at most.
+    rate: Ratio,
+}
+
+impl Found {
+    /// So many trees from each rank over wires of these capacities.
+    fn over(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> Option<Found> {
+        let arcs = without_switches(wiring, capacities, roots)?;
+        let batches = pack(wiring.ranks, &arcs, roots)?;
+        Some(Found { arcs, batches, rate: Ratio::ZERO })
+    }
+
+    /// The load of a vector in so many parts.
+    fn bound(&self, parts: u64) -> Ratio {
+        Ratio::new(self.rate.denominator(), self.rate.numerator() * u128::from(parts))
+    }
+}
+
+/// The most trees from each root that a packing may have; with fewer, wires are used in coarser shares.
+const MOST_EACH: u64 = 16;
+
+/// The best packing with these weights.
+fn optimal(wiring: &Wiring, weights: &[u64]) -> Result<Found, Unsuitable> {
+    if wiring.ranks == 1 {
+        let (arcs, batches) = (Vec::new(), vec![Batch { count: 1, arcs: Vec::new() }]);
+        return Ok(Found { arcs, batches, rate: Ratio::new(1u64, 1u64) });
+    }
+    let rate = rate(wiring, weights).ok_or(Unsuitable::NoTrees)?;
+    let (trees, scale) = (rate.numerator(), rate.denominator());
+    let exact = (trees <= u128::from(MOST_EACH)).then_some(trees as u64);
+    let coarse = [1, 2, 4, 8, 16].into_iter().filter(|each| exact.is_none_or(|exact| *each < exact));
+    let candidates: Vec<u64> = exact.into_iter().chain(coarse).collect();
+    for slack in 0..=16u128 {
+        for &each in &candidates {
+            // What a wire carries while every root sends so many parts, rounded down.
+            let share = |capacity: u64| {
+                (u128::from(capacity) * u128::from(each) * scale * (16 + slack) / (16 * trees)) as u64
+            };
+            let capacities: Vec<u64> = wiring.wires.iter().map(|wire| share(wire.capacity)).collect();
+            let roots: Vec<u64> = weights.iter().map(|weight| weight * each).collect();
+            if let Some(found) = Found::over(wiring, &capacities, &roots) {
+                return Ok(Found { rate, ..found });
+            }
+        }
+    }
+    Err(Unsuitable::NoTrees)
+}
+
+/// How many trees each rank roots, over wires that carry so many.
+struct Weighing {
+    trees: u64,
+    /// How many trees a wire of one unit carries, relative to the other weighings.
+    scale: u64,
+    capacities: Vec<u64>,
+    roots: Vec<u64>,
+}
+
+/// The most trees that are weighed.
+const MOST_TREES: u64 = 32;
+
+/// Ways to give roots so that ever more trees fit.
+fn weigh(networks: &[&Wiring]) -> Vec<Weighing> {
+    let wiring = networks[0];
+    let ranks = wiring.ranks as u64;
+    if ranks == 1 {
+        return vec![Weighing { trees: 1, scale: 1, capacities: Vec::new(), roots: vec![1] }];
+    }
+    // Every tree reaches every other rank once.
+    let into: u64 = wiring.wires.iter().filter(|w| w.target < wiring.ranks).map(|wire| wire.capacity).sum();
+    let parts = (into / (ranks - 1)).div_ceil(MOST_TREES / 2).max(1);
+    let mut found: Vec<Weighing> = Vec::new();
+    for scale in 1..=MOST_SCALE {
+        let capacities: Vec<u64> = wiring.wires.iter().map(|wire| wire.capacity * scale / parts).collect();
+        let into = wiring.wires.iter().zip(&capacities).filter(|(wire, _)| wire.target < wiring.ranks);
+        let most = (into.map(|(_, capacity)| *capacity).sum::<u64>() / (ranks - 1)).min(MOST_TREES);
+        // More trees of the same rate only make smaller parts.
+        let better =
+            |trees: u64| found.last().is_none_or(|best| 100 * trees * best.scale > 101 * best.trees * scale);
+        for trees in (1..=most).rev().take_while(|trees| better(*trees)) {
+            if let Some(mut roots) = least_roots(networks, &capacities, trees) {
+                let missing = trees - roots.iter().sum::<u64>();
+                (0..missing).for_each(|index| roots[((2 * index + 1) * ranks / (2 * missing)) as usize] += 1);
+                found.push(Weighing { trees, scale, capacities, roots });
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// How many times a wire of one unit is divided among trees, at most.
+const MOST_SCALE: u64 = 8;
+
+impl Wiring {
+    /// The ports by which a message from rank to rank leaves whose way begins with this wire. A rank with one cable, to a
+    /// switch, counts as one of a ring, and the shorter way around it says which port the message has.
+    fn ports(&self, first: usize, source: Rank, target: Rank) -> Vec<Port> {
+        let wire = &self.wires[first];
+        let only = wire.ports.len() == 1 && self.wires.iter().filter(|w| w.source == source).count() == 1;
+        if only && wire.target >= self.ranks {
+            let up = (target + self.ranks - source) % self.ranks;
+            return vec![usize::from(2 * up > self.ranks)];
+        }
+        wire.ports.clone()
+    }
+
+    /// A lane for every wire between ranks.
+    fn lanes(&self) -> Vec<Lane> {
+        let wires = self.wires.iter().enumerate();
+        let lane = |(id, wire): (usize, &wiring::Wire)| Lane {
+            source: wire.source,
+            target: wire.target,
+            wires: vec![id],
+            ports: wire.ports.clone(),
+        };
+        wires.map(lane).collect()
+    }
+}
+
+impl Forest {
+    /// Adds trees, and returns the one that each part takes, root by root. For going up, `turned` says by which wire one
+    /// goes where trees go down by another.
+    fn plant(&mut self, wiring: &Wiring, found: &Found, turned: Option<&[usize]>) -> Vec<usize> {
+        let first = self.lanes.len();
+        for arc in &found.arcs {
+            let wires: Vec<usize> = match turned {
+                None => arc.path.clone(),
+                Some(turned) => arc.path.iter().rev().map(|wire| turned[*wire]).collect(),
+            };
+            let (source, target) = match turned {
+                None => (arc.source, arc.target),
+                Some(_) => (arc.target, arc.source),
+            };
+            let ports = wiring.ports(wires[0], source, target);
+            self.lanes.push(Lane { source, target, wires, ports });
+        }
+        let mut parts = Vec::new();
+        for batch in &found.batches {
+            let edge = |arc: &usize| {
+                let Arc { source, target, .. } = found.arcs[*arc];
+                Edge { parent: source, child: target, lane: first + *arc }
+            };
+            self.trees.push(Tree { edges: batch.arcs.iter().map(edge).collect() });
+            parts.extend(std::iter::repeat_n(self.trees.len() - 1, batch.count as usize));
+        }
+        parts
+    }
+
+    /// What goes up which tree, and down which. Both are root by root; if every root has more trees of one kind, those of
+    /// the other are shared.
+    fn pair_up(&mut self, [up, down]: &[Vec<usize>; 2]) {
+        let (ups, downs) = (up.len().max(1), down.len().max(1));
+        let parts = ups / gcd(ups as u128, downs as u128) as usize * downs;
+        let course = |part: usize| Course {
+            up: up.get(part * ups / parts).copied(),
+            down: down.get(part * downs / parts).copied(),
+        };
+        self.courses = (0..parts).map(course).collect();
+    }
+}
+
+/// Whether links between ranks lead both ways, alike, and there are no switches: what undirected trees need.
+pub fn undirected(topology: &Topology) -> bool {
+    let wiring = Wiring::of(topology);
+    wiring.opposites().is_some() && !wiring.has_switches()
+}

@@ -1,0 +1,175 @@
+//! Switches taken out: what goes through them becomes arcs from rank to rank.
+//!
+//! A switch is removed by splitting off: an arc to it and an arc from it become one arc past it, of as much as leaves every
+//! cut large enough. Where as much leads into every node as out of it that never comes to an end before the switch is
+//! isolated (Bang-Jensen, Frank, Jackson: Preserving and increasing local edge-connectivity in mixed graphs, 1995).
+//!
+//! Evenly split, bytes go straight to many ranks, so that trees are shallow: that is tried first. Only if it leaves a cut
+//! too small, pairs of arcs are split one after the other, each as far as the cuts allow.
+
+use super::packing::Arc;
+use super::wiring::Wiring;
+use crate::synthesis::flow::{Flow, UNLIMITED};
+use crate::units::NodeId;
+
+/// Arcs between ranks alone over which every rank still gets what all others root; `None` where none are found.
+pub(super) fn without_switches(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> Option<Vec<Arc>> {
+    let arc = |(id, (wire, capacity)): (usize, (&super::wiring::Wire, &u64))| Arc {
+        source: wire.source,
+        target: wire.target,
+        capacity: *capacity,
+        path: vec![id],
+    };
+    let mut arcs: Vec<Arc> = wiring.wires.iter().zip(capacities).enumerate().map(arc).collect();
+    arcs.retain(|arc| arc.capacity > 0);
+    if !wiring.has_switches() {
+        return is_feasible(wiring, &arcs, roots).then_some(arcs);
+    }
+    let from = wiring.from();
+    let hops: Vec<Vec<usize>> = (0..wiring.nodes).map(|node| wiring.hops_from(&from, node)).collect();
+    // From the top down: what then goes through a switch is known to go to other parts of the network.
+    let height = |switch: &NodeId| (0..wiring.ranks).map(|rank| hops[*switch][rank]).min();
+    let mut switches: Vec<NodeId> = (wiring.ranks..wiring.nodes).collect();
+    switches.sort_by_key(|switch| std::cmp::Reverse(height(switch)));
+    let splitter = Splitter { wiring, roots, hops: &hops };
+    for switch in switches {
+        arcs = match splitter.evenly(&arcs, switch) {
+            split if is_feasible(wiring, &split, roots) => split,
+            _ => splitter.one_by_one(arcs, switch),
+        };
+    }
+    is_feasible(wiring, &arcs, roots).then_some(arcs)
+}
+
+/// Whether every rank is reached by what all others root.
+fn is_feasible(wiring: &Wiring, arcs: &[Arc], roots: &[u64]) -> bool {
+    let (mut flow, source) = network(wiring, arcs, roots);
+    let total = roots.iter().sum();
+    (0..wiring.ranks).all(|rank| flow.maximum(source, rank, total) == total)
+}
+
+fn network(wiring: &Wiring, arcs: &[Arc], roots: &[u64]) -> (Flow, usize) {
+    let mut flow = Flow::new(wiring.nodes + 2);
+    for arc in arcs {
+        flow.arc(arc.source, arc.target, arc.capacity);
+    }
+    for (rank, root) in roots.iter().enumerate() {
+        flow.arc(wiring.nodes, rank, *root);
+    }
+    (flow, wiring.nodes)
+}
+
+struct Splitter<'a> {
+    wiring: &'a Wiring,
+    roots: &'a [u64],
+    hops: &'a [Vec<usize>],
+}
+
+impl Splitter<'_> {
+    /// The pairs of arcs to and from a switch that may become one: first those that make shortest ways.
+    fn pairs(&self, arcs: &[Arc], switch: NodeId) -> [Vec<(usize, usize)>; 2] {
+        let into: Vec<usize> = (0..arcs.len()).filter(|arc| arcs[*arc].target == switch).collect();
+        let from: Vec<usize> = (0..arcs.len()).filter(|arc| arcs[*arc].source == switch).collect();
+        let mut pairs = [Vec::new(), Vec::new()];
+        // Turn by turn, so that what is dealt out in this order is spread.
+        for turn in 0..from.len() {
+            for (number, &first) in into.iter().enumerate() {
+                let second = from[(number + turn) % from.len()];
+                let (source, target) = (arcs[first].source, arcs[second].target);
+                let length = arcs[first].path.len() + arcs[second].path.len();
+                if source != target {
+                    pairs[usize::from(length > self.hops[source][target])].push((first, second));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Every pair gets a share of both its arcs, then whatever is left over.
+    fn evenly(&self, arcs: &[Arc], switch: NodeId) -> Vec<Arc> {
+        let mut room: Vec<u64> = arcs.iter().map(|arc| arc.capacity).collect();
+        let mut split = Vec::new();
+        for pairs in self.pairs(arcs, switch) {
+            let before = room.clone();
+            let mut partners = vec![0u64; arcs.len()];
+            pairs.iter().for_each(|(first, second)| partners[*first] += before[*second]);
+            for round in 0..2 {
+                for &(first, second) in &pairs {
+                    let share = u128::from(before[first]) * u128::from(before[second]);
+                    let share = match round {
+                        0 => (share / u128::from(partners[first].max(1))) as u64,
+                        _ => u64::MAX,
+                    };
+                    let taken = share.min(room[first]).min(room[second]);
+                    room[first] -= taken;
+                    room[second] -= taken;
+                    split.extend(joined(&arcs[first], &arcs[second], taken));
+                }
+            }
+        }
+        finish(arcs, switch, split)
+    }
+
+    /// Every pair gets as much as the cuts allow.
+    fn one_by_one(&self, mut arcs: Vec<Arc>, switch: NodeId) -> Vec<Arc> {
+        let pairs = self.pairs(&arcs, switch);
+        for (first, second) in pairs.into_iter().flatten() {
+            let most = arcs[first].capacity.min(arcs[second].capacity);
+            let taken = if most > 0 { self.spare(&arcs, first, second, most) } else { 0 };
+            arcs[first].capacity -= taken;
+            arcs[second].capacity -= taken;
+            let joined = joined(&arcs[first], &arcs[second], taken);
+            arcs.extend(joined);
+        }
+        finish(&arcs, switch, Vec::new())
+    }
+
+    /// How much of up to `most` can go past the switch without making a cut too small. Cuts become smaller that have the
+    /// switch on one side, and where the arcs come from and lead to on the other.
+    fn spare(&self, arcs: &[Arc], first: usize, second: usize, most: u64) -> u64 {
+        let (source, switch, target) = (arcs[first].source, arcs[first].target, arcs[second].target);
+        let (ranks, total) = (self.wiring.ranks, self.roots.iter().sum::<u64>());
+        let (mut flow, start) = network(self.wiring, arcs, self.roots);
+        let end = start + 1;
+        let mut joint = |from: &[usize], to: &[usize]| {
+            let starts: Vec<usize> = from.iter().map(|node| flow.arc(start, *node, UNLIMITED)).collect();
+            let ends: Vec<usize> = to.iter().map(|node| flow.arc(*node, end, UNLIMITED)).collect();
+            let reached = flow.maximum(start, end, total + most);
+            starts.into_iter().chain(ends).for_each(|arc| flow.set(arc, 0));
+            reached - total.min(reached)
+        };
+        let mut least = most;
+        for rank in (0..ranks).filter(|rank| *rank != source && *rank != target) {
+            least = least.min(joint(&[source, target], &[switch, rank]));
+            if source.min(target) >= ranks {
+                least = least.min(joint(&[switch], &[source, target, rank]));
+            }
+            if least == 0 {
+                return 0;
+            }
+        }
+        if source.min(target) < ranks {
+            least = least.min(joint(&[switch], &[source, target]));
+        }
+        least
+    }
+}
+
+/// Two arcs in a row.
+fn joined(first: &Arc, second: &Arc, capacity: u64) -> Option<Arc> {
+    let path = first.path.iter().chain(&second.path).copied().collect();
+    (capacity > 0).then_some(Arc { source: first.source, target: second.target, capacity, path })
+}
+
+/// The arcs without those of a switch, and with those that are split off; what takes the same way is one arc.
+fn finish(arcs: &[Arc], switch: NodeId, split: Vec<Arc>) -> Vec<Arc> {
+    let others = arcs.iter().filter(|arc| arc.source != switch && arc.target != switch).cloned();
+    let mut arcs: Vec<Arc> = others.chain(split).filter(|arc| arc.capacity > 0).collect();
+    arcs.sort_by(|a, b| (a.source, a.target, &a.path).cmp(&(b.source, b.target, &b.path)));
+    arcs.dedup_by(|next, arc| {
+        let same = (next.source, next.target, &next.path) == (arc.source, arc.target, &arc.path);
+        arc.capacity += if same { next.capacity } else { 0 };
+        same
+    });
+    arcs
+}

@@ -1,0 +1,334 @@
+//! When what goes along which tree, so that busy wires are never idle for long.
+//!
+//! Every chunk goes up a tree to be reduced, or down one, or up and then down. In every step a wire may carry so many
+//! chunks; of those that could go next, the one with the longest way still before it goes first (list scheduling). Pieces of
+//! a part follow each other at equal distances: a later one has so much more time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::wiring::Wiring;
+use crate::collective::Collective;
+use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use crate::units::{Port, Rank};
+
+/// A way from one rank to another.
+#[derive(Debug, Clone)]
+pub(super) struct Lane {
+    pub source: Rank,
+    pub target: Rank,
+    /// The wires that it goes over.
+    pub wires: Vec<usize>,
+    /// The ports by which it leaves, side by side.
+    pub ports: Vec<Port>,
+}
+
+/// An edge of a tree, and the lane that is taken along it: down to the child, or if the tree is for going up to the parent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Edge {
+    pub parent: Rank,
+    pub child: Rank,
+    pub lane: usize,
+}
+
+/// A tree of all ranks; an edge comes after the one that leads to its parent.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tree {
+    pub edges: Vec<Edge>,
+}
+
+/// What one part of the vector does: it is reduced along a tree, then spread along one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Course {
+    /// The tree that it goes up, if it does.
+    pub up: Option<usize>,
+    /// The tree that it goes down.
+    pub down: Option<usize>,
+}
+
+/// Trees, and which part of the vector takes which. All parts are equally large.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Forest {
+    pub lanes: Vec<Lane>,
+    pub trees: Vec<Tree>,
+    pub courses: Vec<Course>,
+}
+
+impl Forest {
+    /// How many parts each wire carries.
+    pub fn loads(&self, wires: usize) -> Vec<u64> {
+        let mut uses = vec![0u64; self.trees.len()];
+        let along = self.courses.iter().flat_map(|course| course.up.into_iter().chain(course.down));
+        along.for_each(|tree| uses[tree] += 1);
+        let mut loads = vec![0; wires];
+        for (tree, uses) in self.trees.iter().zip(uses) {
+            for edge in &tree.edges {
+                self.lanes[edge.lane].wires.iter().for_each(|wire| loads[*wire] += uses);
+            }
+        }
+        loads
+    }
+
+    /// The most edges that a part goes along one after the other.
+    pub fn height(&self) -> usize {
+        let depths: Vec<usize> = self.trees.iter().map(|tree| Shape::of(tree).depth).collect();
+        let of = |tree: Option<usize>| tree.map_or(0, |tree| depths[tree]);
+        self.courses.iter().map(|course| of(course.up) + of(course.down)).max().unwrap_or(0)
+    }
+
+    /// The schedule in which the busiest wire has its load in about `parts` steps, and each step as much of it.
+    pub fn schedule(&self, name: &str, wiring: &Wiring, collective: Collective, parts: usize) -> Schedule {
+        let (pieces, allowances) = self.grain(wiring, parts);
+        let mut schedule =
+            Schedule::empty(name, collective, wiring.ranks, (self.courses.len() * pieces).max(1));
+        for mut moves in Timetable::new(self, pieces, (parts / pieces).max(1), allowances).run() {
+            moves.sort_unstable_by_key(|one| (one.lane, one.up, one.port, one.chunk));
+            let same = |a: &Move, b: &Move| (a.lane, a.up, a.port) == (b.lane, b.up, b.port);
+            let send = |moves: &[Move]| {
+                let Lane { source, target, .. } = self.lanes[moves[0].lane as usize];
+                Send {
+                    source,
+                    destination: target,
+                    chunks: moves.iter().map(|one| one.chunk as usize).collect::<ChunkSet>(),
+                    action: if moves[0].up { Action::Reduce } else { Action::Copy },
+                    port: moves[0].port as Port,
+                    from: 0,
+                    into: 0,
+                }
+            };
+            schedule.push(moves.chunk_by(same).map(send).collect());
+        }
+        schedule
+    }
+
+    /// Into how many pieces each part is cut, and how many of them each wire may carry in a step. Wires of any capacity
+    /// take equally long for what they may, or nearly so.
+    fn grain(&self, wiring: &Wiring, parts: usize) -> (usize, Vec<u64>) {
+        const FINE: u64 = 8;
+        let loads = self.loads(wiring.wires.len());
+        let used = || wiring.wires.iter().zip(&loads).filter(|(_, load)| **load > 0);
+        let slowest = used().map(|(wire, _)| wire.capacity).min().unwrap_or(1);
+        // The load in terms of the slowest wire.
+        let load = used().map(|(wire, load)| (load * slowest).div_ceil(wire.capacity)).max().unwrap_or(1);
+        let (parts, fine) = (parts.max(1) as u64, slowest.min(FINE));
+        let pieces = (parts * fine).div_ceil(load).max(1);
+        let each = fine * (load * pieces).div_ceil(parts * fine);
+        let allowances = wiring.wires.iter().map(|wire| (wire.capacity * each / slowest).max(1)).collect();
+        (pieces as usize, allowances)
+    }
+}
+
+/// What of a tree matters for when its edges are used.
+struct Shape {
+    /// The edge that leads to an edge's parent, if that is not the root.
+    before: Vec<Option<u32>>,
+    /// How many edges follow each edge.
+    children: Vec<u32>,
+    /// The edges that follow edge `e` are `after[starts[e]..starts[e + 1]]`.
+    starts: Vec<u32>,
+    after: Vec<u32>,
+    /// The edges at the root.
+    top: Vec<u32>,
+    /// How many edges it is from the root to the end of each edge.
+    depths: Vec<u32>,
+    /// How many edges the longest way has that begins with each edge.
+    heights: Vec<u32>,
+    depth: usize,
+}
+
+impl Shape {
+    fn of(tree: &Tree) -> Shape {
+        let edges = &tree.edges;
+        let ranks = edges.len() + 1;
+        let mut to: Vec<Option<u32>> = vec![None; ranks];
+        edges.iter().enumerate().for_each(|(id, edge)| to[edge.child] = Some(id as u32));
+        let before: Vec<Option<u32>> = edges.iter().map(|edge| to[edge.parent]).collect();
+        let mut depths = vec![1; edges.len()];
+        let mut heights = vec![1; edges.len()];
+        let mut children = vec![0; edges.len()];
+        for (id, before) in before.iter().enumerate() {
+            if let Some(before) = *before {
+                depths[id] = depths[before as usize] + 1;
+                children[before as usize] += 1;
+            }
+        }
+        for (id, before) in before.iter().enumerate().rev() {
+            if let Some(before) = before.map(|before| before as usize) {
+                heights[before] = heights[before].max(heights[id] + 1);
+            }
+        }
+        let mut starts = vec![0; edges.len() + 1];
+        (0..edges.len()).for_each(|id| starts[id + 1] = starts[id] + children[id]);
+        let mut next = starts.clone();
+        let mut after = vec![0; starts[edges.len()] as usize];
+        let mut top = Vec::new();
+        for (id, before) in before.iter().enumerate() {
+            match before.map(|before| before as usize) {
+                Some(before) => {
+                    after[next[before] as usize] = id as u32;
+                    next[before] += 1;
+                }
+                None => top.push(id as u32),
+            }
+        }
+        let depth = heights.iter().copied().max().unwrap_or(0) as usize;
+        Shape { before, children, starts, after, top, depths, heights, depth }
+    }
+}
+
+/// A chunk that goes along a lane.
+#[derive(Debug, Clone, Copy)]
+struct Move {
+    lane: u32,
+    chunk: u32,
+    port: u32,
+    up: bool,
+}
+
+/// A chunk that may go along an edge: what has the longest way before it is the greatest.
+type Ready = (u32, Reverse<u32>, bool, Reverse<u32>);
+
+struct Timetable<'a> {
+    forest: &'a Forest,
+    pieces: usize,
+    /// By how many steps a piece follows the one before it.
+    distance: usize,
+    allowances: Vec<u64>,
+    shapes: Vec<Shape>,
+    /// What waits for each lane.
+    ready: Vec<BinaryHeap<Ready>>,
+    /// Of every chunk, and every edge of the tree that it goes up, how many edges below have not been used yet; last how
+    /// many at the root.
+    pending: Vec<Vec<u32>>,
+    /// Whether each lane shares no wire with others.
+    alone: Vec<bool>,
+}
+
+impl<'a> Timetable<'a> {
+    fn new(forest: &'a Forest, pieces: usize, distance: usize, allowances: Vec<u64>) -> Timetable<'a> {
+        let mut users = vec![0; allowances.len()];
+        forest.lanes.iter().flat_map(|lane| &lane.wires).for_each(|wire| users[*wire] += 1);
+        let alone = |lane: &Lane| lane.wires.iter().all(|wire| users[*wire] == 1);
+        let mut table = Timetable {
+            forest,
+            pieces,
+            distance,
+            shapes: forest.trees.iter().map(Shape::of).collect(),
+            ready: vec![BinaryHeap::new(); forest.lanes.len()],
+            pending: Vec::with_capacity(forest.courses.len() * pieces),
+            alone: forest.lanes.iter().map(alone).collect(),
+            allowances,
+        };
+        for chunk in 0..(forest.courses.len() * pieces) as u32 {
+            table.begin(chunk);
+        }
+        table
+    }
+
+    fn course(&self, chunk: u32) -> Course {
+        self.forest.courses[chunk as usize / self.pieces]
+    }
+
+    fn begin(&mut self, chunk: u32) {
+        let course = self.course(chunk);
+        let Some(up) = course.up else {
+            self.pending.push(Vec::new());
+            return self.turn(chunk);
+        };
+        let shape = &self.shapes[up];
+        let mut pending = shape.children.clone();
+        pending.push(shape.top.len() as u32);
+        let leaves: Vec<u32> =
+            (0..shape.children.len() as u32).filter(|e| pending[*e as usize] == 0).collect();
+        self.pending.push(pending);
+        leaves.into_iter().for_each(|edge| self.offer(chunk, edge, true));
+    }
+
+    /// What has come up to the root goes down.
+    fn turn(&mut self, chunk: u32) {
+        let Some(down) = self.course(chunk).down else { return };
+        for index in 0..self.shapes[down].top.len() {
+            self.offer(chunk, self.shapes[down].top[index], false);
+        }
+    }
+
+    fn offer(&mut self, chunk: u32, edge: u32, up: bool) {
+        let course = self.course(chunk);
+        let (tree, way) = match (up, course.up, course.down) {
+            (true, Some(tree), down) => {
+                let further = down.map_or(0, |down| self.shapes[down].depth as u32);
+                (tree, self.shapes[tree].depths[edge as usize] + further)
+            }
+            (false, _, Some(tree)) => (tree, self.shapes[tree].heights[edge as usize]),
+            _ => unreachable!("a chunk goes along the trees of its course"),
+        };
+        let lane = self.forest.trees[tree].edges[edge as usize].lane;
+        let earlier = self.pieces - 1 - chunk as usize % self.pieces;
+        self.ready[lane].push((way + (earlier * self.distance) as u32, Reverse(chunk), up, Reverse(edge)));
+    }
+
+    /// What has gone along an edge may go along the next ones.
+    fn advance(&mut self, chunk: u32, edge: u32, up: bool) {
+        let course = self.course(chunk);
+        let tree = if up { course.up } else { course.down };
+        let Some(tree) = tree else { return };
+        let shape = &self.shapes[tree];
+        if !up {
+            for index in shape.starts[edge as usize]..shape.starts[edge as usize + 1] {
+                self.offer(chunk, self.shapes[tree].after[index as usize], false);
+            }
+            return;
+        }
+        let before = shape.before[edge as usize];
+        let pending = &mut self.pending[chunk as usize];
+        let place = before.map_or(pending.len() - 1, |before| before as usize);
+        pending[place] -= 1;
+        if pending[place] == 0 {
+            match before {
+                Some(before) => self.offer(chunk, before, true),
+                None => self.turn(chunk),
+            }
+        }
+    }
+
+    fn run(mut self) -> Vec<Vec<Move>> {
+        let lanes = 0..self.forest.lanes.len();
+        let (alone, shared): (Vec<usize>, Vec<usize>) = lanes.partition(|lane| self.alone[*lane]);
+        let mut steps = Vec::new();
+        loop {
+            let (mut moves, mut done) = (Vec::new(), Vec::new());
+            let mut go = |lane: usize, ready: Ready| {
+                let (_, Reverse(chunk), up, Reverse(edge)) = ready;
+                let ports = &self.forest.lanes[lane].ports;
+                let port = ports[chunk as usize % ports.len()] as u32;
+                moves.push(Move { lane: lane as u32, chunk, port, up });
+                done.push((chunk, edge, up));
+            };
+            for &lane in &alone {
+                let wires = self.forest.lanes[lane].wires.iter();
+                let room = wires.map(|wire| self.allowances[*wire]).min().unwrap_or(0);
+                for _ in 0..room {
+                    let Some(ready) = self.ready[lane].pop() else { break };
+                    go(lane, ready);
+                }
+            }
+            let mut room = self.allowances.clone();
+            let first = |lane: &usize| self.ready[*lane].peek().map(|ready| (*ready, Reverse(*lane)));
+            let mut waiting: BinaryHeap<(Ready, Reverse<usize>)> = shared.iter().filter_map(first).collect();
+            while let Some((_, Reverse(lane))) = waiting.pop() {
+                let wires = &self.forest.lanes[lane].wires;
+                if wires.iter().any(|wire| room[*wire] == 0) {
+                    continue;
+                }
+                wires.iter().for_each(|wire| room[*wire] -= 1);
+                self.ready[lane].pop().into_iter().for_each(|ready| go(lane, ready));
+                waiting.extend(self.ready[lane].peek().map(|ready| (*ready, Reverse(lane))));
+            }
+            if moves.is_empty() {
+                return steps;
+            }
+            steps.push(moves);
+            done.into_iter().for_each(|(chunk, edge, up)| self.advance(chunk, edge, up));
+        }
+    }
+}

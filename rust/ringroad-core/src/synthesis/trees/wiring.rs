@@ -1,0 +1,117 @@
+//! All that bytes go through from rank to rank: memories and switches, too.
+
+use std::collections::VecDeque;
+
+use crate::synthesis::network::ports;
+use crate::topology::{Routing, Topology};
+use crate::units::{NodeId, Port};
+
+/// Links side by side, in one direction.
+#[derive(Debug, Clone)]
+pub(super) struct Wire {
+    pub source: NodeId,
+    pub target: NodeId,
+    /// How many units of bandwidth they have together.
+    pub capacity: u64,
+    /// The ports by which they leave, if they leave a rank.
+    pub ports: Vec<Port>,
+}
+
+/// Nodes, of which the first are ranks, and wires between them.
+#[derive(Debug, Clone)]
+pub(super) struct Wiring {
+    pub ranks: usize,
+    pub nodes: usize,
+    pub wires: Vec<Wire>,
+    /// Bytes per second of one unit of capacity.
+    pub unit: f64,
+}
+
+/// The largest denominator that bandwidths relative to the smallest one may have; others are rounded down.
+const FINEST: u64 = 1000;
+
+impl Wiring {
+    /// Links side by side are one wire. It carries what the topology's routing lets them carry together: all links the
+    /// same share, so that the slowest of them counts, or with single paths the first alone.
+    pub fn of(topology: &Topology) -> Wiring {
+        let single = topology.routing() == Routing::SinglePath;
+        let mut found: Vec<(Wire, f64)> = Vec::new();
+        let mut from: Vec<Vec<usize>> = vec![Vec::new(); topology.nodes()];
+        for (port, link) in ports(topology).into_iter().zip(topology.links()) {
+            let speed = link.bytes_per_second();
+            let known = from[link.source].iter().find(|wire| found[**wire].0.target == link.target);
+            match known.map(|wire| &mut found[*wire]) {
+                // Links are counted for now, and the slowest one's speed stands beside them.
+                Some((wire, slowest)) if !single => {
+                    wire.capacity += 1;
+                    wire.ports.push(port);
+                    *slowest = slowest.min(speed);
+                }
+                Some(_) => {}
+                None => {
+                    let (source, target) = (link.source, link.target);
+                    from[source].push(found.len());
+                    found.push((Wire { source, target, capacity: 1, ports: vec![port] }, speed));
+                }
+            }
+        }
+        let slowest = found.iter().map(|(_, speed)| *speed).fold(f64::INFINITY, f64::min);
+        let whole = |parts: u64| {
+            let times = |speed: &f64| speed / slowest * parts as f64;
+            found.iter().all(|(_, speed)| (times(speed) - times(speed).round()).abs() < 1e-9 * times(speed))
+        };
+        let parts = (1..FINEST).find(|parts| whole(*parts)).unwrap_or(FINEST);
+        let units = |speed: f64| ((speed / slowest * parts as f64 * (1.0 + 1e-9)).floor() as u64).max(1);
+        let wire = |(wire, speed): (Wire, f64)| Wire { capacity: wire.capacity * units(speed), ..wire };
+        let wires = found.into_iter().map(wire).collect();
+        let (ranks, nodes) = (topology.ranks(), topology.nodes());
+        Wiring { ranks, nodes, wires, unit: slowest / parts as f64 }
+    }
+
+    /// The same wires the other way round, under the same numbers.
+    pub fn transposed(&self) -> Wiring {
+        let turned = |wire: &Wire| Wire { source: wire.target, target: wire.source, ..wire.clone() };
+        Wiring { wires: self.wires.iter().map(turned).collect(), ..*self }
+    }
+
+    /// For every wire the one that leads back, if all have one, of the same capacity.
+    pub fn opposites(&self) -> Option<Vec<usize>> {
+        let from = self.from();
+        let back = |wire: &Wire| {
+            let fits = |other: &&usize| {
+                let other = &self.wires[**other];
+                other.target == wire.source && other.capacity == wire.capacity
+            };
+            from[wire.target].iter().find(fits).copied()
+        };
+        self.wires.iter().map(back).collect()
+    }
+
+    /// The wires that leave each node.
+    pub fn from(&self) -> Vec<Vec<usize>> {
+        let mut from = vec![Vec::new(); self.nodes];
+        self.wires.iter().enumerate().for_each(|(id, wire)| from[wire.source].push(id));
+        from
+    }
+
+    /// How many wires lead from a node to every other one, at least; `usize::MAX` where none do.
+    pub fn hops_from(&self, from: &[Vec<usize>], start: NodeId) -> Vec<usize> {
+        let mut hops = vec![usize::MAX; self.nodes];
+        let mut queue = VecDeque::from([start]);
+        hops[start] = 0;
+        while let Some(here) = queue.pop_front() {
+            for next in from[here].iter().map(|wire| self.wires[*wire].target) {
+                if hops[next] == usize::MAX {
+                    hops[next] = hops[here] + 1;
+                    queue.push_back(next);
+                }
+            }
+        }
+        hops
+    }
+
+    /// Whether messages pass through anything but ranks.
+    pub fn has_switches(&self) -> bool {
+        self.nodes > self.ranks
+    }
+}

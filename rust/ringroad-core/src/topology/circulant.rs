@@ -1,0 +1,121 @@
+//! Graphs whose ranks are the numbers modulo n and whose port `p` adds the same number everywhere: circulants, complete
+//! graphs, and rings with parallel links. Their rotations keep every port, so that one rank's row tells all.
+//!
+//! ```text
+//! circulant:8:1,3    0 ── 1, 7, 3, 5       ports: + first offset, − first offset, + second offset, ...
+//! directed-circulant:8:1,3    0 → 1, 3     a port for each offset
+//! complete:4                  0 → 1, 2, 3  port p leads to rank + p + 1
+//! complete-bipartite:3        0 → 1, 3, 5  even ranks and odd ones, of 6
+//! biring:4:5         0 ═══ 1 ═══ 2 ...     ports: up, down, up, down, ...
+//! uniring:2:5        0 ══> 1 ══> 2 ...
+//! ```
+//!
+//! Links come rank by rank, and port by port within a rank.
+
+use super::families::{check_size, unfit};
+use super::{hyperx, parse, Link, Topology, TopologyError, MAX_LINKS};
+
+impl Topology {
+    /// `n` ranks, each with a cable to those that are an offset up and down. An offset of half of `n` leads to the same
+    /// rank up and down, by one link; an offset given twice has parallel links.
+    pub fn circulant(n: usize, offsets: &[usize]) -> Result<Topology, TopologyError> {
+        let spec = || format!("circulant:{n}:{}", parse::list(offsets));
+        check_offsets(n, 2 * offsets.len(), offsets, spec)?;
+        let both = |offset: &usize| {
+            let opposite = n - offset;
+            [*offset].into_iter().chain((opposite != *offset).then_some(opposite))
+        };
+        shifted(spec(), n, &offsets.iter().flat_map(both).collect::<Vec<usize>>())
+    }
+
+    /// `n` ranks, each with a link to those that are an offset further up; an offset given twice has parallel links.
+    pub fn directed_circulant(n: usize, offsets: &[usize]) -> Result<Topology, TopologyError> {
+        let spec = || format!("directed-circulant:{n}:{}", parse::list(offsets));
+        check_offsets(n, offsets.len(), offsets, spec)?;
+        shifted(spec(), n, offsets)
+    }
+
+    /// A link from every rank to every other one.
+    pub fn complete(n: usize) -> Result<Topology, TopologyError> {
+        let spec = || format!("complete:{n}");
+        check_size(&[n], n.saturating_sub(1), spec)?;
+        shifted(spec(), n, &(1..n).collect::<Vec<usize>>())
+    }
+
+    /// Two sides of ranks, and a cable from every one of a side to every one of the other. Sides of the same size are the
+    /// even and the odd ranks, which makes all ranks alike; otherwise the first side's ranks come first.
+    pub fn complete_bipartite(a: usize, b: usize) -> Result<Topology, TopologyError> {
+        let sizes = if a == b { a.to_string() } else { format!("{a}x{b}") };
+        let spec = || format!("complete-bipartite:{sizes}");
+        if a == 0 || b == 0 {
+            return Err(TopologyError::Zero(spec()));
+        }
+        let ranks = check_size(&[a.saturating_add(b)], 0, spec)?;
+        if 2 * a * b > MAX_LINKS {
+            return Err(TopologyError::TooManyLinks(spec()));
+        }
+        if a == b {
+            return shifted(spec(), ranks, &(1..ranks).step_by(2).collect::<Vec<usize>>());
+        }
+        let other = |rank| if rank < a { a..ranks } else { 0..a };
+        let links = (0..ranks).flat_map(|rank| other(rank).map(move |to| Link::between(rank, to)));
+        Topology::listed(spec(), ranks, links.collect())
+    }
+
+    /// The `n`-th power of a complete graph of `q` ranks: the wiring of a HyperX of `n` equal sizes, with a port for every
+    /// link instead of a grid.
+    pub fn hamming(n: usize, q: usize) -> Result<Topology, TopologyError> {
+        let spec = || format!("hamming:{n}:{q}");
+        if n == 0 {
+            return Err(unfit(spec(), "it needs a dimension"));
+        }
+        if n > MOST_DIMENSIONS {
+            return Err(TopologyError::TooLarge(spec()));
+        }
+        let sizes = vec![q; n];
+        let ranks = check_size(&sizes, 0, spec)?;
+        check_size(&sizes, hyperx::degree(&sizes), spec)?;
+        Topology::listed(spec(), ranks, hyperx::links(&sizes))
+    }
+
+    /// A ring of `m` ranks in one direction, with `d` parallel links from each to the next.
+    pub fn uniring(d: usize, m: usize) -> Result<Topology, TopologyError> {
+        let spec = || format!("uniring:{d}:{m}");
+        check_size(&[m], d, spec)?;
+        if d == 0 {
+            return Err(unfit(spec(), "it needs a link from each rank to the next"));
+        }
+        shifted(spec(), m, &vec![1; d])
+    }
+
+    /// A ring of `m` ranks with `d` links out of each, half of them up and half of them down.
+    pub fn biring(d: usize, m: usize) -> Result<Topology, TopologyError> {
+        let spec = || format!("biring:{d}:{m}");
+        check_size(&[m], d, spec)?;
+        if d == 0 || !d.is_multiple_of(2) {
+            return Err(unfit(spec(), "as many links lead up as down, so their number is even and not 0"));
+        }
+        shifted(spec(), m, &[1, m - 1].repeat(d / 2))
+    }
+}
+
+/// More would be too many ranks, or sizes of 1 that say nothing.
+pub(super) const MOST_DIMENSIONS: usize = super::MAX_RANKS.ilog2() as usize;
+
+fn check_offsets(
+    n: usize,
+    links: usize,
+    offsets: &[usize],
+    spec: impl Fn() -> String,
+) -> Result<(), TopologyError> {
+    check_size(&[n], links, &spec)?;
+    if offsets.is_empty() || offsets.iter().any(|offset| !(1..n).contains(offset)) {
+        return Err(unfit(spec(), "offsets are at least 1 and less than the number of ranks"));
+    }
+    Ok(())
+}
+
+/// The numbers modulo `n`, to each of which port `p` adds `steps[p]`.
+fn shifted(spec: String, n: usize, steps: &[usize]) -> Result<Topology, TopologyError> {
+    Topology::regular(spec, n, steps.len(), |rank, port| (rank + steps[port]) % n)
+}

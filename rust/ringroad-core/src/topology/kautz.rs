@@ -1,0 +1,59 @@
+//! Digraphs with as many ranks as so few links and hops can join: Kautz and de Bruijn graphs.
+//!
+//! ```text
+//! kautz:2:1              line(complete:3): ranks are links of K3, and a link leads on to those that continue it
+//! generalized-kautz:2:7  x → −2x − 1, −2x − 2 modulo 7, for any number of ranks (Imase and Itoh, "A design for directed
+//!                        graphs with minimum diameter", IEEE Transactions on Computers C-32(8), 1983)
+//! de-bruijn:2:3          x → 2x, 2x + 1 modulo 8: shifts a digit in
+//! ```
+//!
+//! A port for each of the digits; where one would lead from a rank to itself there is no link, and the next ones move up.
+
+use super::circulant::MOST_DIMENSIONS;
+use super::families::{check_size, unfit};
+use super::operators::line_links;
+use super::{Link, Topology, TopologyError, MAX_RANKS};
+
+impl Topology {
+    /// K(d, n): the line graph of the complete graph of `d + 1` ranks, `n` times over; d^n (d + 1) ranks.
+    pub fn kautz(d: usize, n: usize) -> Result<Topology, TopologyError> {
+        let spec = || format!("kautz:{d}:{n}");
+        if d == 0 {
+            return Err(unfit(spec(), "ranks need a link"));
+        }
+        let ranks = power(d, n).and_then(|ranks| ranks.checked_mul(d.checked_add(1)?));
+        let ranks = check_size(&[ranks.unwrap_or(usize::MAX)], d, spec)?;
+        let complete = (0..=d).flat_map(|a| (1..=d).map(move |step| Link::between(a, (a + step) % (d + 1))));
+        let (_, links) = (0..n).fold((d + 1, complete.collect()), |(nodes, links): (usize, Vec<Link>), _| {
+            (links.len(), line_links(nodes, &links))
+        });
+        Topology::listed(spec(), ranks, links)
+    }
+
+    /// `m` ranks, with links from x to −d·x − a modulo `m` for a = 1 to `d`, but none from a rank to itself.
+    pub fn generalized_kautz(d: usize, m: usize) -> Result<Topology, TopologyError> {
+        let spec = || format!("generalized-kautz:{d}:{m}");
+        check_size(&[m], d, spec)?;
+        if d == 0 {
+            return Err(unfit(spec(), "ranks need a link"));
+        }
+        let to = |x: usize, port: usize| (m - (d * x + port + 1) % m) % m;
+        Topology::regular(spec(), m, d, to)
+    }
+
+    /// d^n ranks, with links from x to d·x + a for a = 0 to `d` − 1, but none from a rank to itself.
+    pub fn de_bruijn(d: usize, n: usize) -> Result<Topology, TopologyError> {
+        let spec = || format!("de-bruijn:{d}:{n}");
+        if d < 2 || n == 0 {
+            return Err(unfit(spec(), "it needs 2 links or more, and a digit"));
+        }
+        let ranks = check_size(&[power(d, n).unwrap_or(usize::MAX)], d, spec)?;
+        Topology::regular(spec(), ranks, d, |x, port| (d * x + port) % ranks)
+    }
+}
+
+/// `None` where that is certainly too large.
+fn power(d: usize, n: usize) -> Option<usize> {
+    let small = n <= MOST_DIMENSIONS;
+    small.then(|| d.checked_pow(n as u32)).flatten().filter(|power| *power <= MAX_RANKS)
+}

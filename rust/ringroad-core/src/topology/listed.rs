@@ -1,0 +1,54 @@
+//! What families and operators without a grid have in common: a rank's ports are its links in turn.
+
+use super::{graph, Family, Link, Topology, TopologyError};
+use crate::units::{Port, Rank};
+
+impl Topology {
+    /// Ranks alone, which must reach each other, with these links.
+    pub(super) fn listed(spec: String, ranks: usize, links: Vec<Link>) -> Result<Topology, TopologyError> {
+        Topology::plain(Family::Listed(spec), ranks, ranks, links).if_connected()
+    }
+
+    /// Every rank has `degree` ports, of which those that would lead to the rank itself are left out.
+    pub(super) fn regular(
+        spec: String,
+        ranks: usize,
+        degree: usize,
+        target: impl Fn(Rank, Port) -> Rank,
+    ) -> Result<Topology, TopologyError> {
+        let mut links = Vec::with_capacity(ranks * degree);
+        for rank in 0..ranks {
+            let targets = (0..degree).map(|port| target(rank, port));
+            links.extend(targets.filter(|to| *to != rank).map(|to| Link::between(rank, to)));
+        }
+        Topology::listed(spec, ranks, links)
+    }
+
+    /// Ranks joined by cables; a rank's neighbours ascend.
+    pub(super) fn cabled(
+        spec: &str,
+        ranks: usize,
+        cables: impl Iterator<Item = (Rank, Rank)>,
+    ) -> Result<Topology, TopologyError> {
+        let mut ends: Vec<(Rank, Rank)> = cables.flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+        ends.sort_unstable();
+        let links = ends.into_iter().map(|(a, b)| Link::between(a, b)).collect();
+        Topology::listed(spec.to_owned(), ranks, links)
+    }
+
+    /// The same under another spec that makes the same links.
+    pub(super) fn called(self, spec: impl Into<String>) -> Topology {
+        Topology { family: Family::Listed(spec.into()), ..self }
+    }
+
+    pub(super) fn if_connected(self) -> Result<Topology, TopologyError> {
+        match graph::connected(self.ranks, self.nodes, &self.links) {
+            Ok(()) => Ok(self),
+            Err((from, to)) => {
+                let what =
+                    format!("no path leads from rank {from} to rank {to}, and every rank must reach all");
+                Err(TopologyError::Graph { spec: self.spec(), what })
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Graphs made of graphs (Zhao et al., "Efficient direct-connect topologies for collective communications", section 5
+//! and appendix F).
+//!
+//! ```text
+//! line(G)             a rank for every link; a link leads on to those out of its end
+//! line-graph(G)       a rank for every cable; cables of a rank are joined
+//! degree(G, n)        n copies of every rank; each has links to all copies of the neighbours
+//! product(G, H, ...)  a copy of each factor for every choice of ranks of the others, numbered like a C array
+//! power(G, n)         the product of n times the same
+//! transpose(G)        links turned round
+//! bidirectional(G)    links, and links turned round
+//! ```
+//!
+//! A link has the bandwidth, capacity and latencies of the link that it is made of; in the line graphs that is the one
+//! that has become its source. Routing stays, but where dimensions lose their meaning it becomes minimal.
+
+use super::circulant::MOST_DIMENSIONS;
+use super::families::check_size;
+use super::measure::Adjacency;
+use super::{grid, parse, Family, Link, Routing, Topology, TopologyError, MAX_LINKS};
+use crate::units::{LinkId, NodeId, Port, Rank};
+
+impl Topology {
+    /// The line digraph: rank `i` is link `i`, and has a link to each one that leaves its end, in their order.
+    pub fn line(&self) -> Result<Topology, TopologyError> {
+        let spec = || format!("line({})", self.wiring());
+        self.check_ranks_alone(spec)?;
+        let outgoing = outgoing(self);
+        let next = self.links.iter().map(|link| outgoing.of(link.target).len()).sum();
+        check_counts(self.links.len(), next, spec)?;
+        let links = line_links(self.ranks, &self.links);
+        self.made(spec(), &[self], self.links.len(), links)
+    }
+
+    /// The line graph of a graph of cables: a rank for each, in the order of their first links, and a cable between two
+    /// for every end that they have in common. Ports: what else is at the end where the cable's first link starts, in the
+    /// order of the ports there, then at the other end.
+    pub fn line_graph(&self) -> Result<Topology, TopologyError> {
+        let spec = || format!("line-graph({})", self.wiring());
+        self.check_ranks_alone(spec)?;
+        let outgoing = outgoing(self);
+        let next = self.links.iter().map(|link| outgoing.of(link.source).len() - 1).sum();
+        check_counts(self.links.len() / 2, next, spec)?;
+        let cable = self.cables(&outgoing).map_err(|(from, to)| {
+            let what = format!(
+                "ranks are cables, but the link from rank {from} to rank {to} has none back; take line(...)"
+            );
+            TopologyError::Graph { spec: spec(), what }
+        })?;
+        let mut links = Vec::with_capacity(next);
+        let mut known = 0;
+        for (id, first) in self.links.iter().enumerate() {
+            if cable[id] != known {
+                continue;
+            }
+            known += 1;
+            for end in [first.source, first.target] {
+                let others =
+                    outgoing.of(end).iter().map(|other| cable[*other]).filter(|other| *other != cable[id]);
+                links.extend(others.map(|other| Link { source: cable[id], target: other, ..*first }));
+            }
+        }
+        self.made(spec(), &[self], known, links)
+    }
+
+    /// The cable that each link is a direction of: the n-th link from one rank to another and the n-th one back. Cables are
+    /// numbered in the order of their first links. Or the ends of a link without one back.
+    fn cables(&self, outgoing: &Adjacency) -> Result<Vec<usize>, (NodeId, NodeId)> {
+        let mut cable = vec![usize::MAX; self.links.len()];
+        let mut cables = 0;
+        for (id, link) in self.links.iter().enumerate() {
+            if cable[id] != usize::MAX {
+                continue;
+            }
+            let back = outgoing.of(link.target).iter();
+            let mut back = back.filter(|back| self.links[**back].target == link.source);
+            let back = back.find(|back| cable[**back] == usize::MAX).ok_or((link.source, link.target))?;
+            (cable[id], cable[*back]) = (cables, cables);
+            cables += 1;
+        }
+        Ok(cable)
+    }
+
+    /// Copies `0..n` of every rank `v`, numbered v·n + i, and for every link from u to v one from each copy of u to each
+    /// of v: the one `k` copies further, around the last, by port p·n + k where the link has port p.
+    pub fn degree_expansion(&self, n: usize) -> Result<Topology, TopologyError> {
+        let spec = || format!("degree({}, {n})", self.wiring());
+        self.check_ranks_alone(spec)?;
+        let ranks = check_size(&[self.ranks, n], 0, spec)?;
+        check_counts(ranks, self.links.len().saturating_mul(n * n), spec)?;
+        let outgoing = outgoing(self);
+        let mut links = Vec::with_capacity(self.links.len() * n * n);
+        for (source, copy) in (0..ranks).map(|rank| (rank, rank % n)) {
+            for id in outgoing.of(source / n) {
+                let link = self.links[*id];
+                let copies = (0..n).map(|further| link.target * n + (copy + further) % n);
+                links.extend(copies.map(|target| Link { source, target, ..link }));
+            }
+        }
+        self.made(spec(), &[self], ranks, links)
+    }
+
+    /// The product of `n` times this graph.
+    pub fn power(&self, n: usize) -> Result<Topology, TopologyError> {
+        let spec = || format!("power({}, {n})", self.wiring());
+        if n > MOST_DIMENSIONS {
+            return Err(TopologyError::TooLarge(spec()));
+        }
+        if n == 0 {
+            return Err(TopologyError::Zero(spec()));
+        }
+        multiply(spec(), &vec![self; n])
+    }
+
+    /// The Cartesian product: ranks are numbered like the elements of a C array, the last factor's fastest, and have the
+    /// first factor's ports first.
+    pub fn product(factors: &[&Topology]) -> Result<Topology, TopologyError> {
+        let spec = || {
+            let factors: Vec<String> = factors.iter().map(|factor| factor.wiring()).collect();
+            format!("product({})", factors.join(", "))
+        };
+        if factors.len() < 2 {
+            let example = parse::example("product");
+            return Err(TopologyError::Malformed { spec: spec(), example });
+        }
+        if factors.len() > MOST_DIMENSIONS {
+            return Err(TopologyError::TooLarge(spec()));
+        }
+        multiply(spec(), factors)
+    }
+
+    /// All links turned round; they keep their numbers, and a rank's ports are its links in the order of these.
+    pub fn transpose(&self) -> Result<Topology, TopologyError> {
+        let turned = |link: &Link| Link { source: link.target, target: link.source, ..*link };
+        let links = self.links.iter().map(turned).collect();
+        self.made(format!("transpose({})", self.wiring()), &[self], self.ranks, links)
+    }
+
+    /// The graph and its transpose together: each node's links, then those into it turned round, in the order of the ports
+    /// that they have where they start.
+    pub fn bidirectional(&self) -> Result<Topology, TopologyError> {
+        let spec = || format!("bidirectional({})", self.wiring());
+        check_counts(self.ranks, 2 * self.links.len(), spec)?;
+        let outgoing = outgoing(self);
+        let incoming = Adjacency::new(self.nodes, self.links.iter().map(|link| link.target));
+        let mut port: Vec<Port> = vec![0; self.links.len()];
+        for node in 0..self.nodes {
+            outgoing.of(node).iter().enumerate().for_each(|(at, id)| port[*id] = at);
+        }
+        let mut links = Vec::with_capacity(2 * self.links.len());
+        for node in 0..self.nodes {
+            links.extend(outgoing.of(node).iter().map(|id| self.links[*id]));
+            let mut into: Vec<LinkId> = incoming.of(node).to_vec();
+            into.sort_by_key(|id| (port[*id], *id));
+            links.extend(into.into_iter().map(|id| Link {
+                source: node,
+                target: self.links[id].source,
+                ..self.links[id]
+            }));
+        }
+        self.made(spec(), &[self], self.ranks, links)
+    }
+
+    /// What an operator makes: it is known by its spec, or, where it is made of a graph that has none, by its links.
+    fn made(
+        &self,
+        spec: String,
+        operands: &[&Topology],
+        ranks: usize,
+        links: Vec<Link>,
+    ) -> Result<Topology, TopologyError> {
+        let nodes = ranks + self.nodes - self.ranks;
+        let is_graph = operands.iter().any(|operand| matches!(operand.family, Family::Graph(_)));
+        let family = if is_graph { Family::Graph(derived_name(&spec)) } else { Family::Listed(spec) };
+        let (per_host, routing) = (self.per_host, self.routing.without_dimensions());
+        Topology { per_host, routing, ..Topology::plain(family, ranks, nodes, links) }.if_connected()
+    }
+
+    fn check_ranks_alone(&self, spec: impl Fn() -> String) -> Result<(), TopologyError> {
+        if self.nodes == self.ranks {
+            return Ok(());
+        }
+        let what = format!("{} has switches, which are no ranks; take a graph of ranks alone", self.wiring());
+        Err(TopologyError::Graph { spec: spec(), what })
+    }
+}
+
+impl Routing {
+    /// Where the grid is no more.
+    pub(super) fn without_dimensions(self) -> Routing {
+        match self {
+            Routing::DimensionOrdered => Routing::Minimal,
+            same => same,
+        }
+    }
+}
+
+/// A graph's name of what has been made of it: `line(graph:petersen)` is `line-petersen`.
+pub(super) fn derived_name(spec: &str) -> String {
+    let spec = spec.replace("graph:", "").replace('>', "-to-");
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    spec.split(|c| !plain(c)).filter(|word| !word.is_empty()).collect::<Vec<&str>>().join("-")
+}
+
+fn outgoing(topology: &Topology) -> Adjacency {
+    Adjacency::new(topology.nodes, topology.links.iter().map(|link| link.source))
+}
+
+fn check_counts(ranks: usize, links: usize, spec: impl Fn() -> String) -> Result<(), TopologyError> {
+    check_size(&[ranks], 0, &spec)?;
+    match links <= MAX_LINKS {
+        true => Ok(()),
+        false => Err(TopologyError::TooManyLinks(spec())),
+    }
+}
+
+/// The links of the line digraph of these.
+pub(super) fn line_links(nodes: usize, links: &[Link]) -> Vec<Link> {
+    let outgoing = Adjacency::new(nodes, links.iter().map(|link| link.source));
+    let on = |(source, link): (LinkId, &Link)| {
+        let link = *link;
+        outgoing.of(link.target).iter().map(move |target| Link { source, target: *target, ..link })
+    };
+    links.iter().enumerate().flat_map(on).collect()
+}
+
+fn multiply(spec: String, factors: &[&Topology]) -> Result<Topology, TopologyError> {
+    let sizes: Vec<usize> = factors.iter().map(|factor| factor.ranks).collect();
+    for factor in factors {
+        factor.check_ranks_alone(|| spec.clone())?;
+    }
+    let ranks = check_size(&sizes, 0, || spec.clone())?;
+    let links = factors.iter().map(|factor| ranks / factor.ranks * factor.links.len()).sum();
+    check_counts(ranks, links, || spec.clone())?;
+    let outgoing: Vec<Adjacency> = factors.iter().map(|factor| outgoing(factor)).collect();
+    let mut made = Vec::with_capacity(links);
+    for source in 0..ranks {
+        let at = grid::coordinates(&sizes, source);
+        for (dimension, factor) in factors.iter().enumerate() {
+            let moved = |to: Rank| grid::moved(&sizes, source, dimension, to);
+            let own = outgoing[dimension].of(at[dimension]).iter().map(|id| factor.links[*id]);
+            made.extend(own.map(|link| Link { source, target: moved(link.target), ..link }));
+        }
+    }
+    factors[0].made(spec, factors, ranks, made)
+}

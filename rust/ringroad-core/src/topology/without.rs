@@ -1,0 +1,103 @@
+//! What is left of a network when cables or links have failed.
+//!
+//! ```text
+//! without(torus:4x4, 0-1, 5>6)   all links between 0 and 1, and those from 5 to 6
+//! ```
+//!
+//! It keeps its grid, so that algorithms for grids remain candidates, and the ports of the links that are left. Nothing
+//! else may be taken from the family: bytes go around what has failed, in any order of dimensions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::operators::derived_name;
+use super::{Family, Link, Topology, TopologyError};
+use crate::units::{LinkId, NodeId};
+
+/// Links that have failed: all those from a node to another, and those back unless it says that they have not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub from: NodeId,
+    pub to: NodeId,
+    pub both: bool,
+}
+
+impl Cut {
+    fn ends(self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        [(self.from, self.to)].into_iter().chain(self.both.then_some((self.to, self.from)))
+    }
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.from, if self.both { '-' } else { '>' }, self.to)
+    }
+}
+
+impl Topology {
+    /// The network without any links between these pairs of nodes, in both directions: `without(G, 0-1, 5-6)`.
+    pub fn without_links(&self, pairs: &[(NodeId, NodeId)]) -> Result<Topology, TopologyError> {
+        let cut = |&(from, to): &(NodeId, NodeId)| Cut { from, to, both: true };
+        self.without(&pairs.iter().map(cut).collect::<Vec<Cut>>())
+    }
+
+    /// The network without any links from the first to the second node of each pair: `without(G, 0>1, 5>6)`.
+    pub fn without_directions(&self, pairs: &[(NodeId, NodeId)]) -> Result<Topology, TopologyError> {
+        let cut = |&(from, to): &(NodeId, NodeId)| Cut { from, to, both: false };
+        self.without(&pairs.iter().map(cut).collect::<Vec<Cut>>())
+    }
+
+    pub(super) fn without(&self, cuts: &[Cut]) -> Result<Topology, TopologyError> {
+        if cuts.is_empty() {
+            return Ok(self.clone());
+        }
+        let written = cuts.iter().map(Cut::to_string).collect::<Vec<String>>().join(", ");
+        let wiring = self.wiring();
+        let spec = match wiring.strip_prefix("without(").and_then(|inner| inner.strip_suffix(')')) {
+            Some(inner) => format!("without({inner}, {written})"),
+            None => format!("without({wiring}, {written})"),
+        };
+        let ends = |link: &Link| (link.source, link.target);
+        let present: BTreeSet<(NodeId, NodeId)> = {
+            let gone: BTreeSet<_> = cuts.iter().flat_map(|cut| cut.ends()).collect();
+            self.links.iter().map(ends).filter(|pair| gone.contains(pair)).collect()
+        };
+        let missing = |cut: &&Cut| !cut.ends().any(|pair| present.contains(&pair));
+        if let Some(Cut { from, to, both }) = cuts.iter().find(missing) {
+            let (joins, advice) = match both {
+                true => (format!("no link joins {from} and {to}"), "name two nodes that a cable joins"),
+                false => (format!("no link leads from {from} to {to}"), "name a link's source and target"),
+            };
+            return Err(TopologyError::Graph { spec, what: format!("{joins}; {advice}") });
+        }
+        let failed: Vec<LinkId> =
+            (0..self.links.len()).filter(|id| present.contains(&ends(&self.links[*id]))).collect();
+        let (left, numbers) = self.without_link_ids(&failed);
+        let family = match self.family {
+            Family::Graph(_) => Family::Graph(derived_name(&spec)),
+            _ => Family::Without(spec, self.ports_left(&numbers)),
+        };
+        let (dimensions, per_host) = (self.dimensions.clone(), self.per_host);
+        Topology { family, dimensions, per_host, ..left }.if_connected()
+    }
+
+    /// Of a grid, the link that each rank's ports have now, rank by rank.
+    fn ports_left(&self, numbers: &[LinkId]) -> Vec<Option<LinkId>> {
+        let now: BTreeMap<LinkId, LinkId> =
+            numbers.iter().enumerate().map(|(now, before)| (*before, now)).collect();
+        let ports = 2 * self.dimensions.len();
+        let all = (0..self.ranks).flat_map(|rank| (0..ports).map(move |port| (rank, port)));
+        all.map(|(rank, port)| now.get(&self.port_link(rank, port)?).copied()).collect()
+    }
+
+    /// The same nodes without some of the links, and the number that each link left had before. Not every rank may reach
+    /// every other one.
+    pub(crate) fn without_link_ids(&self, failed: &[LinkId]) -> (Topology, Vec<LinkId>) {
+        let failed: BTreeSet<LinkId> = failed.iter().copied().collect();
+        let left: Vec<LinkId> = (0..self.links.len()).filter(|link| !failed.contains(link)).collect();
+        let links = left.iter().map(|link| self.links[*link]).collect();
+        let routing = self.routing.without_dimensions();
+        let graph = Topology::plain(Family::Graph("degraded".to_owned()), self.ranks, self.nodes, links);
+        (Topology { routing, ..graph }, left)
+    }
+}

@@ -1,0 +1,156 @@
+//! Expanded schedules perform their collective, in as many steps and with as much on the busiest links as predicted.
+
+use ringroad_core::cost::ScheduleCost;
+use ringroad_core::synthesis::expand::{allreduce, best, load, Expansion, Workload};
+use ringroad_core::synthesis::{bfb, Network, Ratio};
+use ringroad_core::{Collective, Schedule, Topology};
+
+const BASES: [&str; 14] = [
+    "ring:3",
+    "ring:5",
+    "uniring:1:4",
+    "uniring:2:3",
+    "biring:4:5",
+    "complete:3",
+    "complete:5",
+    "complete-bipartite:3",
+    "directed-circulant:8:1,3",
+    "circulant:16:3,4",
+    "hamming:2:3",
+    "kautz:2:1",
+    "petersen",
+    "cayley:z8*z2^3:5.1,3.0",
+];
+
+fn ratio(a: usize, b: usize) -> Ratio {
+    Ratio::new(a as u64, b as u64)
+}
+
+/// Steps and bandwidth term of a schedule, which is verified, and whose cost is the cost model's.
+fn measured(schedule: &Schedule, topology: &Topology) -> (usize, Ratio) {
+    schedule.verify().unwrap_or_else(|error| panic!("{topology}: {error}"));
+    let network = Network::of(topology);
+    let load = load(schedule, &network);
+    let cost = ScheduleCost::of(schedule, topology).unwrap();
+    assert!((cost.link_load() - load.to_f64()).abs() < 1e-9, "{topology}: {} {load}", cost.link_load());
+    (schedule.steps.len(), load * Ratio::new(network.degree(), 1u64))
+}
+
+/// Whether every link has one back.
+fn is_undirected(topology: &Topology) -> bool {
+    let has = |a, b| topology.links().iter().any(|l| (l.source, l.target) == (a, b));
+    topology.links().iter().all(|l| has(l.target, l.source))
+}
+
+fn check(expansion: Expansion, base: &Topology, collective: Collective) {
+    let schedule = bfb::schedule("bfb", base, collective).unwrap();
+    let (steps, term) = measured(&schedule, base);
+    let made = expansion.topology(base).unwrap();
+    let expanded = expansion.schedule(base, &schedule).unwrap();
+    let (found_steps, found_term) = measured(&expanded, &made);
+    let n = base.ranks();
+    let what = format!("{made}, {collective}");
+    match expansion {
+        // The line graph of a ring one way is the ring.
+        Expansion::Line if base.links().len() == n => {
+            assert_eq!((found_steps, found_term), (steps, term), "{what}")
+        }
+        Expansion::Line => {
+            // Blocks that are there already need not come; where links are side by side that may be the busiest's.
+            assert_eq!(found_steps, steps + 1, "{what}");
+            assert!(found_term <= term + ratio(1, n), "{what}: {found_term}");
+            let simple = Network::of(base).arcs().len() == base.links().len();
+            assert!(!simple || found_term == term + ratio(1, n), "{what}: {found_term}");
+        }
+        Expansion::Degree(copies) => {
+            let expected = if is_undirected(base) { steps.max(2) } else { found_steps };
+            assert!(found_steps == expected && found_steps <= steps + 1, "{what}: {found_steps}");
+            assert_eq!(found_term, term + ratio(copies - 1, copies * n), "{what}");
+        }
+        Expansion::Power(times) => {
+            let all = n.pow(times as u32);
+            let factor = ratio(n, n - 1) * ratio(all - 1, all);
+            assert_eq!((found_steps, found_term), (times * steps, term * factor), "{what}");
+        }
+        Expansion::Bidirectional => {
+            assert_eq!(found_steps, steps, "{what}");
+            assert!(found_term <= term, "{what}: {found_term}");
+        }
+    }
+}
+
+#[test]
+fn expansions_cost_what_is_predicted() {
+    let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
+    let most = if full { 256 } else { 64 };
+    let mut expansions = vec![Expansion::Line, Expansion::Bidirectional];
+    expansions.extend((2..=4).flat_map(|n| [Expansion::Degree(n), Expansion::Power(n)]));
+    let mut checked = 0;
+    for base in BASES.map(|spec| Topology::parse(spec).unwrap()) {
+        for expansion in &expansions {
+            let Ok(made) = expansion.topology(&base) else { continue };
+            if made.ranks() > most || made.links().len() > 8 * most {
+                continue;
+            }
+            for collective in [Collective::Allgather, Collective::ReduceScatter] {
+                check(*expansion, &base, collective);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 60, "{checked}");
+}
+
+#[test]
+fn phases_of_different_parts_make_an_allreduce() {
+    let topology = Topology::parse("degree(kautz:2:1, 2)").unwrap();
+    let base = Topology::parse("kautz:2:1").unwrap();
+    let phase = |collective| {
+        let schedule = bfb::schedule("bfb", &base, collective).unwrap();
+        Expansion::Degree(2).schedule(&base, &schedule).unwrap()
+    };
+    let direct = bfb::schedule("bfb", &topology, Collective::ReduceScatter).unwrap();
+    let whole = allreduce(&direct, &phase(Collective::Allgather)).unwrap();
+    whole.verify().unwrap();
+    allreduce(&phase(Collective::ReduceScatter), &phase(Collective::Allgather)).unwrap().verify().unwrap();
+}
+
+#[test]
+fn the_best_is_no_worse_than_either() {
+    for spec in [
+        "line(ring:5)",
+        "degree(complete:3, 2)",
+        "power(generalized-kautz:2:5, 2)",
+        "bidirectional(uniring:1:5)",
+    ] {
+        let topology = Topology::parse(spec).unwrap();
+        for bytes in [8, 1 << 30] {
+            let workload = Workload { alpha: 1e-5, bytes, bandwidth: 12.5e9 };
+            for collective in [Collective::Allgather, Collective::ReduceScatter, Collective::Allreduce] {
+                let seconds = |schedule: &Schedule| {
+                    let (steps, term) = measured(schedule, &topology);
+                    workload.seconds(steps, term)
+                };
+                let best = best("best", &topology, collective, &workload).unwrap();
+                let direct = bfb::schedule("bfb", &topology, collective).unwrap();
+                assert!(seconds(&best) <= seconds(&direct) * (1.0 + 1e-12), "{spec} {collective}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let ring = Topology::ring(4).unwrap();
+    let refuse = |topology: &Topology, schedule: &Schedule| {
+        Expansion::Line.schedule(topology, schedule).unwrap_err().to_string()
+    };
+    let schedule = bfb::schedule("bfb", &ring, Collective::Allreduce).unwrap();
+    assert!(refuse(&ring, &schedule).contains("expand those of"));
+    let gather = bfb::schedule("bfb", &ring, Collective::Allgather).unwrap();
+    assert!(refuse(&Topology::ring(5).unwrap(), &gather).contains("is for 4 ranks"));
+    let one_way = Topology::parse("uniring:1:4").unwrap();
+    assert!(refuse(&one_way, &gather).contains("no link leads"));
+    let unequal = ring.map_links(|id, link| link.capacity = 1.0 + id as f64).unwrap();
+    assert!(refuse(&unequal, &gather).contains("different bandwidth"));
+}

@@ -1,0 +1,135 @@
+//! The topology finder: what it knows is so, and is what the paper has or better.
+
+use ringroad_core::synthesis::bfb;
+use ringroad_core::synthesis::finder::{
+    find, least_bandwidth, lines, moore_steps, pruned, undirected_moore_steps, Found, TABLE_DEGREE,
+};
+use ringroad_core::synthesis::Ratio;
+use ringroad_core::Topology;
+
+/// What breadth-first broadcast on the network itself takes.
+fn check(found: &Found) {
+    let topology = Topology::parse(&found.spec).unwrap();
+    let what = &found.spec;
+    assert_eq!(topology.ranks(), found.ranks, "{what}");
+    let [gather, scatter] = bfb::costs(&topology).unwrap();
+    assert_eq!(gather.loads.len(), found.cost.steps, "{what}");
+    let loops = what.contains("kautz");
+    let degree = if loops { Ratio::new(found.degree as u64, gather.degree) } else { Ratio::new(1u64, 1u64) };
+    assert_eq!(gather.bandwidth() * degree, found.cost.allgather, "{what}");
+    assert_eq!(scatter.bandwidth() * degree, found.cost.reduce_scatter, "{what}");
+    assert!(found.cost.steps >= moore_steps(found.ranks, found.degree), "{what}");
+    if found.undirected {
+        let links = |from: usize, to: usize| {
+            topology.links().iter().filter(|l| (l.source, l.target) == (from, to)).count()
+        };
+        let both = |(a, b): (usize, usize)| links(a, b) == links(b, a);
+        assert!(found.ranks > 64 || topology.links().iter().all(|l| both((l.source, l.target))), "{what}");
+        assert!(found.cost.steps >= undirected_moore_steps(found.ranks, found.degree), "{what}");
+    }
+}
+
+#[test]
+fn what_is_found_is_so() {
+    let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
+    let sizes: Vec<usize> = if full { (2..=256).collect() } else { (2..=26).chain([48, 60]).collect() };
+    for ranks in sizes {
+        for degree in if full { 1..=TABLE_DEGREE } else { 1..=5 } {
+            for undirected in [false, true] {
+                for found in find(ranks, degree, undirected).into_iter().flatten() {
+                    assert!(found.undirected || !undirected);
+                    check(&found);
+                }
+            }
+        }
+    }
+}
+
+/// Zhao et al., Table 7, and other graphs with a name: ranks and degree under which they are known.
+#[test]
+fn named_graphs_cost_what_is_known() {
+    let sizes =
+        [(10, 3), (14, 3), (20, 3), (30, 3), (126, 3), (6, 4), (10, 4), (14, 4), (15, 4), (21, 4), (26, 4)];
+    let larger = [(32, 4), (35, 4), (45, 4), (70, 4), (80, 4), (189, 4), (728, 4)];
+    for (ranks, degree) in sizes.into_iter().chain(larger) {
+        let found = find(ranks, degree, true).unwrap();
+        found.iter().for_each(check);
+        assert!(found.iter().any(|found| found.cost.allgather == least_bandwidth(ranks)), "{ranks} {degree}");
+    }
+    let largest = &find(728, 4, true).unwrap()[0];
+    assert_eq!((largest.spec.as_str(), largest.cost.steps), ("gh33-incidence", 6));
+}
+
+/// Zhao et al., Table 5: all of them have the least bandwidth term.
+#[test]
+fn table_5_of_the_paper_is_met() {
+    for (ranks, steps) in [(5, 1), (6, 2), (7, 2), (8, 2), (9, 2), (10, 2), (11, 2), (12, 2)] {
+        let found = find(ranks, 4, true).unwrap();
+        let best = &found[0];
+        assert_eq!((best.cost.steps, best.cost.allgather), (steps, least_bandwidth(ranks)), "{ranks}");
+    }
+}
+
+/// Zhao et al., Table 4: 1,024 ranks with four links, start-up 10 us, a vector every 83.886 us.
+#[test]
+fn table_4_of_the_paper_is_beaten() {
+    let found = find(1024, 4, false).unwrap();
+    let optimal = found.iter().find(|found| found.cost.allgather == least_bandwidth(1024)).unwrap();
+    assert_eq!(optimal.cost.steps, 6);
+    assert_eq!(optimal.spec, "cayley:z64*z16^11:34.1,14.14,23.12,33.7");
+    let micros = |found: &Found| 20.0 * found.cost.steps as f64 + 83.88608 * found.cost.allreduce().to_f64();
+    assert!((micros(optimal) - 287.6).abs() < 0.05, "{}", micros(optimal));
+    let best = found.iter().map(micros).fold(f64::INFINITY, f64::min);
+    assert!(best < 281.6, "{best}");
+    found.iter().for_each(check);
+}
+
+/// What stands in for graphs of the paper that are not known: ranks, degree, steps.
+#[test]
+fn replacements_are_found() {
+    for (ranks, degree, steps) in [(8, 2, 3), (16, 2, 4), (9, 3, 2), (16, 4, 3), (13, 4, 2), (256, 4, 5)] {
+        let found = find(ranks, degree, false).unwrap();
+        let least = |found: &&Found| found.cost.allgather == least_bandwidth(ranks);
+        let best = found.iter().find(least).unwrap();
+        assert!(best.cost.steps <= steps, "{ranks} {degree}: {best:?}");
+    }
+}
+
+/// The entries of a line of the table: ranks and kind, degree, point.
+fn points(line: &str) -> Vec<(String, usize, String)> {
+    let mut words = line.splitn(3, ' ');
+    let head = format!("{} {}", words.next().unwrap(), words.next().unwrap());
+    let entries = words.next().unwrap_or_default().split(' ').zip(2..);
+    let point = |(entry, degree): (&str, usize)| {
+        let head = head.clone();
+        let named = move |point: &str| (head.clone(), degree, point.to_owned());
+        entry.split(',').filter(|point| *point != "-").map(named).collect::<Vec<_>>()
+    };
+    entries.flat_map(point).collect()
+}
+
+/// The table has what the search for it finds, and nothing but what is needed.
+#[test]
+fn the_table_is_what_its_command_writes() {
+    let table = include_str!("../src/synthesis/finder/bases.txt");
+    let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
+    let sizes: &[usize] = if full { &[7, 12, 16, 27, 35, 60, 101, 256, 1000] } else { &[7, 12, 16, 27] };
+    for ranks in sizes {
+        let start = format!("{ranks} ");
+        let searched: Vec<_> = lines(*ranks).lines().flat_map(points).collect();
+        let own: Vec<_> = table.lines().filter(|line| line.starts_with(&start)).flat_map(points).collect();
+        assert!(!own.is_empty() && own.iter().all(|point| searched.contains(point)), "{own:?} {searched:?}");
+    }
+    if full {
+        assert_eq!(pruned(table), table);
+    }
+}
+
+#[test]
+fn sizes_out_of_range_are_refused() {
+    for (ranks, degree) in [(1, 4), (0, 1), (8, 0), (8, 33), (1 << 20, 4)] {
+        let error = find(ranks, degree, false).unwrap_err().to_string();
+        assert!(error.contains("ask for"), "{error}");
+    }
+    assert!(find(7, 3, true).unwrap_err().to_string().contains("even number"));
+}

@@ -1,0 +1,340 @@
+//! What the candidates cost, as far as it matters to which of them is chosen.
+//!
+//! On a large network most candidates never are. Each starts with a bound that costs nothing to find, and only those that
+//! would win by their bounds are looked at more closely: their schedules are made, which gives a better bound, and then
+//! their routes are found. When all winners are known exactly, nobody else can be one, whatever it costs. So the choice is
+//! that among all costs, and no thread's speed matters to it, unless time for what is made for the graph runs out.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::algorithms::Member;
+use ringroad_core::cost::{Bounds, Candidate, CostModel, ScheduleCost, SwitchTable};
+use ringroad_core::plan::MAX_MESSAGES;
+use ringroad_core::topology::Routes;
+use ringroad_core::{Collective, Schedule, Topology};
+
+use crate::config::warn_once;
+use crate::error::{Error, Result};
+use crate::schedules::{Known, Schedules};
+
+/// From so many ranks on it pays to share the work out among the cores, and to look at bounds first.
+const MANY: usize = 128;
+
+/// How much is known of what a candidate costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    /// What no schedule can be below.
+    Early,
+    /// What its schedule is not below, whatever the routes.
+    Built,
+    Exact,
+}
+
+/// The candidates for a collective.
+pub(crate) struct Contest {
+    pub collective: Collective,
+    members: Vec<Member>,
+    /// With what is known of their costs.
+    pub candidates: Vec<Candidate>,
+    levels: Vec<Level>,
+    schedules: Vec<Option<Arc<Schedule>>>,
+    /// Digests of the schedules that were made for the graph.
+    digests: Vec<Option<String>>,
+    /// Those whose costs are needed even if they do not win.
+    needed: BTreeSet<String>,
+}
+
+/// What finds out costs on a network.
+pub(crate) struct Judge<'a> {
+    topology: &'a Topology,
+    bounds: Option<Bounds<'a>>,
+    /// Whether routes have formulas, so that bounds are no cheaper than costs.
+    formulas: bool,
+    /// For each core.
+    routes: Vec<Routes<'a>>,
+    kept: &'a Schedules,
+    start: Instant,
+    /// For what is made for the graph: none is begun if it would end later, should it take as long as the longest so far.
+    budget: Option<Duration>,
+    longest: Duration,
+}
+
+/// What comes of a closer look.
+struct Look {
+    cost: ScheduleCost,
+    level: Level,
+    schedule: Option<Arc<Schedule>>,
+    digest: Option<String>,
+    taken: Duration,
+}
+
+impl<'a> Judge<'a> {
+    pub fn new(topology: &'a Topology, kept: &'a Schedules, budget: Option<Duration>) -> Judge<'a> {
+        let start = Instant::now();
+        let many = topology.ranks() >= MANY;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut routes = vec![Routes::new(topology)];
+        let formulas = routes[0].have_formulas();
+        routes.resize_with(if many { cores } else { 1 }, || Routes::new(topology));
+        let bounds = if many || topology.is_irregular() { Bounds::new(topology) } else { None };
+        Judge { topology, bounds, formulas, routes, kept, start, budget, longest: Duration::ZERO }
+    }
+
+    /// The candidates for `collective`, with bounds where those may save work. `needed`: whose costs matter in any case.
+    pub fn contest(
+        &self,
+        collective: Collective,
+        members: Vec<Member>,
+        needed: BTreeSet<String>,
+    ) -> Result<Contest> {
+        let (mut candidates, mut levels) = (Vec::new(), Vec::new());
+        for member in &members {
+            let (name, consistent) = (member.name(), member.consistent(self.topology, collective));
+            let steps = match member.is_made_for_graph(collective) {
+                true => None,
+                false => Some(member.cost_line(self.topology, collective)?.steps),
+            };
+            let cost = match &self.bounds {
+                Some(bounds) => bounds.of_collective(collective, steps),
+                None => {
+                    ScheduleCost { steps: vec![Default::default(); steps.unwrap_or(0)], busiest_link: 0.0 }
+                }
+            };
+            candidates.push(Candidate { name, cost, consistent });
+            levels.push(Level::Early);
+        }
+        let count = members.len();
+        let mut contest = Contest {
+            collective,
+            members,
+            candidates,
+            levels,
+            schedules: vec![None; count],
+            digests: vec![None; count],
+            needed,
+        };
+        contest.drop_those_that_cannot_run();
+        Ok(contest)
+    }
+
+    /// Looks at candidates until the costs of all that are chosen, and of all that are needed, are exact.
+    pub fn settle(&mut self, model: &CostModel, contests: &mut [Contest]) -> Result<()> {
+        let mut late = Vec::new();
+        loop {
+            let mut open: Vec<(usize, usize)> = Vec::new();
+            for (place, contest) in contests.iter().enumerate() {
+                open.extend(self.open(model, contest)?.into_iter().map(|index| (place, index)));
+            }
+            if open.is_empty() {
+                break;
+            }
+            let looks = self.look(contests, &open);
+            let mut gone = vec![BTreeSet::new(); contests.len()];
+            for ((place, index), look) in open.into_iter().zip(looks) {
+                let contest = &mut contests[place];
+                let (member, only) = (contest.members[index], contest.members.len() == 1);
+                match look {
+                    Some(Ok(look)) => {
+                        self.longest = self.longest.max(look.taken);
+                        contest.take(index, look);
+                    }
+                    Some(Err(error)) if only || !member.is_made_for_graph(contest.collective) => {
+                        return Err(error)
+                    }
+                    // A search that finds nothing is no news, unless it was asked for by name.
+                    Some(Err(_)) => drop(gone[place].insert(member.name())),
+                    None => {
+                        late.push(format!("{} by {member}", contest.collective.name()));
+                        gone[place].insert(member.name());
+                    }
+                }
+            }
+            for (contest, gone) in contests.iter_mut().zip(gone) {
+                contest.retain(|candidate| !gone.contains(&candidate.name));
+                contest.drop_those_that_cannot_run();
+            }
+        }
+        if !late.is_empty() {
+            let (seconds, topology) = (self.budget.unwrap_or_default().as_secs_f64(), self.topology);
+            let text = format!(
+                "choosing on {topology} leaves out {}: making schedules has taken the {seconds} s that it may; \
+                 RINGROAD_SYNTHESIS_BUDGET allows more",
+                late.join(", ")
+            );
+            warn_once(&text, &text);
+        }
+        Ok(())
+    }
+
+    /// Who of a contest is to be looked at next: winners, and of those that are made for the graph one at a time, as each may
+    /// show that the others cannot win.
+    fn open(&self, model: &CostModel, contest: &Contest) -> Result<Vec<usize>> {
+        let exact = |index: &usize| contest.levels[*index] == Level::Exact;
+        let all =
+            |index: usize| self.bounds.is_none() || self.topology.ranks() < MANY && !contest.is_made(index);
+        let winners = if self.bounds.is_some() { contest.winners(model)? } else { BTreeSet::new() };
+        let wanted = |index: &usize| {
+            let name = &contest.candidates[*index].name;
+            all(*index) || winners.contains(name) || contest.needed.contains(name)
+        };
+        let open: Vec<usize> =
+            (0..contest.members.len()).filter(|index| !exact(index) && wanted(index)).collect();
+        let (made, others): (Vec<usize>, Vec<usize>) = open.into_iter().partition(|i| contest.is_made(*i));
+        Ok(if others.is_empty() { made.into_iter().take(1).collect() } else { others })
+    }
+
+    /// Looks at each, unless there is no time left to make its schedule. Whoever is free takes the next one; what comes of
+    /// it does not depend on who takes it.
+    fn look(&mut self, contests: &[Contest], open: &[(usize, usize)]) -> Vec<Option<Result<Look>>> {
+        let Judge { topology, routes, kept, start, budget, longest, .. } = self;
+        let bounds = self.bounds.as_ref().filter(|_| !self.formulas);
+        let look = |&(place, index): &(usize, usize), routes: &mut Routes<'a>| {
+            let contest = &contests[place];
+            let (member, collective) = (contest.members[index], contest.collective);
+            if contest.is_made(index) {
+                let alone = contest.members.len() == 1;
+                let late = !alone && budget.is_some_and(|budget| start.elapsed() + *longest > budget);
+                let now = Instant::now();
+                let known = kept.cost(topology, member, collective, routes, !late);
+                return known.map(|known| known.map(|known| Look::of(known, now.elapsed()))).transpose();
+            }
+            let schedule = match &contest.schedules[index] {
+                Some(schedule) => Ok(schedule.clone()),
+                None => member.build(topology, collective).map(Arc::new).map_err(Error::from),
+            };
+            let closer = |schedule: Arc<Schedule>| {
+                let step = match bounds {
+                    Some(bounds) if contest.levels[index] == Level::Early => {
+                        (ScheduleCost::at_least(&schedule, bounds)?, Level::Built)
+                    }
+                    _ => (ScheduleCost::with_routes(&schedule, routes)?, Level::Exact),
+                };
+                let schedule = (step.1 == Level::Built).then_some(schedule);
+                Ok(Look { cost: step.0, level: step.1, schedule, digest: None, taken: Duration::ZERO })
+            };
+            Some(schedule.and_then(closer))
+        };
+        shared_out(routes, open, look)
+    }
+
+    /// The costs of all these, in their order; those made for the graph that cannot be made are left out.
+    pub fn all(&mut self, collective: Collective, members: Vec<Member>) -> Result<Vec<Candidate>> {
+        let Judge { topology, routes, kept, .. } = self;
+        let cost = |member: &Member, routes: &mut Routes<'a>| {
+            let made = member.is_made_for_graph(collective);
+            let cost = match made {
+                true => {
+                    kept.cost(topology, *member, collective, routes, true).map(|known| known.map(|k| k.cost))
+                }
+                false => member
+                    .build(topology, collective)
+                    .map_err(Error::from)
+                    .and_then(|schedule| Ok(Some(ScheduleCost::with_routes(&schedule, routes)?))),
+            };
+            let candidate = |cost| {
+                let consistent = member.consistent(topology, collective);
+                Candidate { name: member.name(), cost, consistent }
+            };
+            match cost {
+                Err(_) if made && members.len() > 1 => Ok(None),
+                cost => cost.map(|cost| cost.map(candidate)),
+            }
+        };
+        let all: Result<Vec<Option<Candidate>>> = shared_out(routes, &members, cost).into_iter().collect();
+        Ok(all?.into_iter().flatten().collect())
+    }
+}
+
+/// What `work` makes of each item, in their order.
+fn shared_out<'a, T: Sync, R: Send>(
+    routes: &mut [Routes<'a>],
+    items: &[T],
+    work: impl Fn(&T, &mut Routes<'a>) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = |routes: &mut Routes<'a>| {
+        let mut done = Vec::new();
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(place) else { return done };
+            done.push((place, work(item, routes)));
+        }
+    };
+    let helpers = items.len().min(routes.len()).saturating_sub(1);
+    let Some((own, others)) = routes.split_first_mut() else { return Vec::new() };
+    let mut done = std::thread::scope(|scope| {
+        let take = &take;
+        let helpers: Vec<_> =
+            others[..helpers].iter_mut().map(|routes| scope.spawn(move || take(routes))).collect();
+        let mut done = take(own);
+        for helper in helpers {
+            done.extend(helper.join().expect("costs do not panic"));
+        }
+        done
+    });
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, made)| made).collect()
+}
+
+impl Look {
+    fn of(known: Known, taken: Duration) -> Look {
+        let Known { cost, digest } = known;
+        Look { cost, level: Level::Exact, schedule: None, digest: Some(digest), taken }
+    }
+}
+
+impl Contest {
+    fn is_made(&self, index: usize) -> bool {
+        self.members[index].is_made_for_graph(self.collective)
+    }
+
+    /// The digest of a schedule that was made for the graph.
+    pub fn digest(&self, algorithm: &str) -> Option<&String> {
+        let index = self.candidates.iter().position(|candidate| candidate.name == algorithm)?;
+        self.digests[index].as_ref()
+    }
+
+    /// Whoever is the fastest for some number of bytes, of all or of those that are consistent.
+    fn winners(&self, model: &CostModel) -> Result<BTreeSet<String>> {
+        let consistent: Vec<Candidate> = self.candidates.iter().filter(|c| c.consistent).cloned().collect();
+        let mut winners = BTreeSet::new();
+        for some in [&self.candidates, &consistent] {
+            if !some.is_empty() {
+                let table = SwitchTable::build(model, some)?;
+                winners.extend(table.ranges().iter().map(|range| range.algorithm.clone()));
+            }
+        }
+        Ok(winners)
+    }
+
+    fn take(&mut self, index: usize, look: Look) {
+        self.candidates[index].cost = look.cost;
+        self.levels[index] = look.level;
+        self.schedules[index] = look.schedule;
+        self.digests[index] = look.digest;
+    }
+
+    /// What has more steps may send a neighbour more messages than can be told apart.
+    fn drop_those_that_cannot_run(&mut self) {
+        let runs = |candidate: &Candidate| candidate.cost.steps.len() <= MAX_MESSAGES as usize;
+        if self.candidates.iter().any(runs) {
+            self.retain(runs);
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Candidate) -> bool) {
+        let kept: Vec<bool> = self.candidates.iter().map(keep).collect();
+        fn filter<T>(all: &mut Vec<T>, kept: &[bool]) {
+            let mut kept = kept.iter();
+            all.retain(|_| kept.next().copied().unwrap_or(false));
+        }
+        filter(&mut self.candidates, &kept);
+        filter(&mut self.members, &kept);
+        filter(&mut self.levels, &kept);
+        filter(&mut self.schedules, &kept);
+        filter(&mut self.digests, &kept);
+    }
+}
