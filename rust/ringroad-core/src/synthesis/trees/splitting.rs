@@ -103,7 +103,7 @@ impl Splitter<'_> {
                     let taken = share.min(room[first]).min(room[second]);
                     room[first] -= taken;
                     room[second] -= taken;
-                    split.extend(joined(&arcs[first], &arcs[second], taken));
+                    split.extend(joined(self.wiring, &arcs[first], &arcs[second], taken));
                 }
             }
         }
@@ -118,7 +118,7 @@ impl Splitter<'_> {
             let taken = if most > 0 { self.spare(&arcs, first, second, most) } else { 0 };
             arcs[first].capacity -= taken;
             arcs[second].capacity -= taken;
-            let joined = joined(&arcs[first], &arcs[second], taken);
+            let joined = joined(self.wiring, &arcs[first], &arcs[second], taken);
             arcs.extend(joined);
         }
         finish(&arcs, switch, Vec::new())
@@ -155,9 +155,16 @@ impl Splitter<'_> {
     }
 }
 
-/// Two arcs in a row.
-fn joined(first: &Arc, second: &Arc, capacity: u64) -> Option<Arc> {
-    let path = first.path.iter().chain(&second.path).copied().collect();
+/// Two arcs in a row. Where the second comes back to a switch of the first, the way between is left out.
+fn joined(wiring: &Wiring, first: &Arc, second: &Arc, capacity: u64) -> Option<Arc> {
+    let mut path: Vec<usize> = Vec::with_capacity(first.path.len() + second.path.len());
+    for &wire in first.path.iter().chain(&second.path) {
+        path.push(wire);
+        let here = wiring.wires[wire].target;
+        if let Some(left) = path.iter().position(|wire| wiring.wires[*wire].source == here) {
+            path.truncate(left);
+        }
+    }
     (capacity > 0).then_some(Arc { source: first.source, target: second.target, capacity, path })
 }
 
