@@ -4,7 +4,6 @@ pub mod driver;
 pub mod element;
 pub mod graphs;
 pub mod invariants;
-pub mod members;
 pub mod twin;
 
 /// A reproducible source of choices (SplitMix64).
