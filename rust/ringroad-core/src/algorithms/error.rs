@@ -1,6 +1,8 @@
 //! What goes wrong when an algorithm is chosen by hand, and what to choose instead.
 
-use super::{catalogue, Algorithm, Offer, Parameter, Request, Requirement, Shape, MAX_LENGTH, MAX_RANKS};
+use super::{
+    catalogue, Algorithm, Offer, Parameter, Ports, Request, Requirement, Shape, MAX_LENGTH, MAX_RANKS,
+};
 use crate::collective::Collective;
 use crate::synthesis::trees::Unsuitable;
 use crate::topology::Topology;
@@ -37,7 +39,7 @@ pub enum Unavailable {
         algorithm: &'static str,
         /// What it needs.
         requirement: &'static str,
-        /// The ring or torus.
+        /// The ring or torus, or the topology's spec.
         shape: String,
         /// The collective.
         collective: Collective,
@@ -106,14 +108,18 @@ impl Unavailable {
     }
 
     pub(super) fn shape(
-        algorithm: &'static str,
+        algorithm: &Algorithm,
         requirement: Requirement,
         topology: &Topology,
         collective: Collective,
     ) -> Unavailable {
-        let shape = Shape::of(topology);
+        // What is made for any graph looks at links, not at a shape.
+        let shape = match algorithm.ports {
+            Ports::Any => topology.spec(),
+            _ => Shape::of(topology).to_string(),
+        };
         let (requirement, alternatives) = (requirement.text, names(topology, collective));
-        Unavailable::Shape { algorithm, requirement, shape: shape.to_string(), collective, alternatives }
+        Unavailable::Shape { algorithm: algorithm.name, requirement, shape, collective, alternatives }
     }
 
     pub(super) fn collective(

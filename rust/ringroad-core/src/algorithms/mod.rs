@@ -370,7 +370,7 @@ impl Member {
             return Err(Unavailable::collective(name, topology, collective));
         };
         if !offer.requirement.admits(topology) {
-            return Err(Unavailable::shape(name, offer.requirement, topology, collective));
+            return Err(Unavailable::shape(self.algorithm, offer.requirement, topology, collective));
         }
         match (&self.algorithm.parameter, self.parameter) {
             (Some(family), Some(value)) if !(family.admits)(shape, value) || !offer.has(Some(value)) => {

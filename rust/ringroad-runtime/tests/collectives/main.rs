@@ -425,9 +425,9 @@ fn any_byte_but_zero_is_true() {
 fn inputs_are_left_alone() {
     let _watchdog = watch();
     for means in SLOW {
-        let ranks = 4;
-        let cases = every_algorithm(&ring(ranks), 1);
-        each(&group(ranks, means), |communicator| {
+        let group = group(4, means);
+        let cases = every_algorithm(&group[0].choices().topology, 1);
+        each(&group, |communicator| {
             let rank = communicator.rank();
             for case in cases.iter().filter(|case| !case.in_place && case.elements == 1000) {
                 let prepared = case.prepare();

@@ -1,6 +1,6 @@
 //! What options change: segments, algorithms and topologies.
 
-use super::{check_all, every_algorithm, mixture, ring};
+use super::{check_all, every_algorithm, mixture};
 use crate::common::Means::Shared;
 use crate::common::{config, each, group, group_with, patient, watch, Case, MEANS, SLOW};
 use ringroad_core::algorithms;
@@ -37,10 +37,11 @@ fn large_vectors_travel_in_segments() {
 fn small_segments() {
     let _watchdog = watch();
     for (ranks, segment) in [(2, 64), (3, 100), (5, 64), (8, 200)] {
-        let cases = every_algorithm(&ring(ranks), 6);
-        let cases: Vec<Case> = cases.into_iter().filter(|case| case.elements > ranks + 1).collect();
         for means in MEANS {
-            check_all(&group_with(ranks, means, &with_segment(segment), &patient()), &cases);
+            let group = group_with(ranks, means, &with_segment(segment), &patient());
+            let cases = every_algorithm(&group[0].choices().topology, 6);
+            let cases: Vec<Case> = cases.into_iter().filter(|case| case.elements > ranks + 1).collect();
+            check_all(&group, &cases);
         }
     }
 }
