@@ -5,6 +5,7 @@
 //! side by side, for long vectors on switched, unequal and damaged graphs, [`expand`] by maps of schedules of smaller graphs.
 //! [`finder`] looks for the graph itself.
 
+pub mod alltoall;
 pub mod bfb;
 pub mod expand;
 pub mod finder;

@@ -146,17 +146,25 @@ impl Network {
 
     /// How many arcs lead from every rank to `goal`, at least; `u32::MAX` where none do.
     pub fn hops_to(&self, goal: Rank) -> Vec<u32> {
+        self.hops(goal, |here| self.incoming[here].iter().map(|arc| self.arcs[*arc].source))
+    }
+
+    /// How many arcs lead from `start` to every rank, at least; `u32::MAX` where none do.
+    pub fn hops_from(&self, start: Rank) -> Vec<u32> {
+        self.hops(start, |here| self.arcs[self.outgoing(here)].iter().map(|arc| arc.target))
+    }
+
+    fn hops<N: Iterator<Item = Rank>>(&self, start: Rank, neighbours: impl Fn(Rank) -> N) -> Vec<u32> {
         let mut hops = vec![u32::MAX; self.ranks];
-        let mut queue = vec![goal];
-        hops[goal] = 0;
+        let mut queue = vec![start];
+        hops[start] = 0;
         let mut next = 0;
         while let Some(&here) = queue.get(next) {
             next += 1;
-            for &arc in &self.incoming[here] {
-                let source = self.arcs[arc].source;
-                if hops[source] == u32::MAX {
-                    hops[source] = hops[here] + 1;
-                    queue.push(source);
+            for near in neighbours(here) {
+                if hops[near] == u32::MAX {
+                    hops[near] = hops[here] + 1;
+                    queue.push(near);
                 }
             }
         }
@@ -176,23 +184,41 @@ impl Network {
 
     /// Whether there is a grid on which every rank has the arcs of rank 0, shifted.
     fn is_shifted(&self) -> bool {
-        let strides: Vec<usize> =
-            (0..self.dimensions.len()).map(|d| self.dimensions[d + 1..].iter().product()).collect();
-        let offset = |from: Rank, to: Rank| -> usize {
-            let along = |(size, stride): (&usize, &usize)| {
-                (to / stride % size + size - from / stride % size) % size * stride
-            };
-            self.dimensions.iter().zip(&strides).map(along).sum()
-        };
         let kinds = |rank: Rank| {
-            let arcs = self.arcs[self.outgoing(rank)].iter();
-            let mut kinds: Vec<_> =
-                arcs.map(|arc| (offset(rank, arc.target), arc.port, arc.capacity)).collect();
+            let mut kinds: Vec<_> = self.outgoing(rank).map(|arc| self.kind(arc)).collect();
             kinds.sort_unstable();
             kinds
         };
         let first = kinds(0);
         !self.dimensions.is_empty() && (1..self.ranks).all(|rank| kinds(rank) == first)
+    }
+
+    /// What an arc is like on a grid: how far it leads, by which port, and how much it carries.
+    fn kind(&self, arc: usize) -> (usize, Port, u64) {
+        let Arc { source, target, port, capacity } = self.arcs[arc];
+        let (mut offset, mut stride) = (0, self.ranks);
+        for size in &self.dimensions {
+            stride /= size;
+            offset += (target / stride % size + size - source / stride % size) % size * stride;
+        }
+        (offset, port, capacity)
+    }
+
+    /// Which arcs of other ranks each arc is like, as numbers from 0, if all ranks look alike.
+    pub(super) fn alike(&self) -> Option<Vec<usize>> {
+        let mut alike = vec![0; self.arcs.len()];
+        let shifted = self.is_shifted();
+        if !shifted {
+            Group::new(self.permutations()?)?;
+        }
+        for rank in 0..self.ranks {
+            let mut own: Vec<usize> = self.outgoing(rank).collect();
+            if shifted {
+                own.sort_by_key(|arc| self.kind(*arc));
+            }
+            own.into_iter().enumerate().for_each(|(number, arc)| alike[arc] = number);
+        }
+        Some(alike)
     }
 
     /// Where the arcs of rank 0 lead, and those that are alike at every other rank, if there are as many of the same

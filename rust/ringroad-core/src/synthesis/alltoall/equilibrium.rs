@@ -1,0 +1,361 @@
+//! Path equilibration: demands move from dear paths to cheap ones until nobody gains, on lengths that grow exponentially
+//! with load.
+//!
+//! Lengths are also the certificate. Whatever they are, a unit of demand from `s` to `t` takes up `dist(s, t)` of length
+//! at least, and the arcs have `sum of capacity * length` of it: so the busiest arc is at least
+//! `sum demand * dist / sum capacity * length` full (the dual of the linear program; Shahrokhi, Matula: The maximum
+//! concurrent flow problem, 1990). Shifts are those of a game in which each pair splits what it sends (Frank, Wolfe's step
+//! per pair, in the order of the pairs, each with the loads that the one before has left).
+
+use crate::synthesis::Network;
+use crate::units::Rank;
+
+use super::ways::Row;
+use super::{Demands, Progress};
+
+/// A share of every length that does not depend on load, as a fraction of the mean: ways stay short.
+const FLOOR: f64 = 0.01;
+/// How steeply lengths grow with load at first, and how much more steeply when that has been used up.
+const STEEP: f64 = 30.0;
+const STEEPER: f64 = 1.3;
+/// Ways may be so many hops longer than the diameter.
+const DETOUR: usize = 2;
+/// What is less than this share of a pair's demand is not worth a path.
+const NOTHING: f32 = 1e-6;
+/// Scanning orders are sorted anew every so many sweeps.
+const SORT_EVERY: usize = 4;
+/// A search that has not ended by then does not end.
+const MOST_SWEEPS: usize = 5_000;
+
+/// Shortest ways from one rank to all.
+struct Tree {
+    distance: Vec<f64>,
+    /// The arc by which each rank is reached.
+    parent: Vec<u32>,
+    dirty: Vec<bool>,
+    place: Vec<u32>,
+}
+
+const NO_ARC: u32 = u32::MAX;
+
+/// What the flow is made of, and what proves how good it is.
+pub(super) struct Equilibrium<'a> {
+    network: &'a Network,
+    demands: &'a Demands,
+    capacity: Vec<f64>,
+    load: Vec<f64>,
+    length: Vec<f64>,
+    /// The part of every length that is always there.
+    floor: f64,
+    steep: f64,
+    /// How full the busiest arc is.
+    top: f64,
+    rows: Vec<Row>,
+    /// In which order ranks are best looked at from each source.
+    orders: Vec<u32>,
+    tree: Tree,
+    /// How often two paths go over an arc, the one less the other.
+    count: Vec<i32>,
+    longest: usize,
+    /// The best that is proven: no flow leaves its busiest arc less full.
+    pub bound: f64,
+}
+
+impl<'a> Equilibrium<'a> {
+    /// One short way for each pair, around what is busy already.
+    pub fn new(network: &'a Network, demands: &'a Demands) -> Equilibrium<'a> {
+        let (ranks, arcs) = (network.ranks(), network.arcs().len());
+        let mut orders = Vec::with_capacity(ranks * ranks);
+        let mut longest = 0;
+        for source in 0..ranks {
+            let hops = network.hops_from(source);
+            let first = orders.len();
+            orders.extend(0..ranks as u32);
+            orders[first..].sort_by_key(|rank| hops[*rank as usize]);
+            let farthest = hops.iter().filter(|hops| **hops != u32::MAX).max();
+            longest = longest.max(farthest.map_or(0, |hops| *hops as usize));
+        }
+        let tree = Tree {
+            distance: vec![0.0; ranks],
+            parent: vec![NO_ARC; ranks],
+            dirty: vec![false; ranks],
+            place: vec![0; ranks],
+        };
+        let mut found = Equilibrium {
+            network,
+            demands,
+            capacity: network.arcs().iter().map(|arc| arc.capacity as f64).collect(),
+            load: vec![0.0; arcs],
+            length: vec![0.0; arcs],
+            floor: 0.0,
+            steep: STEEP,
+            top: 0.0,
+            rows: vec![Row::default(); ranks],
+            orders,
+            tree,
+            count: vec![0; arcs],
+            longest: longest + DETOUR,
+            bound: 0.0,
+        };
+        found.begin();
+        found
+    }
+
+    fn begin(&mut self) {
+        let mut way = Vec::new();
+        for source in 0..self.network.ranks() {
+            let busiest = self.fullest().max(1.0);
+            for arc in 0..self.length.len() {
+                self.length[arc] = (1.0 + self.load[arc] / self.capacity[arc] / busiest) / self.capacity[arc];
+            }
+            let lengths = std::mem::take(&mut self.length);
+            self.grow(source, &lengths);
+            self.length = lengths;
+            for target in 0..self.network.ranks() {
+                let demand = self.demands.between(source, target);
+                if demand > 0.0 {
+                    self.way(source, target, &mut way);
+                    way.iter().for_each(|arc| self.load[*arc as usize] += demand);
+                    self.rows[source].push(target, 1.0, way.iter().copied());
+                }
+            }
+        }
+        self.top = self.fullest();
+    }
+
+    fn fullest(&self) -> f64 {
+        self.load.iter().zip(&self.capacity).map(|(load, capacity)| load / capacity).fold(0.0, f64::max)
+    }
+
+    /// Finds shortest ways from `source`: labels are corrected in the order that was right the last time.
+    fn grow(&mut self, source: Rank, lengths: &[f64]) {
+        let ranks = self.network.ranks();
+        let order = &self.orders[source * ranks..(source + 1) * ranks];
+        let Tree { distance, parent, dirty, place } = &mut self.tree;
+        distance.fill(f64::INFINITY);
+        order.iter().enumerate().for_each(|(at, rank)| place[*rank as usize] = at as u32);
+        distance[source] = 0.0;
+        parent[source] = NO_ARC;
+        dirty[source] = true;
+        let mut first = 0;
+        while first < ranks {
+            let mut back = ranks;
+            for at in first..ranks {
+                let here = order[at] as usize;
+                if !std::mem::take(&mut dirty[here]) {
+                    continue;
+                }
+                for arc in self.network.outgoing(here) {
+                    let next = self.network.arcs()[arc].target;
+                    let reached = distance[here] + lengths[arc];
+                    if reached < distance[next] {
+                        distance[next] = reached;
+                        parent[next] = arc as u32;
+                        dirty[next] = true;
+                        if (place[next] as usize) < at {
+                            back = back.min(place[next] as usize);
+                        }
+                    }
+                }
+            }
+            first = back;
+        }
+    }
+
+    /// The arcs from `source` to `target` in the tree.
+    fn way(&self, source: Rank, target: Rank, way: &mut Vec<u32>) {
+        way.clear();
+        let mut here = target;
+        while here != source {
+            let arc = self.tree.parent[here];
+            way.push(arc);
+            here = self.network.arcs()[arc as usize].source;
+        }
+        way.reverse();
+    }
+
+    fn sort(&mut self, source: Rank) {
+        let ranks = self.network.ranks();
+        let distance = &self.tree.distance;
+        self.orders[source * ranks..(source + 1) * ranks]
+            .sort_by(|a, b| distance[*a as usize].total_cmp(&distance[*b as usize]));
+    }
+
+    fn length_at(&self, arc: usize) -> f64 {
+        // Far above what is full already, all is equally forbidding.
+        let over = (self.load[arc] / (self.capacity[arc] * self.top) - 1.0).min(1.0);
+        (self.steep * over).exp() / self.capacity[arc] + self.floor
+    }
+
+    fn add(&mut self, arc: u32, demand: f64) {
+        let arc = arc as usize;
+        self.load[arc] = (self.load[arc] + demand).max(0.0);
+        self.length[arc] = self.length_at(arc);
+    }
+
+    /// What all demands take up of these lengths, at least.
+    fn taken_up(&self, source: Rank) -> f64 {
+        let of = |target: Rank| match self.demands.between(source, target) {
+            demand if demand > 0.0 => demand * self.tree.distance[target],
+            _ => 0.0,
+        };
+        (0..self.network.ranks()).map(of).sum()
+    }
+
+    /// Goes on until the gap is closed, or `go_on` says otherwise.
+    pub fn solve(&mut self, gap: f64, go_on: &mut dyn FnMut(&Progress) -> bool) -> usize {
+        if self.top == 0.0 {
+            return 0;
+        }
+        for sweep in 1..=MOST_SWEEPS {
+            self.sweep(sweep);
+            let progress = Progress { sweep, load: self.top, bound: self.bound };
+            if progress.gap() <= gap || !go_on(&progress) {
+                return sweep;
+            }
+        }
+        MOST_SWEEPS
+    }
+
+    fn sweep(&mut self, sweep: usize) {
+        let ranks = self.network.ranks();
+        self.floor = 0.0;
+        (0..self.length.len()).for_each(|arc| self.length[arc] = self.length_at(arc));
+        let bare = self.length.clone();
+        self.floor = FLOOR * bare.iter().sum::<f64>() / bare.len() as f64;
+        self.length.iter_mut().for_each(|length| *length += self.floor);
+        let lengths = self.length.clone();
+        let weigh = |of: &[f64], lengths: &[f64]| of.iter().zip(lengths).map(|(a, b)| a * b).sum::<f64>();
+        let all = weigh(&self.capacity, &lengths);
+        let used = weigh(&self.load, &lengths);
+        // Lengths that load alone makes prove more once there is little to gain; they are tried every other time.
+        let near = self.bound > 0.0 && self.top / self.bound < 1.0 + 4.0 * FLOOR && sweep % 2 == 0;
+        let (mut least, mut least_bare) = (0.0, 0.0);
+        for source in 0..ranks {
+            if near {
+                self.grow(source, &bare);
+                least_bare += self.taken_up(source);
+            }
+            self.grow(source, &lengths);
+            least += self.taken_up(source);
+            self.shift(source);
+            if sweep % SORT_EVERY == 1 {
+                self.sort(source);
+            }
+        }
+        self.bound = self.bound.max(least / all);
+        if near {
+            self.bound = self.bound.max(least_bare / weigh(&self.capacity, &bare));
+        }
+        let slack = (self.top * all - used) / least;
+        let unequal = (used - least) / least;
+        if unequal < 0.7 * slack {
+            self.steep *= STEEPER;
+        }
+        self.recount();
+    }
+
+    /// Loads from the paths themselves, whose shares add up to 1 but for rounding.
+    fn recount(&mut self) {
+        self.load.fill(0.0);
+        for (source, row) in self.rows.iter().enumerate() {
+            for paths in row.targets() {
+                let all: f64 = paths.clone().map(|path| f64::from(row.paths[path].share)).sum();
+                let demand = self.demands.between(source, row.paths[paths.start].target as usize) / all;
+                for path in paths {
+                    let (path, arcs) = row.path(path);
+                    arcs.iter().for_each(|arc| self.load[*arc as usize] += demand * f64::from(path.share));
+                }
+            }
+        }
+        self.top = self.fullest();
+    }
+
+    /// Lets all that `source` sends move from paths that are dear to the cheapest one of its pair.
+    fn shift(&mut self, source: Rank) {
+        let old = std::mem::take(&mut self.rows[source]);
+        let mut new = Row::as_large_as(&old);
+        let mut way = Vec::new();
+        let mut shares = Vec::new();
+        for paths in old.targets() {
+            let target = old.paths[paths.start].target as usize;
+            self.way(source, target, &mut way);
+            let cost = |arcs: &[u32]| arcs.iter().map(|arc| self.length[*arc as usize]).sum::<f64>();
+            // The cheapest of those that are in use, and the one that looked cheapest before anybody moved.
+            let mut cheapest = None;
+            let mut least = f64::INFINITY;
+            for path in paths.clone() {
+                let cost = cost(old.path(path).1);
+                if cost < least {
+                    (least, cheapest) = (cost, Some(path));
+                }
+            }
+            if way.len() <= self.longest && cost(&way) < least && paths.clone().all(|p| old.path(p).1 != way)
+            {
+                cheapest = None;
+            }
+            if cheapest.is_some() && paths.len() == 1 {
+                let (path, arcs) = old.path(paths.start);
+                new.push(target, path.share, arcs.iter().copied());
+                continue;
+            }
+            let best: Vec<u32> = cheapest.map_or_else(|| way.clone(), |path| old.path(path).1.to_vec());
+            let demand = self.demands.between(source, target);
+            shares.clear();
+            shares.extend(paths.clone().map(|path| old.paths[path].share));
+            let mut gained = 0.0;
+            for (path, share) in paths.clone().zip(&mut shares) {
+                if Some(path) != cheapest {
+                    let moved = self.moved(old.path(path).1, &best, f64::from(*share), demand);
+                    *share -= moved;
+                    gained += moved;
+                }
+            }
+            match cheapest {
+                Some(path) => shares[path - paths.start] += gained,
+                None if gained > 0.0 => new.push(target, gained, best.iter().copied()),
+                None => {}
+            }
+            for (path, share) in paths.zip(&shares).filter(|(_, share)| **share > 0.0) {
+                new.push(target, *share, old.path(path).1.iter().copied());
+            }
+        }
+        new.shrink();
+        self.rows[source] = new;
+    }
+
+    /// Moves as much of the share of `dear` to `cheap` as makes them equal, as far as their lengths tell.
+    fn moved(&mut self, dear: &[u32], cheap: &[u32], share: f64, demand: f64) -> f32 {
+        dear.iter().for_each(|arc| self.count[*arc as usize] += 1);
+        cheap.iter().for_each(|arc| self.count[*arc as usize] -= 1);
+        let differs = |arc: &&u32| self.count[**arc as usize] != 0;
+        let length = |arc: &u32| self.length[*arc as usize];
+        let left: f64 = dear.iter().filter(differs).map(length).sum();
+        let entered: f64 = cheap.iter().filter(differs).map(length).sum();
+        let capacity = |arc: &u32| self.capacity[*arc as usize];
+        let narrowest = dear.iter().chain(cheap).filter(differs).map(capacity).fold(f64::INFINITY, f64::min);
+        let mut moved = 0.0;
+        if left > entered {
+            let equal = narrowest * self.top / (2.0 * self.steep) * (left / entered).ln() / demand;
+            moved = equal.min(share);
+            if share - moved < f64::from(NOTHING) {
+                moved = share;
+            }
+            for arc in dear.iter().filter(|arc| self.count[**arc as usize] != 0).copied().collect::<Vec<_>>()
+            {
+                self.add(arc, -moved * demand);
+            }
+            for arc in cheap.iter().filter(|arc| self.count[**arc as usize] != 0).copied().collect::<Vec<_>>()
+            {
+                self.add(arc, moved * demand);
+            }
+        }
+        dear.iter().chain(cheap).for_each(|arc| self.count[*arc as usize] = 0);
+        moved as f32
+    }
+
+    /// The ways, what each arc carries with them, and how full the busiest is.
+    pub fn into_ways(self) -> (Vec<Row>, Vec<f64>, f64) {
+        (self.rows, self.load, self.top)
+    }
+}

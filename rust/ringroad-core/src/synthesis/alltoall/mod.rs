@@ -1,0 +1,189 @@
+//! All-to-all over a network: how much every pair can be given at once, along which ways, and proof that it is not more.
+//!
+//! Basu, Zhao, Fantl, Pal, Krishnamurthy, Khoury: Efficient all-to-all collective communication schedules for
+//! direct-connect topologies, HPDC 2024, states the problem as maximum concurrent flow and solves it as a linear program.
+//! Here it is solved by equilibration ([`equilibrium`]) up to a gap that is certified, and exactly where all ranks look
+//! alike ([`symmetric`]).
+//!
+//! Demands are amounts, such as bytes; a flow that gives every pair `rate` times its demand leaves no arc with more than
+//! its capacity. The other way round: with all demands met, the busiest arc is `1 / rate` full.
+
+mod bounds;
+mod equilibrium;
+mod symmetric;
+#[cfg(test)]
+mod tests;
+mod ways;
+
+pub use bounds::{of_degree, Bounds};
+
+use super::{Network, Unsuitable};
+use crate::units::Rank;
+use equilibrium::Equilibrium;
+use ways::{Row, Ways};
+
+/// How much each rank has for each other one. What a rank has for itself goes nowhere.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Demands {
+    /// One for each pair.
+    Uniform,
+    /// By source, then by target.
+    Matrix(Vec<f64>, usize),
+}
+
+/// Why a matrix of demands is none.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum BadDemands {
+    /// It has another size.
+    #[error("demands for {ranks} ranks are {ranks} times {ranks} numbers, not {found}")]
+    Size {
+        /// How many ranks there are.
+        ranks: usize,
+        /// How many numbers were given.
+        found: usize,
+    },
+    /// A number makes no sense.
+    #[error("rank {source_rank} has {demand} for rank {target}; demands are finite, up to {most:e}, and not negative", most = MOST_DEMAND)]
+    Number {
+        /// Who sends.
+        source_rank: Rank,
+        /// Who receives.
+        target: Rank,
+        /// What stands there.
+        demand: f64,
+    },
+}
+
+/// The largest demand of a pair: sums of them stay exact enough, and finite.
+const MOST_DEMAND: f64 = 1e30;
+
+impl Demands {
+    /// By source, then by target; what stands on the diagonal goes nowhere.
+    pub fn matrix(ranks: usize, demands: Vec<f64>) -> Result<Demands, BadDemands> {
+        if demands.len() != ranks * ranks {
+            return Err(BadDemands::Size { ranks, found: demands.len() });
+        }
+        let bad = |demand: &f64| !(0.0..=MOST_DEMAND).contains(demand);
+        match demands.iter().position(bad) {
+            Some(at) => {
+                let (source_rank, target) = (at / ranks, at % ranks);
+                Err(BadDemands::Number { source_rank, target, demand: demands[at] })
+            }
+            None => Ok(Demands::Matrix(demands, ranks)),
+        }
+    }
+
+    /// What `source` has for `target`.
+    pub fn between(&self, source: Rank, target: Rank) -> f64 {
+        match self {
+            _ if source == target => 0.0,
+            Demands::Uniform => 1.0,
+            Demands::Matrix(demands, ranks) => demands[source * ranks + target],
+        }
+    }
+}
+
+/// How far a search is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// How often all pairs have been looked at.
+    pub sweep: usize,
+    /// How full the busiest arc is with all demands met.
+    pub load: f64,
+    /// How full it must be, as far as is proven.
+    pub bound: f64,
+}
+
+impl Progress {
+    /// By how much of the bound the load exceeds it.
+    pub fn gap(&self) -> f64 {
+        if self.bound > 0.0 {
+            self.load / self.bound - 1.0
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
+/// A flow that meets all demands.
+#[derive(Debug, Clone)]
+pub struct Concurrent {
+    /// How full the busiest arc is.
+    pub load: f64,
+    /// How full it must be in any flow: proven.
+    pub bound: f64,
+    /// How often all pairs were looked at; none where all ranks look alike, and the flow is exact.
+    pub sweeps: usize,
+    /// What each arc carries.
+    pub loads: Vec<f64>,
+    ways: Ways,
+}
+
+impl Concurrent {
+    /// How much of its demand every pair is given while no arc carries more than its capacity, and how much it can be at
+    /// most.
+    pub fn rates(&self) -> [f64; 2] {
+        [1.0 / self.load, 1.0 / self.bound]
+    }
+
+    /// By how much of the bound the load exceeds it.
+    pub fn gap(&self) -> f64 {
+        Progress { sweep: 0, load: self.load, bound: self.bound }.gap().max(0.0)
+    }
+
+    /// The ways of what `source` sends, target after target: the target, the share of its demand, and the arcs.
+    pub fn ways(&self, source: Rank, each: impl FnMut(Rank, f64, &[u32])) {
+        self.ways.from(source, each);
+    }
+}
+
+/// The flow whose busiest arc is at most `1 + gap` times as full as it must be. Where all ranks look alike and demands are
+/// uniform it is exact. `go_on` hears how far it is after each look at all pairs; when it returns false what there is by
+/// then is returned, with the gap that it has.
+pub fn concurrent_flow(
+    network: &Network,
+    demands: &Demands,
+    gap: f64,
+    go_on: &mut dyn FnMut(&Progress) -> bool,
+) -> Result<Concurrent, Unsuitable> {
+    for source in 0..network.ranks() {
+        let hops = network.hops_from(source);
+        let apart = |target: &Rank| hops[*target] == u32::MAX && demands.between(source, *target) > 0.0;
+        if let Some(to) = (0..network.ranks()).find(apart) {
+            return Err(Unsuitable::Apart { from: source, to });
+        }
+    }
+    let kinds = if *demands == Demands::Uniform && network.ranks() > 1 { network.alike() } else { None };
+    if let Some(kinds) = kinds {
+        return Ok(alike(network, &kinds));
+    }
+    let mut found = Equilibrium::new(network, demands);
+    let sweeps = found.solve(gap, go_on);
+    let bound = found.bound;
+    let (rows, loads, load) = found.into_ways();
+    Ok(Concurrent { load, bound, sweeps, loads, ways: Ways::All(rows) })
+}
+
+fn alike(network: &Network, kinds: &[usize]) -> Concurrent {
+    let found = symmetric::solve(network, kinds);
+    let mut of_kind = vec![0.0; network.outgoing(0).len()];
+    let mut row = Row::default();
+    for (target, ways) in found.ways.iter().enumerate() {
+        for (share, way) in ways {
+            way.iter().for_each(|arc| of_kind[kinds[*arc as usize]] += share);
+            row.push(target, *share as f32, way.iter().map(|arc| kinds[*arc as usize] as u32));
+        }
+    }
+    let by_kind = (0..network.ranks()).map(|rank| {
+        let mut own = vec![(0, 0); of_kind.len()];
+        network.outgoing(rank).for_each(|arc| own[kinds[arc]] = (arc as u32, network.arcs()[arc].target));
+        own
+    });
+    Concurrent {
+        load: found.load,
+        bound: found.bound,
+        sweeps: 0,
+        loads: kinds.iter().map(|kind| of_kind[*kind]).collect(),
+        ways: Ways::Alike(row, by_kind.collect()),
+    }
+}

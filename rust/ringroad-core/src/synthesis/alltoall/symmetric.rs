@@ -1,0 +1,177 @@
+//! Where all ranks look alike, exactly: arcs that are alike are equally full, so that what rank 0 sends says all.
+//!
+//! How full the busiest arc must be is the value of a game. One player chooses a tree of ways from rank 0 to all others,
+//! the other a kind of arc; the tree goes over arcs of that kind so many times, per unit of capacity. Trees are added as
+//! they are needed: the one of shortest ways in the lengths that the second player's best mixture gives, until it is no
+//! better than the mixture of the trees there are (cutting planes).
+
+use std::collections::BTreeSet;
+
+use crate::synthesis::Network;
+use crate::units::Rank;
+
+/// A share of every length that is always there, so that ways stay short where much is free.
+const FLOOR: f64 = 1e-9;
+/// What is left of the gap at the end: what numbers with 53 bits leave.
+const EXACT: f64 = 1e-7;
+
+/// Ways from rank 0, all of them with what share each has.
+pub(super) struct Symmetric {
+    /// For each target the ways to it, as arcs.
+    pub ways: Vec<Vec<(f64, Vec<u32>)>>,
+    /// How full the busiest kind of arc is.
+    pub load: f64,
+    /// How full it must be.
+    pub bound: f64,
+}
+
+/// Of a network whose arcs are of these kinds, the same at every rank.
+pub(super) fn solve(network: &Network, kinds: &[usize]) -> Symmetric {
+    let own = network.outgoing(0);
+    let mut capacity = vec![0.0; own.len()];
+    own.for_each(|arc| capacity[kinds[arc]] = network.arcs()[arc].capacity as f64);
+    let mut trees: Vec<Vec<u32>> = Vec::new();
+    // How full a tree alone makes each kind of arc: a line for each kind, a column for each tree.
+    let mut table: Vec<Vec<f64>> = vec![Vec::new(); capacity.len()];
+    let mut lengths = vec![1.0 / capacity.iter().sum::<f64>(); capacity.len()];
+    let (mut mixture, mut load, mut bound) = (Vec::new(), f64::INFINITY, 0.0f64);
+    loop {
+        let (parents, taken, counts) = tree(network, kinds, &lengths);
+        let all: f64 = capacity.iter().zip(&lengths).map(|(capacity, length)| capacity * length).sum();
+        bound = bound.max(taken / all);
+        if load / bound - 1.0 < EXACT {
+            break;
+        }
+        let fullness = || counts.iter().zip(&capacity).map(|(count, capacity)| count / capacity);
+        // The same tree again: all that is left between load and bound is rounding.
+        if (0..trees.len()).any(|tree| table.iter().zip(fullness()).all(|(line, full)| line[tree] == full)) {
+            break;
+        }
+        table.iter_mut().zip(fullness()).for_each(|(line, full)| line.push(full));
+        trees.push(parents);
+        (mixture, lengths, load) = game(&table);
+        lengths
+            .iter_mut()
+            .zip(&capacity)
+            .for_each(|(length, capacity)| *length = (*length + FLOOR) / capacity);
+    }
+    let used: Vec<(f64, &Vec<u32>)> =
+        mixture.into_iter().zip(&trees).filter(|(share, _)| *share > 1e-9).collect();
+    let all: f64 = used.iter().map(|(share, _)| share).sum();
+    let ways = (0..network.ranks()).map(|target| {
+        let mut ways: Vec<(f64, Vec<u32>)> = Vec::new();
+        for (share, tree) in if target == 0 { &[][..] } else { &used[..] } {
+            let way = way(network, tree, target);
+            match ways.iter_mut().find(|known| known.1 == way) {
+                Some(known) => known.0 += share / all,
+                None => ways.push((share / all, way)),
+            }
+        }
+        ways
+    });
+    Symmetric { ways: ways.collect(), load, bound }
+}
+
+fn way(network: &Network, tree: &[u32], target: Rank) -> Vec<u32> {
+    let mut way = Vec::new();
+    let mut here = target;
+    while here != 0 {
+        way.push(tree[here]);
+        here = network.arcs()[tree[here] as usize].source;
+    }
+    way.reverse();
+    way
+}
+
+/// The tree of shortest ways from rank 0: by which arc it reaches each rank, how long all ways are together, and how often
+/// they go over arcs of each kind.
+fn tree(network: &Network, kinds: &[usize], lengths: &[f64]) -> (Vec<u32>, f64, Vec<f64>) {
+    #[derive(PartialEq, PartialOrd)]
+    struct Distance(f64);
+    impl Eq for Distance {}
+    #[allow(clippy::derive_ord_xor_partial_ord)]
+    impl Ord for Distance {
+        fn cmp(&self, other: &Distance) -> std::cmp::Ordering {
+            self.0.total_cmp(&other.0)
+        }
+    }
+    let ranks = network.ranks();
+    let mut distance = vec![f64::INFINITY; ranks];
+    let mut parents = vec![u32::MAX; ranks];
+    let mut waiting = BTreeSet::from([(Distance(0.0), 0)]);
+    let mut order = Vec::with_capacity(ranks);
+    distance[0] = 0.0;
+    while let Some((Distance(reached), here)) = waiting.pop_first() {
+        order.push(here);
+        for arc in network.outgoing(here) {
+            let next = network.arcs()[arc].target;
+            let length = reached + lengths[kinds[arc]];
+            if length < distance[next] {
+                waiting.remove(&(Distance(distance[next]), next));
+                distance[next] = length;
+                parents[next] = arc as u32;
+                waiting.insert((Distance(length), next));
+            }
+        }
+    }
+    let mut below = vec![1.0; ranks];
+    let mut counts = vec![0.0; lengths.len()];
+    for &rank in order.iter().skip(1).rev() {
+        let arc = parents[rank] as usize;
+        counts[kinds[arc]] += below[rank];
+        let share = below[rank];
+        below[network.arcs()[arc].source] += share;
+    }
+    (parents, distance.iter().sum(), counts)
+}
+
+/// The mixtures of columns and of lines that are best against each other, where whoever takes the columns pays what stands
+/// in the table, and what is paid. By the simplex method, with Bland's rule, so that it ends.
+fn game(table: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>, f64) {
+    const ZERO: f64 = 1e-11;
+    let (lines, columns) = (table.len(), table[0].len());
+    let width = columns + lines + 1;
+    // Entries are not negative, so the largest sum of `y` with `table y <= 1` is one over what is paid.
+    let mut cells: Vec<Vec<f64>> = Vec::with_capacity(lines + 1);
+    for (index, entries) in table.iter().enumerate() {
+        let mut line = entries.clone();
+        line.resize(width, 0.0);
+        line[columns + index] = 1.0;
+        line[width - 1] = 1.0;
+        cells.push(line);
+    }
+    let mut goal = vec![-1.0; columns];
+    goal.resize(width, 0.0);
+    cells.push(goal);
+    let mut basis: Vec<usize> = (columns..columns + lines).collect();
+    while let Some(enter) = (0..width - 1).find(|column| cells[lines][*column] < -ZERO) {
+        let mut leave: Option<(f64, usize)> = None;
+        for (line, cells) in cells[..lines].iter().enumerate().filter(|(_, cells)| cells[enter] > ZERO) {
+            let ratio = cells[width - 1] / cells[enter];
+            let better = leave.is_none_or(|(best, other)| {
+                ratio < best - ZERO || (ratio < best + ZERO && basis[line] < basis[other])
+            });
+            if better {
+                leave = Some((ratio, line));
+            }
+        }
+        let Some((_, pivot)) = leave else { break };
+        let scale = cells[pivot][enter];
+        cells[pivot].iter_mut().for_each(|value| *value /= scale);
+        let by = cells[pivot].clone();
+        for (line, cells) in cells.iter_mut().enumerate() {
+            let times = cells[enter];
+            if line != pivot && times != 0.0 {
+                cells.iter_mut().zip(&by).for_each(|(value, by)| *value -= times * by);
+            }
+        }
+        basis[pivot] = enter;
+    }
+    let total = cells[lines][width - 1];
+    let mut of_columns = vec![0.0; columns];
+    for (line, column) in basis.iter().enumerate().filter(|(_, column)| **column < columns) {
+        of_columns[*column] = cells[line][width - 1] / total;
+    }
+    let of_lines = (0..lines).map(|line| (cells[lines][columns + line] / total).max(0.0)).collect();
+    (of_columns, of_lines, 1.0 / total)
+}

@@ -1,0 +1,53 @@
+use super::{concurrent_flow, Bounds, Concurrent, Demands};
+use crate::synthesis::Network;
+use crate::topology::Topology;
+
+fn network(spec: &str) -> Network {
+    Network::of(&Topology::parse(spec).unwrap())
+}
+
+fn flow(spec: &str, demands: &Demands, gap: f64) -> Concurrent {
+    concurrent_flow(&network(spec), demands, gap, &mut |_| true).unwrap()
+}
+
+/// The same demands, as a matrix, so that nothing is known to be alike.
+fn one_each(ranks: usize) -> Demands {
+    Demands::matrix(ranks, vec![1.0; ranks * ranks]).unwrap()
+}
+
+/// What linear programs find for these networks.
+#[test]
+fn what_is_known() {
+    for (spec, rate) in [
+        ("hypercube:3", 1.0 / 4.0),
+        ("complete-bipartite:4", 2.0 / 5.0),
+        ("complete:5", 1.0),
+        ("ring:8", 1.0 / 8.0),
+        ("torus:3x3", 1.0 / 3.0),
+        ("torus:4x4", 1.0 / 8.0),
+        ("torus:5x5", 1.0 / 15.0),
+        ("torus:3x3x3", 1.0 / 9.0),
+    ] {
+        let exact = flow(spec, &Demands::Uniform, 0.0);
+        assert!((exact.rates()[0] - rate).abs() < 1e-6 * rate, "{spec}: {:?}", exact.rates());
+        assert!(exact.gap() < 1e-6, "{spec}: {:?}", exact.rates());
+        let ranks = network(spec).ranks();
+        let found = flow(spec, &one_each(ranks), 0.002);
+        assert!(found.gap() <= 0.002, "{spec}: {:?}", found.rates());
+        let [least, most] = found.rates();
+        assert!(least <= rate * (1.0 + 1e-6) && rate <= most * (1.0 + 1e-6), "{spec}: {:?}", found.rates());
+    }
+}
+
+#[test]
+fn bounds_are_none_too_low() {
+    for spec in ["petersen", "kautz:2:3", "generalized-kautz:4:20", "without(torus:4x4, 0-1)", "mesh:3x4"] {
+        let network = network(spec);
+        let found = concurrent_flow(&network, &Demands::Uniform, 0.005, &mut |_| true).unwrap();
+        assert!(found.gap() <= 0.005, "{spec}: {:?}", found.rates());
+        let bounds = Bounds::of(&network, &Demands::Uniform);
+        for bound in [bounds.distance, bounds.rank, bounds.degree.unwrap()] {
+            assert!(bound >= found.rates()[0] * (1.0 - 1e-9), "{spec}: {bounds:?}");
+        }
+    }
+}

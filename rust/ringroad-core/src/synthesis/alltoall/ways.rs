@@ -1,0 +1,95 @@
+//! The ways that demands take, many of them in little memory.
+
+use std::ops::Range;
+
+use crate::units::Rank;
+
+/// One way that a pair's demand takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path {
+    pub target: u32,
+    /// Its arcs begin here, in those of its row, and end where the next path's begin.
+    start: u32,
+    /// The share of the pair's demand.
+    pub share: f32,
+}
+
+/// The ways that what a rank sends takes, by target.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Row {
+    pub paths: Vec<Path>,
+    arcs: Vec<u32>,
+}
+
+impl Row {
+    /// With room for as much as another has.
+    pub fn as_large_as(other: &Row) -> Row {
+        Row { paths: Vec::with_capacity(other.paths.len()), arcs: Vec::with_capacity(other.arcs.len()) }
+    }
+
+    /// A path, and its arcs.
+    pub fn path(&self, index: usize) -> (Path, &[u32]) {
+        let end = self.paths.get(index + 1).map_or(self.arcs.len(), |next| next.start as usize);
+        let path = self.paths[index];
+        (path, &self.arcs[path.start as usize..end])
+    }
+
+    /// Targets come one after the other.
+    pub fn push(&mut self, target: Rank, share: f32, arcs: impl Iterator<Item = u32>) {
+        self.paths.push(Path { target: target as u32, start: self.arcs.len() as u32, share });
+        self.arcs.extend(arcs);
+    }
+
+    /// The numbers of the paths of each target.
+    pub fn targets(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut next = 0;
+        self.paths.chunk_by(|a, b| a.target == b.target).map(move |paths| {
+            let range = next..next + paths.len();
+            next = range.end;
+            range
+        })
+    }
+
+    /// What is left over is given back.
+    pub fn shrink(&mut self) {
+        self.paths.shrink_to_fit();
+        self.arcs.shrink_to_fit();
+    }
+}
+
+/// The ways of all demands.
+#[derive(Debug, Clone)]
+pub(super) enum Ways {
+    /// By source.
+    All(Vec<Row>),
+    /// Those of rank 0, whose arcs are given by their kinds, and every rank's arcs by kind with where they lead.
+    Alike(Row, Vec<Vec<(u32, Rank)>>),
+}
+
+impl Ways {
+    /// The ways from `source`, target after target: the target, the share of the demand, and the arcs.
+    pub fn from(&self, source: Rank, mut each: impl FnMut(Rank, f64, &[u32])) {
+        match self {
+            Ways::All(rows) => {
+                for index in 0..rows[source].paths.len() {
+                    let (path, arcs) = rows[source].path(index);
+                    each(path.target as Rank, f64::from(path.share), arcs);
+                }
+            }
+            Ways::Alike(row, arcs_of) => {
+                let mut arcs = Vec::new();
+                for index in 0..row.paths.len() {
+                    let (path, kinds) = row.path(index);
+                    let mut here = source;
+                    arcs.clear();
+                    for kind in kinds {
+                        let (arc, next) = arcs_of[here][*kind as usize];
+                        arcs.push(arc);
+                        here = next;
+                    }
+                    each(here, f64::from(path.share), &arcs);
+                }
+            }
+        }
+    }
+}
