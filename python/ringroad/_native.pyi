@@ -184,6 +184,34 @@ class Algorithm:
     def __hash__(self) -> int: ...
 
 @final
+class AlltoallFlow:
+    """A flow that meets all demands; `ringroad.synthesis.alltoall_flow` says more."""
+
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def load(self) -> float: ...
+    @property
+    def bound(self) -> float: ...
+    @property
+    def gap(self) -> float: ...
+    @property
+    def sweeps(self) -> int: ...
+    @property
+    def bounds(self) -> tuple[float, float, float | None]: ...
+    def links(self) -> list[tuple[int, int, float, float]]: ...
+    def ways(self, source: int) -> list[tuple[int, float, list[int]]]: ...
+
+def alltoall_flow(
+    topology: Topology | str | int,
+    demands: list[float] | None,
+    gap: float,
+    budget: float | None,
+    progress: Callable[[int, float, float], object] | None,
+) -> AlltoallFlow:
+    """The flow of one for each pair, or of demands by source, then by target."""
+
+@final
 class Found:
     """A network that the topology finder knows; `ringroad.find` says what it is good for."""
 

@@ -25,6 +25,7 @@ from ringroad._native import algorithms as catalogue
 from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency
 from ringroad._text import about_bytes, bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.bench.command import bench
+from ringroad.commands.alltoall import alltoall
 from ringroad.commands.explain import explain
 from ringroad.commands.find import find
 from ringroad.commands.reproduce import reproduce
@@ -46,6 +47,7 @@ app.command("topology")(topology_command)
 app.command()(simulate)
 app.command()(explain)
 app.command()(find)
+app.command()(alltoall)
 app.command()(tune)
 app.command()(training)
 

@@ -1,11 +1,16 @@
-"""Schedules made for a given graph: what they cost, exactly and without making them.
+"""What can be done on a given graph, without making schedules: breadth-first costs, and how much an all-to-all carries.
 
 The schedules themselves are those of the algorithms `bfb`, `trees`, `weighted-trees` and
 `spanning-trees`: `Schedule.build("bfb", topology, "allgather")`. `ringroad.find` looks for the graph itself.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from ringroad import _native
 from ringroad._native import Topology
@@ -28,3 +33,94 @@ def bfb_cost(topology: Topology | str, collective: str = "allgather") -> Breadth
     """The cost of `bfb` for an allgather, reduce_scatter or allreduce; ScheduleError on graphs that do not suit it."""
     steps, numerator, denominator = _native.bfb_cost(topology, collective)
     return BreadthFirst(steps, Fraction(numerator, denominator))
+
+
+class LinkLoad(NamedTuple):
+    """What the links from one rank to another carry together."""
+
+    source: int
+    target: int
+    bandwidth: float
+    """Bytes per second."""
+    seconds: float
+    """How long they are busy with all demands."""
+
+
+class Way(NamedTuple):
+    """One of the ways that a pair's demand takes."""
+
+    ranks: tuple[int, ...]
+    """From the source to the target."""
+    share: float
+    """Of the pair's demand; those of all its ways add up to 1."""
+
+
+@dataclass(frozen=True)
+class AlltoallFlow:
+    """A flow over the links between ranks that meets all demands of an all-to-all, with proof of how good it is."""
+
+    topology: Topology
+    seconds: float
+    """How long the busiest link is busy: for a demand in bytes, or with no demands given, a byte for each pair."""
+    least_seconds: float
+    """How long it must be, in any flow: proven, by the lengths of the linear program's dual."""
+    gap: float
+    """By how much of `least_seconds` `seconds` exceeds it. Where all ranks look alike nothing but rounding is left."""
+    sweeps: int
+    """How often all pairs were looked at; 0 where all ranks look alike, and the flow is found exactly."""
+    bounds: dict[str, float]
+    """Bounds on `rate` that need no flow, in 1/s. `distance`: all links carry every demand as far as its ranks are apart.
+    `rank`: what enters or leaves one rank. `degree` (without demands): no network with as many links for each rank brings
+    ranks nearer (Theorem 2 of Basu et al.)."""
+    _native: _native.AlltoallFlow
+
+    @property
+    def rate(self) -> float:
+        """How often a second all demands can be met: bytes per second of each pair where no demands were given."""
+        return 1 / self.seconds if self.seconds > 0 else float("inf")
+
+    @property
+    def links(self) -> list[LinkLoad]:
+        """All links, those side by side together."""
+        return [LinkLoad(source, target, speed, full) for source, target, speed, full in self._native.links()]
+
+    def ways(self, source: int, target: int | None = None) -> dict[int, list[Way]]:
+        """The ways of what `source` sends, by target; of one target or of all. IndexError for a source that is none."""
+        ways: dict[int, list[Way]] = {}
+        for reached, share, ranks in self._native.ways(source):
+            if target is None or reached == target:
+                ways.setdefault(reached, []).append(Way(tuple(ranks), share))
+        return ways
+
+
+def alltoall_flow(
+    topology: Topology | str,
+    demands: ArrayLike | None = None,
+    *,
+    gap: float = 0.005,
+    budget: float | None = None,
+    progress: Callable[[int, float, float], object] | None = None,
+) -> AlltoallFlow:
+    """How much every pair of ranks can send each other at once (maximum concurrent flow), and along which ways.
+
+    `demands[s, t]`: what rank `s` has for rank `t`, in bytes; without it every pair has the same. The search ends when the
+    busiest link is at most `1 + gap` times as busy as it must be, or after `budget` seconds: look at the result's `gap`.
+    `progress` is called after each look at all pairs with how many there were, and with the load and the bound in units of
+    a link of the smallest bandwidth. The same arguments give the same flow, but for a budget that runs out.
+
+    Ranks must reach each other over links between ranks: memories and switches are no part of it (ScheduleError).
+    ValueError for demands that are negative, not finite or of another shape.
+    """
+    resolved = topology if isinstance(topology, Topology) else Topology(topology)
+    flat = None
+    if demands is not None:
+        matrix = np.asarray(demands, dtype=np.float64)
+        if matrix.shape != (resolved.ranks, resolved.ranks):
+            raise ValueError(
+                f"demands for {resolved.ranks} ranks have shape ({resolved.ranks}, {resolved.ranks}), not {matrix.shape}"
+            )
+        flat = matrix.ravel().tolist()
+    found = _native.alltoall_flow(resolved, flat, gap, budget, progress)
+    names = ("distance", "rank", "degree")
+    bounds = {name: bound for name, bound in zip(names, found.bounds, strict=True) if bound is not None}
+    return AlltoallFlow(resolved, found.load, found.bound, found.gap, found.sweeps, bounds, found)

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod algorithm;
+mod alltoall;
 #[allow(unsafe_code)]
 mod array;
 mod communicator;
@@ -35,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cost::PyCostModel>()?;
     module.add_class::<simulate::PyOutcome>()?;
     module.add_class::<explanation::PyExplanation>()?;
+    module.add_class::<alltoall::PyAlltoallFlow>()?;
     module.add_class::<finder::PyFound>()?;
     module.add_class::<profile::PyProfile>()?;
     module.add_class::<store::PyMemoryStore>()?;
@@ -46,6 +48,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(finder::moore_steps, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(synthesis::bfb_cost, module)?)?;
+    module.add_function(wrap_pyfunction!(alltoall::alltoall_flow, module)?)?;
     module.add_function(wrap_pyfunction!(profile::profile_directory, module)?)?;
     module.add_function(wrap_pyfunction!(info::settings, module)?)?;
     module.add_function(wrap_pyfunction!(info::settings_warnings, module)?)?;

@@ -50,7 +50,8 @@ impl Bounds {
         let degree = (matches!(demands, Demands::Uniform) && equal && unit > 0)
             .then(|| of_degree((network.degree() / unit) as usize, ranks) * unit as f64);
         let rank = (0..ranks).map(of_rank).fold(f64::INFINITY, f64::min);
-        Bounds { distance: capacity as f64 / taken, rank, degree }
+        let distance = if taken > 0.0 { capacity as f64 / taken } else { f64::INFINITY };
+        Bounds { distance, rank, degree }
     }
 }
 

@@ -9,13 +9,17 @@
 //! its capacity. The other way round: with all demands met, the busiest arc is `1 / rate` full.
 
 mod bounds;
+mod chunks;
 mod equilibrium;
+mod steps;
 mod symmetric;
 #[cfg(test)]
 mod tests;
 mod ways;
 
 pub use bounds::{of_degree, Bounds};
+pub use chunks::{in_chunks, in_few_chunks, Trip};
+pub use steps::{held_by_relays, schedule};
 
 use super::{Network, Unsuitable};
 use crate::units::Rank;
@@ -128,7 +132,12 @@ impl Concurrent {
 
     /// By how much of the bound the load exceeds it.
     pub fn gap(&self) -> f64 {
-        Progress { sweep: 0, load: self.load, bound: self.bound }.gap().max(0.0)
+        let end = Progress { sweep: self.sweeps, load: self.load, bound: self.bound };
+        if self.load > 0.0 {
+            end.gap().max(0.0)
+        } else {
+            0.0
+        }
     }
 
     /// The ways of what `source` sends, target after target: the target, the share of its demand, and the arcs.
@@ -167,23 +176,52 @@ pub fn concurrent_flow(
 fn alike(network: &Network, kinds: &[usize]) -> Concurrent {
     let found = symmetric::solve(network, kinds);
     let mut of_kind = vec![0.0; network.outgoing(0).len()];
-    let mut row = Row::default();
-    for (target, ways) in found.ways.iter().enumerate() {
-        for (share, way) in ways {
+    let by_kind: Vec<Vec<(u32, Rank)>> = (0..network.ranks())
+        .map(|rank| {
+            let mut own = vec![(0, 0); of_kind.len()];
+            network.outgoing(rank).for_each(|arc| own[kinds[arc]] = (arc as u32, network.arcs()[arc].target));
+            own
+        })
+        .collect();
+    let mut ways: Vec<(Rank, f64, Vec<u32>)> = Vec::new();
+    for (target, found) in found.ways.iter().enumerate() {
+        for (share, way) in found {
             way.iter().for_each(|arc| of_kind[kinds[*arc as usize]] += share);
-            row.push(target, *share as f32, way.iter().map(|arc| kinds[*arc as usize] as u32));
+            ways.push((target, *share, way.iter().map(|arc| kinds[*arc as usize] as u32).collect()));
         }
     }
-    let by_kind = (0..network.ranks()).map(|rank| {
-        let mut own = vec![(0, 0); of_kind.len()];
-        network.outgoing(rank).for_each(|arc| own[kinds[arc]] = (arc as u32, network.arcs()[arc].target));
-        own
-    });
+    mix(&mut ways, &by_kind);
+    let mut row = Row::default();
+    ways.into_iter().for_each(|(target, share, way)| row.push(target, share as f32, way.into_iter()));
     Concurrent {
         load: found.load,
         bound: found.bound,
         sweeps: 0,
         loads: kinds.iter().map(|kind| of_kind[*kind]).collect(),
-        ways: Ways::Alike(row, by_kind.collect()),
+        ways: Ways::Alike(row, by_kind),
+    }
+}
+
+/// Where it does not matter in which order a way takes its arcs, ways begin with different kinds: all kinds are busy from
+/// the first step on.
+fn mix(ways: &mut [(Rank, f64, Vec<u32>)], by_kind: &[Vec<(u32, Rank)>]) {
+    let kinds = by_kind[0].len();
+    let after = |a: usize, b: usize| by_kind[by_kind[0][a].1][b].1;
+    if !(0..kinds).all(|a| (0..a).all(|b| after(a, b) == after(b, a))) {
+        return;
+    }
+    let longest = ways.iter().map(|(_, _, way)| way.len()).max().unwrap_or(0);
+    // How much goes over each kind of arc as its first, second, ... hop.
+    let mut used = vec![vec![0.0; kinds]; longest];
+    let mut order: Vec<usize> = (0..ways.len()).collect();
+    order.sort_by_key(|way| std::cmp::Reverse(ways[*way].2.len()));
+    for index in order {
+        let (_, share, way) = &mut ways[index];
+        let turned = |by: usize| -> f64 {
+            (0..way.len()).map(|hop| used[hop][way[(hop + by) % way.len()] as usize]).sum()
+        };
+        let best = (0..way.len()).min_by(|a, b| turned(*a).total_cmp(&turned(*b))).unwrap_or(0);
+        way.rotate_left(best);
+        way.iter().enumerate().for_each(|(hop, kind)| used[hop][*kind as usize] += *share);
     }
 }

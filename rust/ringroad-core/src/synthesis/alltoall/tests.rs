@@ -1,4 +1,5 @@
-use super::{concurrent_flow, Bounds, Concurrent, Demands};
+use super::{concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands};
+use crate::cost::ScheduleCost;
 use crate::synthesis::Network;
 use crate::topology::Topology;
 
@@ -48,6 +49,44 @@ fn bounds_are_none_too_low() {
         let bounds = Bounds::of(&network, &Demands::Uniform);
         for bound in [bounds.distance, bounds.rank, bounds.degree.unwrap()] {
             assert!(bound >= found.rates()[0] * (1.0 - 1e-9), "{spec}: {bounds:?}");
+        }
+    }
+}
+
+/// Every chunk arrives once, over the arcs that it was given, and steps take little longer than the flow must.
+#[test]
+fn schedules_follow_the_flow() {
+    for spec in [
+        "ring:5",
+        "torus:3x3",
+        "torus:4x4",
+        "petersen",
+        "hypercube:4",
+        "kautz:2:2",
+        "generalized-kautz:4:20",
+        "without(torus:4x4, 0-1)",
+        "mesh:3x4",
+        "biring:2:5",
+        "complete:5",
+        "torus:8x8",
+        "generalized-kautz:4:60",
+        "hypercube:6",
+    ] {
+        let network = network(spec);
+        let topology = Topology::parse(spec).unwrap();
+        let flow = concurrent_flow(&network, &Demands::Uniform, 0.005, &mut |_| true).unwrap();
+        let (pieces, trips, load) = in_few_chunks(&network, &flow, 8, 0.03);
+        let diameter = topology.diameter();
+        // Where few chunks go over an arc one more weighs.
+        let one = 1.0 / pieces as f64;
+        for (steps, most) in [(diameter, 1.5 * flow.bound), (3 * diameter, 1.06 * flow.bound + one)] {
+            let made = schedule("flow", &network, &trips, pieces, load, steps);
+            made.verify().unwrap_or_else(|error| panic!("{spec}: {error}"));
+            assert!(made.steps.len() <= steps, "{spec}: {} steps", made.steps.len());
+            let cost = ScheduleCost::of(&made, &topology).unwrap();
+            let whole = cost.link_load() * network.ranks() as f64;
+            assert!(whole <= most, "{spec}: {whole} in {steps} steps, not {}", flow.bound);
+            assert!(held_by_relays(&made) <= made.chunks / network.ranks(), "{spec}");
         }
     }
 }

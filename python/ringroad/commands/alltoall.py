@@ -1,0 +1,87 @@
+"""`ringroad alltoall`: how much every pair of ranks can send each other at once."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from ringroad import Topology
+from ringroad._options import Json
+from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
+from ringroad.synthesis import AlltoallFlow, alltoall_flow
+
+BUSIEST = 8
+
+
+def alltoall(
+    topology: Annotated[
+        str,
+        typer.Argument(metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."),
+    ],
+    size: Annotated[
+        str, typer.Option("--bytes", metavar="BYTES", help="What each rank has for all ranks together: 64KiB, 1MiB.")
+    ] = "1MiB",
+    demands: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Bytes by source and target instead of --bytes: a line for each source, with commas."
+        ),
+    ] = None,
+    gap: Annotated[float, typer.Option(help="How near to the bound to go: 0.005 is half a percent.")] = 0.005,
+    budget: Annotated[float | None, typer.Option(help="Seconds after which to stop in any case.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find how fast an all-to-all can be on a network, over which ways, and prove that none is faster.
+
+    Ranks pass on what others send each other, over links between neighbours (maximum concurrent flow). Times leave
+    latencies out.
+    """
+    network = Topology(topology)
+    matrix = None if demands is None else np.loadtxt(demands, delimiter=",", ndmin=2)
+    flow = alltoall_flow(network, matrix, gap=gap, budget=budget)
+    block = parse_bytes(size) / network.ranks if matrix is None else 1
+    if as_json:
+        print(json.dumps(_report(flow, block), indent=2))
+    else:
+        _print(flow, block, f"of {bytes_text(parse_bytes(size))}" if matrix is None else f"of {demands}")
+
+
+def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
+    return {
+        "topology": str(flow.topology),
+        "ranks": flow.topology.ranks,
+        "seconds": flow.seconds * block,
+        "least_seconds": flow.least_seconds * block,
+        "gap": flow.gap,
+        "sweeps": flow.sweeps,
+        "bytes_per_second_of_each_pair": flow.rate,
+        "bounds_in_seconds": {name: block / rate for name, rate in flow.bounds.items()},
+        "links": [{**link._asdict(), "seconds": link.seconds * block} for link in flow.links],
+    }
+
+
+def _print(flow: AlltoallFlow, block: float, what: str) -> None:
+    proof = "proven" if flow.sweeps else "exact, as all ranks look alike"
+    print(f"all-to-all {what} on {flow.topology}, {flow.topology.ranks} ranks, without latencies")
+    rows = [["the busiest link", seconds_text(flow.seconds * block), "with the flow that was found"]]
+    if flow.sweeps:
+        percent = significant(100 * flow.gap)
+        rows.append(["any flow", seconds_text(flow.least_seconds * block), f"at least: {proof}, {percent} % less"])
+    else:
+        rows.append(["any flow", seconds_text(flow.least_seconds * block), f"at least: {proof}"])
+    reasons = {
+        "distance": "all links carry everything as far as its ranks are apart",
+        "rank": "what enters or leaves one rank",
+        "degree": "no network with as many links for each rank has ranks nearer",
+    }
+    rows += [[f"bound by {name}", seconds_text(block / rate), reasons[name]] for name, rate in flow.bounds.items()]
+    print_table(["", "time", ""], rows, right=["time"])
+    links = sorted(flow.links, key=lambda link: -link.seconds)
+    full = flow.seconds * 0.999
+    print(f"{sum(link.seconds >= full for link in links)} of {len(links)} links are as busy as the busiest")
+    spare = [link for link in links if link.seconds < full][-BUSIEST:]
+    if spare:
+        idle = ", ".join(f"{link.source}-{link.target} {100 * link.seconds / flow.seconds:.0f} %" for link in spare)
+        print(f"least busy: {idle}")

@@ -1,0 +1,223 @@
+"""The linear programs of all-to-all, solved by HiGHS: what `ringroad.synthesis.alltoall_flow` is compared with.
+
+Basu et al.: Efficient all-to-all collective communication schedules for direct-connect topologies, HPDC 2024, states
+maximum concurrent flow in these ways. They are exact and slow: some 64 ranks take seconds, 200 minutes. Install what they
+need with `pip install 'ringroad[programs]'`.
+
+All of them return rates as `AlltoallFlow.rate` does: how often a second all demands can be met, in bytes per second of
+each pair where no demands are given.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ringroad._native import Topology
+
+Term = tuple[int, float]
+
+
+class _Program:
+    """Variables that are not negative, and rows of them between bounds."""
+
+    def __init__(self, variables: int) -> None:
+        self.variables = variables
+        self.costs = np.zeros(variables)
+        self.starts: list[int] = []
+        self.columns: list[int] = []
+        self.values: list[float] = []
+        self.lower: list[float] = []
+        self.upper: list[float] = []
+
+    def row(self, lower: float, terms: Iterable[Term], upper: float) -> None:
+        self.starts.append(len(self.columns))
+        self.lower.append(lower)
+        self.upper.append(upper)
+        for column, value in terms:
+            self.columns.append(column)
+            self.values.append(value)
+
+    def minimise(self) -> tuple[float, NDArray[np.float64]]:
+        try:
+            import highspy
+        except ImportError:
+            raise ImportError("linear programs need highspy; pip install 'ringroad[programs]'") from None
+        solver = highspy.Highs()
+        solver.setOptionValue("output_flag", False)
+        endless = highspy.kHighsInf
+        solver.addVars(self.variables, np.zeros(self.variables), np.full(self.variables, endless))
+        solver.changeColsCost(self.variables, np.arange(self.variables, dtype=np.int32), self.costs)
+        bounded = [np.clip(np.array(side), -endless, endless) for side in (self.lower, self.upper)]
+        starts, columns = (np.array(numbers, dtype=np.int32) for numbers in (self.starts, self.columns))
+        solver.addRows(len(starts), *bounded, len(columns), starts, columns, np.array(self.values))
+        solver.run()
+        status = solver.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise RuntimeError(f"HiGHS ends with {solver.modelStatusToString(status)}")
+        return solver.getInfo().objective_function_value, np.array(solver.getSolution().col_value)
+
+
+class _Network:
+    """Links between ranks, those side by side as one, and demands, in numbers near 1."""
+
+    def __init__(self, topology: Topology | str, demands: ArrayLike | None) -> None:
+        resolved = topology if isinstance(topology, Topology) else Topology(topology)
+        self.ranks = resolved.ranks
+        beside: dict[tuple[int, int], list[float]] = {}
+        for source, target, bandwidth, capacity, *_ in resolved._links():
+            if max(source, target) < self.ranks:
+                beside.setdefault((source, target), []).append(bandwidth * capacity)
+        # Messages are shared out evenly, so that the slowest of links side by side counts.
+        speeds = {link: len(some) * min(some) for link, some in beside.items()}
+        self.links = sorted(speeds)
+        self.unit = max(speeds.values())
+        self.speeds = np.array([speeds[link] / self.unit for link in self.links])
+        given = np.ones((self.ranks, self.ranks)) if demands is None else np.array(demands, dtype=np.float64)
+        np.fill_diagonal(given, 0)
+        self.largest = given.max()
+        self.demands = given / self.largest
+        self.out: list[list[int]] = [[] for _ in range(self.ranks)]
+        self.into: list[list[int]] = [[] for _ in range(self.ranks)]
+        for number, (source, target) in enumerate(self.links):
+            self.out[source].append(number)
+            self.into[target].append(number)
+        self.pairs = [(int(s), int(t)) for s, t in zip(*np.nonzero(self.demands), strict=True)]
+
+    def rate(self, value: float) -> float:
+        return value * self.unit / self.largest
+
+
+def link_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
+    """Formulas (1) to (5): a flow for each pair over each link."""
+    net = _Network(topology, demands)
+    links, rate = len(net.links), len(net.pairs) * len(net.links)
+    program = _Program(rate + 1)
+    program.costs[rate] = -1
+    for link, speed in enumerate(net.speeds):
+        program.row(0, ((pair * links + link, 1.0) for pair in range(len(net.pairs))), speed)
+    for pair, (source, target) in enumerate(net.pairs):
+        for rank in range(net.ranks):
+            entering = [(pair * links + link, 1.0) for link in net.into[rank]]
+            leaving = [(pair * links + link, -1.0) for link in net.out[rank]]
+            if rank == target:
+                program.row(0, [*entering, *leaving, (rate, -net.demands[source, target])], np.inf)
+            elif rank != source:
+                program.row(0, entering + leaving, np.inf)
+    return net.rate(-program.minimise()[0])
+
+
+def master_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
+    """Formulas (6) to (9), the master of the decomposition: a flow for each source over each link."""
+    return _master(_Network(topology, demands))[0]
+
+
+def _master(net: _Network) -> tuple[float, NDArray[np.float64]]:
+    links, rate = len(net.links), net.ranks * len(net.links)
+    program = _Program(rate + 1)
+    program.costs[rate] = -1
+    for link, speed in enumerate(net.speeds):
+        program.row(0, ((source * links + link, 1.0) for source in range(net.ranks)), speed)
+    for source in range(net.ranks):
+        for rank in range(net.ranks):
+            entering = [(source * links + link, 1.0) for link in net.into[rank]]
+            if rank == source:
+                program.row(0, entering, 0)
+                continue
+            leaving = [(source * links + link, -1.0) for link in net.out[rank]]
+            program.row(0, [*entering, *leaving, (rate, -net.demands[source, rank])], np.inf)
+    value, solution = program.minimise()
+    return net.rate(-value), solution[:rate].reshape(net.ranks, links)
+
+
+def children_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
+    """Formulas (10) to (14): what the master gives each source, as flows for pairs; the least rate of all sources."""
+    net = _Network(topology, demands)
+    links = len(net.links)
+    _, given = _master(net)
+    least = np.inf
+    for source in range(net.ranks):
+        targets = [target for s, target in net.pairs if s == source]
+        rate = len(targets) * links
+        if not targets:
+            continue
+        program = _Program(rate + 1)
+        program.costs[rate] = -1
+        for link in range(links):
+            program.row(0, ((index * links + link, 1.0) for index in range(len(targets))), given[source, link])
+        for index, target in enumerate(targets):
+            for rank in set(range(net.ranks)) - {source}:
+                entering = [(index * links + link, 1.0) for link in net.into[rank]]
+                leaving = [(index * links + link, -1.0) for link in net.out[rank]]
+                wanted = [(rate, -net.demands[source, target])] if rank == target else []
+                program.row(0, [*entering, *leaving, *wanted], np.inf)
+        least = min(least, -program.minimise()[0])
+    return net.rate(least)
+
+
+def stepped_rate(topology: Topology | str, steps: int, demands: ArrayLike | None = None) -> float:
+    """Formulas (15) to (20): flows in steps, where a rank passes on only what it has; the steps' lengths add up to the
+    time in which all demands are met once."""
+    net = _Network(topology, demands)
+    links, pairs = len(net.links), len(net.pairs)
+    lengths = pairs * links * steps
+
+    def column(pair: int, link: int, step: int) -> int:
+        return (step * pairs + pair) * links + link
+
+    program = _Program(lengths + steps)
+    program.costs[lengths:] = 1
+    for step in range(steps):
+        for link, speed in enumerate(net.speeds):
+            used = [(column(pair, link, step), 1.0) for pair in range(pairs)]
+            program.row(-np.inf, [*used, (lengths + step, -speed)], 0)
+    for pair, (source, target) in enumerate(net.pairs):
+        demand = net.demands[source, target]
+
+        def passed(links: Sequence[int], end: int, sign: float, pair: int = pair) -> list[Term]:
+            return [(column(pair, link, step), sign) for link in links for step in range(end)]
+
+        program.row(demand, passed(net.out[source], steps, 1), demand)
+        program.row(demand, passed(net.into[target], steps, 1), demand)
+        program.row(0, passed(net.into[source], steps, 1), 0)
+        program.row(0, passed(net.out[target], steps, 1), 0)
+        for rank in set(range(net.ranks)) - {source, target}:
+            for step in range(steps):
+                program.row(0, passed(net.into[rank], step, 1) + passed(net.out[rank], step + 1, -1), np.inf)
+            program.row(0, passed(net.into[rank], steps, 1) + passed(net.out[rank], steps, -1), 0)
+    return net.rate(1 / program.minimise()[0])
+
+
+def path_rate(
+    topology: Topology | str, demands: ArrayLike | None = None, *, paths: Literal["shortest", "disjoint"] = "disjoint"
+) -> float:
+    """Formulas (21) to (24): demands over given paths, all shortest ones or as many as share no link."""
+    net = _Network(topology, demands)
+    graph = nx.DiGraph(net.links)
+    number = {link: index for index, link in enumerate(net.links)}
+    every: list[tuple[int, list[int]]] = []
+    for pair, (source, target) in enumerate(net.pairs):
+        if paths == "shortest":
+            found = nx.all_shortest_paths(graph, source, target)
+        elif paths == "disjoint":
+            found = nx.edge_disjoint_paths(graph, source, target)
+        else:
+            raise ValueError(f"paths are shortest or disjoint, not {paths!r}")
+        every += [(pair, [number[hop] for hop in pairwise(path)]) for path in found]
+    rate = len(every)
+    program = _Program(rate + 1)
+    program.costs[rate] = -1
+    users: list[list[Term]] = [[] for _ in net.links]
+    parts: list[list[Term]] = [[] for _ in net.pairs]
+    for column, (pair, hops) in enumerate(every):
+        parts[pair].append((column, 1.0))
+        for link in hops:
+            users[link].append((column, 1.0))
+    for link, speed in enumerate(net.speeds):
+        program.row(0, users[link], speed)
+    for (source, target), terms in zip(net.pairs, parts, strict=True):
+        program.row(0, [*terms, (rate, -net.demands[source, target])], np.inf)
+    return net.rate(-program.minimise()[0])

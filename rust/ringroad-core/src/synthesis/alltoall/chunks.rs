@@ -1,0 +1,178 @@
+//! Flows in whole chunks: each pair's demand is cut into equally many, and each takes one way.
+//!
+//! Chunks are dealt out by largest remainders, then move one by one from a way to another of the same pair for as long as
+//! that makes busy arcs less busy, on lengths so steep that little but the busiest arcs counts.
+
+use crate::synthesis::Network;
+use crate::units::Rank;
+
+use super::Concurrent;
+
+/// How steep lengths are at first, and how much steeper after each look at all pairs.
+const STEEP: f64 = 150.0;
+const STEEPER: f64 = 1.3;
+/// So many looks without a gain are enough.
+const PATIENCE: usize = 12;
+/// The largest exponent: beyond it numbers leave their range.
+const MOST: f64 = 600.0;
+
+/// A chunk's way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trip {
+    /// Where it begins.
+    pub source: Rank,
+    /// Where it ends.
+    pub target: Rank,
+    /// Which of the pair's chunks it is.
+    pub piece: usize,
+    /// The arcs that it goes over.
+    pub arcs: Vec<u32>,
+}
+
+/// The ways of one pair, and how many chunks take each.
+struct Pair {
+    source: Rank,
+    target: Rank,
+    ways: Vec<(usize, Vec<u32>)>,
+}
+
+/// Cuts every pair's demand, one for each, into `pieces` chunks, each with a way of the flow. Returns how many chunks the
+/// busiest arc carries for each unit of its capacity, too.
+pub fn in_chunks(network: &Network, flow: &Concurrent, pieces: usize) -> (Vec<Trip>, f64) {
+    let mut pairs = dealt_out(network, flow, pieces);
+    let capacity: Vec<f64> = network.arcs().iter().map(|arc| arc.capacity as f64).collect();
+    let mut loads = vec![0u64; capacity.len()];
+    for (chunks, way) in pairs.iter().flat_map(|pair| &pair.ways) {
+        way.iter().for_each(|arc| loads[*arc as usize] += *chunks as u64);
+    }
+    let fullest = |loads: &[u64]| {
+        loads.iter().zip(&capacity).map(|(load, capacity)| *load as f64 / capacity).fold(0.0, f64::max)
+    };
+    let mut best = (fullest(&loads), counts(&pairs));
+    let (mut steep, mut without_gain) = (STEEP, 0);
+    let widest = capacity.iter().copied().fold(0.0, f64::max);
+    let goal = (flow.bound * pieces as f64 * widest * (1.0 - 1e-9)).ceil() / widest;
+    while best.0 > goal && without_gain < PATIENCE {
+        let top = fullest(&loads);
+        improve(&mut pairs, &mut loads, &capacity, steep.min(MOST) / top, top);
+        let now = fullest(&loads);
+        without_gain += 1;
+        if now < best.0 {
+            best = (now, counts(&pairs));
+            without_gain = 0;
+        }
+        steep *= STEEPER;
+    }
+    let mut trips = Vec::new();
+    for (pair, counts) in pairs.into_iter().zip(best.1) {
+        let mut piece = 0;
+        for ((_, arcs), count) in pair.ways.into_iter().zip(counts) {
+            for _ in 0..count {
+                trips.push(Trip { source: pair.source, target: pair.target, piece, arcs: arcs.clone() });
+                piece += 1;
+            }
+        }
+    }
+    (trips, best.0)
+}
+
+fn counts(pairs: &[Pair]) -> Vec<Vec<usize>> {
+    pairs.iter().map(|pair| pair.ways.iter().map(|(chunks, _)| *chunks).collect()).collect()
+}
+
+/// By largest remainders; of equal ones those of ways that carry less already.
+fn dealt_out(network: &Network, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    let mut shares: Vec<Vec<f64>> = Vec::new();
+    for source in 0..network.ranks() {
+        flow.ways(source, |target, share, arcs| {
+            let known = pairs.last().is_some_and(|pair| (pair.source, pair.target) == (source, target));
+            if !known {
+                pairs.push(Pair { source, target, ways: Vec::new() });
+                shares.push(Vec::new());
+            }
+            if let (Some(pair), Some(shares)) = (pairs.last_mut(), shares.last_mut()) {
+                pair.ways.push((0, arcs.to_vec()));
+                shares.push(share);
+            }
+        });
+    }
+    let mut loads = vec![0usize; network.arcs().len()];
+    for (pair, shares) in pairs.iter_mut().zip(&shares) {
+        let all: f64 = shares.iter().sum();
+        let mut rest: Vec<(f64, usize)> = Vec::new();
+        for (index, share) in shares.iter().enumerate() {
+            let wanted = share / all * pieces as f64;
+            // What is whole but for rounding is whole.
+            pair.ways[index].0 = (wanted + 1e-6).floor() as usize;
+            rest.push((wanted - pair.ways[index].0 as f64, index));
+        }
+        let busiest = |index: usize| pair.ways[index].1.iter().map(|arc| loads[*arc as usize]).max();
+        let rounded = |remainder: f64| (remainder * 1e4).round() as i64;
+        rest.sort_by_key(|(remainder, index)| (-rounded(*remainder), busiest(*index)));
+        let given: usize = pair.ways.iter().map(|(chunks, _)| chunks).sum();
+        let missing: Vec<usize> = rest.iter().take(pieces - given.min(pieces)).map(|(_, way)| *way).collect();
+        missing.into_iter().for_each(|way| pair.ways[way].0 += 1);
+        for (chunks, way) in &pair.ways {
+            way.iter().for_each(|arc| loads[*arc as usize] += chunks);
+        }
+    }
+    pairs
+}
+
+/// Looks at every pair once. Lengths are `exp(steep * (load - top))` for a unit of capacity.
+fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, top: f64) {
+    let length_of = |load: u64, capacity: f64| (steep * (load as f64 / capacity - top)).exp() / capacity;
+    let mut length: Vec<f64> = loads.iter().zip(capacity).map(|(load, c)| length_of(*load, *c)).collect();
+    // By how much each length grows with another chunk.
+    let growth: Vec<f64> = capacity.iter().map(|capacity| (steep / capacity).exp()).collect();
+    let mut count = vec![0i8; loads.len()];
+    for pair in pairs.iter_mut().filter(|pair| pair.ways.len() > 1) {
+        for from in 0..pair.ways.len() {
+            for to in 0..pair.ways.len() {
+                if from == to || pair.ways[from].0 == 0 {
+                    continue;
+                }
+                let (dear, cheap) = (&pair.ways[from].1, &pair.ways[to].1);
+                dear.iter().for_each(|arc| count[*arc as usize] += 1);
+                cheap.iter().for_each(|arc| count[*arc as usize] -= 1);
+                let differs = |arc: &&u32| count[**arc as usize] != 0;
+                let left: f64 = dear.iter().filter(differs).map(|arc| length[*arc as usize]).sum();
+                let entered = |arc: &u32| length[*arc as usize] * growth[*arc as usize];
+                let entered: f64 = cheap.iter().filter(differs).map(entered).sum();
+                if entered < left {
+                    let mut change = |arcs: &[u32], by: i64| {
+                        for arc in arcs.iter().map(|arc| *arc as usize).filter(|arc| count[*arc] != 0) {
+                            loads[arc] = loads[arc].saturating_add_signed(by);
+                            length[arc] = length_of(loads[arc], capacity[arc]);
+                        }
+                    };
+                    change(dear, -1);
+                    change(cheap, 1);
+                }
+                dear.iter().chain(cheap).for_each(|arc| count[*arc as usize] = 0);
+                if entered < left {
+                    pair.ways[from].0 -= 1;
+                    pair.ways[to].0 += 1;
+                }
+            }
+        }
+    }
+}
+
+/// The fewest pieces, up to `most`, with which the busiest arc is at most `1 + gap` times as full as it must be; where none
+/// are enough, the best there are.
+pub fn in_few_chunks(network: &Network, flow: &Concurrent, most: usize, gap: f64) -> (usize, Vec<Trip>, f64) {
+    let mut best: Option<(usize, Vec<Trip>, f64)> = None;
+    for pieces in 1..=most.max(1) {
+        let (trips, load) = in_chunks(network, flow, pieces);
+        let relative = load / pieces as f64;
+        if best.as_ref().is_none_or(|(pieces, _, load)| relative < load / *pieces as f64 * (1.0 - 1e-9)) {
+            best = Some((pieces, trips, load));
+        }
+        if relative <= flow.bound * (1.0 + gap) {
+            break;
+        }
+    }
+    best.unwrap_or((1, Vec::new(), 0.0))
+}

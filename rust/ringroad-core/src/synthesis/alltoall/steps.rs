@@ -1,0 +1,214 @@
+//! When each chunk goes along its way.
+//!
+//! Every chunk takes the steps that are least busy on its arcs, one after the other: a dynamic program over arcs and steps,
+//! where a step that an arc is busy in is exponentially dear. Chunks choose again until steps are nearly as short as the
+//! flow allows.
+
+use crate::collective::Collective;
+use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use crate::synthesis::Network;
+
+use super::chunks::Trip;
+
+/// How dear busy steps are at first, and how much dearer after each look at all chunks.
+const STEEP: f64 = 12.0;
+const STEEPER: f64 = 1.25;
+/// So many looks are taken, at most.
+const LOOKS: usize = 16;
+/// Steps that are so little longer than the flow needs are short enough.
+const ENOUGH: f64 = 1.002;
+
+/// How many chunks go over each arc in each step, and how many there should be.
+struct Timetable<'a> {
+    network: &'a Network,
+    steps: usize,
+    /// By step, then by arc.
+    counts: Vec<u32>,
+    room: Vec<f64>,
+    steep: f64,
+    price: Vec<f64>,
+    least: Vec<f64>,
+}
+
+impl<'a> Timetable<'a> {
+    /// What the busiest arc carries is spread evenly; where that makes no whole chunks, one step has one more than another.
+    fn new(network: &'a Network, load: f64, steps: usize) -> Timetable<'a> {
+        let mut room = Vec::with_capacity(steps * network.arcs().len());
+        for step in 0..steps {
+            for arc in network.arcs() {
+                let all = (arc.capacity as f64 * load + 1e-9).floor();
+                let until = |step: usize| (all * step as f64 / steps as f64).floor();
+                room.push((until(step + 1) - until(step)).max(0.5));
+            }
+        }
+        let mut made = Timetable {
+            network,
+            steps,
+            counts: vec![0; room.len()],
+            price: vec![0.0; room.len()],
+            room,
+            steep: STEEP,
+            least: Vec::new(),
+        };
+        made.price_all();
+        made
+    }
+
+    fn price_all(&mut self) {
+        (0..self.price.len()).for_each(|cell| self.price[cell] = self.price_of(cell));
+    }
+
+    /// What another chunk pays.
+    fn price_of(&self, cell: usize) -> f64 {
+        (self.steep * (f64::from(self.counts[cell] + 1) / self.room[cell] - 1.0)).min(300.0).exp()
+    }
+
+    fn change(&mut self, arcs: &[u32], times: &[u16], by: i32) {
+        for (arc, time) in arcs.iter().zip(times) {
+            let cell = *time as usize * self.network.arcs().len() + *arc as usize;
+            self.counts[cell] = self.counts[cell].saturating_add_signed(by);
+            self.price[cell] = self.price_of(cell);
+        }
+    }
+
+    /// The cheapest steps, each later than the one before.
+    fn choose(&mut self, arcs: &[u32], times: &mut [u16]) {
+        let (all, steps) = (self.network.arcs().len(), self.steps);
+        let width = steps + 1;
+        // `least[j * width + t]`: what the first `j` arcs cost within the first `t` steps.
+        self.least.clear();
+        self.least.resize((arcs.len() + 1) * width, f64::INFINITY);
+        self.least[..width].fill(0.0);
+        for (index, arc) in arcs.iter().enumerate() {
+            let (before, now) = (index * width, (index + 1) * width);
+            for time in index + 1..=steps {
+                let taken = self.least[before + time - 1] + self.price[(time - 1) * all + *arc as usize];
+                self.least[now + time] = self.least[now + time - 1].min(taken);
+            }
+        }
+        let mut time = steps;
+        for index in (0..arcs.len()).rev() {
+            let now = (index + 1) * width;
+            while self.least[now + time - 1] <= self.least[now + time] {
+                time -= 1;
+            }
+            times[index] = (time - 1) as u16;
+            time -= 1;
+        }
+    }
+
+    /// What all steps take, for a unit of capacity.
+    fn length(&self) -> f64 {
+        let arcs = self.network.arcs();
+        let full = |(count, arc): (&u32, &crate::synthesis::Arc)| f64::from(*count) / arc.capacity as f64;
+        let longest = |step: &[u32]| step.iter().zip(arcs).map(full).fold(0.0, f64::max);
+        self.counts.chunks(arcs.len()).map(longest).sum()
+    }
+}
+
+/// The steps in which each trip goes over its arcs, and how many there are: up to `steps`, or as many as the longest way has.
+/// Where fewer do as well they are taken.
+fn times(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (Vec<Vec<u16>>, usize) {
+    let longest = trips.iter().map(|trip| trip.arcs.len()).max().unwrap_or(0);
+    // In each step an arc carries a chunk at least.
+    let narrowest = network.arcs().iter().map(|arc| arc.capacity).min().unwrap_or(1);
+    let most = steps.min((load * narrowest as f64 + 1e-9) as usize).max(longest);
+    let mut tried = vec![longest, longest.midpoint(most), most];
+    tried.dedup();
+    let tables = tried.into_iter().map(|steps| (times_in(network, trips, load, steps), steps));
+    let ((_, times), steps) = tables.min_by(|a, b| a.0 .0.total_cmp(&b.0 .0)).unwrap_or_default();
+    (times, steps)
+}
+
+/// In so many steps: what they take together, and the steps of each trip.
+fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (f64, Vec<Vec<u16>>) {
+    let mut table = Timetable::new(network, load, steps);
+    let mut times: Vec<Vec<u16>> = trips.iter().map(|trip| vec![0; trip.arcs.len()]).collect();
+    // Long ways have the least choice.
+    let mut order: Vec<usize> = (0..trips.len()).collect();
+    order.sort_by_key(|trip| std::cmp::Reverse(trips[*trip].arcs.len()));
+    let (mut best, mut kept) = (f64::INFINITY, times.clone());
+    for look in 0..LOOKS {
+        for &trip in &order {
+            let arcs = &trips[trip].arcs;
+            if look > 0 {
+                table.change(arcs, &times[trip], -1);
+            }
+            table.choose(arcs, &mut times[trip]);
+            table.change(arcs, &times[trip], 1);
+        }
+        let length = table.length();
+        if length < best {
+            best = length;
+            kept.clone_from(&times);
+        }
+        if best <= load * ENOUGH {
+            break;
+        }
+        table.steep *= STEEPER;
+        table.price_all();
+    }
+    (best, kept)
+}
+
+/// The all-to-all in which every chunk takes its way from neighbour to neighbour, in `steps` steps, or as many as the
+/// longest way has. The busiest arc carries `load` chunks for each unit of its capacity.
+pub fn schedule(
+    name: &str,
+    network: &Network,
+    trips: &[Trip],
+    pieces: usize,
+    load: f64,
+    steps: usize,
+) -> Schedule {
+    let ranks = network.ranks();
+    let (times, steps) = times(network, trips, load, steps);
+    let mut moves: Vec<Vec<(u32, usize)>> = vec![Vec::new(); steps];
+    for (trip, times) in trips.iter().zip(&times) {
+        let chunk = (trip.source * ranks + trip.target) * pieces + trip.piece;
+        trip.arcs.iter().zip(times).for_each(|(arc, time)| moves[*time as usize].push((*arc, chunk)));
+    }
+    let mut schedule = Schedule::empty(name, Collective::Alltoall, ranks, ranks * ranks * pieces);
+    for mut moves in moves {
+        moves.sort_unstable();
+        let send = |moves: &[(u32, usize)]| {
+            let arc = network.arcs()[moves[0].0 as usize];
+            Send {
+                source: arc.source,
+                destination: arc.target,
+                chunks: moves.iter().map(|(_, chunk)| *chunk).collect::<ChunkSet>(),
+                action: Action::Copy,
+                port: arc.port,
+                from: 0,
+                into: 0,
+            }
+        };
+        schedule.push(moves.chunk_by(|a, b| a.0 == b.0).map(send).collect());
+    }
+    schedule
+}
+
+/// The most chunks that a rank holds at once on their way from one other rank to another.
+pub fn held_by_relays(schedule: &Schedule) -> usize {
+    let written = schedule.expand();
+    let ranks = written.ranks;
+    let pieces = written.chunks / (ranks * ranks);
+    let passes = |rank: usize, chunk: usize| {
+        let pair = chunk / pieces;
+        pair / ranks != rank && pair % ranks != rank
+    };
+    let mut held = vec![0usize; ranks];
+    let mut most = 0;
+    for send in written.steps.iter().map(|step| &step.sends) {
+        // What leaves in a step leaves room for what arrives in the next one only.
+        for send in send {
+            held[send.destination] +=
+                send.chunks.iter().filter(|chunk| passes(send.destination, *chunk)).count();
+        }
+        most = most.max(held.iter().copied().max().unwrap_or(0));
+        for send in send {
+            held[send.source] -= send.chunks.iter().filter(|chunk| passes(send.source, *chunk)).count();
+        }
+    }
+    most
+}

@@ -1,0 +1,136 @@
+//! `AlltoallFlow`: how much an all-to-all can carry on a network, and along which ways.
+
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::prelude::*;
+use ringroad_core::synthesis::alltoall::{concurrent_flow, Bounds, Concurrent, Demands, Progress};
+use ringroad_core::synthesis::Network;
+
+use crate::errors::schedule_error;
+use crate::topology::TopologyArgument;
+
+/// So often a search that runs in the background of Python looks for signals, at most.
+const LISTEN: Duration = Duration::from_millis(100);
+
+/// A flow that meets all demands of an all-to-all.
+#[pyclass(name = "AlltoallFlow", module = "ringroad.synthesis", frozen)]
+pub struct PyAlltoallFlow {
+    network: Network,
+    flow: Concurrent,
+    bounds: Bounds,
+}
+
+/// The flow of one for each pair, or of demands by source, then by target.
+#[pyfunction]
+#[pyo3(signature = (topology, demands, gap, budget, progress))]
+pub fn alltoall_flow(
+    py: Python<'_>,
+    topology: TopologyArgument<'_>,
+    demands: Option<Vec<f64>>,
+    gap: f64,
+    budget: Option<f64>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyAlltoallFlow> {
+    let topology = topology.resolve()?;
+    if !(0.0..1.0).contains(&gap) {
+        return Err(PyValueError::new_err(format!("gap is a fraction from 0 to 1, not {gap}")));
+    }
+    let budget = match budget.map(Duration::try_from_secs_f64) {
+        Some(Err(_)) => return Err(PyValueError::new_err("budget is a number of seconds, and not negative")),
+        Some(Ok(budget)) => Some(budget),
+        None => None,
+    };
+    let network = Network::of(&topology);
+    let demands = match demands {
+        None => Demands::Uniform,
+        Some(demands) => Demands::matrix(network.ranks(), demands)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?,
+    };
+    let (start, mut listened) = (Instant::now(), Instant::now());
+    let mut refused: Option<PyErr> = None;
+    let flow = py.detach(|| {
+        concurrent_flow(&network, &demands, gap, &mut |now: &Progress| {
+            if progress.is_some() || listened.elapsed() > LISTEN {
+                listened = Instant::now();
+                let heard = Python::attach(|py| {
+                    py.check_signals()?;
+                    match &progress {
+                        Some(progress) => progress.call1(py, (now.sweep, now.load, now.bound)).map(|_| ()),
+                        None => Ok(()),
+                    }
+                });
+                refused = heard.err();
+            }
+            refused.is_none() && budget.is_none_or(|budget| start.elapsed() < budget)
+        })
+    });
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
+    let flow = flow.map_err(schedule_error)?;
+    let bounds = Bounds::of(&network, &demands);
+    Ok(PyAlltoallFlow { network, flow, bounds })
+}
+
+#[pymethods]
+impl PyAlltoallFlow {
+    #[getter]
+    fn ranks(&self) -> usize {
+        self.network.ranks()
+    }
+
+    /// How full the busiest link is, in seconds for demands in bytes.
+    #[getter]
+    fn load(&self) -> f64 {
+        self.flow.load / self.network.unit()
+    }
+
+    /// How full it must be.
+    #[getter]
+    fn bound(&self) -> f64 {
+        self.flow.bound / self.network.unit()
+    }
+
+    #[getter]
+    fn gap(&self) -> f64 {
+        self.flow.gap()
+    }
+
+    #[getter]
+    fn sweeps(&self) -> usize {
+        self.flow.sweeps
+    }
+
+    /// The most that each pair can be given of its demand each second: by distance, by what a rank sends or receives, and
+    /// by the number of links.
+    #[getter]
+    fn bounds(&self) -> (f64, f64, Option<f64>) {
+        let Bounds { distance, rank, degree } = self.bounds;
+        let unit = self.network.unit();
+        (distance * unit, rank * unit, degree.map(|degree| degree * unit))
+    }
+
+    /// (source, target, bytes per second, how full) of all links, those side by side together.
+    fn links(&self) -> Vec<(usize, usize, f64, f64)> {
+        let unit = self.network.unit();
+        let link = |(arc, load): (&ringroad_core::synthesis::Arc, &f64)| {
+            let capacity = arc.capacity as f64 * unit;
+            (arc.source, arc.target, capacity, load / capacity)
+        };
+        self.network.arcs().iter().zip(&self.flow.loads).map(link).collect()
+    }
+
+    /// (target, share, ranks on the way) of all that `source` sends.
+    fn ways(&self, source: usize) -> PyResult<Vec<(usize, f64, Vec<usize>)>> {
+        if source >= self.network.ranks() {
+            return Err(PyIndexError::new_err(format!("there are {} ranks", self.network.ranks())));
+        }
+        let mut ways = Vec::new();
+        self.flow.ways(source, |target, share, arcs| {
+            let next = arcs.iter().map(|arc| self.network.arcs()[*arc as usize].target);
+            ways.push((target, share, std::iter::once(source).chain(next).collect()));
+        });
+        Ok(ways)
+    }
+}

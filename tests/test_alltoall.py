@@ -1,0 +1,126 @@
+"""How much an all-to-all can carry: flows against linear programs, bounds, the command."""
+
+import json
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+import ringroad
+from ringroad import cli, programs
+from ringroad.synthesis import alltoall_flow
+
+GAP = 0.004
+
+
+def irregular():
+    """Networks on which nothing is known beforehand: (topology, demands or None)."""
+    for spec in ("without(torus:4x4, 0-1)", "without(torus:3x3x3, 0-1, 4-5)", "mesh:3x4", "generalized-kautz:3:14"):
+        yield ringroad.Topology(spec), None
+    for seed in range(8):
+        graph = nx.gnp_random_graph(8 + 2 * seed, 0.35, seed=seed, directed=True)
+        nx.add_cycle(graph, range(len(graph)))
+        dice = random.Random(seed)
+        for _, _, edge in graph.edges(data=True):
+            edge["bandwidth"] = dice.choice([1e9, 1e9, 3e9, 2.5e9])
+        demands = np.array([[dice.choice([0, 1, 1, 20]) for _ in graph] for _ in graph])
+        yield ringroad.Topology.from_graph(graph), demands if seed % 2 else None
+
+
+@pytest.mark.parametrize(("topology", "demands"), irregular(), ids=str)
+def test_the_proven_interval_holds_what_the_linear_program_finds(topology, demands):
+    flow = alltoall_flow(topology, demands, gap=GAP)
+    rate = programs.master_rate(topology, demands)
+    assert flow.gap <= GAP
+    assert flow.rate <= rate * (1 + 1e-6)
+    assert rate * flow.least_seconds <= 1 + 1e-6
+    assert all(bound >= rate * (1 - 1e-9) for bound in flow.bounds.values())
+
+
+@pytest.mark.parametrize("spec", ["petersen", "kautz:2:2", "complete-bipartite:4", "torus:3x4", "hypercube:3"])
+def test_where_all_ranks_look_alike_the_flow_is_exact(spec):
+    flow = alltoall_flow(spec)
+    assert flow.rate == pytest.approx(programs.master_rate(spec), rel=1e-5)
+
+
+def test_all_linear_programs_agree():
+    for spec in ("hypercube:3", "without(torus:3x3, 0-1)"):
+        rate = programs.master_rate(spec)
+        assert programs.link_rate(spec) == pytest.approx(rate)
+        assert programs.children_rate(spec) == pytest.approx(rate)
+        # From the diameter on, steps cost nothing.
+        assert programs.stepped_rate(spec, 5) == pytest.approx(rate)
+        assert programs.path_rate(spec, paths="shortest") <= rate * (1 + 1e-6)
+        assert programs.path_rate(spec, paths="disjoint") <= rate * (1 + 1e-6)
+    assert programs.path_rate("hypercube:3", paths="shortest") == pytest.approx(programs.master_rate("hypercube:3"))
+
+
+def test_ways_carry_what_links_are_said_to():
+    flow = alltoall_flow("without(torus:4x4, 0-1)")
+    loads = dict.fromkeys(((link.source, link.target) for link in flow.links), 0.0)
+    for source in range(16):
+        ways = flow.ways(source)
+        assert sorted(ways) == [target for target in range(16) if target != source]
+        for target, some in ways.items():
+            assert sum(way.share for way in some) == pytest.approx(1)
+            for way in some:
+                assert (way.ranks[0], way.ranks[-1]) == (source, target)
+                assert len(set(way.ranks)) == len(way.ranks)
+                for hop in zip(way.ranks, way.ranks[1:], strict=False):
+                    loads[hop] += way.share
+    for link in flow.links:
+        assert link.seconds * link.bandwidth == pytest.approx(loads[link.source, link.target], rel=1e-5)
+    assert max(link.seconds for link in flow.links) == pytest.approx(flow.seconds)
+    assert flow.ways(3, 5).keys() == {5}
+    assert alltoall_flow("without(torus:4x4, 0-1)").links == flow.links  # the same again
+
+
+def test_a_search_can_be_followed_and_ended():
+    heard = []
+    flow = alltoall_flow("generalized-kautz:3:40", gap=0.0, budget=0.2, progress=lambda *now: heard.append(now))
+    assert [sweep for sweep, *_ in heard] == list(range(1, flow.sweeps + 1))
+    assert 0 < flow.gap < 0.05
+
+    def enough(*_):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        alltoall_flow("generalized-kautz:3:40", progress=enough)
+
+
+def test_what_makes_no_sense():
+    for demand in (-1.0, float("nan"), float("inf"), 1e300):
+        demands = np.ones((4, 4))
+        demands[1, 2] = demand
+        with pytest.raises(ValueError, match="rank 1 has .* for rank 2; demands are finite"):
+            alltoall_flow("ring:4", demands)
+    with pytest.raises(ValueError, match=r"shape \(4, 4\), not \(3, 4\)"):
+        alltoall_flow("ring:4", np.ones((3, 4)))
+    with pytest.raises(ValueError, match="gap is a fraction"):
+        alltoall_flow("ring:4", gap=2)
+    with pytest.raises(ValueError, match="budget is a number of seconds"):
+        alltoall_flow("mesh:4", budget=-1)
+    with pytest.raises(ringroad.ScheduleError, match="through switches only"):
+        alltoall_flow("switch:4")
+    nothing = alltoall_flow("mesh:3", np.zeros((3, 3)))
+    assert nothing.seconds == 0 and nothing.rate == float("inf")
+
+
+def test_the_command(capsys, tmp_path):
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(["alltoall", *arguments])
+        assert end.value.code == 0
+        return capsys.readouterr().out
+
+    text = run("without(torus:4x4, 0-1)", "--bytes", "64KiB")
+    assert "16 ranks" in text and "proven" in text and "least busy" in text
+    assert "exact, as all ranks look alike" in run("torus:4x4")
+    assert "64 of 64 links are as busy as the busiest" in run("torus:4x4")
+    report = json.loads(run("torus:4x4", "--bytes", "1MiB", "--json"))
+    # A rank has 64 KiB for each other one, and every link carries 8 blocks.
+    assert report["seconds"] == pytest.approx(8 * 65536 / report["links"][0]["bandwidth"])
+    file = tmp_path / "demands.csv"
+    np.savetxt(file, np.eye(4, k=1) * 1000, delimiter=",")
+    report = json.loads(run("ring:4", "--demands", str(file), "--json"))
+    assert report["gap"] <= 0.005
