@@ -6,10 +6,9 @@
 //! block z * r^k ranks farther. A step is for one place: up to r - 1 messages at once. Ranks on the way keep blocks of
 //! others.
 //!
-//! Digits are balanced, from -(r-1)/2 to r/2, so that both directions are busy in the same step, and what has more than
-//! half of a ring to go leaves the other way (for radix 3 known as ReTri): about half the links' load of digits from 0 on.
-//! Of a distance and the way back the one counts whose digits take fewer hops. Radix 2 has the digits 0 and 1, and one
-//! message at a time.
+//! Digits are balanced, from -(r-1)/2 to r/2, so that both directions are busy in the same step and what has more than
+//! half of a ring to go leaves the other way (for radix 3 known as ReTri). Of a distance and the way back the one counts
+//! whose digits take fewer hops. Radix 2 has the digits 0 and 1, and one message at a time.
 //!
 //! On a torus every dimension has digits of its own; they take turns, place by place, and blocks begin in different
 //! dimensions. Hosts are a torus of hosts and their ranks, whose steps are within the hosts or between them, never both,
@@ -29,16 +28,23 @@ use crate::schedule::{Action, ChunkSet, Schedule, Step};
 
 /// The most messages of a step, and one.
 const MAX_RADIX: usize = 256;
+/// From more ranks on at most so many places are tried.
+const MANY: usize = 1024;
+const FEW_PLACES: usize = 4;
 
-/// The radices worth trying: 2, and for every number of steps the least that is odd, as digits then go as far both ways, or
-/// all at once along the longest dimension. On a ring that would be the direct all-to-all.
+/// The radices worth trying: 2, and for every number of places the least that is odd, as digits then go as far both ways,
+/// or all at once along the longest dimension. On a ring that would be the direct all-to-all. Among many ranks places are
+/// few, since it takes long to look at a schedule.
 pub(super) fn radices(shape: &Shape) -> Vec<usize> {
     let grid = grid(shape);
     let longest = longest(&grid);
+    let many = grid.ranks() > MANY;
+    let most = if many { FEW_PLACES } else { usize::MAX };
     let least = |places| (2..).find(|radix| ceil_log(*radix, longest) <= places).unwrap_or(longest);
-    let odd = (1..=ceil_log(2, longest)).map(|places| (least(places) | 1).min(longest));
+    let odd = (1..=ceil_log(2, longest).min(most)).map(|places| (least(places) | 1).min(longest));
     let is_direct = |radix: usize| radix == longest && grid.wide().len() == 1;
-    let mut radices: Vec<usize> = odd.filter(|r| *r <= MAX_RADIX && !is_direct(*r)).chain([2]).collect();
+    let odd = odd.filter(|radix| *radix <= MAX_RADIX && !is_direct(*radix));
+    let mut radices: Vec<usize> = odd.chain((!many).then_some(2)).collect();
     radices.sort_unstable();
     radices.dedup();
     radices
