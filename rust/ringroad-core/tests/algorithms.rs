@@ -458,10 +458,10 @@ fn trivance_over_seven_ranks_is_figure_four() {
 fn bruck_all_to_all_over_seven_ranks() {
     let member = find("bruck-alltoall:3").unwrap();
     let schedule = member.build(&on_ring(7), Collective::Alltoall).unwrap();
-    let sent = |step: usize| -> Vec<(usize, usize, Vec<(usize, usize)>)> {
-        let row = &schedule.rows(0)[step];
-        let blocks = |send: &Send| send.chunks.iter().map(|chunk| (chunk / 7, chunk % 7)).collect();
-        row.sends.iter().map(|send| (send.destination, send.port, blocks(send))).collect()
+    let rows = schedule.rows(0);
+    let sent = |step: usize| {
+        let blocks = |s: &Send| s.chunks.iter().map(|chunk| (chunk / 7, chunk % 7)).collect::<Vec<_>>();
+        rows[step].sends.iter().map(|s| (s.destination, s.port, blocks(s))).collect::<Vec<_>>()
     };
     assert_eq!(sent(0), [(1, 0, vec![(0, 1), (0, 5)]), (6, 1, vec![(0, 2), (0, 6)])]);
     assert_eq!(sent(1), [(3, 0, vec![(0, 3), (1, 3)]), (4, 1, vec![(0, 4), (6, 4)])]);
