@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use members::brief_members;
 use proptest::prelude::*;
 use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member, Shape, Unavailable};
-use ringroad_core::cost::ScheduleCost;
-use ringroad_core::schedule::{Motion, VerifyError, View};
+use ringroad_core::cost::{CostModel, ScheduleCost};
+use ringroad_core::schedule::{Motion, Transfer, VerifyError, View};
+use ringroad_core::topology::Routes;
 use ringroad_core::{Action, Collective, Schedule, Send, Step, Topology};
 
 const RANKS: std::ops::RangeInclusive<usize> = 1..=64;
@@ -369,7 +370,8 @@ fn the_largest() {
     let check = |spec: &str, collective: Collective, offered: usize| {
         assert_eq!(available(&spec.parse().unwrap(), collective).len(), offered, "{collective} on {spec}");
     };
-    check("torus:64x64", Collective::Alltoall, 1);
+    // Pairwise, and Bruck with four radices.
+    check("torus:64x64", Collective::Alltoall, 5);
     check("torus:65x64", Collective::Alltoall, 0);
     check("torus:256x256", Collective::Gather { root: 0 }, 1);
     let over = find("trivance").unwrap().build(&"torus:257x256".parse().unwrap(), Collective::Allreduce);
@@ -383,7 +385,9 @@ fn declared_ports_are_used() {
     for algorithm in catalogue() {
         for collective in algorithm.collectives() {
             let busy = |topology: &Topology| -> Option<bool> {
-                let ports = find(algorithm.name).unwrap().build(topology, collective).ok()?.ports();
+                let members = brief_members(algorithm, topology).into_iter();
+                let ports =
+                    members.filter_map(|m| Some(m.build(topology, collective).ok()?.ports())).max()?;
                 // In a direct gather everybody sends to the root and to nobody else.
                 let gathers = collective == Collective::Gather { root: 0 } && ports == 1;
                 Some(gathers || ports == algorithm.ports.count(topology))
@@ -447,6 +451,63 @@ fn trivance_over_seven_ranks_is_figure_four() {
     };
     assert_eq!(of_rank_0(0), BTreeSet::from([(1, 2), (6, 2)]));
     assert_eq!(of_rank_0(1), BTreeSet::from([(2, 1), (5, 1)]));
+}
+
+/// By hand: balanced ternary digits of the distances 1 to 6, which are 1, 3-1, 3, -3, 1-3 and -1.
+#[test]
+fn bruck_all_to_all_over_seven_ranks() {
+    let member = find("bruck-alltoall:3").unwrap();
+    let schedule = member.build(&on_ring(7), Collective::Alltoall).unwrap();
+    let rows = schedule.rows(0);
+    let sent = |step: usize| {
+        let blocks = |s: &Send| s.chunks.iter().map(|chunk| (chunk / 7, chunk % 7)).collect::<Vec<_>>();
+        rows[step].sends.iter().map(|s| (s.destination, s.port, blocks(s))).collect::<Vec<_>>()
+    };
+    assert_eq!(sent(0), [(1, 0, vec![(0, 1), (0, 5)]), (6, 1, vec![(0, 2), (0, 6)])]);
+    assert_eq!(sent(1), [(3, 0, vec![(0, 3), (1, 3)]), (4, 1, vec![(0, 4), (6, 4)])]);
+}
+
+/// As many steps as the ranks' number has digits, both directions alike, and no cliff where `direct` ends.
+#[test]
+fn short_all_to_alls_take_few_steps() {
+    let cost = |name: &str, ranks: usize| {
+        let schedule = find(name).unwrap().build(&on_ring(ranks), Collective::Alltoall).unwrap();
+        ScheduleCost::of(&schedule, &on_ring(ranks)).unwrap()
+    };
+    for (ranks, steps) in [(243, 5), (256, 6), (257, 6), (729, 6)] {
+        let cost = cost("bruck-alltoall:3", ranks);
+        assert_eq!(cost.steps.len(), steps);
+        assert!(cost.steps.iter().all(|step| step.messages == 2 && step.incast == 0), "{ranks} ranks");
+        // With one digit for each distance every link would carry an eighth of what all ranks send each other.
+        let least = (ranks * ranks / 4) as f64 / (2 * ranks) as f64;
+        assert!(cost.link_load() < 1.34 * least, "{ranks} ranks: {} of {least}", cost.link_load());
+    }
+    let model = CostModel::default();
+    let least = |ranks: usize| {
+        let members = available(&on_ring(ranks), Collective::Alltoall);
+        let seconds = members.iter().map(|m| model.seconds(&cost(&m.name(), ranks), 8));
+        seconds.fold(f64::INFINITY, f64::min)
+    };
+    let (before, after) = (least(256), least(257));
+    assert!(after < 1.1 * before, "{after} s among 257 ranks, {before} s among 256");
+}
+
+/// Blocks that begin in different dimensions share out the ports of a torus.
+#[test]
+fn bruck_all_to_alls_keep_all_dimensions_busy() {
+    for (spec, radix) in [("torus:9x9", 3), ("torus:8x8x8", 8), ("hypercube:6", 2)] {
+        let topology: Topology = spec.parse().unwrap();
+        let name = format!("bruck-alltoall:{radix}");
+        let schedule = find(&name).unwrap().build(&topology, Collective::Alltoall).unwrap();
+        let links = topology.links().len() as f64;
+        let (view, mut routes) = (schedule.view(), Routes::new(&topology));
+        for (index, step) in ScheduleCost::of(&schedule, &topology).unwrap().steps.iter().enumerate() {
+            let mut hops = |t: Transfer| routes.route(t.source, t.destination).unwrap().hops * t.chunks;
+            let all: usize = view.transfers(index).into_iter().map(&mut hops).sum();
+            let even = all as f64 / links / schedule.chunks_per_vector() as f64;
+            assert!(step.link_load < 1.6 * even, "{spec}, step {index}: {} of {even}", step.link_load);
+        }
+    }
 }
 
 #[test]

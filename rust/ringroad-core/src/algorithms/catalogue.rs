@@ -1,8 +1,8 @@
 //! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
 
 use super::{
-    bfb, binomial, bruck, bucket, butterfly, direct, direct_ordered, distances, double_tree, gather_sum,
-    generalized, halving_doubling, hamiltonian, hierarchical, hybrid, leaders, nested, pairwise,
+    bfb, binomial, bruck, bruck_alltoall, bucket, butterfly, direct, direct_ordered, distances, double_tree,
+    gather_sum, generalized, halving_doubling, hamiltonian, hierarchical, hybrid, leaders, nested, pairwise,
     recursive_doubling, ring, scatter_allgather, swing, trees, trivance,
 };
 use super::{ceil_log, Algorithm, Construct, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
@@ -570,6 +570,21 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
             offer(SCATTER, FEW, direct::schedule, |r| all_but_own(at_once(r.shape), r.shape)),
             offer(ALLTOALL, FEW, direct::schedule, |r| all_but_own(at_once(r.shape), r.shape)),
         ],
+    },
+    Algorithm {
+        name: "bruck-alltoall",
+        summary: "blocks travel by the digits of how far they go, those with a digit in common together",
+        source: DIRECT,
+        ports: Ports::All,
+        parameter: Some(Parameter {
+            name: "r",
+            meaning: "the radix of the digits",
+            values: bruck_alltoall::radices,
+            admits: bruck_alltoall::admits,
+            names: &[],
+        }),
+        consistent: always,
+        offers: &[offer(ALLTOALL, PAIRS, bruck_alltoall::schedule, bruck_alltoall::cost)],
     },
     Algorithm {
         name: "direct-latency",

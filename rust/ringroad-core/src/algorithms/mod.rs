@@ -14,6 +14,7 @@
 mod bfb;
 mod binomial;
 mod bruck;
+mod bruck_alltoall;
 mod bucket;
 mod butterfly;
 mod catalogue;

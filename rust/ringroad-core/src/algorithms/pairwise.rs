@@ -9,13 +9,26 @@
 //!
 //! Cost: n - 1 steps, (n-1)/n of the vector.
 
-use super::Request;
+use super::{Request, Shape};
+use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Slice, Step, Symmetry};
 use crate::units::Rank;
 
-/// The all-to-all for any number of ranks. There is a slice for the blocks that go equally far.
+/// The all-to-all for any number of ranks.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
+    let Request { name, shape, .. } = *request;
+    let step = |destination| Step {
+        sends: vec![shape.send(0, destination, ChunkSet::range(destination, destination + 1), Action::Copy)],
+        locals: Vec::new(),
+    };
+    let mut schedule = without_steps(name, shape);
+    schedule.steps = (1..shape.ranks()).map(step).collect();
+    schedule
+}
+
+/// An all-to-all without any step yet, in which all ranks do the same. There is a slice for the blocks that go equally far:
+/// slice `d` has those that go from rank 0 to `d` and, at place `s`, as far from rank `s`.
+pub(super) fn without_steps(name: &str, shape: &Shape) -> Schedule {
     let ranks = shape.ranks();
     let coordinates: Vec<Vec<usize>> = (0..ranks).map(|rank| shape.coordinates(rank)).collect();
     let moved = |rank: Rank, by: Rank| -> Rank {
@@ -26,12 +39,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
         let chunks = (0..ranks).map(|source| source * ranks + moved(source, distance)).collect();
         Slice::on_grid(shape.shifts(), chunks)
     };
-    let step = |destination| Step {
-        sends: vec![shape.send(0, destination, ChunkSet::range(destination, destination + 1), Action::Copy)],
-        locals: Vec::new(),
-    };
-    let mut schedule = Schedule::empty(name, collective, ranks, ranks * ranks);
+    let mut schedule = Schedule::empty(name, Collective::Alltoall, ranks, ranks * ranks);
     schedule.symmetry = Some(Symmetry { slices: (0..ranks).map(slice).collect() });
-    schedule.steps = (1..ranks).map(step).collect();
     schedule
 }

@@ -37,6 +37,7 @@ pub struct Orbit<'a> {
     chart: &'a Chart<'a>,
     send: &'a Send,
     slice: usize,
+    chunks: usize,
 }
 
 impl Orbit<'_> {
@@ -57,12 +58,12 @@ impl Orbit<'_> {
 
     /// How many chunks it has.
     pub fn chunks(&self) -> usize {
-        self.send.chunks.len()
+        self.chunks
     }
 
     /// What all ranks send.
     pub fn transfers(&self) -> impl Iterator<Item = Transfer> + '_ {
-        let (action, chunks) = (self.send.action, self.chunks());
+        let (action, chunks) = (self.send.action, self.chunks);
         let all = self.chart.everywhere(self.send);
         all.map(move |((source, destination), port)| Transfer { source, destination, port, action, chunks })
     }
@@ -136,31 +137,41 @@ impl View<'_> {
         }
     }
 
-    /// The messages of a symmetric schedule's step, each of which stands for one of every rank.
+    /// The messages of a symmetric schedule's step, each of which stands for one of every rank. Slices share one where
+    /// motions do the same to both.
     pub fn orbits(&self, step: usize) -> Option<Vec<Orbit<'_>>> {
         let chart = self.chart.as_ref()?;
-        let orbit = |send| Orbit { chart, send, slice: chart.slice_of(&send.chunks) };
-        Some(self.schedule.steps[step].sends.iter().map(orbit).collect())
+        let mut orbits: Vec<Orbit<'_>> = Vec::new();
+        let mut places: HashMap<Joint, Vec<usize>> = HashMap::new();
+        for send in &self.schedule.steps[step].sends {
+            let slice = chart.slice_of(&send.chunks);
+            let alike = places.entry(joint(send)).or_default();
+            let same = |place: &&usize| orbits[**place].slice().moves_like(chart.slice(slice));
+            match alike.iter().find(same).copied() {
+                Some(place) => orbits[place].chunks += send.chunks.len(),
+                None => {
+                    alike.push(orbits.len());
+                    orbits.push(Orbit { chart, send, slice, chunks: send.chunks.len() });
+                }
+            }
+        }
+        Some(orbits)
     }
 
     /// The messages of all ranks in a step, without their contents. Of a symmetric schedule, slices that share a message
-    /// are told apart.
+    /// are told apart where motions do not do the same to them.
     pub fn transfers(&self, step: usize) -> Vec<Transfer> {
-        let transfer = |send: &Send, (source, destination), port| Transfer {
-            source,
-            destination,
-            port,
+        if let Some(orbits) = self.orbits(step) {
+            return orbits.iter().flat_map(Orbit::transfers).collect();
+        }
+        let transfer = |send: &Send| Transfer {
+            source: send.source,
+            destination: send.destination,
+            port: send.port,
             action: send.action,
             chunks: self.size(&send.chunks),
         };
-        let sends = self.schedule.steps[step].sends.iter();
-        match &self.chart {
-            None => sends.map(|send| transfer(send, (send.source, send.destination), send.port)).collect(),
-            Some(chart) => {
-                let all = |send| chart.everywhere(send).map(move |(pair, port)| transfer(send, pair, port));
-                sends.flat_map(all).collect()
-            }
-        }
+        self.schedule.steps[step].sends.iter().map(transfer).collect()
     }
 
     /// For every step the first one that costs the same, because its messages differ in contents only. Of a schedule that
@@ -294,30 +305,26 @@ fn joint(send: &Send) -> Joint {
 /// Makes one message of all that a rank sends to another one by the same port for the same purpose, in the place of the
 /// first of them, which is told.
 pub(super) fn merged(sends: impl Iterator<Item = Send>) -> Vec<(usize, Send)> {
-    let mut merged: Vec<(usize, Send, Vec<ChunkSet>)> = Vec::new();
+    let mut groups: Vec<Vec<(usize, Send)>> = Vec::new();
     let mut places: HashMap<Joint, usize> = HashMap::new();
     for (number, send) in sends.enumerate() {
-        let place = places.entry(joint(&send)).or_insert(merged.len());
-        match merged.get_mut(*place) {
-            // What is sent twice stays two messages, and wrong.
-            Some((_, first, more))
-                if std::iter::once(&first.chunks).chain(&*more).all(|set| !set.overlaps(&send.chunks)) =>
-            {
-                more.push(send.chunks);
-            }
-            _ => {
-                *place = merged.len();
-                merged.push((number, send, Vec::new()));
-            }
+        let place = *places.entry(joint(&send)).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.push((number, send)),
+            None => groups.push(vec![(number, send)]),
         }
     }
-    let join = |(number, send, more): (usize, Send, Vec<ChunkSet>)| {
-        if more.is_empty() {
-            return (number, send);
+    let mut merged: Vec<(usize, Send)> = Vec::new();
+    for group in groups {
+        let runs: Vec<(usize, usize)> = group.iter().flat_map(|(_, s)| s.chunks.runs()).copied().collect();
+        let chunks = ChunkSet::from(runs);
+        // What is sent twice stays as many messages, and wrong.
+        if chunks.len() == group.iter().map(|(_, send)| send.chunks.len()).sum::<usize>() {
+            merged.extend(group.into_iter().next().map(|(number, send)| (number, Send { chunks, ..send })));
+        } else {
+            merged.extend(group);
         }
-        let sets = std::iter::once(&send.chunks).chain(&more);
-        let chunks = ChunkSet::from(sets.flat_map(|set| set.runs()).copied().collect::<Vec<_>>());
-        (number, Send { chunks, ..send })
-    };
-    merged.into_iter().map(join).collect()
+    }
+    merged.sort_by_key(|(number, _)| *number);
+    merged
 }

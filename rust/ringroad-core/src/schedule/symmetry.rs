@@ -161,6 +161,18 @@ impl Slice {
         self.fold(|axis, stride| axis.motion.apply(axis.size, r / stride % axis.size, x / stride % axis.size))
     }
 
+    /// Whether its motions do the same to ranks and ports as those of `other`.
+    pub(super) fn moves_like(&self, other: &Slice) -> bool {
+        let motions =
+            |slice: &'_ Slice| slice.axes.iter().map(|axis| (axis.size, axis.motion)).collect::<Vec<_>>();
+        let same_group = match (&self.group, &other.group) {
+            (Some(group), Some(others)) => Arc::ptr_eq(group, others),
+            (None, None) => true,
+            _ => false,
+        };
+        same_group && motions(self) == motions(other) && self.cycle.is_none() && other.cycle.is_none()
+    }
+
     /// Where the motions to all positions take `x`.
     fn moved_by_all(&self, x: usize) -> Vec<usize> {
         if let Some(group) = &self.group {

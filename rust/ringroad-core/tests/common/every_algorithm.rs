@@ -43,6 +43,7 @@ macro_rules! every_algorithm {
             scatter_allgather "scatter-allgather"
             pairwise "pairwise"
             direct "direct"
+            bruck_alltoall "bruck-alltoall"
             direct_latency "direct-latency"
             direct_ordered "direct-ordered"
             leaders "leaders"

@@ -47,13 +47,15 @@ impl Plan {
         if let (false, Counts::PerRank(counts)) = (counts.fits(collective, ranks), counts) {
             return Err(LowerError::Counts { collective, ranks, counts: counts.len() });
         }
-        // Even where there is one block per rank. Twice the vector, since scratch may hold a second one.
+        // Even where there is one block per rank. Beside the vector, scratch may hold every slot of all chunks: in an
+        // all-to-all also those of other ranks.
+        let held = 1 + schedule.slots() * (schedule.chunks / schedule.chunks_per_vector().max(1));
         let total = match counts {
             Counts::Equal(elements) => elements.checked_mul(ranks),
             Counts::PerRank(_) => counts.total(collective, ranks),
         };
         let bytes = total.and_then(|total| total.checked_mul(element_bytes.max(1)));
-        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize / 2) {
+        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize / held) {
             return Err(LowerError::TooLarge { elements: counts.block(rank), element_bytes });
         }
         Lowering::new(schedule, rank, counts, element_bytes, options).run()
