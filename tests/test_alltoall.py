@@ -27,7 +27,7 @@ def irregular():
         yield ringroad.Topology.from_graph(graph), demands if seed % 2 else None
 
 
-@pytest.mark.parametrize(("topology", "demands"), irregular(), ids=str)
+@pytest.mark.parametrize(("topology", "demands"), list(irregular()), ids=str)
 def test_the_proven_interval_holds_what_the_linear_program_finds(topology, demands):
     flow = alltoall_flow(topology, demands, gap=GAP)
     rate = programs.master_rate(topology, demands)
@@ -37,7 +37,9 @@ def test_the_proven_interval_holds_what_the_linear_program_finds(topology, deman
     assert all(bound >= rate * (1 - 1e-9) for bound in flow.bounds.values())
 
 
-@pytest.mark.parametrize("spec", ["petersen", "kautz:2:2", "complete-bipartite:4", "torus:3x4", "hypercube:3"])
+@pytest.mark.parametrize(
+    "spec", ["cayley:s3:213,132", "circulant:9:1,3", "complete-bipartite:4", "torus:3x4", "hypercube:3"]
+)
 def test_where_all_ranks_look_alike_the_flow_is_exact(spec):
     flow = alltoall_flow(spec)
     assert flow.rate == pytest.approx(programs.master_rate(spec), rel=1e-5)
@@ -75,6 +77,25 @@ def test_ways_carry_what_links_are_said_to():
     assert alltoall_flow("without(torus:4x4, 0-1)").links == flow.links  # the same again
 
 
+@pytest.mark.parametrize("spec", ["without(torus:4x4, 0-1)", "torus:4x4", "petersen", "kautz:2:2", "mesh:3x4"])
+def test_schedules_of_flows_are_proven_and_take_as_long_as_links_are_busy(spec):
+    topology = ringroad.Topology(spec, latency=0)
+    flow = alltoall_flow(topology)
+    made = flow.schedule()
+    made.schedule.verify()
+    assert made.schedule.steps <= 3 * topology.diameter
+    assert made.schedule.chunks == topology.ranks**2 * made.pieces
+    assert 0 < made.held < 3 * made.schedule.chunks / topology.ranks
+    size = 1 << 24
+    model = ringroad.CostModel(step_latency=0)
+    cost = model.cost(made.schedule, topology, size)
+    assert cost.seconds <= 1.25 * flow.seconds * size / topology.ranks
+    simulated = ringroad.simulate(made.schedule, topology, size, model=model)
+    assert simulated.seconds == pytest.approx(cost.seconds, rel=0.02)
+    few = flow.schedule(steps=1).schedule
+    assert few.steps <= made.schedule.steps
+
+
 def test_a_search_can_be_followed_and_ended():
     heard = []
     flow = alltoall_flow("generalized-kautz:3:40", gap=0.0, budget=0.2, progress=lambda *now: heard.append(now))
@@ -92,7 +113,7 @@ def test_what_makes_no_sense():
     for demand in (-1.0, float("nan"), float("inf"), 1e300):
         demands = np.ones((4, 4))
         demands[1, 2] = demand
-        with pytest.raises(ValueError, match="rank 1 has .* for rank 2; demands are finite"):
+        with pytest.raises(ValueError, match=r"rank 1 has .* for rank 2; demands are finite"):
             alltoall_flow("ring:4", demands)
     with pytest.raises(ValueError, match=r"shape \(4, 4\), not \(3, 4\)"):
         alltoall_flow("ring:4", np.ones((3, 4)))
@@ -102,6 +123,12 @@ def test_what_makes_no_sense():
         alltoall_flow("mesh:4", budget=-1)
     with pytest.raises(ringroad.ScheduleError, match="through switches only"):
         alltoall_flow("switch:4")
+    with pytest.raises(ValueError, match="equal blocks"):
+        alltoall_flow("ring:4", np.ones((4, 4))).schedule()
+    with pytest.raises(ValueError, match="at least 1 steps"):
+        alltoall_flow("ring:4").schedule(steps=0)
+    with pytest.raises(ValueError, match="from 1 to 1048576 chunks"):
+        alltoall_flow("ring:4").schedule(pieces=0)
     nothing = alltoall_flow("mesh:3", np.zeros((3, 3)))
     assert nothing.seconds == 0 and nothing.rate == float("inf")
 

@@ -1,8 +1,8 @@
 """The linear programs of all-to-all, solved by HiGHS: what `ringroad.synthesis.alltoall_flow` is compared with.
 
 Basu et al.: Efficient all-to-all collective communication schedules for direct-connect topologies, HPDC 2024, states
-maximum concurrent flow in these ways. They are exact and slow: some 64 ranks take seconds, 200 minutes. Install what they
-need with `pip install 'ringroad[programs]'`.
+maximum concurrent flow in these ways. They are exact and slow: 16 ranks take a moment, hundreds take minutes.
+They need highspy and networkx, the package's extra `programs`.
 
 All of them return rates as `AlltoallFlow.rate` does: how often a second all demands can be met, in bytes per second of
 each pair where no demands are given.
@@ -45,7 +45,7 @@ class _Program:
         try:
             import highspy
         except ImportError:
-            raise ImportError("linear programs need highspy; pip install 'ringroad[programs]'") from None
+            raise ImportError("linear programs need highspy; install it with pip install highspy") from None
         solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
         endless = highspy.kHighsInf

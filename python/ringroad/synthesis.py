@@ -5,7 +5,7 @@ The schedules themselves are those of the algorithms `bfb`, `trees`, `weighted-t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ringroad import _native
-from ringroad._native import Topology
+from ringroad._native import Schedule, Topology
 
 
 class BreadthFirst(NamedTuple):
@@ -55,6 +55,16 @@ class Way(NamedTuple):
     """Of the pair's demand; those of all its ways add up to 1."""
 
 
+class RelayedAlltoall(NamedTuple):
+    """A schedule made of a flow, and what relays need for it."""
+
+    schedule: Schedule
+    pieces: int
+    """Into how many chunks each block is cut."""
+    held: int
+    """The most chunks that a rank holds at once on their way from one other rank to another."""
+
+
 @dataclass(frozen=True)
 class AlltoallFlow:
     """A flow over the links between ranks that meets all demands of an all-to-all, with proof of how good it is."""
@@ -69,10 +79,12 @@ class AlltoallFlow:
     sweeps: int
     """How often all pairs were looked at; 0 where all ranks look alike, and the flow is found exactly."""
     bounds: dict[str, float]
-    """Bounds on `rate` that need no flow, in 1/s. `distance`: all links carry every demand as far as its ranks are apart.
-    `rank`: what enters or leaves one rank. `degree` (without demands): no network with as many links for each rank brings
-    ranks nearer (Theorem 2 of Basu et al.)."""
-    _native: _native.AlltoallFlow
+    """Bounds on `rate` that need no flow, in 1/s. `distance`: all links carry every demand as far as its ranks are
+    apart. `rank`: what enters or leaves one rank. `degree` (without demands): no network with as many links for each
+    rank has ranks nearer (Theorem 2 of Basu et al.)."""
+    uniform: bool
+    """Whether every pair has the same demand."""
+    _found: _native.AlltoallFlow = field(repr=False)
 
     @property
     def rate(self) -> float:
@@ -82,15 +94,31 @@ class AlltoallFlow:
     @property
     def links(self) -> list[LinkLoad]:
         """All links, those side by side together."""
-        return [LinkLoad(source, target, speed, full) for source, target, speed, full in self._native.links()]
+        return [LinkLoad(source, target, speed, full) for source, target, speed, full in self._found.links()]
 
     def ways(self, source: int, target: int | None = None) -> dict[int, list[Way]]:
         """The ways of what `source` sends, by target; of one target or of all. IndexError for a source that is none."""
         ways: dict[int, list[Way]] = {}
-        for reached, share, ranks in self._native.ways(source):
+        for reached, share, ranks in self._found.ways(source):
             if target is None or reached == target:
                 ways.setdefault(reached, []).append(Way(tuple(ranks), share))
         return ways
+
+    def schedule(self, steps: int | None = None, *, pieces: int = 8) -> RelayedAlltoall:
+        """An all-to-all along these ways: ranks pass blocks on, from neighbour to neighbour.
+
+        Blocks are cut into as few chunks as bring the busiest link within 3 % of the bound, `pieces` at most; each
+        chunk takes one way. There are up to `steps` steps (None: three times the diameter), fewer where they do as
+        well, and as many as the longest way has in any case: few suit short blocks, many long ones. ValueError for
+        flows of given demands, which have no schedule, and for more than 2^20 chunks.
+        """
+        if not self.uniform:
+            raise ValueError("a schedule has equal blocks; find the flow without demands")
+        if steps is None:
+            steps = 3 * self.topology.diameter
+        if steps < 1:
+            raise ValueError(f"there are at least 1 steps, not {steps}")
+        return RelayedAlltoall(*self._found.schedule(steps, pieces))
 
 
 def alltoall_flow(
@@ -103,10 +131,10 @@ def alltoall_flow(
 ) -> AlltoallFlow:
     """How much every pair of ranks can send each other at once (maximum concurrent flow), and along which ways.
 
-    `demands[s, t]`: what rank `s` has for rank `t`, in bytes; without it every pair has the same. The search ends when the
-    busiest link is at most `1 + gap` times as busy as it must be, or after `budget` seconds: look at the result's `gap`.
-    `progress` is called after each look at all pairs with how many there were, and with the load and the bound in units of
-    a link of the smallest bandwidth. The same arguments give the same flow, but for a budget that runs out.
+    `demands[s, t]`: what rank `s` has for rank `t`, in bytes; without it every pair has the same. The search ends when
+    the busiest link is at most `1 + gap` times as busy as it must be, or after `budget` seconds: look at the result's
+    `gap`. `progress` is called after each look at all pairs with how many there were, and with the load and the bound
+    in units of a link of the smallest bandwidth. The same arguments give the same flow, unless a budget runs out.
 
     Ranks must reach each other over links between ranks: memories and switches are no part of it (ScheduleError).
     ValueError for demands that are negative, not finite or of another shape.
@@ -116,11 +144,10 @@ def alltoall_flow(
     if demands is not None:
         matrix = np.asarray(demands, dtype=np.float64)
         if matrix.shape != (resolved.ranks, resolved.ranks):
-            raise ValueError(
-                f"demands for {resolved.ranks} ranks have shape ({resolved.ranks}, {resolved.ranks}), not {matrix.shape}"
-            )
+            shape = (resolved.ranks, resolved.ranks)
+            raise ValueError(f"demands for {resolved.ranks} ranks have shape {shape}, not {matrix.shape}")
         flat = matrix.ravel().tolist()
     found = _native.alltoall_flow(resolved, flat, gap, budget, progress)
     names = ("distance", "rank", "degree")
     bounds = {name: bound for name, bound in zip(names, found.bounds, strict=True) if bound is not None}
-    return AlltoallFlow(resolved, found.load, found.bound, found.gap, found.sweeps, bounds, found)
+    return AlltoallFlow(resolved, found.load, found.bound, found.gap, found.sweeps, bounds, flat is None, found)

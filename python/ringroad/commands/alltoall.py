@@ -50,7 +50,7 @@ def alltoall(
 
 def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
     return {
-        "topology": str(flow.topology),
+        "topology": flow.topology.spec,
         "ranks": flow.topology.ranks,
         "seconds": flow.seconds * block,
         "least_seconds": flow.least_seconds * block,
@@ -64,7 +64,7 @@ def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
 
 def _print(flow: AlltoallFlow, block: float, what: str) -> None:
     proof = "proven" if flow.sweeps else "exact, as all ranks look alike"
-    print(f"all-to-all {what} on {flow.topology}, {flow.topology.ranks} ranks, without latencies")
+    print(f"all-to-all {what} on {flow.topology.spec}, {flow.topology.ranks} ranks, without latencies")
     rows = [["the busiest link", seconds_text(flow.seconds * block), "with the flow that was found"]]
     if flow.sweeps:
         percent = significant(100 * flow.gap)

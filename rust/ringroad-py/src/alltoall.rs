@@ -4,14 +4,21 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use ringroad_core::synthesis::alltoall::{concurrent_flow, Bounds, Concurrent, Demands, Progress};
+use ringroad_core::synthesis::alltoall::{
+    concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands, Progress,
+};
 use ringroad_core::synthesis::Network;
 
 use crate::errors::schedule_error;
+use crate::schedule::PySchedule;
 use crate::topology::TopologyArgument;
 
 /// So often a search that runs in the background of Python looks for signals, at most.
 const LISTEN: Duration = Duration::from_millis(100);
+/// What is within so much of the bound needs no more chunks.
+const CLOSE: f64 = 0.03;
+/// Schedules are written out: some seconds, and some hundred megabytes.
+const MOST_CHUNKS: usize = 1 << 20;
 
 /// A flow that meets all demands of an all-to-all.
 #[pyclass(name = "AlltoallFlow", module = "ringroad.synthesis", frozen)]
@@ -119,6 +126,24 @@ impl PyAlltoallFlow {
             (arc.source, arc.target, capacity, load / capacity)
         };
         self.network.arcs().iter().zip(&self.flow.loads).map(link).collect()
+    }
+
+    /// The all-to-all in which blocks, cut into up to `pieces` chunks, are relayed along the ways, in up to `steps` steps; into
+    /// how many chunks, and how many of them a rank holds at once for others.
+    fn schedule(&self, py: Python<'_>, steps: usize, pieces: usize) -> PyResult<(PySchedule, usize, usize)> {
+        let ranks = self.network.ranks();
+        if ranks * ranks * pieces > MOST_CHUNKS || pieces == 0 {
+            return Err(PyValueError::new_err(format!(
+                "{ranks} ranks have {} blocks in {pieces} pieces each; a schedule has from 1 to {MOST_CHUNKS} chunks",
+                ranks * ranks
+            )));
+        }
+        py.detach(|| {
+            let (pieces, trips, load) = in_few_chunks(&self.network, &self.flow, pieces, CLOSE);
+            let made = schedule("flow", &self.network, &trips, pieces, load, steps);
+            let held = held_by_relays(&made);
+            Ok((PySchedule(made), pieces, held))
+        })
     }
 
     /// (target, share, ranks on the way) of all that `source` sends.

@@ -86,7 +86,7 @@ fn schedules_follow_the_flow() {
             let cost = ScheduleCost::of(&made, &topology).unwrap();
             let whole = cost.link_load() * network.ranks() as f64;
             assert!(whole <= most, "{spec}: {whole} in {steps} steps, not {}", flow.bound);
-            assert!(held_by_relays(&made) <= made.chunks / network.ranks(), "{spec}");
+            assert!(held_by_relays(&made) < 3 * made.chunks / network.ranks(), "{spec}");
         }
     }
 }
