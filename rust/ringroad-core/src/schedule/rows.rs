@@ -157,8 +157,12 @@ impl View<'_> {
         match &self.chart {
             None => sends.map(|send| transfer(send, (send.source, send.destination), send.port)).collect(),
             Some(chart) => {
-                let all = |send| chart.everywhere(send).map(move |(pair, port)| transfer(send, pair, port));
-                sends.flat_map(all).collect()
+                // An iterator of iterators would take several times as long.
+                let mut transfers = Vec::with_capacity(sends.len() * self.schedule.ranks);
+                for send in sends {
+                    transfers.extend(chart.everywhere(send).map(|(pair, port)| transfer(send, pair, port)));
+                }
+                transfers
             }
         }
     }
@@ -294,8 +298,9 @@ fn joint(send: &Send) -> Joint {
 /// Makes one message of all that a rank sends to another one by the same port for the same purpose, in the place of the
 /// first of them, which is told.
 pub(super) fn merged(sends: impl Iterator<Item = Send>) -> Vec<(usize, Send)> {
-    let mut merged: Vec<(usize, Send, Vec<ChunkSet>)> = Vec::new();
-    let mut places: HashMap<Joint, usize> = HashMap::new();
+    let most = sends.size_hint().0;
+    let mut merged: Vec<(usize, Send, Vec<ChunkSet>)> = Vec::with_capacity(most);
+    let mut places: HashMap<Joint, usize> = HashMap::with_capacity(most);
     for (number, send) in sends.enumerate() {
         let place = places.entry(joint(&send)).or_insert(merged.len());
         match merged.get_mut(*place) {
