@@ -8,11 +8,11 @@ All of them return rates as `AlltoallFlow.rate` does: how often a second all dem
 each pair where no demands are given.
 """
 
+import importlib
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -43,7 +43,7 @@ class _Program:
 
     def minimise(self) -> tuple[float, NDArray[np.float64]]:
         try:
-            import highspy
+            highspy: Any = importlib.import_module("highspy")
         except ImportError:
             raise ImportError("linear programs need highspy; install it with pip install highspy") from None
         solver = highspy.Highs()
@@ -58,7 +58,7 @@ class _Program:
         status = solver.getModelStatus()
         if status != highspy.HighsModelStatus.kOptimal:
             raise RuntimeError(f"HiGHS ends with {solver.modelStatusToString(status)}")
-        return solver.getInfo().objective_function_value, np.array(solver.getSolution().col_value)
+        return float(solver.getInfo().objective_function_value), np.array(solver.getSolution().col_value)
 
 
 class _Network:
@@ -88,7 +88,7 @@ class _Network:
         self.pairs = [(int(s), int(t)) for s, t in zip(*np.nonzero(self.demands), strict=True)]
 
     def rate(self, value: float) -> float:
-        return value * self.unit / self.largest
+        return float(value * self.unit / self.largest)
 
 
 def link_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
@@ -195,6 +195,7 @@ def path_rate(
     topology: Topology | str, demands: ArrayLike | None = None, *, paths: Literal["shortest", "disjoint"] = "disjoint"
 ) -> float:
     """Formulas (21) to (24): demands over given paths, all shortest ones or as many as share no link."""
+    nx: Any = importlib.import_module("networkx")
     net = _Network(topology, demands)
     graph = nx.DiGraph(net.links)
     number = {link: index for index, link in enumerate(net.links)}

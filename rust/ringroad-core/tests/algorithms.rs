@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use members::brief_members;
 use proptest::prelude::*;
 use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member, Shape, Unavailable};
-use ringroad_core::cost::{CostModel, ScheduleCost};
+use ringroad_core::cost::{Bounds, CostModel, ScheduleCost};
 use ringroad_core::schedule::{Motion, Transfer, VerifyError, View};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Action, Collective, Schedule, Send, Step, Topology};
@@ -298,6 +298,36 @@ fn larger_groups() {
     for (name, ranks) in cases {
         check(find(name).unwrap(), &on_ring(ranks), Collective::Allreduce);
     }
+}
+
+/// What is composed of parts costs what these do in turn, and so do its bounds.
+#[test]
+fn parts_cost_what_the_whole_does() {
+    let mut composed = 0;
+    for spec in ["switch:9", "torus:4x6", "hosts:3x4", "hypercube:4", "without(torus:4x4, 0-1)"] {
+        let topology = Topology::parse(spec).unwrap();
+        let (mut routes, bounds) = (Routes::new(&topology), Bounds::new(&topology).unwrap());
+        for collective in Collective::ALL {
+            for member in available(&topology, collective) {
+                let what = format!("{member}: {collective} on {topology}");
+                let whole = [member.build(&topology, collective).unwrap()];
+                let parts = member.parts(&topology, collective).unwrap();
+                if let [only] = &parts[..] {
+                    assert_eq!(only, &whole[0], "{what}");
+                    continue;
+                }
+                composed += 1;
+                let mut exact =
+                    |schedules: &[Schedule]| ScheduleCost::in_turn(schedules, &mut routes).unwrap();
+                let bound = |schedules: &[Schedule]| ScheduleCost::at_least(schedules, &bounds).unwrap();
+                for [left, right] in [[exact(&parts), exact(&whole)], [bound(&parts), bound(&whole)]] {
+                    assert!((left.busiest_link - right.busiest_link).abs() < 1e-12, "{what}");
+                    assert_eq!(left.steps, right.steps, "{what}");
+                }
+            }
+        }
+    }
+    assert_eq!(composed, 10);
 }
 
 /// Sums of windows are found by search, for each number of ranks anew.

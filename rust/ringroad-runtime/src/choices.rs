@@ -384,20 +384,21 @@ fn decide(topology: &Topology, model: &CostModel, contest: &Contest, wishes: &Wi
             consistent
         }
     };
-    let select = |some: &[Candidate]| select(topology, model, collective, some, wishes);
+    let select = |some: &[Candidate]| select(topology, model, contest, some, wishes);
     Ok(Choice { collective, floats: select(&floats)?, any: select(wanted)? })
 }
 
-/// The cheapest of some candidates for every size, under what rules and measurements say of them.
+/// The cheapest of some of a contest's candidates for every size, under what rules and measurements say of them.
 fn select(
     topology: &Topology,
     model: &CostModel,
-    collective: Collective,
+    contest: &Contest,
     some: &[Candidate],
     wishes: &Wishes,
 ) -> Result<Selection> {
+    let collective = contest.collective;
     let among: Vec<String> = some.iter().map(|candidate| candidate.name.clone()).collect();
-    let mut table = SwitchTable::build(model, some)?;
+    let mut table = SwitchTable::build(model, some.iter().filter(|c| contest.is_exact(&c.name)))?;
     if let [only] = some {
         table = SwitchTable::always(&only.name);
     }

@@ -14,11 +14,14 @@ use ringroad_core::algorithms::Member;
 use ringroad_core::cost::{Bounds, Candidate, CostModel, ScheduleCost, SwitchTable};
 use ringroad_core::plan::MAX_MESSAGES;
 use ringroad_core::topology::Routes;
-use ringroad_core::{Collective, Schedule, Topology};
+use ringroad_core::{Bytes, Collective, Schedule, Topology};
 
 use crate::config::warn_once;
 use crate::error::{Error, Result};
 use crate::schedules::{Known, Schedules};
+
+/// More bytes than any vector has: no processor's address space is larger. Who would win beyond it only does not matter.
+const MOST_BYTES: Bytes = 1 << 48;
 
 /// From so many ranks on it pays to share the work out among the cores, and to look at bounds first.
 const MANY: usize = 128;
@@ -40,7 +43,8 @@ pub(crate) struct Contest {
     /// With what is known of their costs.
     pub candidates: Vec<Candidate>,
     levels: Vec<Level>,
-    schedules: Vec<Option<Arc<Schedule>>>,
+    /// As the parts that they are composed of.
+    schedules: Vec<Option<Arc<[Schedule]>>>,
     /// Digests of the schedules that were made for the graph.
     digests: Vec<Option<String>>,
     /// Those whose costs are needed even if they do not win.
@@ -66,7 +70,7 @@ pub(crate) struct Judge<'a> {
 struct Look {
     cost: ScheduleCost,
     level: Level,
-    schedule: Option<Arc<Schedule>>,
+    schedule: Option<Arc<[Schedule]>>,
     digest: Option<String>,
     taken: Duration,
 }
@@ -203,14 +207,14 @@ impl<'a> Judge<'a> {
             }
             let schedule = match &contest.schedules[index] {
                 Some(schedule) => Ok(schedule.clone()),
-                None => member.build(topology, collective).map(Arc::new).map_err(Error::from),
+                None => member.parts(topology, collective).map(Arc::from).map_err(Error::from),
             };
-            let closer = |schedule: Arc<Schedule>| {
+            let closer = |schedule: Arc<[Schedule]>| {
                 let step = match bounds {
                     Some(bounds) if contest.levels[index] == Level::Early => {
                         (ScheduleCost::at_least(&schedule, bounds)?, Level::Built)
                     }
-                    _ => (ScheduleCost::with_routes(&schedule, routes)?, Level::Exact),
+                    _ => (ScheduleCost::in_turn(&schedule, routes)?, Level::Exact),
                 };
                 let schedule = (step.1 == Level::Built).then_some(schedule);
                 Ok(Look { cost: step.0, level: step.1, schedule, digest: None, taken: Duration::ZERO })
@@ -230,9 +234,9 @@ impl<'a> Judge<'a> {
                     kept.cost(topology, *member, collective, routes, true).map(|known| known.map(|k| k.cost))
                 }
                 false => member
-                    .build(topology, collective)
+                    .parts(topology, collective)
                     .map_err(Error::from)
-                    .and_then(|schedule| Ok(Some(ScheduleCost::with_routes(&schedule, routes)?))),
+                    .and_then(|parts| Ok(Some(ScheduleCost::in_turn(&parts, routes)?))),
             };
             let candidate = |cost| {
                 let consistent = member.consistent(topology, collective);
@@ -297,14 +301,21 @@ impl Contest {
         self.digests[index].as_ref()
     }
 
+    /// Whether what a candidate costs is known.
+    pub fn is_exact(&self, algorithm: &str) -> bool {
+        let index = self.candidates.iter().position(|candidate| candidate.name == algorithm);
+        index.is_some_and(|index| self.levels[index] == Level::Exact)
+    }
+
     /// Whoever is the fastest for some number of bytes, of all or of those that are consistent.
     fn winners(&self, model: &CostModel) -> Result<BTreeSet<String>> {
-        let consistent: Vec<Candidate> = self.candidates.iter().filter(|c| c.consistent).cloned().collect();
         let mut winners = BTreeSet::new();
-        for some in [&self.candidates, &consistent] {
+        for any in [true, false] {
+            let some: Vec<&Candidate> = self.candidates.iter().filter(|c| any || c.consistent).collect();
             if !some.is_empty() {
                 let table = SwitchTable::build(model, some)?;
-                winners.extend(table.ranges().iter().map(|range| range.algorithm.clone()));
+                let ranges = table.ranges().iter().filter(|range| range.from_bytes <= MOST_BYTES);
+                winners.extend(ranges.map(|range| range.algorithm.clone()));
             }
         }
         Ok(winners)

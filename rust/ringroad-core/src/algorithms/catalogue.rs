@@ -187,11 +187,18 @@ macro_rules! across {
 }
 
 type Make = fn(&Request<'_>) -> Schedule;
+type Parts = fn(&Request<'_>) -> [Schedule; 2];
 type Search = fn(&Request<'_>) -> Result<Schedule, Unsuitable>;
 type Cost = fn(&Request<'_>) -> CostLine;
 
 const fn offer(collective: Collective, requirement: Requirement, make: Make, cost: Cost) -> Offer {
     let construct = Construct::Always(make, cost);
+    Offer { collective, requirement, only: None, in_rank_order: false, construct }
+}
+
+/// An offer of two schedules in turn.
+const fn in_turn(collective: Collective, requirement: Requirement, parts: Parts, cost: Cost) -> Offer {
+    let construct = Construct::InTurn(parts, cost);
     Offer { collective, requirement, only: None, in_rank_order: false, construct }
 }
 
@@ -530,10 +537,10 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         parameter: None,
         consistent: always,
         offers: &[
-            offer(BROADCAST, PAIRS, scatter_allgather::schedule, |r| {
+            in_turn(BROADCAST, PAIRS, scatter_allgather::parts, |r| {
                 then(scatter(r), all_but_own(around(r.shape), r.shape))
             }),
-            offer(REDUCE, PAIRS, scatter_allgather::schedule, |r| {
+            in_turn(REDUCE, PAIRS, scatter_allgather::parts, |r| {
                 then(all_but_own(around(r.shape), r.shape), gather(r))
             }),
         ],

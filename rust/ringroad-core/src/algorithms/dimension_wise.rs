@@ -166,12 +166,21 @@ fn on_all_lines(
             let within = |slice: &ChunkSet| all.iter().copied().filter(|c| slice.contains(*c)).collect();
             slices.iter().map(within).filter(|chunks: &ChunkSet| !chunks.is_empty()).collect()
         };
+        // Where all positions have the same complete, so have all lines.
+        let same = |d: &usize| lines[*d].complete.windows(2).all(|pair| pair[0] == pair[1]);
+        let alike = order[..before].iter().all(same);
         for step in &line.steps {
             let mut wide = Step::default();
+            let of_first = |set: &ChunkSet| chunks(0, set);
+            let first_sends: Vec<_> = step.sends.iter().map(|send| of_first(&send.chunks)).collect();
+            let first_locals: Vec<_> = step.locals.iter().map(|local| of_first(&local.chunks)).collect();
+            let chunks = |start: Rank, first: &[ChunkSet], set: &ChunkSet| {
+                if alike || start == 0 { first.to_vec() } else { chunks(start, set) }.into_iter()
+            };
             for start in &starts {
                 let at = |position: usize| start + position * stride;
-                for send in &step.sends {
-                    wide.sends.extend(chunks(*start, &send.chunks).into_iter().map(|chunks| Send {
+                for (send, first) in step.sends.iter().zip(&first_sends) {
+                    wide.sends.extend(chunks(*start, first, &send.chunks).map(|chunks| Send {
                         source: at(send.source),
                         destination: at(send.destination),
                         chunks,
@@ -179,8 +188,8 @@ fn on_all_lines(
                         ..*send
                     }));
                 }
-                for local in &step.locals {
-                    let all = chunks(*start, &local.chunks).into_iter();
+                for (local, first) in step.locals.iter().zip(&first_locals) {
+                    let all = chunks(*start, first, &local.chunks);
                     wide.locals.extend(all.map(|chunks| Local { rank: at(local.rank), chunks, ..*local }));
                 }
             }

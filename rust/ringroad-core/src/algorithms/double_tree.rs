@@ -59,13 +59,14 @@ fn flow(shape: &Shape, collective: Collective, edges: &[Edge], pieces: usize) ->
     let steps = if height == 0 { 0 } else { up + height + pieces - 1 };
     let mut flow: Vec<Vec<Send>> = (0..steps).map(|_| Vec::new()).collect();
     for &Edge { parent, child, depth } in edges {
+        let reduce = shape.send(child, parent, ChunkSet::default(), Action::Reduce);
+        let copy = shape.send(parent, child, ChunkSet::default(), Action::Copy);
         for piece in 0..pieces {
-            let chunks = ChunkSet::range(piece, piece + 1);
+            let of_piece = |send: &Send| Send { chunks: ChunkSet::range(piece, piece + 1), ..*send };
             if up > 0 {
-                let send = shape.send(child, parent, chunks.clone(), Action::Reduce);
-                flow[up - depth + piece].push(send);
+                flow[up - depth + piece].push(of_piece(&reduce));
             }
-            flow[up + depth - 1 + piece].push(shape.send(parent, child, chunks, Action::Copy));
+            flow[up + depth - 1 + piece].push(of_piece(&copy));
         }
     }
     flow

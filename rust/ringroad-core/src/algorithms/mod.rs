@@ -171,6 +171,8 @@ pub struct Offer {
 enum Construct {
     /// Wherever the requirement is met, with a formula for its cost.
     Always(fn(&Request<'_>) -> Schedule, fn(&Request<'_>) -> CostLine),
+    /// Likewise, as two schedules in turn.
+    InTurn(fn(&Request<'_>) -> [Schedule; 2], fn(&Request<'_>) -> CostLine),
     /// If a search finds one.
     Search(fn(&Request<'_>) -> Result<Schedule, Unsuitable>),
 }
@@ -179,13 +181,24 @@ impl Construct {
     fn schedule(self, request: &Request<'_>) -> Result<Schedule, Unavailable> {
         match self {
             Construct::Always(schedule, _) => Ok(schedule(request)),
+            Construct::InTurn(parts, _) => {
+                let [first, second] = parts(request);
+                Ok(first.compose(&second).expect("the parts divide the vector into the same chunks"))
+            }
             Construct::Search(search) => search(request).map_err(|why| Unavailable::graph(request, &why)),
+        }
+    }
+
+    fn parts(self, request: &Request<'_>) -> Result<Vec<Schedule>, Unavailable> {
+        match self {
+            Construct::InTurn(parts, _) => Ok(parts(request).into()),
+            whole => Ok(vec![whole.schedule(request)?]),
         }
     }
 
     fn cost(self, request: &Request<'_>) -> Result<CostLine, Unavailable> {
         match self {
-            Construct::Always(_, cost) => Ok(cost(request)),
+            Construct::Always(_, cost) | Construct::InTurn(_, cost) => Ok(cost(request)),
             Construct::Search(_) => self.schedule(request).map(|schedule| trees::cost(&schedule)),
         }
     }
@@ -396,10 +409,25 @@ impl Member {
 
     /// The schedule of `collective` on `topology`.
     pub fn build(&self, topology: &Topology, collective: Collective) -> Result<Schedule, Unavailable> {
+        self.construct(topology, collective, Construct::schedule)
+    }
+
+    /// That schedule as what it is composed of: one part after the other costs the same, and where all ranks do alike in a
+    /// part but not in the whole, takes far less time to look at (see [`crate::cost::ScheduleCost::in_turn`]).
+    pub fn parts(&self, topology: &Topology, collective: Collective) -> Result<Vec<Schedule>, Unavailable> {
+        self.construct(topology, collective, Construct::parts)
+    }
+
+    fn construct<T>(
+        &self,
+        topology: &Topology,
+        collective: Collective,
+        make: impl Fn(Construct, &Request<'_>) -> Result<T, Unavailable>,
+    ) -> Result<T, Unavailable> {
         let shape = Shape::of(topology);
         let offer = self.check(topology, &shape, collective)?;
         let (name, parameter) = (&self.name(), self.settled(&shape, collective));
-        offer.construct.schedule(&Request { name, topology, shape: &shape, collective, parameter })
+        make(offer.construct, &Request { name, topology, shape: &shape, collective, parameter })
     }
 
     /// Steps and volume of that schedule, from the closed formula and without building it.

@@ -15,17 +15,16 @@ use crate::collective::Collective;
 use crate::schedule::Schedule;
 
 /// Broadcast and reduce, for any number of ranks and any root.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+pub(super) fn parts(request: &Request<'_>) -> [Schedule; 2] {
     let on_ring = |collective| ring::unidirectional(&Request { collective, ..*request });
     let on_tree = |collective| binomial::schedule(&Request { collective, ..*request });
-    let composed = match request.collective {
+    match request.collective {
         Collective::Broadcast { root } => {
-            on_tree(Collective::Scatter { root }).compose(&on_ring(Collective::Allgather))
+            [on_tree(Collective::Scatter { root }), on_ring(Collective::Allgather)]
         }
         Collective::Reduce { root } => {
-            on_ring(Collective::ReduceScatter).compose(&on_tree(Collective::Gather { root }))
+            [on_ring(Collective::ReduceScatter), on_tree(Collective::Gather { root })]
         }
         other => unreachable!("scatter and allgather perform no {other}"),
-    };
-    composed.expect("both parts divide the vector into one block per rank")
+    }
 }

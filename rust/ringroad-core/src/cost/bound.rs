@@ -12,8 +12,9 @@ use crate::units::{NodeId, Seconds};
 
 /// The most ranks of which all distances are kept.
 const MOST_RANKS: usize = 1 << 12;
-/// Sums in another order differ by less than this: bounds stay below what they bound.
-const BELOW: f64 = 1.0 - 1e-9;
+/// Sums in another order differ by less than this: bounds stay below what they bound. They must not by much: what has a
+/// bound that is less steep by as much wins for more bytes than there are, and need not be looked at.
+const BELOW: f64 = 1.0 - 1e-11;
 /// No way leads there.
 const NONE: u16 = u16::MAX;
 
@@ -23,6 +24,9 @@ pub struct Bounds<'a> {
     topology: &'a Topology,
     /// From each rank to each; ranks in rows.
     hops: Vec<u16>,
+    /// The fewest and the most from a rank to another one that it reaches.
+    nearest: u16,
+    farthest: u16,
     /// What all links carry together: in units of capacity, and in bytes per second.
     capacity: Carried,
     /// What those carry together that end at ranks.
@@ -82,7 +86,10 @@ impl<'a> Bounds<'a> {
         let least = |end: usize| ends.iter().map(|ends| ends[end]).reduce(Carried::least).unwrap_or_default();
         let least = [least(0), least(1)];
         let hops = distances(topology);
-        Some(Bounds { topology, hops, capacity: all, inlets: into, least, latency, extra_latency })
+        let others = || hops.iter().copied().filter(|hops| (1..NONE).contains(hops));
+        let (nearest, farthest) = (others().min().unwrap_or(0), others().max().unwrap_or(0));
+        let (capacity, inlets) = (all, into);
+        Some(Bounds { topology, hops, nearest, farthest, capacity, inlets, least, latency, extra_latency })
     }
 
     /// The topology.
@@ -111,11 +118,12 @@ impl<'a> Bounds<'a> {
         let (link_load, seconds_per_byte) = larger(self.inlets.of(all), ends);
         let count = steps.unwrap_or(usize::from(ranks > 1));
         let rooted = collective.root().is_some();
-        let farthest =
-            if rooted { 1 } else { self.hops.iter().copied().filter(|h| *h < NONE).max().unwrap_or(0) };
-        let mut steps = vec![StepCost { messages: 1, ..self.hops(1) }; count];
+        let nearest = self.nearest as usize;
+        let mut steps = vec![StepCost { messages: 1, ..self.hops(nearest) }; count];
         if let Some(first) = steps.first_mut() {
-            let hops = (farthest as usize).saturating_sub(count - 1).max(1);
+            // What is to come from the farthest rank may come over ranks in between, a step later each.
+            let farthest = if rooted { nearest } else { self.farthest as usize };
+            let hops = farthest.saturating_sub((count - 1) * nearest).max(nearest);
             let all = Work { sent: all * BELOW, ..Work::default() };
             *first = StepCost { messages: 1, link_load, seconds_per_byte, all, ..self.hops(hops) };
         }
@@ -206,7 +214,7 @@ mod tests {
                 for member in available(&topology, collective) {
                     let schedule = member.build(&topology, collective).unwrap();
                     let cost = ScheduleCost::of(&schedule, &topology).unwrap();
-                    let built = ScheduleCost::at_least(&schedule, &bounds).unwrap();
+                    let built = ScheduleCost::at_least(std::slice::from_ref(&schedule), &bounds).unwrap();
                     let early = bounds.of_collective(collective, Some(cost.steps.len()));
                     let any = bounds.of_collective(collective, None);
                     for model in [plain, stated, crowded] {

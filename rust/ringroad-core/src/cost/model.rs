@@ -15,7 +15,7 @@ use super::bound::Bounds;
 use super::incast::{Inlets, DEFAULT_INCAST_LATENCY};
 use super::traffic::{self, Totals};
 use crate::plan::Counts;
-use crate::schedule::{Schedule, View};
+use crate::schedule::{Schedule, Transfer, View};
 use crate::topology::{Routes, Topology, Unreachable};
 use crate::units::{Bytes, Rank, Seconds};
 
@@ -160,8 +160,14 @@ impl ScheduleCost {
 
     /// As [`ScheduleCost::of`], with routes that other schedules on the same topology have found already.
     pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
-        check(schedule, routes.topology())?;
-        ScheduleCost::seen(schedule.view(), schedule.chunks_per_vector() as f64, routes)
+        ScheduleCost::in_turn(std::slice::from_ref(schedule), routes)
+    }
+
+    /// As [`ScheduleCost::with_routes`], of schedules on vectors of as many chunks that are performed one after the other.
+    pub fn in_turn(schedules: &[Schedule], routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
+        let vector = chunks_per_vector(schedules, routes.topology())?;
+        let views: Vec<View<'_>> = schedules.iter().map(Schedule::view).collect();
+        ScheduleCost::seen(&views, vector, routes)
     }
 
     /// As [`ScheduleCost::with_routes`], where the ranks' blocks have these lengths, in any unit. All figures are still in
@@ -183,42 +189,45 @@ impl ScheduleCost {
             return Err(CostError::Malformed { name: name.clone(), what });
         }
         let written = schedule.expand();
-        ScheduleCost::seen(written.view_of_blocks(lengths), (chunks / ranks * all) as f64, routes)
+        ScheduleCost::seen(&[written.view_of_blocks(lengths)], (chunks / ranks * all) as f64, routes)
     }
 
     /// Of a vector of so many chunks, or of what the view counts instead.
-    fn seen(view: View<'_>, vector: f64, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
-        let alike = Alike::of(&view);
-        if routes.lattice().is_none() {
-            // Ask for all routes to one destination in a row, which is what finding them is fast at.
-            let mut pairs: Vec<(Rank, Rank)> = alike
-                .different()
-                .flat_map(|s| view.transfers(s))
-                .map(|t| (t.destination, t.source))
-                .collect();
-            pairs.sort_unstable();
-            pairs.dedup();
-            for (destination, source) in pairs {
-                routes.route(source, destination)?;
-            }
-        }
+    fn seen(views: &[View<'_>], vector: f64, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         let mut totals = Totals::new(routes);
-        let topology = routes.topology();
-        let links =
-            |index: usize| traffic::of_step(&view, index, vector, routes, &mut totals, alike.times[index]);
-        let steps = alike.steps(&view, topology, vector, links)?;
+        let (topology, mut steps) = (routes.topology(), Vec::new());
+        for view in views {
+            let alike = Alike::of(view);
+            if routes.lattice().is_none() {
+                // Ask for all routes to one destination in a row, which is what finding them is fast at.
+                let mut pairs: Vec<(Rank, Rank)> = Vec::new();
+                for step in alike.different() {
+                    let unknown = |t: &Transfer| !routes.is_known(t.source, t.destination);
+                    let transfers = view.transfers(step).into_iter().filter(unknown);
+                    pairs.extend(transfers.map(|t| (t.destination, t.source)));
+                }
+                pairs.sort_unstable();
+                pairs.dedup();
+                for (destination, source) in pairs {
+                    routes.route(source, destination)?;
+                }
+            }
+            let links =
+                |index: usize| traffic::of_step(view, index, vector, routes, &mut totals, alike.times[index]);
+            steps.extend(alike.steps(view, topology, vector, links)?);
+        }
         Ok(ScheduleCost { steps, busiest_link: totals.most(routes) / vector })
     }
 
-    /// No more than the cost of `schedule` on the bounds' topology, and found without looking for routes: a message
-    /// takes as many hops as there must be, and all links share the load alike.
-    pub fn at_least(schedule: &Schedule, bounds: &Bounds<'_>) -> Result<ScheduleCost, CostError> {
-        check(schedule, bounds.topology())?;
-        let view = schedule.view();
-        let vector = schedule.chunks_per_vector() as f64;
-        let alike = Alike::of(&view);
-        let steps =
-            alike.steps(&view, bounds.topology(), vector, |index| bounds.of_step(&view, index, vector))?;
+    /// No more than the cost of these schedules in turn on the bounds' topology, and found without looking for routes: a
+    /// message takes as many hops as there must be, and all links share the load alike.
+    pub fn at_least(schedules: &[Schedule], bounds: &Bounds<'_>) -> Result<ScheduleCost, CostError> {
+        let vector = chunks_per_vector(schedules, bounds.topology())?;
+        let mut steps: Vec<StepCost> = Vec::new();
+        for view in schedules.iter().map(Schedule::view) {
+            let links = |index: usize| bounds.of_step(&view, index, vector);
+            steps.extend(Alike::of(&view).steps(&view, bounds.topology(), vector, links)?);
+        }
         let busiest_link = steps.iter().map(|step| step.link_load).sum();
         Ok(ScheduleCost { steps, busiest_link })
     }
@@ -280,6 +289,24 @@ impl Alike {
         }
         Ok(self.first.iter().map(|first| steps[*first]).collect())
     }
+}
+
+/// How many chunks the vector has that all these schedules are of.
+fn chunks_per_vector(schedules: &[Schedule], topology: &Topology) -> Result<f64, CostError> {
+    let Some(first) = schedules.first() else { return Ok(1.0) };
+    let vector = first.chunks_per_vector();
+    for schedule in schedules {
+        check(schedule, topology)?;
+        if schedule.chunks_per_vector() != vector {
+            let what = format!(
+                "its vector has {} chunks, and that of {:?} before it {vector}",
+                schedule.chunks_per_vector(),
+                first.name
+            );
+            return Err(CostError::Malformed { name: schedule.name.clone(), what });
+        }
+    }
+    Ok(vector as f64)
 }
 
 fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {

@@ -166,14 +166,23 @@ impl SwitchTable {
     }
 
     /// The fastest of `candidates` for every number of bytes; among equals the earlier one.
-    pub fn build(model: &CostModel, candidates: &[Candidate]) -> Result<SwitchTable, TableError> {
-        let lines: Vec<Line> = candidates.iter().map(|c| Line::of(model, &c.cost)).collect();
+    pub fn build<'a>(
+        model: &CostModel,
+        candidates: impl IntoIterator<Item = &'a Candidate>,
+    ) -> Result<SwitchTable, TableError> {
+        let (names, lines): (Vec<&str>, Vec<Line>) =
+            candidates.into_iter().map(|c| (&*c.name, Line::of(model, &c.cost))).unzip();
         let mut ranges = Vec::new();
         let mut next = Some(0);
         while let Some(from_bytes) = next {
             let best = fastest(&lines, from_bytes).ok_or(TableError::Empty)?;
-            ranges.push(SwitchRange::new(from_bytes, &candidates[best].name, Origin::Model));
-            next = (0..lines.len()).filter_map(|rival| overtakes(&lines, rival, best, from_bytes)).min();
+            ranges.push(SwitchRange::new(from_bytes, names[best], Origin::Model));
+            next = None;
+            for rival in 0..lines.len() {
+                // Only who is ahead before the first so far is worth a search.
+                let until = next.map_or(Bytes::MAX, |next| next - 1);
+                next = overtakes(&lines, rival, best, from_bytes, until).or(next);
+            }
         }
         SwitchTable::new(ranges)
     }
@@ -221,13 +230,13 @@ fn fastest(lines: &[Line], bytes: Bytes) -> Option<usize> {
     (0..lines.len()).reduce(|best, rival| if beats(lines, rival, best, bytes) { rival } else { best })
 }
 
-/// The first number of bytes after `from` for which `rival` beats `best`, the fastest at `from`. Only a flatter line
-/// can, and it does so from some point on for ever, which bisection finds.
-fn overtakes(lines: &[Line], rival: usize, best: usize, from: Bytes) -> Option<Bytes> {
-    if !lines[rival].is_flatter_than(&lines[best]) || !beats(lines, rival, best, Bytes::MAX) {
+/// The first number of bytes after `from` and up to `until` for which `rival` beats `best`, the fastest at `from`. Only a
+/// flatter line can, and it does so from some point on for ever, which bisection finds.
+fn overtakes(lines: &[Line], rival: usize, best: usize, from: Bytes, until: Bytes) -> Option<Bytes> {
+    if !lines[rival].is_flatter_than(&lines[best]) || !beats(lines, rival, best, until) {
         return None;
     }
-    let (mut slower, mut faster) = (from, Bytes::MAX);
+    let (mut slower, mut faster) = (from, until);
     while faster - slower > 1 {
         let middle = slower + (faster - slower) / 2;
         if beats(lines, rival, best, middle) {
@@ -250,12 +259,12 @@ pub(super) fn overtaken_at(
     if beats(&lines, 1, 0, bytes) {
         return None;
     }
-    if let Some(from) = overtakes(&lines, 1, 0, bytes) {
+    if let Some(from) = overtakes(&lines, 1, 0, bytes, Bytes::MAX) {
         return Some(Crossing::From(from));
     }
     // Otherwise the rival is ahead at 0 bytes, if anywhere, until the best one overtakes it.
     if !beats(&lines, 1, 0, 0) {
         return None;
     }
-    overtakes(&lines, 0, 1, 0).map(|from| Crossing::UpTo(from - 1))
+    overtakes(&lines, 0, 1, 0, Bytes::MAX).map(|from| Crossing::UpTo(from - 1))
 }

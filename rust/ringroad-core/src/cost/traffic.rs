@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::model::{CostError, StepCost};
 use crate::schedule::{Motion, Orbit, Transfer, View};
 use crate::topology::{Lattice, Routes, Topology, Way};
-use crate::units::{Port, Rank};
+use crate::units::Port;
 
 /// What all links have carried so far.
 pub(super) enum Totals {
@@ -268,12 +268,16 @@ pub(super) fn busiest_port(view: &View<'_>, step: usize, topology: &Topology) ->
         return most;
     }
     let outlet = |port: Port| if sizes.is_empty() { 0 } else { port };
-    let transfers = view.transfers(step).into_iter();
-    let mut sent: Vec<(Rank, Port, usize)> =
-        transfers.map(|t| (t.source, outlet(t.port), t.chunks)).collect();
-    sent.sort_unstable();
-    let of_port = |sent: &[(Rank, Port, usize)]| sent.iter().map(|(_, _, chunks)| chunks).sum();
-    sent.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).map(of_port).max().unwrap_or(0)
+    // By rank, those ports that it sends by.
+    let mut sent: Vec<Vec<(Port, usize)>> = vec![Vec::new(); view.ranks()];
+    for transfer in view.transfers(step) {
+        let (port, own) = (outlet(transfer.port), &mut sent[transfer.source]);
+        match own.iter_mut().find(|(other, _)| *other == port) {
+            Some((_, chunks)) => *chunks += transfer.chunks,
+            None => own.push((port, transfer.chunks)),
+        }
+    }
+    sent.into_iter().flatten().map(|(_, chunks)| chunks).max().unwrap_or(0)
 }
 
 #[cfg(test)]

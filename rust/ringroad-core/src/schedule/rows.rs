@@ -162,7 +162,10 @@ impl View<'_> {
     /// are told apart where motions do not do the same to them.
     pub fn transfers(&self, step: usize) -> Vec<Transfer> {
         if let Some(orbits) = self.orbits(step) {
-            return orbits.iter().flat_map(Orbit::transfers).collect();
+            // An iterator of iterators would take several times as long.
+            let mut transfers = Vec::with_capacity(orbits.len() * self.schedule.ranks);
+            orbits.iter().for_each(|orbit| transfers.extend(orbit.transfers()));
+            return transfers;
         }
         let transfer = |send: &Send| Transfer {
             source: send.source,
@@ -305,8 +308,9 @@ fn joint(send: &Send) -> Joint {
 /// Makes one message of all that a rank sends to another one by the same port for the same purpose, in the place of the
 /// first of them, which is told.
 pub(super) fn merged(sends: impl Iterator<Item = Send>) -> Vec<(usize, Send)> {
-    let mut groups: Vec<Vec<(usize, Send)>> = Vec::new();
-    let mut places: HashMap<Joint, usize> = HashMap::new();
+    let most = sends.size_hint().0;
+    let mut groups: Vec<Vec<(usize, Send)>> = Vec::with_capacity(most);
+    let mut places: HashMap<Joint, usize> = HashMap::with_capacity(most);
     for (number, send) in sends.enumerate() {
         let place = *places.entry(joint(&send)).or_insert(groups.len());
         match groups.get_mut(place) {

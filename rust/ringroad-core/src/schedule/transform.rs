@@ -75,7 +75,10 @@ impl Schedule {
                 port: send.port ^ 1,
                 ..*send
             };
-            chart.as_ref().map_or(flipped.clone(), |chart| chart.rebased(&flipped))
+            match &chart {
+                Some(chart) => chart.rebased(&flipped),
+                None => flipped,
+            }
         };
         let flipped = |step: &Step| Step { sends: step.sends.iter().map(flip).collect(), locals: Vec::new() };
         let steps = self.steps.iter().rev().map(flipped).collect();

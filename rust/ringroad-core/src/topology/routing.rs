@@ -187,6 +187,11 @@ impl<'a> Routes<'a> {
         self.topology
     }
 
+    /// Whether this route has been found already.
+    pub(crate) fn is_known(&self, source: NodeId, destination: NodeId) -> bool {
+        self.known.get(self.topology.nodes(), source, destination).is_some()
+    }
+
     /// The route from `source` to `destination`; from a node to itself it is empty.
     pub fn route(&mut self, source: NodeId, destination: NodeId) -> Result<Arc<Route>, Unreachable> {
         let nodes = self.topology.nodes();

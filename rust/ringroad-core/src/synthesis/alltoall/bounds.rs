@@ -25,13 +25,13 @@ impl Bounds {
         let capacity: u64 = network.arcs().iter().map(|arc| arc.capacity).sum();
         let mut taken = 0.0;
         let (mut sent, mut received) = (vec![0.0; ranks], vec![0.0; ranks]);
-        for source in 0..ranks {
+        for (source, sent) in sent.iter_mut().enumerate() {
             let hops = network.hops_from(source);
             for target in 0..ranks {
                 let demand = demands.between(source, target);
                 if demand > 0.0 {
                     taken += demand * f64::from(hops[target]);
-                    sent[source] += demand;
+                    *sent += demand;
                     received[target] += demand;
                 }
             }

@@ -140,8 +140,8 @@ impl<'a> Equilibrium<'a> {
         let mut first = 0;
         while first < ranks {
             let mut back = ranks;
-            for at in first..ranks {
-                let here = order[at] as usize;
+            for (at, here) in order.iter().enumerate().skip(first) {
+                let here = *here as usize;
                 if !std::mem::take(&mut dirty[here]) {
                     continue;
                 }
@@ -229,7 +229,7 @@ impl<'a> Equilibrium<'a> {
         let all = weigh(&self.capacity, &lengths);
         let used = weigh(&self.load, &lengths);
         // Lengths that load alone makes prove more once there is little to gain; they are tried every other time.
-        let near = self.bound > 0.0 && self.top / self.bound < 1.0 + 4.0 * FLOOR && sweep % 2 == 0;
+        let near = self.bound > 0.0 && self.top / self.bound < 1.0 + 4.0 * FLOOR && sweep.is_multiple_of(2);
         let (mut least, mut least_bare) = (0.0, 0.0);
         for source in 0..ranks {
             if near {

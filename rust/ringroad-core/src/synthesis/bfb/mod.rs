@@ -20,6 +20,8 @@
 
 pub mod share;
 
+use std::collections::BTreeMap;
+
 use super::{Network, Ratio, Unsuitable};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Slice, Step, Symmetry};
@@ -146,14 +148,16 @@ struct Flood<'a> {
     network: &'a Network,
     /// The slice of the whole vector that symmetric ranks make, without its chunks.
     symmetry: Option<Slice>,
-    /// The hops to each rank from all, for those ranks that are asked for.
-    hops: Vec<Vec<u32>>,
+    /// What each rank receives, for those ranks that are looked at.
+    rows: Vec<Row>,
     /// For every step, how many blocks a unit of capacity carries.
     loads: Vec<Ratio>,
 }
 
-/// A block that a rank receives: in which step, by which of its links it may come, and whose it is.
-type Job = (u32, Mask, Rank);
+/// The blocks that a rank receives: in which step, and by which of its links they may come.
+type Row = BTreeMap<(u32, Mask), Vec<Rank>>;
+/// Those of them that are alike.
+type Jobs<'a> = (&'a (u32, Mask), &'a Vec<Rank>);
 
 /// The parts of a rank's block that an arc carries: `(rank, first part, one past the last)`.
 type Parts = Vec<(Rank, u64, u64)>;
@@ -177,30 +181,11 @@ impl<'a> Flood<'a> {
         } else {
             (0..ranks).try_for_each(look)?;
         }
-        let mut flood = Flood { network, symmetry, hops, loads: Vec::new() };
+        let looked_at = 0..if symmetry.is_some() { 1 } else { ranks };
+        let rows = looked_at.map(|rank| row(network, &hops, rank)).collect();
+        let mut flood = Flood { network, symmetry, rows, loads: Vec::new() };
         flood.loads = flood.least_times();
         Ok(flood)
-    }
-
-    /// The ranks that are looked at.
-    fn rows(&self) -> std::ops::Range<Rank> {
-        0..if self.symmetry.is_some() { 1 } else { self.network.ranks() }
-    }
-
-    /// What a rank receives, step by step, grouped by the links that it may come by.
-    fn jobs(&self, rank: Rank) -> Vec<Job> {
-        let incoming = self.network.incoming(rank);
-        let sources: Vec<&[u32]> =
-            incoming.iter().map(|arc| &*self.hops[self.network.arcs()[*arc].source]).collect();
-        let own = &self.hops[rank];
-        let job = |block: Rank| {
-            let nearer = |hops: &&[u32]| hops[block] + 1 == own[block];
-            let bits = sources.iter().enumerate().filter(|(_, hops)| nearer(hops));
-            (own[block] - 1, bits.fold(0, |mask, (bit, _)| mask | 1 << bit), block)
-        };
-        let mut jobs: Vec<Job> = (0..own.len()).filter(|block| *block != rank).map(job).collect();
-        jobs.sort_unstable();
-        jobs
     }
 
     fn capacities(&self, rank: Rank) -> Vec<u64> {
@@ -209,11 +194,10 @@ impl<'a> Flood<'a> {
 
     fn least_times(&self) -> Vec<Ratio> {
         let mut times: Vec<Ratio> = Vec::new();
-        for rank in self.rows() {
+        for (rank, row) in self.rows.iter().enumerate() {
             let capacities = self.capacities(rank);
-            for step in self.jobs(rank).chunk_by(|a, b| a.0 == b.0) {
-                let time = least_time(&classes(step, 1), &capacities);
-                let number = step[0].0 as usize;
+            for (number, jobs) in steps(row) {
+                let time = least_time(&classes(&jobs, 1), &capacities);
                 times.resize(times.len().max(number + 1), Ratio::ZERO);
                 times[number] = times[number].max(time);
             }
@@ -237,16 +221,15 @@ impl<'a> Flood<'a> {
     /// What every arc carries in every step, to all ranks or to rank 0: arcs in the order of the ranks they end at.
     fn carried(&self, parts: u64) -> Vec<Vec<(usize, Parts)>> {
         let mut steps: Vec<Vec<(usize, Parts)>> = vec![Vec::new(); self.loads.len()];
-        for rank in self.rows() {
+        for (rank, row) in self.rows.iter().enumerate() {
             let (incoming, capacities) = (self.network.incoming(rank), self.capacities(rank));
-            for jobs in self.jobs(rank).chunk_by(|a, b| a.0 == b.0) {
-                let step = jobs[0].0 as usize;
+            for (step, jobs) in self::steps(row) {
                 let each = self.loads[step].ceil_times(parts) as u64;
                 let room: Vec<u64> = capacities.iter().map(|capacity| capacity * each).collect();
-                let flow = assign(&classes(jobs, parts), &room).expect("no step is shorter than it must be");
+                let flow = assign(&classes(&jobs, parts), &room).expect("no step is shorter than it must be");
                 let mut carried: Vec<Parts> = vec![Vec::new(); incoming.len()];
-                for (class, flow) in jobs.chunk_by(|a, b| a.1 == b.1).zip(flow) {
-                    deal(class, parts, flow, &mut carried);
+                for ((_, blocks), flow) in jobs.into_iter().zip(flow) {
+                    deal(blocks, parts, flow, &mut carried);
                 }
                 let busy = incoming.iter().copied().zip(carried).filter(|(_, parts)| !parts.is_empty());
                 steps[step].extend(busy);
@@ -327,20 +310,44 @@ fn nothing() -> Send {
     Send { source: 0, destination: 0, chunks, action: Action::Copy, port: 0, from: 0, into: 0 }
 }
 
+/// What a rank receives, by the hops from all to it and to those that it receives from.
+fn row(network: &Network, hops: &[Vec<u32>], rank: Rank) -> Row {
+    let sources = network.incoming(rank).iter().map(|arc| &*hops[network.arcs()[*arc].source]);
+    let (sources, own): (Vec<&[u32]>, &[u32]) = (sources.collect(), &hops[rank]);
+    let mut row = Row::new();
+    for block in (0..own.len()).filter(|block| *block != rank) {
+        let bits = sources.iter().enumerate().filter(|(_, hops)| hops[block] + 1 == own[block]);
+        let links = bits.fold(0, |mask, (bit, _)| mask | 1 << bit);
+        row.entry((own[block] - 1, links)).or_default().push(block);
+    }
+    row
+}
+
+/// The steps of a row, each with its jobs.
+fn steps(row: &Row) -> impl Iterator<Item = (usize, Vec<Jobs<'_>>)> {
+    let mut jobs = row.iter().peekable();
+    std::iter::from_fn(move || {
+        let ((step, _), _) = *jobs.peek()?;
+        let here = std::iter::from_fn(|| jobs.next_if(|((other, _), _)| other == step));
+        Some((*step as usize, here.collect()))
+    })
+}
+
 /// The classes of the jobs of one step, of so many parts each.
-fn classes(jobs: &[Job], parts: u64) -> Vec<Class> {
-    let class = |jobs: &[Job]| Class { links: jobs[0].1, amount: jobs.len() as u64 * parts };
-    jobs.chunk_by(|a, b| a.1 == b.1).map(class).collect()
+fn classes(jobs: &[Jobs<'_>], parts: u64) -> Vec<Class> {
+    let class =
+        |((_, links), blocks): &Jobs<'_>| Class { links: *links, amount: blocks.len() as u64 * parts };
+    jobs.iter().map(class).collect()
 }
 
 /// Deals the parts of a class's blocks out to the links, as many to each as the flow says: one link after the other, so
 /// that few blocks come by several.
-fn deal(class: &[Job], parts: u64, flow: Vec<u64>, carried: &mut [Parts]) {
+fn deal(class: &[Rank], parts: u64, flow: Vec<u64>, carried: &mut [Parts]) {
     let (mut block, mut part) = (0, 0);
     for (link, mut room) in flow.into_iter().enumerate() {
         while room > 0 {
             let taken = room.min(parts - part);
-            carried[link].push((class[block].2, part, part + taken));
+            carried[link].push((class[block], part, part + taken));
             room -= taken;
             part += taken;
             if part == parts {
