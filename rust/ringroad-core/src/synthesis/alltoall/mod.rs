@@ -13,8 +13,6 @@ mod chunks;
 mod equilibrium;
 mod steps;
 mod symmetric;
-#[cfg(test)]
-mod tests;
 mod ways;
 
 pub use bounds::{of_degree, Bounds};
