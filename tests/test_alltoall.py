@@ -86,7 +86,7 @@ def test_schedules_of_flows_are_proven_and_take_as_long_as_links_are_busy(spec):
     assert made.schedule.steps <= 3 * topology.diameter
     assert made.schedule.chunks == topology.ranks**2 * made.pieces
     assert 0 < made.held < 3 * made.schedule.chunks / topology.ranks
-    size = 1 << 24
+    size = 60 * topology.ranks * 10_000
     model = ringroad.CostModel(step_latency=0)
     cost = model.cost(made.schedule, topology, size)
     assert cost.seconds <= 1.25 * flow.seconds * size / topology.ranks
