@@ -253,7 +253,8 @@ def check_uneven(comm: Any, counts: list[int]) -> None:
     whole = [np.arange(total * 3, dtype="int64").reshape(total, 3) * (r + 1) for r in range(size)]
     summed = sum(whole)
     gathered = np.concatenate([whole[r][sum(counts[:r]) : sum(counts[: r + 1])] for r in range(size)])
-    for algorithm in [None, *(a.name for a in ringroad.algorithms(size) if a.supports(size, "allgather"))]:
+    network = f"hosts:1x{size}"
+    for algorithm in [None, *(a.name for a in ringroad.algorithms(network) if a.supports(network, "allgather"))]:
         assert np.array_equal(comm.reduce_scatter_v(whole[rank], counts, algorithm=algorithm), summed[own])
         out = np.full((total, 3), -1)
         assert comm.allgather_v(whole[rank][own], counts, out, algorithm=algorithm) is out

@@ -51,7 +51,7 @@ def test_every_root(clusters, ranks, collective):
 )
 def test_every_algorithm(clusters, ranks, topology):
     """Each algorithm for each collective, by name; the consistent ones give every rank the same bits."""
-    network = topology or ranks
+    network = topology or f"hosts:1x{ranks}"
     many = [
         Case(collective, count, dtype, "sum", 0, placement, algorithm.name, seed)
         for algorithm in ringroad.algorithms(network)
