@@ -24,7 +24,8 @@ NO_TORI = ["mesh:2x3x2", "twisted-torus:2x4", "hyperx:3x4", "hammingmesh:2x2:2x1
 
 @pytest.mark.parametrize("topology", MANY_RANKS + NO_TORI)
 def test_every_family_on_many_ranks(topology):
-    """Every member of every family, or one where ranks are many, all types in rotation; the consistent ones give every rank the same bits."""
+    """Every member of every family (of 64 ranks one), all types in rotation; the consistent ones give every rank the
+    same bits."""
     ranks = ringroad.Topology(topology).ranks
     families: dict[str, list[ringroad.Algorithm]] = {}
     for algorithm in ringroad.algorithms(topology):
