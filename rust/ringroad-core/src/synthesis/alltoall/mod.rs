@@ -2,8 +2,8 @@
 //!
 //! Basu, Zhao, Fantl, Pal, Krishnamurthy, Khoury: Efficient all-to-all collective communication schedules for
 //! direct-connect topologies, HPDC 2024, states the problem as maximum concurrent flow and solves it as a linear program.
-//! Here it is solved by equilibration ([`equilibrium`]) up to a gap that is certified, and exactly where all ranks look
-//! alike ([`symmetric`]).
+//! Here it is solved by equilibration (`equilibrium`) up to a gap that is certified, and exactly where all ranks look
+//! alike (`symmetric`).
 //!
 //! Demands are amounts, such as bytes; a flow that gives every pair `rate` times its demand leaves no arc with more than
 //! its capacity. The other way round: with all demands met, the busiest arc is `1 / rate` full.
