@@ -6,7 +6,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias, final
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from typing_extensions import disjoint_base
 
 Array: TypeAlias = NDArray[Any]
@@ -115,6 +115,9 @@ class Topology:
     def without_links(self, pairs: Sequence[tuple[int, int]], *, directed: bool = False) -> Topology:
         """Without all links between these pairs of nodes, in both directions; `directed`: from the first to the second
         only. Grids stay grids. Raises TopologyError where there are none, or if ranks are cut off."""
+    def behind_cards(self, capacity: float) -> Topology:
+        """A card for every rank, which the links join; between rank and card `capacity` times a link's bandwidth in each
+        direction (the host bottleneck of Basu et al.). Spec: `bottleneck(torus:4x4, 2)`."""
     def _operands(self) -> tuple[str, list[str], list[str]] | None:
         """Where the spec is an operator's: the operator, its operands' specs, and what follows them."""
     @property
@@ -198,7 +201,7 @@ class AlltoallFlow:
     @property
     def sweeps(self) -> int: ...
     @property
-    def bounds(self) -> tuple[float, float, float | None]: ...
+    def bounds(self) -> list[float | None]: ...
     def links(self) -> list[tuple[int, int, float, float]]: ...
     def ways(self, source: int) -> list[tuple[int, float, list[int]]]: ...
     def schedule(self, steps: int, pieces: int) -> tuple[Schedule, int, int]: ...
@@ -619,6 +622,10 @@ class Communicator:
     @property
     def topology(self) -> str: ...
     @property
+    def has_switches(self) -> bool:
+        """Whether switches or memories join the ranks. Where there are none, ranks pass on what goes farther than to a
+        neighbour."""
+    @property
     def transport(self) -> str:
         """For example `ucx 1.22.0 (posix, cma, tcp)`."""
     @property
@@ -688,6 +695,18 @@ class Communicator:
         async_op: bool = False,
     ) -> Any:
         """As allgather, where rank r brings `counts[r]` rows (entries of the first axis)."""
+    def alltoall_v(
+        self,
+        send: Array,
+        counts: ArrayLike,
+        out: Array | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool = False,
+    ) -> Any:
+        """As alltoall, where rank s has `counts[s][t]` rows (entries of the first axis) for rank t. All ranks pass the same
+        matrix; `send` has the rows for rank 0 first, the result those from rank 0. Not in place."""
     def broadcast(
         self,
         array: Array,
@@ -808,6 +827,18 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool = False,
     ) -> Work | None: ...
+    def run_raw_alltoall_v(
+        self,
+        input: int,
+        output: int,
+        counts: ArrayLike,
+        dtype: str,
+        owner: object,
+        *,
+        timeout: float | None = None,
+        async_op: bool = False,
+    ) -> Work | None:
+        """alltoall_v on memory at these addresses; counts are elements."""
     def algorithm_for(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> str:
         """The algorithm that a call with a vector of `bytes` would run."""
     def explain(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> Explanation:

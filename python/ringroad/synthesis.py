@@ -80,8 +80,9 @@ class AlltoallFlow:
     """How often all pairs were looked at; 0 where all ranks look alike, and the flow is found exactly."""
     bounds: dict[str, float]
     """Bounds on `rate` that need no flow, in 1/s. `distance`: all links carry every demand as far as its ranks are
-    apart. `rank`: what enters or leaves one rank. `degree` (without demands): no network with as many links for each
-    rank has ranks nearer (Theorem 2 of Basu et al.)."""
+    apart. `rank`: what enters or leaves one rank. `bisection`: what crosses from one half of the ranks to the other,
+    with the narrowest halves that were found (without switches). `degree` (without demands): no network with as many
+    links for each rank has ranks nearer (Theorem 2 of Basu et al.)."""
     uniform: bool
     """Whether every pair has the same demand."""
     _found: _native.AlltoallFlow = field(repr=False)
@@ -136,7 +137,7 @@ def alltoall_flow(
     `gap`. `progress` is called after each look at all pairs with how many there were, and with the load and the bound
     in units of a link of the smallest bandwidth. The same arguments give the same flow, unless a budget runs out.
 
-    Ranks must reach each other over links between ranks: memories and switches are no part of it (ScheduleError).
+    Switches and memories pass on what they are given. Ranks must reach each other (ScheduleError).
     ValueError for demands that are negative, not finite or of another shape.
     """
     resolved = topology if isinstance(topology, Topology) else Topology(topology)
@@ -148,6 +149,6 @@ def alltoall_flow(
             raise ValueError(f"demands for {resolved.ranks} ranks have shape {shape}, not {matrix.shape}")
         flat = matrix.ravel().tolist()
     found = _native.alltoall_flow(resolved, flat, gap, budget, progress)
-    names = ("distance", "rank", "degree")
+    names = ("distance", "rank", "bisection", "degree")
     bounds = {name: bound for name, bound in zip(names, found.bounds, strict=True) if bound is not None}
     return AlltoallFlow(resolved, found.load, found.bound, found.gap, found.sweeps, bounds, flat is None, found)

@@ -74,6 +74,7 @@ def _print(flow: AlltoallFlow, block: float, what: str) -> None:
     reasons = {
         "distance": "all links carry everything as far as its ranks are apart",
         "rank": "what enters or leaves one rank",
+        "bisection": "what crosses from one half of the ranks to the other",
         "degree": "no network with as many links for each rank has ranks nearer",
     }
     rows += [[f"bound by {name}", seconds_text(block / rate), reasons[name]] for name, rate in flow.bounds.items()]

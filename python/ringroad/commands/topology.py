@@ -60,6 +60,7 @@ OPERATORS = [
     ("transpose(kautz:2:2)", "links turned round"),
     ("bidirectional(kautz:2:2)", "links, and links turned round"),
     ("without(torus:4x4, 0-1, 5>6)", "without the cable from 0 to 1, and the link from 5 to 6"),
+    ("bottleneck(torus:4x4, 2)", "ranks that send and receive no more than 2 of their links carry"),
 ]
 ROUTINGS = [
     ("minimal", "spread over all shortest paths; unless told otherwise"),

@@ -11,7 +11,9 @@ from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch._C._distributed_c10d import Backend, PrefixStore, ReduceOp
 from torch.profiler import record_function
 
@@ -516,6 +518,8 @@ class RingroadBackend(_Base):
 
     def _exchange(self, targets: Tensors, sources: Tensors, opts: Any, finish: Finish | None) -> Work | None:
         """Sends sources[r] to rank r and receives targets[r] from it, in blocks of any sizes."""
+        if not self.communicator.has_switches:
+            return self._relayed(targets, sources, opts, finish)
         own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)
         sized("all-to-all", "output from this rank to itself", own, given.numel())
         own.copy_(given)
@@ -532,6 +536,45 @@ class RingroadBackend(_Base):
             return work
         work.wait()
         return None
+
+    def _relayed(self, targets: Tensors, sources: Tensors, opts: Any, finish: Finish | None) -> Work | None:
+        """The same by the algorithm that suits the network, for which every rank must know what all others have."""
+        self._calls += 1
+        timeout = self._seconds(opts)
+        # Empty tensors have no address.
+        block = input_blocks([source for source in sources if source.numel()] or sources[:1])
+        landing, deliver = output_blocks([target for target in targets if target.numel()] or targets[:1])
+        native = self.communicator.run_raw_alltoall_v(
+            address_of(block),
+            address_of(landing),
+            self._agreed_counts(targets, sources, timeout),
+            same_dtype(*sources, *targets),
+            (block, landing, sources, targets),
+            timeout=timeout,
+            async_op=self._is_asynchronous(opts),
+        )
+
+        def finish_both() -> None:
+            for step in (deliver, finish):
+                if step is not None:
+                    step()
+
+        if native is not None:
+            return self._in_flight(Work((native,), targets, finish_both))
+        finish_both()
+        return None
+
+    def _agreed_counts(self, targets: Tensors, sources: Tensors, timeout: float | None) -> NDArray[np.int64]:
+        """By source, then by target: what all ranks have for each other, in elements."""
+        own = np.array([[tensor.numel() for tensor in tensors] for tensors in (sources, targets)], dtype=np.int64)
+        everybody = self.communicator.allgather(own, timeout=timeout).reshape(self._size, 2, self._size)
+        sent, expected = everybody[:, 0], everybody[:, 1].T
+        for source, target in np.argwhere(sent != expected):
+            raise ValueError(
+                f"ringroad: all-to-all: rank {source} has {sent[source, target]} elements for rank {target}, "
+                f"which expects {expected[source, target]}"
+            )
+        return sent
 
     def _one_each(self, name: str, items: Sequence[_Item]) -> list[_Item]:
         if len(items) != self._size:

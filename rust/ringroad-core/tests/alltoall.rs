@@ -1,11 +1,23 @@
 //! How much an all-to-all carries: known rates, bounds, and schedules that follow the flow.
 
+#[allow(dead_code)] // Plans of the catalogue need more of it.
+mod common;
+
+use std::sync::Arc;
+
+use common::driver::{drive, Machine, Protocol};
+use common::element::{from_bytes, to_bytes};
+use common::Random;
+use ringroad_core::algorithms::available;
 use ringroad_core::cost::ScheduleCost;
+use ringroad_core::executor::Executor;
+use ringroad_core::plan::{Counts, LowerError, LowerOptions, Near, Plan};
 use ringroad_core::synthesis::alltoall::{
     concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands,
 };
 use ringroad_core::synthesis::Network;
-use ringroad_core::Topology;
+use ringroad_core::topology::Routes;
+use ringroad_core::{Collective, Schedule, Topology};
 
 fn network(spec: &str) -> Network {
     Network::of(&Topology::parse(spec).unwrap())
@@ -51,10 +63,61 @@ fn bounds_are_none_too_low() {
         let found = concurrent_flow(&network, &Demands::Uniform, 0.005, &mut |_| true).unwrap();
         assert!(found.gap() <= 0.005, "{spec}: {:?}", found.rates());
         let bounds = Bounds::of(&network, &Demands::Uniform);
-        for bound in [bounds.distance, bounds.rank, bounds.degree.unwrap()] {
+        for bound in [bounds.distance, bounds.rank, bounds.bisection.unwrap(), bounds.degree.unwrap()] {
             assert!(bound >= found.rates()[0] * (1.0 - 1e-9), "{spec}: {bounds:?}");
         }
     }
+}
+
+/// Where the middle is what limits, it is found.
+#[test]
+fn narrow_middles_are_found() {
+    let pairs = |spec: &str, cables: &[(usize, usize)]| {
+        Topology::parse(spec).unwrap().without_links(cables).map(|left| Network::of(&left)).unwrap()
+    };
+    for (network, rate) in [
+        (network("ring:8"), 1.0 / 8.0),
+        (network("torus:4x4"), 1.0 / 8.0),
+        (network("torus:8x4"), 1.0 / 32.0),
+        (network("hypercube:4"), 1.0 / 8.0),
+        // All but one of four cables over the middle of a mesh are gone.
+        (pairs("mesh:6x4", &[(8, 12), (9, 13), (11, 15)]), 1.0 / 144.0),
+    ] {
+        let found = Bounds::of(&network, &Demands::Uniform).bisection.unwrap();
+        let flow = concurrent_flow(&network, &Demands::Uniform, 0.01, &mut |_| true).unwrap();
+        assert!(found >= flow.rates()[0] * (1.0 - 1e-9), "{:?}: {found}", network.dimensions());
+        assert!((found - rate).abs() < 1e-9, "{:?}: {found}, {rate}", network.dimensions());
+    }
+}
+
+/// A host that sends less than its links carry is what limits, and only then.
+#[test]
+fn hosts_are_bottlenecks() {
+    for (spec, rate) in [
+        ("bottleneck(torus:3x3, 4)", 1.0 / 3.0),
+        ("bottleneck(torus:3x3, 2)", 2.0 / 8.0),
+        ("bottleneck(hypercube:3, 1)", 1.0 / 7.0),
+        ("bottleneck(hypercube:3, 3)", 1.0 / 4.0),
+        ("bottleneck(complete:5, 1)", 1.0 / 4.0),
+    ] {
+        let topology = Topology::parse(spec).unwrap();
+        let network = Network::with_switches(&topology);
+        let found = concurrent_flow(&network, &Demands::Uniform, 0.005, &mut |_| true).unwrap();
+        let [least, most] = found.rates().map(|found| found / rate);
+        assert!(
+            found.gap() <= 0.005 && least <= 1.0 + 1e-6 && most >= 1.0 - 1e-6,
+            "{spec}: {:?}",
+            found.rates()
+        );
+        // What is sent straight to everybody costs as much, where all shortest ways alike are the best.
+        let direct = ringroad_core::algorithms::find("direct").unwrap();
+        let schedule = direct.build(&topology, ringroad_core::Collective::Alltoall).unwrap();
+        let cost = ScheduleCost::of(&schedule, &topology).unwrap();
+        let whole = cost.link_load() * topology.ranks() as f64;
+        assert!((whole * rate - 1.0).abs() < 1e-6, "{spec}: {whole}");
+    }
+    assert!(Topology::parse("bottleneck(ring:4, 0)").is_err());
+    assert!(Topology::parse("bottleneck(ring:4)").is_err());
 }
 
 /// Every chunk arrives once, over the arcs that it was given, and steps take little longer than the flow must.
@@ -94,4 +157,80 @@ fn schedules_follow_the_flow() {
             assert!(held_by_relays(&made) < 3 * made.chunks / network.ranks(), "{spec}");
         }
     }
+}
+
+/// Runs an all-to-all in which rank `s` has `counts[s * ranks + t]` elements for rank `t`.
+fn exchange(schedule: &Schedule, counts: &[usize], near: bool, random: &mut Random) {
+    let ranks = schedule.ranks;
+    let value = |s: usize, t: usize, index: usize| ((s * ranks + t) * 1000 + index) as i64;
+    let block = |s: usize, t: usize| (0..counts[s * ranks + t]).map(move |index| value(s, t, index));
+    let input = |s: usize| (0..ranks).flat_map(move |t| block(s, t)).collect::<Vec<i64>>();
+    let output = |t: usize| (0..ranks).flat_map(move |s| block(s, t)).collect::<Vec<i64>>();
+    let near = Near { ranks: vec![near; ranks].into(), ..Near::default() };
+    let options = LowerOptions { segment: 64, near, ..LowerOptions::default() };
+    let machine = |rank: usize| {
+        let plan = Plan::lower(schedule, rank, Counts::PerBlock(counts), 8, &options).unwrap();
+        let buffers =
+            [to_bytes(&input(rank)), vec![0xA5; 8 * output(rank).len()], vec![0xA5; plan.scratch()]];
+        let executor = Executor::new(Arc::new(plan));
+        Machine { executor, buffers, factor: 1, near: options.near.ranks.to_vec() }
+    };
+    let mut machines: Vec<Machine> = (0..ranks).map(machine).collect();
+    drive::<i64>(&mut machines, Protocol::Rendezvous, random).unwrap_or_else(|stuck| panic!("{stuck}"));
+    for (rank, machine) in machines.iter().enumerate() {
+        assert_eq!(from_bytes::<i64>(&machine.buffers[1]), output(rank), "rank {rank}, {}", schedule.name);
+        assert_eq!(from_bytes::<i64>(&machine.buffers[0]), input(rank), "rank {rank}, {}", schedule.name);
+    }
+}
+
+/// By every algorithm, with blocks of any lengths, most of them empty at times.
+#[test]
+fn blocks_of_any_length_arrive() {
+    let mut random = Random(7);
+    for spec in ["torus:2x3", "without(torus:3x3, 0-1)", "hypercube:3", "hosts:2x2", "switch:5", "petersen"] {
+        let topology = Topology::parse(spec).unwrap();
+        let ranks = topology.ranks();
+        for member in available(&topology, Collective::Alltoall) {
+            let schedule = member.build(&topology, Collective::Alltoall).unwrap();
+            for near in [false, true] {
+                let most = random.pick(&[2, 9, 40]);
+                let counts: Vec<usize> =
+                    (0..ranks * ranks).map(|_| random.below(most) * random.below(3)).collect();
+                exchange(&schedule, &counts, near, &mut random);
+            }
+            exchange(&schedule, &vec![0; ranks * ranks], false, &mut random);
+        }
+    }
+}
+
+#[test]
+fn counts_that_make_no_sense_are_refused() {
+    let topology = Topology::parse("petersen").unwrap();
+    let flow = ringroad_core::algorithms::find("flow").unwrap();
+    let schedule = flow.build(&topology, Collective::Alltoall).unwrap();
+    let lower = |counts: &[usize]| {
+        Plan::lower(&schedule, 0, Counts::PerBlock(counts), 8, &LowerOptions::default()).map(|_| ())
+    };
+    assert_eq!(lower(&[1; 100]), Ok(()));
+    assert!(matches!(lower(&[1; 10]), Err(LowerError::Counts { counts: 10, .. })));
+    assert!(matches!(lower(&[usize::MAX; 100]), Err(LowerError::TooLarge { .. })));
+}
+
+/// What blocks of unequal lengths cost is what they put on links.
+#[test]
+fn unequal_blocks_cost_what_they_carry() {
+    let topology = Topology::parse("torus:3x3").unwrap();
+    let ranks = topology.ranks();
+    let direct = ringroad_core::algorithms::find("direct").unwrap();
+    let schedule = direct.build(&topology, Collective::Alltoall).unwrap();
+    let mut routes = Routes::new(&topology);
+    let mut counts = vec![5; ranks * ranks];
+    let even = ScheduleCost::of_blocks(&schedule, &counts, &mut routes).unwrap();
+    let plain = ScheduleCost::of(&schedule, &topology).unwrap();
+    assert!((even.link_load() - plain.link_load()).abs() < 1e-12);
+    // Rank 0 has something for its neighbour only: in the mean a ninth of it for each rank.
+    counts.fill(0);
+    counts[1] = 90;
+    let one = ScheduleCost::of_blocks(&schedule, &counts, &mut routes).unwrap();
+    assert!((one.link_load() - 9.0).abs() < 1e-12, "{}", one.link_load());
 }

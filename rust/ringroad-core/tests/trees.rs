@@ -37,7 +37,7 @@ fn check(schedule: &Schedule, counts: &[usize], random: &mut Random) {
         Collective::Reduce { root } if rank != root => Vec::new(),
         _ => sum.clone(),
     };
-    let counts = if collective.has_blocks() { Counts::PerRank(counts) } else { Counts::Equal(total) };
+    let counts = if collective.has_blocks() { Counts::PerBlock(counts) } else { Counts::Equal(total) };
     let options = LowerOptions { segment: 64, ..LowerOptions::default() };
     let machine = |rank: usize| {
         let plan = Arc::new(Plan::lower(schedule, rank, counts, 8, &options).unwrap());

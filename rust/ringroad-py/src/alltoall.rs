@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_core::synthesis::alltoall::{
-    concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands, Progress,
+    concurrent_flow, held_by_relays, relayed, Bounds, Concurrent, Demands, Progress, MOST_CHUNKS,
 };
 use ringroad_core::synthesis::Network;
 
@@ -15,10 +15,6 @@ use crate::topology::TopologyArgument;
 
 /// So often a search that runs in the background of Python looks for signals, at most.
 const LISTEN: Duration = Duration::from_millis(100);
-/// What is within so much of the bound needs no more chunks.
-const CLOSE: f64 = 0.03;
-/// Schedules are written out: some seconds, and some hundred megabytes.
-const MOST_CHUNKS: usize = 1 << 20;
 
 /// A flow that meets all demands of an all-to-all.
 #[pyclass(name = "AlltoallFlow", module = "ringroad.synthesis", frozen)]
@@ -48,7 +44,7 @@ pub fn alltoall_flow(
         Some(Ok(budget)) => Some(budget),
         None => None,
     };
-    let network = Network::of(&topology);
+    let network = Network::with_switches(&topology);
     let demands = match demands {
         None => Demands::Uniform,
         Some(demands) => Demands::matrix(network.ranks(), demands)
@@ -109,13 +105,12 @@ impl PyAlltoallFlow {
         self.flow.sweeps
     }
 
-    /// The most that each pair can be given of its demand each second: by distance, by what a rank sends or receives, and
-    /// by the number of links.
+    /// The most that each pair can be given of its demand each second: by distance, by what a rank sends or receives, by
+    /// halves of the network, and by the number of links.
     #[getter]
-    fn bounds(&self) -> (f64, f64, Option<f64>) {
-        let Bounds { distance, rank, degree } = self.bounds;
-        let unit = self.network.unit();
-        (distance * unit, rank * unit, degree.map(|degree| degree * unit))
+    fn bounds(&self) -> [Option<f64>; 4] {
+        let Bounds { distance, rank, bisection, degree } = self.bounds;
+        [Some(distance), Some(rank), bisection, degree].map(|bound| Some(bound? * self.network.unit()))
     }
 
     /// (source, target, bytes per second, how full) of all links, those side by side together.
@@ -132,6 +127,11 @@ impl PyAlltoallFlow {
     /// how many chunks, and how many of them a rank holds at once for others.
     fn schedule(&self, py: Python<'_>, steps: usize, pieces: usize) -> PyResult<(PySchedule, usize, usize)> {
         let ranks = self.network.ranks();
+        if self.network.nodes() > ranks {
+            return Err(PyValueError::new_err(
+                "there are switches, which pass on what they are given by routes and not in steps; take the algorithm direct",
+            ));
+        }
         if ranks * ranks * pieces > MOST_CHUNKS || pieces == 0 {
             return Err(PyValueError::new_err(format!(
                 "{ranks} ranks have {} blocks in {pieces} pieces each; a schedule has from 1 to {MOST_CHUNKS} chunks",
@@ -139,8 +139,7 @@ impl PyAlltoallFlow {
             )));
         }
         py.detach(|| {
-            let (pieces, trips, load) = in_few_chunks(&self.network, &self.flow, pieces, CLOSE);
-            let made = schedule("flow", &self.network, &trips, pieces, load, steps);
+            let (made, pieces) = relayed("flow", &self.network, &self.flow, pieces, steps);
             let held = held_by_relays(&made);
             Ok((PySchedule(made), pieces, held))
         })

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ringroad_core::collective::Holding;
 use ringroad_core::cost::Measurement;
+use ringroad_core::plan::Counts;
 use ringroad_core::Collective;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::planner::Choices;
@@ -186,11 +187,17 @@ impl PyCommunicator {
             }
             _ => self.shapes(collective, send.as_ref())?,
         };
-        // The elements that lie before this rank's block.
+        // The elements that lie before this rank's block, of a collective that may be in place.
         let row = |send: &Array<'_>| send.shape()[1..].iter().product::<usize>();
-        let counts: Option<Arc<[usize]>> =
-            counts.zip(send.as_ref()).map(|(c, send)| c.iter().map(|count| count * row(send)).collect());
-        let before = counts.as_ref().map_or(rank * elements, |counts| counts[..rank].iter().sum());
+        let counts: Option<Arc<[usize]>> = counts
+            .zip(send.as_ref())
+            .map(|(c, send)| c.iter().map(|count| count.saturating_mul(row(send))).collect());
+        let before = match &counts {
+            // Not in place.
+            Some(_) if collective == Collective::Alltoall => 0,
+            Some(counts) => counts[..rank].iter().sum(),
+            None => rank * elements,
+        };
         let out = match (out, output, &send) {
             (_, Holding::Nothing, _) => None,
             // In place.
@@ -248,7 +255,7 @@ impl PyCommunicator {
         self.run(py, request, how, result)
     }
 
-    /// As [`PyCommunicator::shapes`], where ranks' blocks have so many rows each.
+    /// As [`PyCommunicator::shapes`], where blocks have so many rows each.
     fn uneven_shapes(
         &self,
         collective: Collective,
@@ -256,16 +263,14 @@ impl PyCommunicator {
         counts: &[usize],
     ) -> PyResult<(usize, Vec<usize>)> {
         let (rank, size) = (self.0.rank(), self.0.size());
-        if counts.len() != size {
+        let each = Counts::PerBlock(counts);
+        if !each.fits(collective, size) {
             let what = format!("counts must have one number for each of {size} ranks, not {}", counts.len());
             return Err(PyValueError::new_err(what));
         }
-        let total = counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count));
-        let total = total.ok_or_else(|| PyValueError::new_err("the sum of counts is too large"))?;
-        let (expected, result) = match collective.input(rank) {
-            Holding::Whole => (total, counts[rank]),
-            _ => (counts[rank], total),
-        };
+        let lengths = each.total(collective, size).and(each.lengths(collective, size, rank));
+        let [expected, result] =
+            lengths.ok_or_else(|| PyValueError::new_err("the sum of counts is too large"))?;
         match send.shape() {
             [first, rest @ ..] if *first == expected => {
                 let shape = [&[result], rest].concat();
@@ -275,6 +280,25 @@ impl PyCommunicator {
                 "rank {rank} must pass {expected} rows as counts say, not an array of shape {other:?}"
             ))),
         }
+    }
+
+    /// The counts of all pairs, by source, then by target.
+    fn matrix(&self, counts: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+        let size = self.0.size();
+        let bad = |what: String| {
+            PyValueError::new_err(format!("counts must be {size} by {size} whole numbers from 0 on, {what}"))
+        };
+        let rows: Vec<Vec<i64>> = counts.extract().map_err(|error| bad(format!("but: {error}")))?;
+        if rows.len() != size || rows.iter().any(|row| row.len() != size) {
+            let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+            return Err(bad(format!("by source, then by target, not rows of {lengths:?}")));
+        }
+        let whole = |(place, count): (usize, i64)| {
+            let (source, target) = (place / size, place % size);
+            let error = || bad(format!("but rank {source} has {count} for rank {target}"));
+            usize::try_from(count).map_err(|_| error())
+        };
+        rows.into_iter().flatten().enumerate().map(whole).collect()
     }
 
     /// How many elements the call has (see [`Request`]), and the shape of the output.
@@ -417,6 +441,11 @@ impl PyCommunicator {
     }
 
     #[getter]
+    fn has_switches(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.0.choices()).topology.nodes() > self.0.size()
+    }
+
+    #[getter]
     fn transport(&self, py: Python<'_>) -> String {
         py.detach(|| self.0.transport())
     }
@@ -514,6 +543,21 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         let how = How::new(algorithm, timeout, async_op).uneven(counts);
         self.collective(py, Collective::Allgather, Some(send), out, how)
+    }
+
+    #[pyo3(signature = (send, counts, out=None, *, algorithm=None, timeout=None, async_op=false))]
+    fn alltoall_v(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        counts: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        algorithm: Option<String>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How::new(algorithm, timeout, async_op).uneven(self.matrix(counts)?);
+        self.collective(py, Collective::Alltoall, Some(send), out, how)
     }
 
     #[pyo3(signature = (array, root=0, *, algorithm=None, timeout=None, async_op=false))]
@@ -698,6 +742,31 @@ impl PyCommunicator {
         let how = How::new(None, timeout, async_op).reducing(op, factor)?;
         let owner = Arc::new((input.clone().unbind(), output.clone().unbind()));
         self.run_blocks(py, collective, [from.address, to.address], elements, from.dtype, owner, how)
+    }
+
+    #[pyo3(signature = (input, output, counts, dtype, owner, *, timeout=None, async_op=false))]
+    fn run_raw_alltoall_v(
+        &self,
+        py: Python<'_>,
+        input: usize,
+        output: usize,
+        counts: &Bound<'_, PyAny>,
+        dtype: &str,
+        owner: Py<PyAny>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let dtype: DType = dtype.parse().map_err(raise)?;
+        let counts = self.matrix(counts)?;
+        let lengths = Counts::PerBlock(&counts).lengths(Collective::Alltoall, self.0.size(), self.0.rank());
+        let bytes = lengths
+            .and_then(|[from, to]| Some([from.checked_mul(dtype.size())?, to.checked_mul(dtype.size())?]));
+        let [from, to] = bytes.ok_or_else(|| PyValueError::new_err("the sum of counts is too large"))?;
+        let owner: Owner = Arc::new(owner);
+        let (input, output) = (memory(input, from, owner.clone()), memory(output, to, owner));
+        let mut request = Request::new(Operation::Collective(Collective::Alltoall), dtype, 0, input, output);
+        request.counts = Some(counts.into());
+        self.run(py, request, How::new(None, timeout, async_op), None)
     }
 
     #[pyo3(signature = (direction, address, elements, dtype, owner, peer, tag, *, timeout=None, async_op=false))]

@@ -145,6 +145,10 @@ impl PyTopology {
         left.map(PyTopology).map_err(raise)
     }
 
+    fn behind_cards(&self, capacity: f64) -> PyResult<Self> {
+        self.0.behind_cards(capacity).map(PyTopology).map_err(raise)
+    }
+
     fn _operands(&self) -> Option<Operands> {
         let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
         let spec = self.0.spec();

@@ -72,7 +72,7 @@ pub struct Call {
     pub dtype: DType,
     /// How many elements: of the whole vector, or of one rank's block where the collective has blocks.
     pub elements: usize,
-    /// Elements of each rank's block where they differ; `elements` is their sum then.
+    /// Elements of each block where they differ; `elements` is their sum then.
     pub counts: Option<Arc<[usize]>>,
     /// The algorithm that performs it.
     pub algorithm: Arc<str>,

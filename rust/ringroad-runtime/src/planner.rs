@@ -30,7 +30,7 @@ pub(crate) const LEND: usize = 32 << 10;
 pub(crate) struct Key {
     pub collective: Collective,
     pub elements: usize,
-    /// Elements of each rank's block, where they differ; `elements` does not count then.
+    /// Elements of each block, where they differ; `elements` does not count then.
     pub counts: Option<Arc<[usize]>>,
     pub element_bytes: usize,
     pub any_order: bool,

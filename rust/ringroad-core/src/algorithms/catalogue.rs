@@ -2,13 +2,12 @@
 
 use super::{
     bfb, binomial, bruck, bruck_alltoall, bucket, butterfly, direct, direct_ordered, distances, double_tree,
-    gather_sum, generalized, halving_doubling, hamiltonian, hierarchical, hybrid, leaders, nested, pairwise,
-    recursive_doubling, ring, scatter_allgather, swing, trees, trivance,
+    flow, gather_sum, generalized, halving_doubling, hamiltonian, hierarchical, hybrid, leaders, nested,
+    pairwise, recursive_doubling, ring, scatter_allgather, swing, trees, trivance,
 };
 use super::{ceil_log, Algorithm, Construct, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
-use crate::synthesis::trees::Unsuitable;
 
 const ALLREDUCE: Collective = Collective::Allreduce;
 const REDUCE_SCATTER: Collective = Collective::ReduceScatter;
@@ -37,6 +36,7 @@ const FOREST: &str =
     "Edmonds: Edge-disjoint branchings, 1973; switches as in Zhao et al.: ForestColl (arXiv 2402.06787)";
 const WEIGHTED: &str = "ours, with packings as in Zhao et al.: ForestColl (arXiv 2402.06787)";
 const SPANNING: &str = "ours; the bound is Tutte's and Nash-Williams's, J. London Math. Soc. 36, 1961";
+const BASU: &str = "Basu et al.: Efficient all-to-all collective communication schedules for direct-connect topologies, HPDC 2024; without linear programs";
 const RING: &str =
     "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009";
 const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004; on tori Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012; for other numbers than powers of two Rabenseifner, Traff: More efficient reduction algorithms for non-power-of-two number of processors, EuroPVM/MPI 2004";
@@ -132,6 +132,15 @@ const UNDIRECTED: Requirement = Requirement {
     worth_trying: trees::worth_trying_undirected,
 };
 
+/// Where ranks pass on what others send each other.
+const RELAYED: Requirement = Requirement {
+    text: "links from rank to rank by which all reach each other, and at most 1024 ranks",
+    admits: |_| true,
+    fits: flow::fits,
+    made: true,
+    worth_trying: flow::worth_trying,
+};
+
 fn on_hosts(shape: &Shape) -> bool {
     shape.per_host() > 1 && shape.ranks() > shape.per_host()
 }
@@ -169,6 +178,14 @@ const PARTS: Parameter = Parameter {
     admits: |_, parts| (1..=1 << 14).contains(&parts),
     names: &[],
 };
+const ROUNDS: Parameter = Parameter {
+    name: "s",
+    meaning:
+        "how many steps there may be, in diameters of the network: few suit short blocks, many long ones",
+    values: |_| vec![1, 3],
+    admits: |_, rounds| (1..=64).contains(&rounds),
+    names: &[],
+};
 const FEW_PARTS: Parameter = Parameter { values: |_| vec![8, 64], ..PARTS };
 
 /// The numbers of those that work between the hosts of a shape.
@@ -188,7 +205,7 @@ macro_rules! across {
 
 type Make = fn(&Request<'_>) -> Schedule;
 type Parts = fn(&Request<'_>) -> [Schedule; 2];
-type Search = fn(&Request<'_>) -> Result<Schedule, Unsuitable>;
+type Search = fn(&Request<'_>) -> Result<Schedule, String>;
 type Cost = fn(&Request<'_>) -> CostLine;
 
 const fn offer(collective: Collective, requirement: Requirement, make: Make, cost: Cost) -> Offer {
@@ -592,6 +609,15 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
         }),
         consistent: always,
         offers: &[offer(ALLTOALL, PAIRS, bruck_alltoall::schedule, bruck_alltoall::cost)],
+    },
+    Algorithm {
+        name: "flow",
+        summary: "neighbours pass blocks on, over ways that spread them over all links as well as can be: on any graph",
+        source: BASU,
+        ports: Ports::Any,
+        parameter: Some(ROUNDS),
+        consistent: always,
+        offers: &[found(ALLTOALL, RELAYED, flow::schedule)],
     },
     Algorithm {
         name: "direct-latency",

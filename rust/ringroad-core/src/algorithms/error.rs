@@ -4,7 +4,6 @@ use super::{
     catalogue, Algorithm, Offer, Parameter, Ports, Request, Requirement, Shape, MAX_LENGTH, MAX_RANKS,
 };
 use crate::collective::Collective;
-use crate::synthesis::trees::Unsuitable;
 use crate::topology::Topology;
 use crate::units::Rank;
 use strsim::levenshtein;
@@ -94,7 +93,7 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    pub(super) fn graph(request: &Request<'_>, why: &Unsuitable) -> Unavailable {
+    pub(super) fn graph(request: &Request<'_>, why: String) -> Unavailable {
         let Request { name, topology, collective, .. } = *request;
         let base = name.split(':').next().unwrap_or(name);
         let others = names(topology, collective).into_iter().filter(|other| *other != base);
@@ -102,7 +101,7 @@ impl Unavailable {
             algorithm: name.to_owned(),
             collective,
             topology: topology.spec(),
-            why: why.to_string(),
+            why,
             alternatives: others.collect(),
         }
     }

@@ -25,6 +25,7 @@ mod distances;
 mod double_tree;
 mod elimination;
 mod error;
+mod flow;
 mod fold;
 mod gather_sum;
 mod generalized;
@@ -55,7 +56,6 @@ pub use shape::Shape;
 
 use crate::collective::Collective;
 use crate::schedule::Schedule;
-use crate::synthesis::trees::Unsuitable;
 use crate::topology::Topology;
 
 /// The most ranks that a schedule is made for. Above 8192 ranks, what goes around all of them can be judged but not run: a
@@ -173,8 +173,8 @@ enum Construct {
     Always(fn(&Request<'_>) -> Schedule, fn(&Request<'_>) -> CostLine),
     /// Likewise, as two schedules in turn.
     InTurn(fn(&Request<'_>) -> [Schedule; 2], fn(&Request<'_>) -> CostLine),
-    /// If a search finds one.
-    Search(fn(&Request<'_>) -> Result<Schedule, Unsuitable>),
+    /// If a search finds one; else it says why not.
+    Search(fn(&Request<'_>) -> Result<Schedule, String>),
 }
 
 impl Construct {
@@ -185,7 +185,7 @@ impl Construct {
                 let [first, second] = parts(request);
                 Ok(first.compose(&second).expect("the parts divide the vector into the same chunks"))
             }
-            Construct::Search(search) => search(request).map_err(|why| Unavailable::graph(request, &why)),
+            Construct::Search(search) => search(request).map_err(|why| Unavailable::graph(request, why)),
         }
     }
 
@@ -199,7 +199,10 @@ impl Construct {
     fn cost(self, request: &Request<'_>) -> Result<CostLine, Unavailable> {
         match self {
             Construct::Always(_, cost) | Construct::InTurn(_, cost) => Ok(cost(request)),
-            Construct::Search(_) => self.schedule(request).map(|schedule| trees::cost(&schedule)),
+            Construct::Search(_) => {
+                let schedule = self.schedule(request)?;
+                Ok(CostLine { steps: schedule.steps.len(), sent: schedule.max_sent() })
+            }
         }
     }
 }

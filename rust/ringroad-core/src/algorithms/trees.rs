@@ -11,9 +11,9 @@
 //! Cost: pipelines. The busiest link has its load in about so many parts, one a step, and the trees' height comes on top:
 //! the schedule itself is asked.
 
-use super::{CostLine, Request};
+use super::Request;
 use crate::schedule::Schedule;
-use crate::synthesis::trees::{undirected, Unsuitable, Variant, MOST_RANKS, MOST_RANKS_WEIGHTED};
+use crate::synthesis::trees::{undirected, Variant, MOST_RANKS, MOST_RANKS_WEIGHTED};
 use crate::topology::Topology;
 
 /// The most ranks for which as many trees from every rank are packed unasked.
@@ -22,26 +22,21 @@ const MOST_UNASKED: usize = 32;
 const MOST_UNASKED_FEW: usize = 128;
 const MOST_UNASKED_UNDIRECTED: usize = 512;
 
-pub(super) fn equal(request: &Request<'_>) -> Result<Schedule, Unsuitable> {
+pub(super) fn equal(request: &Request<'_>) -> Result<Schedule, String> {
     schedule(Variant::Equal, request)
 }
 
-pub(super) fn weighted(request: &Request<'_>) -> Result<Schedule, Unsuitable> {
+pub(super) fn weighted(request: &Request<'_>) -> Result<Schedule, String> {
     schedule(Variant::Weighted, request)
 }
 
-pub(super) fn spanning(request: &Request<'_>) -> Result<Schedule, Unsuitable> {
+pub(super) fn spanning(request: &Request<'_>) -> Result<Schedule, String> {
     schedule(Variant::Spanning, request)
 }
 
-fn schedule(variant: Variant, request: &Request<'_>) -> Result<Schedule, Unsuitable> {
-    let packing = variant.pack(request.topology, request.collective)?;
+fn schedule(variant: Variant, request: &Request<'_>) -> Result<Schedule, String> {
+    let packing = variant.pack(request.topology, request.collective).map_err(|why| why.to_string())?;
     Ok(Schedule { name: request.name.to_owned(), ..packing.schedule(request.parameter) })
-}
-
-/// As the schedule has it.
-pub(super) fn cost(schedule: &Schedule) -> CostLine {
-    CostLine { steps: schedule.steps.len(), sent: schedule.max_sent() }
 }
 
 /// With as many trees from every rank.

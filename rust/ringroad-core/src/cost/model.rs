@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::bound::Bounds;
 use super::incast::{Inlets, DEFAULT_INCAST_LATENCY};
 use super::traffic::{self, Totals};
+use crate::collective::Collective;
 use crate::plan::Counts;
 use crate::schedule::{Schedule, Transfer, View};
 use crate::topology::{Routes, Topology, Unreachable};
@@ -171,7 +172,8 @@ impl ScheduleCost {
     }
 
     /// As [`ScheduleCost::with_routes`], where the ranks' blocks have these lengths, in any unit. All figures are still in
-    /// vectors, those of all blocks together. For reduce-scatter, allgather, gather and scatter.
+    /// vectors, those of all blocks together. For reduce-scatter, allgather, gather and scatter, and for all-to-alls with the
+    /// lengths of all pairs, by source, then by target, and figures in the mean of what ranks send.
     pub fn of_blocks(
         schedule: &Schedule,
         lengths: &[usize],
@@ -180,16 +182,18 @@ impl ScheduleCost {
         check(schedule, routes.topology())?;
         let all = lengths.iter().try_fold(0usize, |sum, length| sum.checked_add(*length)).unwrap_or(0);
         let Schedule { ref name, collective, ranks, chunks, .. } = *schedule;
-        if !Counts::PerRank(lengths).fits(collective, ranks) || all == 0 {
+        if !Counts::PerBlock(lengths).fits(collective, ranks) || all == 0 {
             let what = format!(
                 "{} lengths of blocks, {all} in all, are not those of {collective} over {ranks} ranks; give a length for \
-                 each rank, of a reduce_scatter, allgather, gather or scatter, and not 0 for all",
+                 each rank, of a reduce_scatter, allgather, gather or scatter, or for each pair, of an alltoall, and not 0 for all",
                 lengths.len()
             );
             return Err(CostError::Malformed { name: name.clone(), what });
         }
         let written = schedule.expand();
-        ScheduleCost::seen(&[written.view_of_blocks(lengths)], (chunks / ranks * all) as f64, routes)
+        let vectors = if collective == Collective::Alltoall { ranks } else { 1 };
+        let vector = (chunks / lengths.len()) as f64 * all as f64 / vectors as f64;
+        ScheduleCost::seen(&[written.view_of_blocks(lengths)], vector, routes)
     }
 
     /// Of a vector of so many chunks, or of what the view counts instead.

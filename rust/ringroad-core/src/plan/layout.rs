@@ -11,8 +11,9 @@ use crate::units::{ChunkId, Rank};
 pub enum Counts<'a> {
     /// As many each; for collectives without blocks, the whole vector.
     Equal(usize),
-    /// As many as is said for each rank. Not for an all-to-all, whose blocks belong to two ranks.
-    PerRank(&'a [usize]),
+    /// As many as is said for each rank; in an all-to-all, whose blocks belong to two ranks, for each pair, by source, then
+    /// by target.
+    PerBlock(&'a [usize]),
 }
 
 impl From<usize> for Counts<'_> {
@@ -22,36 +23,70 @@ impl From<usize> for Counts<'_> {
 }
 
 impl<'a> Counts<'a> {
-    /// Those of each rank, where they are told, else as many each.
-    pub fn of(elements: usize, per_rank: Option<&'a [usize]>) -> Counts<'a> {
-        per_rank.map_or(Counts::Equal(elements), Counts::PerRank)
+    /// Those of each block, where they are told, else as many each.
+    pub fn of(elements: usize, per_block: Option<&'a [usize]>) -> Counts<'a> {
+        per_block.map_or(Counts::Equal(elements), Counts::PerBlock)
     }
 
-    /// Elements in the whole vector of a rank, or `None` where they overflow.
+    /// Elements in the whole vector of a rank, the longest where they differ; `None` where they overflow.
     pub fn total(self, collective: Collective, ranks: usize) -> Option<usize> {
         match self {
             Counts::Equal(elements) => elements.checked_mul(collective.blocks_per_vector(ranks)),
-            Counts::PerRank(counts) => counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count)),
+            Counts::PerBlock(counts) if collective == Collective::Alltoall => {
+                // All that there are must be countable, too.
+                sum(counts.iter())?;
+                (0..ranks).map(|rank| Some(self.pairs(ranks, rank)?.into_iter().max()?)).try_fold(0, larger)
+            }
+            Counts::PerBlock(counts) => sum(counts.iter()),
         }
+    }
+
+    /// Elements in the input and in the output of a rank, or `None` where they overflow.
+    pub fn lengths(self, collective: Collective, ranks: usize, rank: Rank) -> Option<[usize; 2]> {
+        if let (Counts::PerBlock(_), Collective::Alltoall) = (self, collective) {
+            return self.pairs(ranks, rank);
+        }
+        let length = |holding| match holding {
+            Holding::Nothing => Some(0),
+            Holding::Block(own) => Some(self.block(own)),
+            Holding::Whole => self.total(collective, ranks),
+        };
+        Some([length(collective.input(rank))?, length(collective.output(rank))?])
+    }
+
+    /// What a rank sends and receives in an all-to-all whose blocks differ.
+    fn pairs(self, ranks: usize, rank: Rank) -> Option<[usize; 2]> {
+        let Counts::PerBlock(counts) = self else { return None };
+        let sent = &counts[rank * ranks..(rank + 1) * ranks];
+        Some([sum(sent.iter())?, sum(counts.iter().skip(rank).step_by(ranks))?])
     }
 
     /// Whether there is a count for every block of the collective.
     pub fn fits(self, collective: Collective, ranks: usize) -> bool {
         match self {
             Counts::Equal(_) => true,
-            Counts::PerRank(counts) => {
-                counts.len() == ranks && collective.has_blocks() && collective != Collective::Alltoall
+            Counts::PerBlock(counts) if collective == Collective::Alltoall => {
+                Some(counts.len()) == ranks.checked_mul(ranks)
             }
+            Counts::PerBlock(counts) => counts.len() == ranks && collective.has_blocks(),
         }
     }
 
-    /// Elements in the block of a rank.
-    pub fn block(self, rank: Rank) -> usize {
+    /// Elements in a block.
+    pub fn block(self, block: usize) -> usize {
         match self {
             Counts::Equal(elements) => elements,
-            Counts::PerRank(counts) => counts[rank],
+            Counts::PerBlock(counts) => counts[block],
         }
     }
+}
+
+fn sum<'a>(mut counts: impl Iterator<Item = &'a usize>) -> Option<usize> {
+    counts.try_fold(0usize, |sum, count| sum.checked_add(*count))
+}
+
+fn larger(most: usize, other: Option<usize>) -> Option<usize> {
+    other.map(|other| most.max(other))
 }
 
 /// The division of a vector of any length into a schedule's blocks and chunks. All figures are elements.
@@ -64,7 +99,10 @@ pub struct Layout {
     ranks: usize,
     chunks: usize,
     chunks_per_block: usize,
+    /// In the whole vector; in an all-to-all whose blocks differ those of all ranks' inputs, one after the other.
     block_starts: Vec<usize>,
+    /// In an all-to-all whose blocks differ, those of all ranks' outputs likewise.
+    output_starts: Option<Vec<usize>>,
     /// Which part of every chunk is meant, of how many.
     part: (usize, usize),
 }
@@ -77,17 +115,24 @@ impl Layout {
     pub fn new<'a>(schedule: &Schedule, counts: impl Into<Counts<'a>>) -> Layout {
         let Schedule { collective, ranks, chunks, .. } = *schedule;
         let (counts, blocks) = (counts.into(), collective.blocks_per_vector(ranks));
-        let mut block_starts = vec![0];
-        block_starts.extend((0..blocks).scan(0, |end, block| {
-            *end += counts.block(block);
-            Some(*end)
-        }));
+        let starts = |blocks: &mut dyn Iterator<Item = usize>| {
+            let ends = blocks.scan(0, |end, block| {
+                *end += counts.block(block);
+                Some(*end)
+            });
+            std::iter::once(0).chain(ends).collect::<Vec<usize>>()
+        };
+        let pairs = matches!(counts, Counts::PerBlock(_)) && collective == Collective::Alltoall;
+        let block_starts = starts(&mut (0..if pairs { ranks * ranks } else { blocks }));
+        let transposed = |place: usize| place % ranks * ranks + place / ranks;
+        let output_starts = pairs.then(|| starts(&mut (0..ranks * ranks).map(transposed)));
         Layout {
             collective,
             ranks,
             chunks,
             chunks_per_block: collective.chunks_per_vector(ranks, chunks) / blocks,
             block_starts,
+            output_starts,
             part: (0, 1),
         }
     }
@@ -99,17 +144,19 @@ impl Layout {
 
     /// How many elements `chunk` has.
     pub fn chunk_len(&self, chunk: ChunkId) -> usize {
-        // All blocks that a chunk can be part of (in an all-to-all: two) have the same length.
         let block = match self.collective {
-            Collective::Alltoall => chunk / self.chunks_per_block % self.ranks,
+            // All blocks that a chunk can be part of, two of them, have the same length.
+            Collective::Alltoall if self.output_starts.is_none() => {
+                chunk / self.chunks_per_block % self.ranks
+            }
             _ => chunk / self.chunks_per_block,
         };
-        self.within(block, chunk).len()
+        self.within(&self.block_starts, block, chunk).len()
     }
 
-    fn within(&self, block: usize, chunk: ChunkId) -> Range<usize> {
-        let start = self.block_starts[block];
-        let len = self.block_starts[block + 1] - start;
+    fn within(&self, starts: &[usize], block: usize, chunk: ChunkId) -> Range<usize> {
+        let start = starts[block];
+        let len = starts[block + 1] - start;
         let piece = chunk % self.chunks_per_block;
         let cut = |j: usize| start + len * j / self.chunks_per_block;
         let (start, len) = (cut(piece), cut(piece + 1) - cut(piece));
@@ -130,18 +177,30 @@ impl Layout {
             Holding::Block(own) => self.block_starts[own],
             _ => 0,
         };
-        self.within(block, chunk).start - base
+        self.within(&self.block_starts, block, chunk).start - base
+    }
+
+    /// Where the chunk lies in the input or output of `rank`, of which `starts` are those of all ranks.
+    fn position_of_pair(&self, starts: &[usize], rank: Rank, peer: Rank, chunk: ChunkId) -> usize {
+        let first = rank * self.ranks;
+        self.within(starts, first + peer, chunk).start - starts[first]
     }
 
     /// Where `chunk` starts in the input of `rank`.
     pub fn input_position(&self, rank: Rank, chunk: ChunkId) -> Option<usize> {
         let block = self.collective.input_block(self.ranks, self.chunks, rank, chunk)?;
+        if self.output_starts.is_some() {
+            return Some(self.position_of_pair(&self.block_starts, rank, block, chunk));
+        }
         Some(self.position(self.collective.input(rank), block, chunk))
     }
 
     /// Where `chunk` starts in the output of `rank`.
     pub fn output_position(&self, rank: Rank, chunk: ChunkId) -> Option<usize> {
         let block = self.collective.output_block(self.ranks, self.chunks, rank, chunk)?;
+        if let Some(starts) = &self.output_starts {
+            return Some(self.position_of_pair(starts, rank, block, chunk));
+        }
         Some(self.position(self.collective.output(rank), block, chunk))
     }
 
@@ -153,19 +212,33 @@ impl Layout {
         }
     }
 
-    /// Elements in the whole vector.
+    fn len_of_pairs(&self, starts: &[usize], rank: Rank) -> usize {
+        starts[(rank + 1) * self.ranks] - starts[rank * self.ranks]
+    }
+
+    /// Elements in the whole vector, the longest where they differ.
     pub fn total(&self) -> usize {
-        self.len(Holding::Whole)
+        if self.output_starts.is_none() {
+            return self.len(Holding::Whole);
+        }
+        let lengths = (0..self.ranks).map(|rank| self.input_len(rank).max(self.output_len(rank)));
+        lengths.max().unwrap_or(0)
     }
 
     /// Elements in the input of `rank`.
     pub fn input_len(&self, rank: Rank) -> usize {
-        self.len(self.collective.input(rank))
+        match self.output_starts {
+            Some(_) => self.len_of_pairs(&self.block_starts, rank),
+            None => self.len(self.collective.input(rank)),
+        }
     }
 
     /// Elements in the output of `rank`.
     pub fn output_len(&self, rank: Rank) -> usize {
-        self.len(self.collective.output(rank))
+        match &self.output_starts {
+            Some(starts) => self.len_of_pairs(starts, rank),
+            None => self.len(self.collective.output(rank)),
+        }
     }
 
     /// Where the smaller of the input and output of `rank` lies within the larger when a call is in place.

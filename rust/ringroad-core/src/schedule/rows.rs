@@ -84,11 +84,12 @@ impl Schedule {
         View { schedule: self, chart, ends: None }
     }
 
-    /// What all ranks do where the blocks of the ranks have these lengths, in any unit; of a schedule that is written out.
+    /// What all ranks do where the blocks of the ranks (in an all-to-all of the pairs) have these lengths, in any unit; of a
+    /// schedule that is written out.
     /// Whatever counts chunks counts their lengths then, in parts of that unit: as many as a block has chunks.
     pub(crate) fn view_of_blocks(&self, lengths: &[usize]) -> View<'_> {
-        debug_assert!(self.symmetry.is_none() && lengths.len() == self.ranks);
-        let per_block = self.chunks / self.ranks;
+        debug_assert!(self.symmetry.is_none() && self.chunks.is_multiple_of(lengths.len()));
+        let per_block = self.chunks / lengths.len();
         let each = lengths.iter().flat_map(|length| std::iter::repeat_n(*length, per_block));
         let ends = std::iter::once(0).chain(each.scan(0, |end, length| {
             *end += length;

@@ -237,7 +237,7 @@ impl Simulator {
             _ if !collective.has_blocks() => Counts::Equal(bytes_here),
             _ if bytes_here.is_multiple_of(ranks) => Counts::Equal(bytes_here / ranks),
             Collective::Alltoall => return Err(SimulationError::Indivisible { bytes, ranks }),
-            _ => Counts::PerRank(&blocks),
+            _ => Counts::PerBlock(&blocks),
         };
         let lower = |rank| Plan::lower(schedule, rank, counts, 1, &self.lowering).map(Arc::new);
         Ok((0..ranks).map(lower).collect::<Result<_, _>>()?)

@@ -27,6 +27,8 @@ pub struct Arc {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     ranks: usize,
+    /// Ranks, and behind them switches and memories where these are part of it.
+    nodes: usize,
     /// By source, then as the links are.
     arcs: Vec<Arc>,
     starts: Vec<usize>,
@@ -44,10 +46,19 @@ const FINEST: u64 = 1000;
 impl Network {
     /// What joins the ranks of a topology directly. Memories and switches, and the links to them, are left out.
     pub fn of(topology: &Topology) -> Network {
-        let ranks = topology.ranks();
+        Network::among(topology, topology.ranks())
+    }
+
+    /// The same with switches and memories, which pass on what they are given.
+    pub fn with_switches(topology: &Topology) -> Network {
+        Network::among(topology, topology.nodes())
+    }
+
+    /// What joins the first so many nodes.
+    fn among(topology: &Topology, nodes: usize) -> Network {
         let mut links: Vec<(Rank, Port, Rank, f64)> = Vec::new();
         for (port, link) in ports(topology).into_iter().zip(topology.links()) {
-            if link.source.max(link.target) < ranks {
+            if link.source.max(link.target) < nodes {
                 links.push((link.source, port, link.target, link.bytes_per_second()));
             }
         }
@@ -70,11 +81,11 @@ impl Network {
                 None => bundles.push((Arc { source, target, port, capacity: 1 }, speed)),
             }
         }
-        Network::bundled(topology, bundles)
+        Network::bundled(topology, nodes, bundles)
     }
 
     /// Of arcs that count their links, each with the speed of its slowest.
-    fn bundled(topology: &Topology, bundles: Vec<(Arc, f64)>) -> Network {
+    fn bundled(topology: &Topology, nodes: usize, bundles: Vec<(Arc, f64)>) -> Network {
         let slowest = bundles.iter().map(|(_, speed)| *speed).fold(f64::INFINITY, f64::min);
         let whole = |parts: u64| {
             let times = |speed: &f64| speed / slowest * parts as f64;
@@ -85,20 +96,25 @@ impl Network {
         let arc = |(arc, speed): (Arc, f64)| Arc { capacity: arc.capacity * units(speed), ..arc };
         let arcs = bundles.into_iter().map(arc).collect();
         let unit = slowest / parts as f64;
-        Network::indexed(topology.ranks(), arcs, unit, topology.dimensions().to_vec())
+        Network::indexed(topology.ranks(), nodes, arcs, unit, topology.dimensions().to_vec())
     }
 
     /// Of arcs by source.
-    fn indexed(ranks: usize, arcs: Vec<Arc>, unit: f64, dimensions: Vec<usize>) -> Network {
-        let starts = (0..=ranks).map(|rank| arcs.partition_point(|arc| arc.source < rank)).collect();
-        let mut incoming = vec![Vec::new(); ranks];
+    fn indexed(ranks: usize, nodes: usize, arcs: Vec<Arc>, unit: f64, dimensions: Vec<usize>) -> Network {
+        let starts = (0..=nodes).map(|node| arcs.partition_point(|arc| arc.source < node)).collect();
+        let mut incoming = vec![Vec::new(); nodes];
         arcs.iter().enumerate().for_each(|(id, arc)| incoming[arc.target].push(id));
-        Network { ranks, arcs, starts, incoming, unit, dimensions }
+        Network { ranks, nodes, arcs, starts, incoming, unit, dimensions }
     }
 
     /// How many ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
+    }
+
+    /// How many ranks, switches and memories.
+    pub fn nodes(&self) -> usize {
+        self.nodes
     }
 
     /// The arcs, by source, in the order of the links.
@@ -141,7 +157,12 @@ impl Network {
         let mut arcs: Vec<Arc> = self.arcs.iter().map(turned).collect();
         // Of all arcs to a rank those that leave by the same port come at the same place.
         arcs.sort_by_key(|arc| (arc.source, arc.port));
-        Network::indexed(self.ranks, arcs, self.unit, self.dimensions.clone())
+        Network::indexed(self.ranks, self.nodes, arcs, self.unit, self.dimensions.clone())
+    }
+
+    /// The sizes of the grid that the ranks form, if they do.
+    pub fn dimensions(&self) -> &[usize] {
+        &self.dimensions
     }
 
     /// How many arcs lead from every rank to `goal`, at least; `u32::MAX` where none do.
@@ -154,8 +175,16 @@ impl Network {
         self.hops(start, |here| self.arcs[self.outgoing(here)].iter().map(|arc| arc.target))
     }
 
+    /// A rank, and one that it does not reach, if there are such.
+    pub fn apart(&self) -> Option<(Rank, Rank)> {
+        // Whoever reaches rank 0 reaches all that it reaches.
+        let beyond = |hops: Vec<u32>| (0..self.ranks).find(|rank| hops[*rank] == u32::MAX);
+        let from = beyond(self.hops_to(0)).map(|from| (from, 0));
+        from.or_else(|| beyond(self.hops_from(0)).map(|to| (0, to)))
+    }
+
     fn hops<N: Iterator<Item = Rank>>(&self, start: Rank, neighbours: impl Fn(Rank) -> N) -> Vec<u32> {
-        let mut hops = vec![u32::MAX; self.ranks];
+        let mut hops = vec![u32::MAX; self.nodes];
         let mut queue = vec![start];
         hops[start] = 0;
         let mut next = 0;
@@ -206,6 +235,9 @@ impl Network {
 
     /// Which arcs of other ranks each arc is like, as numbers from 0, if all ranks look alike.
     pub(super) fn alike(&self) -> Option<Vec<usize>> {
+        if self.nodes > self.ranks {
+            return None;
+        }
         let mut alike = vec![0; self.arcs.len()];
         let shifted = self.is_shifted();
         if !shifted {

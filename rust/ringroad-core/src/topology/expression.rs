@@ -3,12 +3,13 @@
 //! ```text
 //! product(circulant:16:3,4, line(ring:4))   a comma that a letter follows begins another operand, others are of a list
 //! degree(circulant:16:3,4, 2)               what follows the last comma is the number
+//! bottleneck(ring:4, 1.5)                   likewise
 //! without(circulant:16:3,4, 0-3, 5>9)       the last parts that look like it are cables and links
 //! ```
 //!
 //! Blanks around operands and behind commas say nothing.
 
-use super::parse::{number, operand};
+use super::parse::{number, operand, ratio};
 use super::without::Cut;
 use super::{Topology, TopologyError};
 
@@ -58,7 +59,7 @@ pub(super) fn arguments<'a>(operator: &str, inner: &'a str) -> Option<Arguments<
     let commas = commas(inner);
     let (operands, parameters) = match operator {
         "line" | "line-graph" | "transpose" | "bidirectional" => (vec![inner.trim()], Vec::new()),
-        "degree" | "power" => {
+        "degree" | "power" | "bottleneck" => {
             let last = *commas.last()?;
             (vec![inner[..last].trim()], vec![inner[last + 1..].trim()])
         }
@@ -93,6 +94,7 @@ pub(super) fn apply(operator: &str, inner: &str) -> Option<Result<Topology, Topo
         "bidirectional" => first.bidirectional(),
         "degree" => first.degree_expansion(number(parameters[0])?),
         "power" => first.power(number(parameters[0])?),
+        "bottleneck" => first.behind_cards(ratio(parameters[0])?),
         "product" => Topology::product(&operands.iter().collect::<Vec<&Topology>>()),
         _ => first.without(&parameters.into_iter().map(cut).collect::<Option<Vec<Cut>>>()?),
     })

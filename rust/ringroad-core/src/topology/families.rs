@@ -163,7 +163,7 @@ impl Topology {
     /// * a graph that has a name: `petersen`, `octahedron` and more;
     /// * what an operator makes of these: `line(petersen)`, `line-graph(petersen)`, `degree(ring:5, 2)`,
     ///   `power(complete:3, 2)`, `product(ring:4, complete:3)`, `transpose(kautz:2:2)`, `bidirectional(kautz:2:2)`,
-    ///   `without(torus:4x4, 0-1, 5>6)`.
+    ///   `without(torus:4x4, 0-1, 5>6)`, `bottleneck(torus:4x4, 2)`.
     pub fn parse(spec: &str) -> Result<Topology, TopologyError> {
         parse::topology(spec)
     }

@@ -134,7 +134,9 @@ impl Topology {
                 let others = 0..=self.dimensions().len() - 2;
                 others.flat_map(|set| (0..4).map(move |twisted| bits(set) | twisted)).collect()
             }
-            Family::Graph(_) | Family::Listed(_) | Family::Without(..) if !self.is_cayley() => {
+            Family::Graph(_) | Family::Listed(_) | Family::Without(..) | Family::Behind(_)
+                if !self.is_cayley() =>
+            {
                 (0..self.ranks()).collect()
             }
             _ => vec![0],

@@ -4,6 +4,7 @@
 //! array of the same shape: the last dimension varies fastest, as in NumPy and in torch's `DeviceMesh`. The order of the
 //! links says which port they leave by (see [`Topology::port_link`]).
 
+mod bottleneck;
 mod cayley;
 mod circulant;
 mod digest;
@@ -77,6 +78,8 @@ enum Family {
     Hosts,
     /// What else a spec says without a grid; ports are links in turn.
     Listed(String),
+    /// The spec; every port is the way to the rank's card.
+    Behind(String),
     /// The spec, and on grids the link of every rank's ports.
     Without(String, Vec<Option<LinkId>>),
     /// Its name.
@@ -217,8 +220,8 @@ impl Topology {
     /// Whether ranks that differ in one coordinate reach each other by links of that dimension.
     fn is_ordered(&self) -> bool {
         let twisted = matches!(self.family, Family::TwistedTorus | Family::TwistedHypercube);
-        let as_drawn = matches!(self.family, Family::Without(..) | Family::Graph(_));
-        !(self.dimensions.is_empty() || twisted || as_drawn)
+        let other = matches!(self.family, Family::Without(..) | Family::Graph(_) | Family::Behind(_));
+        !(self.dimensions.is_empty() || twisted || other)
     }
 
     /// The text that [`Topology::parse`] makes this wiring of; a graph's is only its name.
@@ -244,14 +247,14 @@ impl Topology {
             Family::Switch => format!("switch:{}", self.ranks),
             Family::FatTree(sizes, ratios) => parse::fat_tree(sizes, ratios),
             Family::Hosts => format!("hosts:{}x{}", self.ranks / self.per_host, self.per_host),
-            Family::Listed(spec) | Family::Without(spec, _) => spec.clone(),
+            Family::Listed(spec) | Family::Behind(spec) | Family::Without(spec, _) => spec.clone(),
             Family::Graph(name) => format!("graph:{name}"),
         }
     }
 
     /// The link by which `port` leaves `rank`, where there is one. On grids port `2d` leads to the neighbour above in
     /// dimension `d`, or towards it, and `2d + 1` to the one below; over the border of a mesh there is none. Behind a
-    /// switch, on fat trees and hosts every port is the uplink. In everything else without a grid the ports of a rank are
+    /// switch or card, on fat trees and hosts every port is the uplink. In everything else without a grid the ports of a rank are
     /// its links in turn.
     pub fn port_link(&self, rank: Rank, port: Port) -> Option<LinkId> {
         if rank >= self.ranks {
@@ -263,7 +266,9 @@ impl Topology {
             Family::TwistedTorus => (port < 4).then_some(4 * rank + port),
             Family::HyperX => hyperx::port_link(sizes, rank, port),
             Family::Hypercube | Family::TwistedHypercube => hypercube::port_link(sizes.len(), rank, port),
-            Family::Switch | Family::FatTree(..) | Family::Hosts => Some(switch::uplink(rank)),
+            Family::Switch | Family::FatTree(..) | Family::Hosts | Family::Behind(_) => {
+                Some(switch::uplink(rank))
+            }
             Family::Listed(_) => self.link_in_turn(rank, port),
             Family::Graph(_) | Family::Without(..) if sizes.is_empty() => self.link_in_turn(rank, port),
             _ if dimension >= sizes.len() => None,

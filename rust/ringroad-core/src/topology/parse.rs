@@ -41,7 +41,7 @@ const FAMILIES: [(&str, &str); 24] = [
 const LISTS: [&str; 3] = ["circulant", "directed-circulant", "cayley"];
 
 /// What makes graphs of graphs, with an example each.
-const OPERATORS: [(&str, &str); 8] = [
+const OPERATORS: [(&str, &str); 9] = [
     ("line", "line(petersen)"),
     ("line-graph", "line-graph(petersen)"),
     ("degree", "degree(ring:5, 2)"),
@@ -50,6 +50,7 @@ const OPERATORS: [(&str, &str); 8] = [
     ("transpose", "transpose(kautz:2:2)"),
     ("bidirectional", "bidirectional(kautz:2:2)"),
     ("without", "without(torus:4x4, 0-1, 5>6)"),
+    ("bottleneck", "bottleneck(torus:4x4, 2)"),
 ];
 
 /// How many operators may stand within each other.
@@ -215,7 +216,7 @@ pub(super) fn number(text: &str) -> Option<usize> {
 }
 
 /// Digits, and a fraction where there is one.
-fn ratio(text: &str) -> Option<f64> {
+pub(super) fn ratio(text: &str) -> Option<f64> {
     let plain = text.starts_with(|c: char| c.is_ascii_digit())
         && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     plain.then(|| text.parse().ok()).flatten()

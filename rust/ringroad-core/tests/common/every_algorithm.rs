@@ -44,6 +44,7 @@ macro_rules! every_algorithm {
             pairwise "pairwise"
             direct "direct"
             bruck_alltoall "bruck-alltoall"
+            flow "flow"
             direct_latency "direct-latency"
             direct_ordered "direct-ordered"
             leaders "leaders"

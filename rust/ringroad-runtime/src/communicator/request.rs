@@ -27,7 +27,8 @@ pub struct Request {
     pub dtype: DType,
     /// Elements of the whole vector (allreduce, broadcast, reduce, messages), or of one rank's block (all others).
     pub elements: usize,
-    /// Elements of each rank's block where they differ; `elements` does not count then. The same on all ranks.
+    /// Elements of each rank's block where they differ, in an all-to-all of each pair's, by source, then by target;
+    /// `elements` does not count then. The same on all ranks.
     pub counts: Option<Arc<[usize]>>,
     /// This rank's data; not used in place.
     pub input: Memory,
@@ -127,23 +128,20 @@ impl Request {
             return Err(Error::Argument(format!(
                 "{} over {size} ranks takes {}, not {found} counts",
                 collective.name(),
-                if collective.has_blocks() && collective != Collective::Alltoall {
-                    "one count for each rank"
-                } else {
-                    "the same count on all ranks"
+                match collective {
+                    Collective::Alltoall => "one count for each pair of ranks",
+                    _ if collective.has_blocks() => "one count for each rank",
+                    _ => "the same count on all ranks",
                 },
             )));
         }
-        let bytes = |holding| {
-            let elements = match holding {
-                Holding::Nothing => 0,
-                Holding::Block(own) => counts.block(own),
-                Holding::Whole => counts.total(collective, size).unwrap_or(usize::MAX),
-            };
-            elements.saturating_mul(self.dtype.size())
-        };
+        if self.in_place && self.counts.is_some() && collective == Collective::Alltoall {
+            let what = "an alltoall whose blocks differ is not performed in place; pass another output";
+            return Err(Error::Argument(what.to_owned()));
+        }
+        let elements = counts.lengths(collective, size, rank).unwrap_or([usize::MAX; 2]);
+        let [mut input, mut output] = elements.map(|elements| elements.saturating_mul(self.dtype.size()));
         let (has, gets) = (collective.input(rank), collective.output(rank));
-        let (mut input, mut output) = (bytes(has), bytes(gets));
         if self.in_place && has != Holding::Nothing && gets != Holding::Nothing {
             (input, output) = (0, input.max(output));
         }

@@ -44,7 +44,7 @@ impl Plan {
         if rank >= ranks {
             return Err(LowerError::NoSuchRank { rank, ranks });
         }
-        if let (false, Counts::PerRank(counts)) = (counts.fits(collective, ranks), counts) {
+        if let (false, Counts::PerBlock(counts)) = (counts.fits(collective, ranks), counts) {
             return Err(LowerError::Counts { collective, ranks, counts: counts.len() });
         }
         // Even where there is one block per rank. Beside the vector, scratch may hold every slot of all chunks: in an
@@ -52,7 +52,7 @@ impl Plan {
         let held = 1 + schedule.slots() * (schedule.chunks / schedule.chunks_per_vector().max(1));
         let total = match counts {
             Counts::Equal(elements) => elements.checked_mul(ranks),
-            Counts::PerRank(_) => counts.total(collective, ranks),
+            Counts::PerBlock(counts) => counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count)),
         };
         let bytes = total.and_then(|total| total.checked_mul(element_bytes.max(1)));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize / held) {

@@ -95,7 +95,7 @@ pub enum LowerError {
         element_bytes: usize,
     },
     /// Not one count for every block.
-    #[error("{collective} over {ranks} ranks cannot have {counts} counts, one for each rank's block")]
+    #[error("{collective} over {ranks} ranks cannot have {counts} counts; give one for each rank's block, or in an alltoall for each pair of ranks")]
     Counts {
         /// The collective.
         collective: Collective,

@@ -3,6 +3,7 @@
 use crate::synthesis::Network;
 use crate::units::Rank;
 
+use super::cut::bisection;
 use super::Demands;
 
 /// How much of its demand every pair can be given at once, at most, for several reasons; in units of capacity.
@@ -13,8 +14,11 @@ pub struct Bounds {
     pub distance: f64,
     /// What enters or leaves one rank.
     pub rank: f64,
+    /// What crosses from one half of the ranks to the other; the narrowest halves that were found. `None` with switches.
+    pub bisection: Option<f64>,
     /// With a demand of one for each pair, any network of this degree: ranks are no nearer than in a tree in which each has
-    /// `degree` others below it (Theorem 2 of Basu et al.). `None` for other demands and unequal capacities.
+    /// `degree` others below it (Theorem 2 of Basu et al.). `None` for other demands, unequal capacities
+    /// and switches.
     pub degree: Option<f64>,
 }
 
@@ -47,11 +51,12 @@ impl Bounds {
         };
         let equal = network.arcs().windows(2).all(|pair| pair[0].capacity == pair[1].capacity);
         let unit = network.arcs().first().map_or(0, |arc| arc.capacity);
-        let degree = (matches!(demands, Demands::Uniform) && equal && unit > 0)
+        let plain = network.nodes() == ranks && equal && unit > 0;
+        let degree = (matches!(demands, Demands::Uniform) && plain)
             .then(|| of_degree((network.degree() / unit) as usize, ranks) * unit as f64);
         let rank = (0..ranks).map(of_rank).fold(f64::INFINITY, f64::min);
         let distance = if taken > 0.0 { capacity as f64 / taken } else { f64::INFINITY };
-        Bounds { distance, rank, degree }
+        Bounds { distance, rank, bisection: bisection(network, demands), degree }
     }
 }
 

@@ -3,6 +3,8 @@
 //! Chunks are dealt out by largest remainders, then move one by one from a way to another of the same pair for as long as
 //! that makes busy arcs less busy, on lengths so steep that little but the busiest arcs counts.
 
+use libm::exp;
+
 use crate::synthesis::Network;
 use crate::units::Rank;
 
@@ -122,10 +124,10 @@ fn dealt_out(network: &Network, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
 
 /// Looks at every pair once. Lengths are `exp(steep * (load - top))` for a unit of capacity.
 fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, top: f64) {
-    let length_of = |load: u64, capacity: f64| (steep * (load as f64 / capacity - top)).exp() / capacity;
+    let length_of = |load: u64, capacity: f64| exp(steep * (load as f64 / capacity - top)) / capacity;
     let mut length: Vec<f64> = loads.iter().zip(capacity).map(|(load, c)| length_of(*load, *c)).collect();
     // By how much each length grows with another chunk.
-    let growth: Vec<f64> = capacity.iter().map(|capacity| (steep / capacity).exp()).collect();
+    let growth: Vec<f64> = capacity.iter().map(|capacity| exp(steep / capacity)).collect();
     let mut count = vec![0i8; loads.len()];
     for pair in pairs.iter_mut().filter(|pair| pair.ways.len() > 1) {
         for from in 0..pair.ways.len() {

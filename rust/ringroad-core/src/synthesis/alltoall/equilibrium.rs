@@ -7,6 +7,8 @@
 //! concurrent flow problem, 1990). Shifts are those of a game in which each pair splits what it sends (Frank, Wolfe's step
 //! per pair, in the order of the pairs, each with the loads that the one before has left).
 
+use libm::{exp, log};
+
 use crate::synthesis::Network;
 use crate::units::Rank;
 
@@ -30,7 +32,7 @@ const MOST_SWEEPS: usize = 5_000;
 /// Shortest ways from one rank to all.
 struct Tree {
     distance: Vec<f64>,
-    /// The arc by which each rank is reached.
+    /// The arc by which each node is reached.
     parent: Vec<u32>,
     dirty: Vec<bool>,
     place: Vec<u32>,
@@ -51,7 +53,7 @@ pub(super) struct Equilibrium<'a> {
     /// How full the busiest arc is.
     top: f64,
     rows: Vec<Row>,
-    /// In which order ranks are best looked at from each source.
+    /// In which order nodes are best looked at from each source.
     orders: Vec<u32>,
     tree: Tree,
     /// How often two paths go over an arc, the one less the other.
@@ -64,22 +66,22 @@ pub(super) struct Equilibrium<'a> {
 impl<'a> Equilibrium<'a> {
     /// One short way for each pair, around what is busy already.
     pub fn new(network: &'a Network, demands: &'a Demands) -> Equilibrium<'a> {
-        let (ranks, arcs) = (network.ranks(), network.arcs().len());
-        let mut orders = Vec::with_capacity(ranks * ranks);
+        let (ranks, nodes, arcs) = (network.ranks(), network.nodes(), network.arcs().len());
+        let mut orders = Vec::with_capacity(ranks * nodes);
         let mut longest = 0;
         for source in 0..ranks {
             let hops = network.hops_from(source);
             let first = orders.len();
-            orders.extend(0..ranks as u32);
-            orders[first..].sort_by_key(|rank| hops[*rank as usize]);
-            let farthest = hops.iter().filter(|hops| **hops != u32::MAX).max();
+            orders.extend(0..nodes as u32);
+            orders[first..].sort_by_key(|node| hops[*node as usize]);
+            let farthest = hops[..ranks].iter().filter(|hops| **hops != u32::MAX).max();
             longest = longest.max(farthest.map_or(0, |hops| *hops as usize));
         }
         let tree = Tree {
-            distance: vec![0.0; ranks],
-            parent: vec![NO_ARC; ranks],
-            dirty: vec![false; ranks],
-            place: vec![0; ranks],
+            distance: vec![0.0; nodes],
+            parent: vec![NO_ARC; nodes],
+            dirty: vec![false; nodes],
+            place: vec![0; nodes],
         };
         let mut found = Equilibrium {
             network,
@@ -129,17 +131,17 @@ impl<'a> Equilibrium<'a> {
 
     /// Finds shortest ways from `source`: labels are corrected in the order that was right the last time.
     fn grow(&mut self, source: Rank, lengths: &[f64]) {
-        let ranks = self.network.ranks();
-        let order = &self.orders[source * ranks..(source + 1) * ranks];
+        let nodes = self.network.nodes();
+        let order = &self.orders[source * nodes..(source + 1) * nodes];
         let Tree { distance, parent, dirty, place } = &mut self.tree;
         distance.fill(f64::INFINITY);
-        order.iter().enumerate().for_each(|(at, rank)| place[*rank as usize] = at as u32);
+        order.iter().enumerate().for_each(|(at, node)| place[*node as usize] = at as u32);
         distance[source] = 0.0;
         parent[source] = NO_ARC;
         dirty[source] = true;
         let mut first = 0;
-        while first < ranks {
-            let mut back = ranks;
+        while first < nodes {
+            let mut back = nodes;
             for (at, here) in order.iter().enumerate().skip(first) {
                 let here = *here as usize;
                 if !std::mem::take(&mut dirty[here]) {
@@ -175,16 +177,16 @@ impl<'a> Equilibrium<'a> {
     }
 
     fn sort(&mut self, source: Rank) {
-        let ranks = self.network.ranks();
+        let nodes = self.network.nodes();
         let distance = &self.tree.distance;
-        self.orders[source * ranks..(source + 1) * ranks]
+        self.orders[source * nodes..(source + 1) * nodes]
             .sort_by(|a, b| distance[*a as usize].total_cmp(&distance[*b as usize]));
     }
 
     fn length_at(&self, arc: usize) -> f64 {
         // Far above what is full already, all is equally forbidding.
         let over = (self.load[arc] / (self.capacity[arc] * self.top) - 1.0).min(1.0);
-        (self.steep * over).exp() / self.capacity[arc] + self.floor
+        exp(self.steep * over) / self.capacity[arc] + self.floor
     }
 
     fn add(&mut self, arc: u32, demand: f64) {
@@ -336,7 +338,7 @@ impl<'a> Equilibrium<'a> {
         let narrowest = dear.iter().chain(cheap).filter(differs).map(capacity).fold(f64::INFINITY, f64::min);
         let mut moved = 0.0;
         if left > entered {
-            let equal = narrowest * self.top / (2.0 * self.steep) * (left / entered).ln() / demand;
+            let equal = narrowest * self.top / (2.0 * self.steep) * log(left / entered) / demand;
             moved = equal.min(share);
             if share - moved < f64::from(NOTHING) {
                 moved = share;

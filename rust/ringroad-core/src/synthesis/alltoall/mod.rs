@@ -10,6 +10,7 @@
 
 mod bounds;
 mod chunks;
+mod cut;
 mod equilibrium;
 mod steps;
 mod symmetric;
@@ -17,7 +18,7 @@ mod ways;
 
 pub use bounds::{of_degree, Bounds};
 pub use chunks::{in_chunks, in_few_chunks, Trip};
-pub use steps::{held_by_relays, schedule};
+pub use steps::{held_by_relays, relayed, schedule, MOST_CHUNKS};
 
 use super::{Network, Unsuitable};
 use crate::units::Rank;

@@ -4,11 +4,14 @@
 //! where a step that an arc is busy in is exponentially dear. Chunks choose again until steps are nearly as short as the
 //! flow allows.
 
+use libm::exp;
+
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::synthesis::Network;
 
-use super::chunks::Trip;
+use super::chunks::{in_few_chunks, Trip};
+use super::Concurrent;
 
 /// How dear busy steps are at first, and how much dearer after each look at all chunks.
 const STEEP: f64 = 12.0;
@@ -60,7 +63,7 @@ impl<'a> Timetable<'a> {
 
     /// What another chunk pays.
     fn price_of(&self, cell: usize) -> f64 {
-        (self.steep * (f64::from(self.counts[cell] + 1) / self.room[cell] - 1.0)).min(300.0).exp()
+        exp((self.steep * (f64::from(self.counts[cell] + 1) / self.room[cell] - 1.0)).min(300.0))
     }
 
     fn change(&mut self, arcs: &[u32], times: &[u16], by: i32) {
@@ -149,6 +152,25 @@ fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (f64,
         table.price_all();
     }
     (best, kept)
+}
+
+/// What is within so much of the bound needs no more chunks.
+const CLOSE: f64 = 0.03;
+/// The most chunks of a schedule that is written out for all: it takes some seconds, and some hundred megabytes.
+pub const MOST_CHUNKS: usize = 1 << 20;
+
+/// The all-to-all along the ways of a flow, over which ranks pass on blocks of one for each pair. Blocks are cut into the
+/// fewest chunks, up to `most`, that bring the busiest arc near to the bound: returns how many these are, too. See
+/// [`schedule`] for `steps`.
+pub fn relayed(
+    name: &str,
+    network: &Network,
+    flow: &Concurrent,
+    most: usize,
+    steps: usize,
+) -> (Schedule, usize) {
+    let (pieces, trips, load) = in_few_chunks(network, flow, most, CLOSE);
+    (schedule(name, network, &trips, pieces, load, steps), pieces)
 }
 
 /// The all-to-all in which every chunk takes its way from neighbour to neighbour, in `steps` steps, or as many as the

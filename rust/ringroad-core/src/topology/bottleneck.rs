@@ -1,0 +1,48 @@
+//! Ranks that send and receive less than their links carry: the host bottleneck of Basu et al. (Efficient all-to-all
+//! collective communication schedules for direct-connect topologies, HPDC 2024), whose augmented graph this is.
+//!
+//! ```text
+//! bottleneck(ring:3, 1.5)    0       1       2      rank r
+//!                            ⇅ 1.5   ⇅ 1.5   ⇅ 1.5  what a host brings in and out, in links of the ring
+//!                          ┌─3───⇄───4───⇄───5─┐    its card, node 3 + r, which passes on what is for others
+//!                          └─────────⇄─────────┘
+//! ```
+//!
+//! The grid stays, so that algorithms for grids remain candidates. The way between a rank and its card has no latency
+//! unless one latency is stated for all links.
+
+use super::operators::derived_name;
+use super::{Family, Link, Topology, TopologyError};
+use crate::units::NodeId;
+
+impl Topology {
+    /// The network with a card for every rank, which the network's links join, and between rank and card in each direction
+    /// `capacity` times the bandwidth of the rank's first link: `bottleneck(G, 2)`.
+    pub fn behind_cards(&self, capacity: f64) -> Result<Topology, TopologyError> {
+        super::link::check_relative(capacity, 0.0)?;
+        let spec = format!("bottleneck({}, {capacity})", self.wiring());
+        let ranks = self.ranks;
+        let card = |node: NodeId| node + ranks;
+        let mut links = Vec::with_capacity(2 * ranks + self.links.len());
+        for rank in 0..ranks {
+            let own =
+                self.links_out_of(rank).first().map_or(Link::between(rank, card(rank)), |id| self.links[*id]);
+            let own = Link { latency: 0.0, extra_latency: 0.0, capacity: own.capacity * capacity, ..own };
+            links.push(Link { source: rank, target: card(rank), ..own });
+            links.push(Link { source: card(rank), target: rank, ..own });
+        }
+        links.extend(self.links.iter().map(|link| Link {
+            source: card(link.source),
+            target: card(link.target),
+            ..*link
+        }));
+        let family = match self.family {
+            Family::Graph(_) => Family::Graph(derived_name(&spec)),
+            _ => Family::Behind(spec),
+        };
+        let (dimensions, per_host) = (self.dimensions.clone(), self.per_host);
+        let routing = self.routing.without_dimensions();
+        let plain = Topology::plain(family, ranks, self.nodes + ranks, links);
+        Topology { dimensions, per_host, routing, ..plain }.if_connected()
+    }
+}
