@@ -105,7 +105,8 @@ impl<'a> Timetable<'a> {
         let arcs = self.network.arcs();
         let full = |(count, arc): (&u32, &crate::synthesis::Arc)| f64::from(*count) / arc.capacity as f64;
         let longest = |step: &[u32]| step.iter().zip(arcs).map(full).fold(0.0, f64::max);
-        self.counts.chunks(arcs.len()).map(longest).sum()
+        // Of one rank alone there are none.
+        self.counts.chunks(arcs.len().max(1)).map(longest).sum()
     }
 }
 
