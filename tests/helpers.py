@@ -245,6 +245,25 @@ def digest(array: np.ndarray | None) -> str:
 # ------------------------------------------------------------------------------------------------ other work
 
 
+def check_alltoall_v(comm: Any, matrices: list[list[list[int]]], algorithms: list[str | None]) -> None:
+    """Rows of two numbers, as many for each pair as a matrix says, all types in turn: new and into an array."""
+    rank, size = comm.rank, comm.size
+    for turn, counts in enumerate(matrices):
+        dtype = dtype_of(DTYPES[turn % len(DTYPES)])
+        table = np.asarray(counts)
+        starts = np.cumsum(np.hstack([np.zeros((size, 1), int), table]), axis=1)
+        inputs = [vector(r, 2 * int(starts[r, -1]), dtype, seed=turn).reshape(-1, 2) for r in range(size)]
+        expected = np.concatenate([inputs[r][starts[r, rank] : starts[r, rank + 1]] for r in range(size)])
+        for algorithm in algorithms:
+            result = comm.alltoall_v(inputs[rank], counts, algorithm=algorithm)
+            wrong = differences(result, expected, dtype)
+            assert wrong is None, f"{algorithm}, {counts}, rank {rank}: {wrong}"
+            out = np.empty_like(expected)
+            work = comm.alltoall_v(inputs[rank].copy(), table, out, algorithm=algorithm, async_op=True)
+            assert work.result() is out
+            assert out.tobytes() == expected.tobytes()
+
+
 def check_uneven(comm: Any, counts: list[int]) -> None:
     """Blocks of `counts` rows of three numbers: apart, into an array, and in place; and counts that do not fit."""
     rank, size, total = comm.rank, comm.size, sum(counts)

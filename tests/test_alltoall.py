@@ -2,11 +2,13 @@
 
 import json
 import random
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
 import pytest
 import ringroad
+from helpers import cases, check_alltoall_v, check_cases, in_threads
 from ringroad import cli, programs
 from ringroad.synthesis import alltoall_flow
 
@@ -121,8 +123,10 @@ def test_what_makes_no_sense():
         alltoall_flow("ring:4", gap=2)
     with pytest.raises(ValueError, match="budget is a number of seconds"):
         alltoall_flow("mesh:4", budget=-1)
-    with pytest.raises(ringroad.ScheduleError, match="through switches only"):
-        alltoall_flow("switch:4")
+    with pytest.raises(ValueError, match="there are switches"):
+        alltoall_flow("switch:4").schedule()
+    with pytest.raises(ringroad.ScheduleError, match="needs links from rank to rank"):
+        ringroad.Schedule.build("flow", "switch:4", "alltoall")
     with pytest.raises(ValueError, match="equal blocks"):
         alltoall_flow("ring:4", np.ones((4, 4))).schedule()
     with pytest.raises(ValueError, match="at least 1 steps"):
@@ -131,6 +135,110 @@ def test_what_makes_no_sense():
         alltoall_flow("ring:4").schedule(pieces=0)
     nothing = alltoall_flow("mesh:3", np.zeros((3, 3)))
     assert nothing.seconds == 0 and nothing.rate == float("inf")
+
+
+def test_hosts_that_send_less_than_their_links():
+    free, tight = (alltoall_flow(f"bottleneck(torus:4x4, {links})") for links in (4, 1.5))
+    assert free.least_seconds <= alltoall_flow("torus:4x4").seconds * 1.0001
+    assert tight.least_seconds <= 15 / (1.5 * 12.5e9) * 1.0001 <= tight.seconds * 1.0002
+    topology = ringroad.Topology("torus:4x4").behind_cards(1.5)
+    assert topology == ringroad.Topology("bottleneck(torus:4x4, 1.5)") and topology.nodes == 32
+    size = 16 << 20
+    model = ringroad.CostModel(step_latency=0, incast_latency=0)
+
+    def seconds(network):
+        return model.cost(ringroad.Schedule.build("direct", network, "alltoall"), network, size).seconds
+
+    ratio = seconds(topology) / seconds(ringroad.Topology("torus:4x4"))
+    assert ratio == pytest.approx(tight.seconds / alltoall_flow("torus:4x4").seconds, rel=0.01)
+    schedule = ringroad.Schedule.build("direct", topology, "alltoall")
+    assert ringroad.simulate(schedule, topology, size, model=model).seconds == pytest.approx(
+        seconds(topology), rel=0.02
+    )
+
+
+GRAPHS = [
+    "ring:8",
+    "without(torus:2x4, 0-1)",
+    "mesh:2x4",
+    "generalized-kautz:2:8",
+    "hypercube:3",
+    "directed-circulant:8:1,3",
+]
+
+
+def on(spec):
+    """Processes on a network, which end with the test."""
+    return ringroad.local(ringroad.Topology(spec).ranks, env={"RINGROAD_TOPOLOGY": spec}, timeout=60)
+
+
+@pytest.mark.parametrize("spec", GRAPHS)
+def test_flows_run(spec):
+    """By eight processes: all types, new, into an array and in place."""
+    many = [replace(case, algorithm=f"flow:{1 + 2 * (case.seed % 2)}") for case in cases("alltoall", 8)]
+    with on(spec) as cluster:
+        cluster.run(check_cases, many)
+
+
+def test_flows_run_among_many():
+    many = [replace(case, algorithm="flow") for case in cases("alltoall", 27, sizes=[0, 1, 5, 200])]
+    for spec in ("torus:3x3x3", "without(torus:3x3x3, 0-1, 4-5)"):
+        in_threads(27, lambda comm: check_cases(comm, many), topology=spec, algorithm="flow,ring,binomial", timeout=60)
+
+
+@pytest.mark.parametrize("spec", ["mesh:2x3", "without(ring:6, 0>1)", "hosts:2x3"])
+def test_blocks_of_any_length(spec):
+    dice = np.random.default_rng(6)
+    matrices = [(dice.integers(0, 40, (6, 6)) * dice.integers(0, 3, (6, 6))).tolist() for _ in range(8)]
+    matrices.append(np.zeros((6, 6), int).tolist())
+    network = ringroad.Topology(spec)
+    named = [a.name for a in ringroad.algorithms(network) if a.supports(network, "alltoall")]
+    with on(spec) as cluster:
+        cluster.run(check_alltoall_v, matrices, [None, *named])
+
+
+def test_counts_that_make_no_sense():
+    def work(comm):
+        good = np.full((3, 3), 2)
+        texts = []
+        for where, value in (((1, 2), -1), ((0, 1), 2**62), ((0, 0), 2**63)):
+            counts = good.astype(object)
+            counts[where] = value
+            with pytest.raises((ValueError, MemoryError)) as error:
+                comm.alltoall_v(np.ones(6), counts.tolist())
+            texts.append(str(error.value))
+        for counts in (good[:2], good * float("nan"), [1, 2, 3], [[1, 2], [3, 4]]):
+            with pytest.raises(ValueError, match="counts must be 3 by 3 whole numbers"):
+                comm.alltoall_v(np.ones(6), counts)
+        with pytest.raises(ValueError, match="must pass 6 rows"):
+            comm.alltoall_v(np.ones(5), good)
+        same = np.ones(6)
+        with pytest.raises(ValueError, match="not performed in place"):
+            comm.alltoall_v(same, good, same)
+        assert comm.alltoall_v(np.full(6, comm.rank), good).tolist() == [0, 0, 1, 1, 2, 2]
+        return texts
+
+    with on("ring:3") as cluster:
+        everybody = cluster.run(work)
+    for texts in everybody:
+        assert "rank 1 has -1 for rank 2" in texts[0] and all(texts)
+
+
+def test_counts_that_differ():
+    """Ranks that pass other matrices hear of it."""
+
+    def work(comm):
+        counts = np.full((3, 3), 2)
+        if comm.rank == 1:
+            counts[0, 2] = 5
+        with pytest.raises(ringroad.RingroadError) as error:
+            comm.alltoall_v(np.ones(6), counts, timeout=20)
+        return type(error.value).__name__, str(error.value)
+
+    with on("ring:3") as cluster:
+        errors = cluster.run(work)
+    assert {name for name, _ in errors} <= {"MismatchError", "AbortedError"}, errors
+    assert any(name == "MismatchError" for name, _ in errors), errors
 
 
 def test_the_command(capsys, tmp_path):

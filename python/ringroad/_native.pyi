@@ -116,8 +116,8 @@ class Topology:
         """Without all links between these pairs of nodes, in both directions; `directed`: from the first to the second
         only. Grids stay grids. Raises TopologyError where there are none, or if ranks are cut off."""
     def behind_cards(self, capacity: float) -> Topology:
-        """A card for every rank, which the links join; between rank and card `capacity` times a link's bandwidth in each
-        direction (the host bottleneck of Basu et al.). Spec: `bottleneck(torus:4x4, 2)`."""
+        """A card for every rank, which the links join; between rank and card `capacity` times a link's bandwidth in
+        each direction (the host bottleneck of Basu et al.). Spec: `bottleneck(torus:4x4, 2)`."""
     def _operands(self) -> tuple[str, list[str], list[str]] | None:
         """Where the spec is an operator's: the operator, its operands' specs, and what follows them."""
     @property
@@ -295,6 +295,10 @@ class Schedule:
 
         `count` elements of `itemsize` bytes: the whole vector, or one rank's block.
         """
+    @property
+    def held_for_others(self) -> float:
+        """In an alltoall, what a rank holds on its way from one other rank to another, at most at once, in vectors; 0
+        for other collectives."""
     def __eq__(self, value: object, /) -> bool: ...
     def __str__(self) -> str: ...
 
@@ -705,8 +709,8 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool = False,
     ) -> Any:
-        """As alltoall, where rank s has `counts[s][t]` rows (entries of the first axis) for rank t. All ranks pass the same
-        matrix; `send` has the rows for rank 0 first, the result those from rank 0. Not in place."""
+        """As alltoall, where rank s has `counts[s][t]` rows (entries of the first axis) for rank t. All ranks pass the
+        same matrix; `send` has the rows for rank 0 first, the result those from rank 0. Not in place."""
     def broadcast(
         self,
         array: Array,

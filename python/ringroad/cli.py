@@ -189,6 +189,20 @@ def _entry(algorithm: Algorithm, network: Topology, collective: str) -> dict[str
     }
 
 
+def _relays(built: Schedule) -> list[tuple[str, str]]:
+    """What ranks pass on in an all-to-all takes memory, once for each chunk."""
+    if not built.held_for_others:
+        return []
+    block = 1 << 12
+    memory = built.lower(0, block, 1)[1] / block / built.ranks
+    return [
+        (
+            "held for others",
+            f"{built.held_for_others:.3g} vectors at once at most; rank 0 takes memory for {memory:.3g}",
+        )
+    ]
+
+
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -237,6 +251,7 @@ def schedule(
             "chunks": built.chunks,
             "slots": built.slots,
             "sent": built.max_sent,
+            "held_for_others": built.held_for_others,
             "max_link_load": cost.max_link_load,
             "operations": operations,
             "verified": True,
@@ -253,6 +268,7 @@ def schedule(
             ("chunks", str(built.chunks)),
             ("slots", str(built.slots)),
             ("sent per rank", f"{built.max_sent:.4g} vectors"),
+            *_relays(built),
             ("most loaded link", f"{cost.max_link_load:.4g} vectors"),
             ("verified", "yes"),
             ("rank 0's plan", f"{operations} operations for one element per rank"),

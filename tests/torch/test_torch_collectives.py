@@ -29,6 +29,14 @@ def test_uneven_pieces(ranks, size):
     ranks.run("values.check_uneven", size)
 
 
+@pytest.mark.parametrize("topology", ["ring:3", "mesh:2x3"])
+def test_uneven_pieces_that_ranks_pass_on(ranks, topology):
+    """Where no switch joins the ranks they agree on who has how much for whom."""
+    env = {"RINGROAD_TOPOLOGY": topology}
+    ranks.run("values.check_uneven", {"ring:3": 3, "mesh:2x3": 6}[topology], env=env)
+    ranks.run("values.check_disagreement", {"ring:3": 3, "mesh:2x3": 6}[topology], env=env)
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_scalars_and_nothing(ranks, size):
     ranks.run("values.check_scalars", size)

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use ringroad_core::plan::LowerOptions;
+use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, Collective, Plan, Schedule};
 
 use crate::errors::{raise, schedule_error};
@@ -152,6 +153,17 @@ impl PySchedule {
         let plan = py.detach(|| Plan::lower(&self.0, rank, count, itemsize, &LowerOptions::default()));
         let plan = plan.map_err(schedule_error)?;
         Ok((plan.operations().len(), plan.scratch()))
+    }
+
+    #[getter]
+    fn held_for_others(&self, py: Python<'_>) -> f64 {
+        match self.0.collective {
+            Collective::Alltoall => {
+                let held = py.detach(|| held_by_relays(&self.0));
+                held as f64 / self.0.chunks_per_vector() as f64
+            }
+            _ => 0.0,
+        }
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

@@ -322,6 +322,28 @@ def check_uneven() -> None:
         assert torch.equal(got, torch.cat([torch.full((rank + peer, 3), peer * 100 + rank) for peer in range(ranks)]))
 
 
+def check_disagreement() -> None:
+    """Everybody hears who expects something else than it is given, and the group goes on."""
+    with world() as (rank, ranks):
+        sent, expected = [1] * ranks, [1] * ranks
+        if rank == 1:
+            expected[2] = 3
+        got = torch.empty(sum(expected))
+        text = ""
+        try:
+            dist.all_to_all_single(got, torch.ones(ranks), expected, sent)
+        except ValueError as error:
+            text = str(error)
+        assert "rank 2 has 1 elements for rank 1, which expects 3" in text, text
+        dist.all_to_all([torch.empty(2) for _ in range(ranks)], [torch.ones(2) for _ in range(ranks)])
+        # Nothing at all for some, and in the background.
+        sizes = [0 if rank == peer else rank + peer for peer in range(ranks)]
+        got = torch.empty(sum(sizes))
+        work = dist.all_to_all_single(got, torch.full((sum(sizes),), float(rank)), sizes, sizes, async_op=True)
+        work.wait()
+        assert torch.equal(got, torch.cat([torch.full((size,), float(peer)) for peer, size in enumerate(sizes)]))
+
+
 def check_scalars() -> None:
     """Tensors without a dimension, and without an element."""
     with world() as (rank, ranks):
