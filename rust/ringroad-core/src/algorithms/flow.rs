@@ -20,7 +20,7 @@ use crate::topology::{Lattice, Topology};
 
 /// The most ranks, whose blocks are chunks that are written out, and the most that it is tried for unasked.
 const MOST_RANKS: usize = 1 << 10;
-const MOST_UNASKED: usize = 1 << 8;
+const MOST_UNASKED: usize = 1 << 7;
 /// How near to the best the flow is, and after how many looks at all pairs it has to do.
 const GAP: f64 = 0.01;
 const MOST_SWEEPS: usize = 300;

@@ -16,8 +16,9 @@ use super::Concurrent;
 /// How dear busy steps are at first, and how much dearer after each look at all chunks.
 const STEEP: f64 = 12.0;
 const STEEPER: f64 = 1.25;
-/// So many looks are taken, at most.
+/// So many looks are taken, at most, and so many without a gain.
 const LOOKS: usize = 16;
+const PATIENCE: usize = 3;
 /// Steps that are so little longer than the flow needs are short enough.
 const ENOUGH: f64 = 1.002;
 
@@ -119,9 +120,17 @@ fn times(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (Vec<Vec
     let most = steps.min((load * narrowest as f64 + 1e-9) as usize).max(longest);
     let mut tried = vec![longest, longest.midpoint(most), most];
     tried.dedup();
-    let tables = tried.into_iter().map(|steps| (times_in(network, trips, load, steps), steps));
-    let ((_, times), steps) = tables.min_by(|a, b| a.0 .0.total_cmp(&b.0 .0)).unwrap_or_default();
-    (times, steps)
+    let mut best = (f64::INFINITY, Vec::new(), 0);
+    for steps in tried {
+        let (length, times) = times_in(network, trips, load, steps);
+        if length < best.0 {
+            best = (length, times, steps);
+        }
+        if length <= load * ENOUGH {
+            break;
+        }
+    }
+    (best.1, best.2)
 }
 
 /// In so many steps: what they take together, and the steps of each trip.
@@ -131,7 +140,7 @@ fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (f64,
     // Long ways have the least choice.
     let mut order: Vec<usize> = (0..trips.len()).collect();
     order.sort_by_key(|trip| std::cmp::Reverse(trips[*trip].arcs.len()));
-    let (mut best, mut kept) = (f64::INFINITY, times.clone());
+    let (mut best, mut kept, mut improved) = (f64::INFINITY, times.clone(), 0);
     for look in 0..LOOKS {
         for &trip in &order {
             let arcs = &trips[trip].arcs;
@@ -143,10 +152,10 @@ fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (f64,
         }
         let length = table.length();
         if length < best {
-            best = length;
+            (best, improved) = (length, look);
             kept.clone_from(&times);
         }
-        if best <= load * ENOUGH {
+        if best <= load * ENOUGH || look - improved >= PATIENCE {
             break;
         }
         table.steep *= STEEPER;
