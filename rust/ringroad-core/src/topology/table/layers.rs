@@ -1,0 +1,156 @@
+//! Layers without circles: a path goes to the first one whose order of links still exists with it.
+//!
+//! Pearce, Kelly: A dynamic topological sort algorithm for directed acyclic graphs, ACM Journal of Experimental
+//! Algorithmics 11, 2006.
+
+use super::super::measure::Adjacency;
+use super::super::{Link, Topology};
+use crate::units::LinkId;
+
+/// What a layer knows of two links in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pair {
+    Unknown,
+    Taken,
+    /// It would close a circle, whatever comes later.
+    Refused,
+}
+
+/// The layers so far.
+pub(super) struct Layers<'a> {
+    turns: Turns<'a>,
+    layers: Vec<Layer>,
+}
+
+/// All pairs of links of which the second starts where the first ends, numbered.
+struct Turns<'a> {
+    links: &'a [Link],
+    outgoing: Adjacency,
+    incoming: Adjacency,
+    /// The number of each link's first pair.
+    first: Vec<usize>,
+    /// Which of the links out of its start each link is.
+    place: Vec<usize>,
+}
+
+struct Layer {
+    pairs: Vec<Pair>,
+    /// Of each link, the place in an order in which every pair that is taken leads upwards.
+    order: Vec<u32>,
+}
+
+impl<'a> Layers<'a> {
+    pub fn new(topology: &'a Topology) -> Layers<'a> {
+        let (nodes, links) = (topology.nodes(), topology.links());
+        let outgoing = Adjacency::new(nodes, links.iter().map(|link| link.source));
+        let incoming = Adjacency::new(nodes, links.iter().map(|link| link.target));
+        let mut place = vec![0; links.len()];
+        for node in 0..nodes {
+            outgoing.of(node).iter().enumerate().for_each(|(at, link)| place[*link] = at);
+        }
+        let mut first = vec![0];
+        first.extend(links.iter().scan(0, |sum, link| {
+            *sum += outgoing.of(link.target).len();
+            Some(*sum)
+        }));
+        Layers { turns: Turns { links, outgoing, incoming, first, place }, layers: Vec::new() }
+    }
+
+    /// Puts a path into the first layer that it fits, and tells its number.
+    pub fn take(&mut self, path: &[u32]) -> usize {
+        let turns = &self.turns;
+        let found = self.layers.iter_mut().position(|layer| layer.take(turns, path));
+        found.unwrap_or_else(|| {
+            let mut layer = Layer::new(turns);
+            layer.take(turns, path);
+            self.layers.push(layer);
+            self.layers.len() - 1
+        })
+    }
+}
+
+impl Turns<'_> {
+    fn number(&self, from: LinkId, to: LinkId) -> usize {
+        self.first[from] + self.place[to]
+    }
+}
+
+impl Layer {
+    fn new(turns: &Turns<'_>) -> Layer {
+        let links = turns.links.len();
+        let pairs = vec![Pair::Unknown; turns.first[links]];
+        Layer { pairs, order: (0..links as u32).collect() }
+    }
+
+    /// Takes all pairs of a path, or none of them.
+    fn take(&mut self, turns: &Turns<'_>, path: &[u32]) -> bool {
+        let pairs = || path.windows(2).map(|pair| (pair[0] as LinkId, pair[1] as LinkId));
+        let known = |(from, to): (LinkId, LinkId)| self.pairs[turns.number(from, to)];
+        if pairs().any(|pair| known(pair) == Pair::Refused) {
+            return false;
+        }
+        let mut new: Vec<(LinkId, LinkId)> = pairs().filter(|pair| known(*pair) == Pair::Unknown).collect();
+        let mut fails = None;
+        for (count, (from, to)) in new.iter().enumerate() {
+            if !self.add(turns, *from, *to) {
+                fails = Some(count);
+                break;
+            }
+        }
+        let Some(count) = fails else { return true };
+        let (from, to) = new[count];
+        new.drain(..count).for_each(|(from, to)| self.pairs[turns.number(from, to)] = Pair::Unknown);
+        // Whether it was refused for its own sake.
+        self.pairs[turns.number(from, to)] =
+            if self.add(turns, from, to) { Pair::Unknown } else { Pair::Refused };
+        false
+    }
+
+    /// Takes a pair, unless it closes a circle.
+    fn add(&mut self, turns: &Turns<'_>, from: LinkId, to: LinkId) -> bool {
+        let (last, first) = (self.order[from], self.order[to]);
+        if first < last {
+            let after =
+                |link: LinkId| turns.outgoing.of(turns.links[link].target).iter().map(move |to| (link, *to));
+            let behind = self.reach(to, |link, pairs, order| {
+                let next = after(link).filter(|(link, to)| pairs[turns.number(*link, *to)] == Pair::Taken);
+                next.map(|(_, to)| to).filter(|to| order[*to] <= last).collect()
+            });
+            if behind.contains(&from) {
+                return false;
+            }
+            let ahead = self.reach(from, |link, pairs, order| {
+                let before = turns.incoming.of(turns.links[link].source).iter().copied();
+                let taken = before.filter(|from| pairs[turns.number(*from, link)] == Pair::Taken);
+                taken.filter(|from| order[*from] >= first).collect()
+            });
+            self.reorder(ahead, behind);
+        }
+        self.pairs[turns.number(from, to)] = Pair::Taken;
+        true
+    }
+
+    /// All that is reached from a link by steps to those that `next` says, by their order.
+    fn reach(&self, start: LinkId, next: impl Fn(LinkId, &[Pair], &[u32]) -> Vec<LinkId>) -> Vec<LinkId> {
+        let mut seen = std::collections::BTreeSet::from([start]);
+        let mut queue = vec![start];
+        while let Some(link) = queue.pop() {
+            for near in next(link, &self.pairs, &self.order) {
+                if seen.insert(near) {
+                    queue.push(near);
+                }
+            }
+        }
+        let mut found: Vec<LinkId> = seen.into_iter().collect();
+        found.sort_by_key(|link| self.order[*link]);
+        found
+    }
+
+    /// Gives the places of all of these to the first ones first.
+    fn reorder(&mut self, ahead: Vec<LinkId>, behind: Vec<LinkId>) {
+        let all: Vec<LinkId> = ahead.into_iter().chain(behind).collect();
+        let mut places: Vec<u32> = all.iter().map(|link| self.order[*link]).collect();
+        places.sort_unstable();
+        all.into_iter().zip(places).for_each(|(link, place)| self.order[link] = place);
+    }
+}
