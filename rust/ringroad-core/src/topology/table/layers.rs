@@ -37,6 +37,9 @@ struct Layer {
     pairs: Vec<Pair>,
     /// Of each link, the place in an order in which every pair that is taken leads upwards.
     order: Vec<u32>,
+    /// The number of the last search that has found each link, and of the last one of all.
+    seen: Vec<u32>,
+    search: u32,
 }
 
 impl<'a> Layers<'a> {
@@ -79,7 +82,7 @@ impl Layer {
     fn new(turns: &Turns<'_>) -> Layer {
         let links = turns.links.len();
         let pairs = vec![Pair::Unknown; turns.first[links]];
-        Layer { pairs, order: (0..links as u32).collect() }
+        Layer { pairs, order: (0..links as u32).collect(), seen: vec![0; links], search: 0 }
     }
 
     /// Takes all pairs of a path, or none of them.
@@ -100,50 +103,61 @@ impl Layer {
         let Some(count) = fails else { return true };
         let (from, to) = new[count];
         new.drain(..count).for_each(|(from, to)| self.pairs[turns.number(from, to)] = Pair::Unknown);
-        // Whether it was refused for its own sake.
-        self.pairs[turns.number(from, to)] =
-            if self.add(turns, from, to) { Pair::Unknown } else { Pair::Refused };
+        // Whether it was refused for its own sake, or for that of the others.
+        let alone = count > 0 && self.add(turns, from, to);
+        self.pairs[turns.number(from, to)] = if alone { Pair::Unknown } else { Pair::Refused };
         false
     }
 
     /// Takes a pair, unless it closes a circle.
     fn add(&mut self, turns: &Turns<'_>, from: LinkId, to: LinkId) -> bool {
-        let (last, first) = (self.order[from], self.order[to]);
+        let (first, last) = (self.order[to], self.order[from]);
         if first < last {
-            let after =
-                |link: LinkId| turns.outgoing.of(turns.links[link].target).iter().map(move |to| (link, *to));
-            let behind = self.reach(to, |link, pairs, order| {
-                let next = after(link).filter(|(link, to)| pairs[turns.number(*link, *to)] == Pair::Taken);
-                next.map(|(_, to)| to).filter(|to| order[*to] <= last).collect()
-            });
-            if behind.contains(&from) {
-                return false;
-            }
-            let ahead = self.reach(from, |link, pairs, order| {
-                let before = turns.incoming.of(turns.links[link].source).iter().copied();
-                let taken = before.filter(|from| pairs[turns.number(*from, link)] == Pair::Taken);
-                taken.filter(|from| order[*from] >= first).collect()
-            });
-            self.reorder(ahead, behind);
+            let after = |link: LinkId| {
+                let next = turns.outgoing.of(turns.links[link].target).iter();
+                next.map(move |next| (*next, turns.number(link, *next)))
+            };
+            let Some(behind) = self.reach(to, Some(from), after, |place| place <= last) else { return false };
+            let before = |link: LinkId| {
+                let next = turns.incoming.of(turns.links[link].source).iter();
+                next.map(move |next| (*next, turns.number(*next, link)))
+            };
+            let ahead = self.reach(from, None, before, |place| place >= first);
+            self.reorder(ahead.unwrap_or_default(), behind);
         }
         self.pairs[turns.number(from, to)] = Pair::Taken;
         true
     }
 
-    /// All that is reached from a link by steps to those that `next` says, by their order.
-    fn reach(&self, start: LinkId, next: impl Fn(LinkId, &[Pair], &[u32]) -> Vec<LinkId>) -> Vec<LinkId> {
-        let mut seen = std::collections::BTreeSet::from([start]);
-        let mut queue = vec![start];
-        while let Some(link) = queue.pop() {
-            for near in next(link, &self.pairs, &self.order) {
-                if seen.insert(near) {
-                    queue.push(near);
+    /// All links that are reached from `start` over pairs that are taken, in their order, as far as they are within; `None`
+    /// where `stop` is one of them. `next`: the links that a link makes a pair with, and the pair's number.
+    fn reach<N: Iterator<Item = (LinkId, usize)>>(
+        &mut self,
+        start: LinkId,
+        stop: Option<LinkId>,
+        next: impl Fn(LinkId) -> N,
+        within: impl Fn(u32) -> bool,
+    ) -> Option<Vec<LinkId>> {
+        self.search += 1;
+        self.seen[start] = self.search;
+        let mut found = vec![start];
+        let mut done = 0;
+        while let Some(&link) = found.get(done) {
+            done += 1;
+            for (near, pair) in next(link) {
+                let open = self.seen[near] != self.search && within(self.order[near]);
+                if !open || self.pairs[pair] != Pair::Taken {
+                    continue;
                 }
+                if Some(near) == stop {
+                    return None;
+                }
+                self.seen[near] = self.search;
+                found.push(near);
             }
         }
-        let mut found: Vec<LinkId> = seen.into_iter().collect();
-        found.sort_by_key(|link| self.order[*link]);
-        found
+        found.sort_unstable_by_key(|link| self.order[*link]);
+        Some(found)
     }
 
     /// Gives the places of all of these to the first ones first.
