@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import pickle
 
@@ -32,7 +33,7 @@ def checked(made):
                 assert (hop.source, hop.target) == topology.links[hop.link][:2] and hop.source == before
                 counts[hop.link] += 1
             held = [(hop.link, hop.channel) for hop in path]
-            waits.add_edges_from(zip(held, held[1:], strict=False))
+            waits.add_edges_from(itertools.pairwise(held))
             hops, _, shares = topology.route(source, target)
             assert (hops, [link for link, _ in shares]) == (len(path), [hop.link for hop in path])
     assert counts == made.counts

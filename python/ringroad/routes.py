@@ -1,13 +1,14 @@
 """Routing tables: one path for each pair of ranks, the virtual channel of each hop, and how evenly links are loaded.
 
-    routes = ringroad.routes.balanced("generalized-kautz:4:500")
+    from ringroad.routes import balanced
+
+    routes = balanced("generalized-kautz:4:500")
     routes.ratio                                # the busiest link, over what no routes can go below
     ringroad.simulate("direct", routes.topology, "1MiB", collective="alltoall")
     routes.save("routes.csv")
 
-Loads are those of an all-to-all in which every pair has the same: the seconds that a link takes for a byte of each pair.
-Where a table says the path of each pair, costs and simulations of all collectives use it: `Routes.topology` is the network
-with these routes.
+Loads are those of an all-to-all in which every pair has the same: the seconds that a link takes for a byte of each
+pair. `Routes.topology` is the network with these routes: costs and simulations of all collectives there use them.
 """
 
 import json
@@ -48,8 +49,8 @@ class Routes:
     method: Method
     """How they were made."""
     bound: float | None
-    """In seconds for a byte of each pair: proven, whatever the routes, even if pairs are spread over several paths. None
-    where nothing was looked for."""
+    """In seconds for a byte of each pair: proven, whatever the routes, even if pairs are spread over several paths.
+    None where nothing was looked for."""
     _table: _native.RoutingTable = field(repr=False, compare=False)
 
     @property
@@ -109,8 +110,8 @@ class Routes:
 
     @staticmethod
     def from_json(text: str) -> "Routes":
-        """TopologyError if it is none, or a path leads over links that do not join its ranks. The bound is taken over as
-        it stands."""
+        """TopologyError if it is none, or a path leads over links that do not join its ranks. The bound is taken over
+        as it stands."""
         value = json.loads(text)
         if not isinstance(value, dict) or set(value) != {"method", "bound", "topology"}:
             raise TopologyError('JSON of routes has "method", "bound" and "topology", as Routes.to_json writes them')
@@ -144,9 +145,9 @@ def balanced(
 ) -> Routes:
     """Paths that load links as evenly as any routes do, or nearly so.
 
-    A flow is found whose busiest link is at most `1 + gap` times as busy as it must be, or the best after `budget` seconds,
-    and rounded to a path for each pair: from 500 ranks on less than 1 % above the bound, on small networks more. Paths
-    have at most two hops more than the longest shortest one. `progress`: as for `ringroad.synthesis.alltoall_flow`.
+    A flow is found whose busiest link is at most `1 + gap` times as busy as it must be, or the best after `budget`
+    seconds, and rounded to a path for each pair: from 500 ranks on less than 1 % above the bound, on small networks
+    more. Paths need not be shortest. `progress`: as for `ringroad.synthesis.alltoall_flow`.
     `channels`: as for `Routes.with_channels`; None: none.
 
     Ranks must reach each other over links between ranks (ScheduleError). ValueError for a gap or budget that makes no

@@ -23,7 +23,8 @@ def routes(
     budget: Annotated[float | None, typer.Option(help="Seconds after which to stop the search in any case.")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a line for each hop.")] = None,
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the table as .json, which Routes.from_json reads, or .csv.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the table as .json, which Routes.from_json reads, or .csv."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -86,7 +87,11 @@ def _print(report: dict[str, Any]) -> None:
     above = "" if ratio is None else f"; {significant(100 * (ratio - 1))} % above the bound"
     rows = [
         ["busiest link", seconds_text(load), f"for a byte of each pair: {busiest} paths, the idlest {idlest}{above}"],
-        ["any routes", "-" if bound is None else seconds_text(bound), "at least: proven" if bound else "nothing proven"],
+        [
+            "any routes",
+            "-" if bound is None else seconds_text(bound),
+            "at least: proven" if bound else "nothing proven",
+        ],
         ["hops", significant(report["mean_hops"]), f"on average, {report['most_hops']} at most"],
         ["channels", str(report["channels"]), "no deadlock" if report["deadlock_free"] else "may deadlock"],
     ]

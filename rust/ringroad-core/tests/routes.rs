@@ -49,7 +49,7 @@ fn a_table_of_single_paths_is_single_path_routing() {
                 for forwarding in [Forwarding::CutThrough, Forwarding::StoreAndForward] {
                     let simulator =
                         Simulator { forwarding, model: CostModel::default(), ..Simulator::default() };
-                    let run = |on| simulator.run(&schedule, on, 4000, &Scenario::default()).unwrap().seconds;
+                    let run = |on| simulator.run(&schedule, on, 7200, &Scenario::default()).unwrap().seconds;
                     assert_eq!(run(&single), run(&table), "{member}: {collective} on {plain}");
                 }
             }
@@ -73,7 +73,7 @@ fn balanced_routes_are_near_the_bound() {
         ("hypercube:5", 1.0),
         ("without(torus:6x6, 0-1)", 1.04),
         ("generalized-kautz:4:100", 1.03),
-        ("mesh:5x5", 1.03),
+        ("mesh:5x5", 1.04),
         ("complete:5", 1.0),
         ("ring:1", 1.0),
     ] {
