@@ -80,9 +80,9 @@ def test_costs_and_simulations_use_the_table():
     balanced = routes.balanced(plain)
     for collective, name in (("alltoall", "direct"), ("allreduce", "ring"), ("allgather", "bfb")):
         schedule = ringroad.Schedule.build(name, single, collective)
-        seconds = [model.cost(schedule, network, 1 << 20).seconds for network in (single, own.topology)]
+        seconds = [model.cost(schedule, network, 12 << 16).seconds for network in (single, own.topology)]
         assert seconds[0] == seconds[1]
-        simulated = [ringroad.simulate(schedule, network, 1 << 20).seconds for network in (single, own.topology)]
+        simulated = [ringroad.simulate(schedule, network, 12 << 16).seconds for network in (single, own.topology)]
         assert simulated[0] == simulated[1]
     # All pairs at once: the busiest link is as busy as it is said to be.
     schedule = ringroad.Schedule.build("direct", balanced.topology, "alltoall")
@@ -126,7 +126,7 @@ def test_what_makes_no_sense():
         routes.balanced("petersen", gap=2)
     with pytest.raises(ValueError, match="budget is a number of seconds"):
         routes.balanced("petersen", budget=-1)
-    with pytest.raises(ValueError, match="by turns or lash, not by 'none'"):
+    with pytest.raises(ValueError, match='by turns or lash, not by "none"'):
         routes.shortest("petersen", channels="none")
     made = routes.shortest("petersen")
     with pytest.raises(IndexError, match="10 ranks"):
@@ -163,7 +163,7 @@ def test_the_command(capsys, tmp_path):
         return err if code else out
 
     text = run("petersen")
-    assert "balanced routes on petersen,routing=table, 10 ranks" in text and "no deadlock" in text and "proven" in text
+    assert "balanced routes on petersen, 10 ranks" in text and "no deadlock" in text and "proven" in text
     report = json.loads(run("generalized-kautz:3:20", "--method", "shortest", "--channels", "lash", "--json"))
     assert report["ratio"] >= 1 and report["deadlock_free"] and report["method"] == "shortest"
     assert report["seconds_for_a_byte_of_each_pair"] >= report["least_seconds"] > 0

@@ -65,7 +65,7 @@ def _report(made: tables.Routes) -> dict[str, Any]:
     ranks, counts = made.topology.ranks, made.counts
     pairs = max(1, ranks * (ranks - 1))
     return {
-        "topology": made.topology.spec,
+        "topology": made.topology.with_routing("minimal").spec,
         "ranks": ranks,
         "method": made.method,
         "seconds_for_a_byte_of_each_pair": made.load,

@@ -64,8 +64,11 @@ impl RoutingTable {
         Ok(RoutingTable { ranks, starts, links, channels: Vec::new() })
     }
 
-    /// The paths of a topology on which each pair of ranks has one only.
+    /// The paths of a topology on which each pair of ranks has one only, and their channels where it has a table.
     pub fn of(topology: &Topology) -> Result<RoutingTable, TopologyError> {
+        if let Some(table) = topology.routes() {
+            return Ok((**table).clone());
+        }
         let (mut routes, ranks) = (Routes::new(topology), topology.ranks());
         let bad = |source, target, fault| topology.bad_route(source, target, fault);
         let mut route = |source, target| {
