@@ -97,7 +97,7 @@ class Topology:
     def _links(self) -> list[tuple[int, int, float, float, float, float]]:
         """(source, target, bandwidth, capacity, latency, extra latency)."""
     def with_routing(self, routing: str) -> Topology:
-        """The same network with other routes."""
+        """The same network with other routes; `ringroad.routes` makes those of tables."""
     def line(self) -> Topology:
         """The line digraph: a rank for every link, in their order; each has links to those that leave its end."""
     def line_graph(self) -> Topology:
@@ -214,6 +214,42 @@ def alltoall_flow(
     progress: Callable[[int, float, float], object] | None,
 ) -> AlltoallFlow:
     """The flow of one for each pair, or of demands by source, then by target."""
+
+@final
+class RoutingTable:
+    """One path for each pair of ranks; `ringroad.routes` says more."""
+
+    @property
+    def topology(self) -> Topology: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def load(self) -> float: ...
+    def counts(self) -> list[int]: ...
+    def path(self, source: int, target: int) -> list[tuple[int, int, int, int]]: ...
+    def longest(self) -> int: ...
+    def with_channels(self, way: str) -> RoutingTable: ...
+    def circle(self) -> list[tuple[int, int]] | None: ...
+    def csv(self, source: int) -> str: ...
+
+def balanced_routes(
+    topology: Topology | str | int,
+    gap: float,
+    budget: float | None,
+    progress: Callable[[int, float, float], object] | None,
+) -> tuple[RoutingTable, float]:
+    """Paths that load links as evenly as any flow, or nearly so, and the bound on their load."""
+
+def least_load(
+    topology: Topology | str | int,
+    gap: float,
+    budget: float | None,
+    progress: Callable[[int, float, float], object] | None,
+) -> float:
+    """How long the busiest link takes at least for a byte of each pair."""
+
+def plain_routes(topology: Topology | str | int, method: str) -> RoutingTable:
+    """`shortest`, `up-down`, or those that the topology has: `own`."""
 
 @final
 class Found:

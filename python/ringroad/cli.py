@@ -29,6 +29,7 @@ from ringroad.commands.alltoall import alltoall
 from ringroad.commands.explain import explain
 from ringroad.commands.find import find
 from ringroad.commands.reproduce import reproduce
+from ringroad.commands.routes import routes
 from ringroad.commands.simulate import simulate
 from ringroad.commands.topology import topology as topology_command
 from ringroad.commands.training import training
@@ -48,6 +49,7 @@ app.command()(simulate)
 app.command()(explain)
 app.command()(find)
 app.command()(alltoall)
+app.command()(routes)
 app.command()(tune)
 app.command()(training)
 

@@ -1,20 +1,16 @@
 //! `AlltoallFlow`: how much an all-to-all can carry on a network, and along which ways.
 
-use std::time::{Duration, Instant};
-
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_core::synthesis::alltoall::{
-    concurrent_flow, held_by_relays, relayed, Bounds, Concurrent, Demands, Progress, MOST_CHUNKS,
+    concurrent_flow, held_by_relays, relayed, Bounds, Concurrent, Demands, MOST_CHUNKS,
 };
 use ringroad_core::synthesis::Network;
 
 use crate::errors::schedule_error;
 use crate::schedule::PySchedule;
 use crate::topology::TopologyArgument;
-
-/// So often a search that runs in the background of Python looks for signals, at most.
-const LISTEN: Duration = Duration::from_millis(100);
+use crate::watch::watched;
 
 /// A flow that meets all demands of an all-to-all.
 #[pyclass(name = "AlltoallFlow", module = "ringroad.synthesis", frozen)]
@@ -36,41 +32,13 @@ pub fn alltoall_flow(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyAlltoallFlow> {
     let topology = topology.resolve()?;
-    if !(0.0..1.0).contains(&gap) {
-        return Err(PyValueError::new_err(format!("gap is a fraction from 0 to 1, not {gap}")));
-    }
-    let budget = match budget.map(Duration::try_from_secs_f64) {
-        Some(Err(_)) => return Err(PyValueError::new_err("budget is a number of seconds, and not negative")),
-        Some(Ok(budget)) => Some(budget),
-        None => None,
-    };
     let network = Network::with_switches(&topology);
     let demands = match demands {
         None => Demands::Uniform,
         Some(demands) => Demands::matrix(network.ranks(), demands)
             .map_err(|error| PyValueError::new_err(error.to_string()))?,
     };
-    let (start, mut listened) = (Instant::now(), Instant::now());
-    let mut refused: Option<PyErr> = None;
-    let flow = py.detach(|| {
-        concurrent_flow(&network, &demands, gap, &mut |now: &Progress| {
-            if progress.is_some() || listened.elapsed() > LISTEN {
-                listened = Instant::now();
-                let heard = Python::attach(|py| {
-                    py.check_signals()?;
-                    match &progress {
-                        Some(progress) => progress.call1(py, (now.sweep, now.load, now.bound)).map(|_| ()),
-                        None => Ok(()),
-                    }
-                });
-                refused = heard.err();
-            }
-            refused.is_none() && budget.is_none_or(|budget| start.elapsed() < budget)
-        })
-    });
-    if let Some(refused) = refused {
-        return Err(refused);
-    }
+    let flow = watched(py, gap, budget, progress, |go_on| concurrent_flow(&network, &demands, gap, go_on))?;
     let flow = flow.map_err(schedule_error)?;
     let bounds = Bounds::of(&network, &demands);
     Ok(PyAlltoallFlow { network, flow, bounds })

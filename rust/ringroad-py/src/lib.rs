@@ -12,6 +12,7 @@ mod explanation;
 mod finder;
 mod info;
 mod profile;
+mod routes;
 mod schedule;
 mod shutdown;
 mod simulate;
@@ -20,6 +21,7 @@ mod synthesis;
 #[allow(unsafe_code)]
 mod tensor;
 mod topology;
+mod watch;
 mod work;
 
 use pyo3::prelude::*;
@@ -37,6 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<simulate::PyOutcome>()?;
     module.add_class::<explanation::PyExplanation>()?;
     module.add_class::<alltoall::PyAlltoallFlow>()?;
+    module.add_class::<routes::PyRoutingTable>()?;
     module.add_class::<finder::PyFound>()?;
     module.add_class::<profile::PyProfile>()?;
     module.add_class::<store::PyMemoryStore>()?;
@@ -49,6 +52,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(synthesis::bfb_cost, module)?)?;
     module.add_function(wrap_pyfunction!(alltoall::alltoall_flow, module)?)?;
+    module.add_function(wrap_pyfunction!(routes::balanced_routes, module)?)?;
+    module.add_function(wrap_pyfunction!(routes::least_load, module)?)?;
+    module.add_function(wrap_pyfunction!(routes::plain_routes, module)?)?;
     module.add_function(wrap_pyfunction!(profile::profile_directory, module)?)?;
     module.add_function(wrap_pyfunction!(info::settings, module)?)?;
     module.add_function(wrap_pyfunction!(info::settings_warnings, module)?)?;

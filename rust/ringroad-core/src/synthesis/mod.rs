@@ -3,7 +3,7 @@
 //! Known algorithms are written for rings, tori and hypercubes. What is here takes any graph, and finds who sends what to
 //! which neighbour when: [`bfb`] breadth first, so that every block takes shortest ways only, [`trees`] along trees packed
 //! side by side, for long vectors on switched, unequal and damaged graphs, [`expand`] by maps of schedules of smaller graphs.
-//! [`finder`] looks for the graph itself.
+//! [`finder`] looks for the graph itself, [`routes`] for the path of each pair of ranks.
 
 pub mod alltoall;
 pub mod bfb;
@@ -12,6 +12,7 @@ pub mod finder;
 mod flow;
 mod network;
 mod ratio;
+pub mod routes;
 pub mod trees;
 
 pub use network::{Arc, Network};

@@ -1,13 +1,13 @@
 //! The ranks of a topology and what joins them, as synthesis sees it: a digraph with whole numbers for capacities.
 //!
 //! Links side by side between two ranks are one arc. It carries what the topology's routing lets them carry together:
-//! all links the same share, so that the slowest of them counts, or with single paths the first alone.
+//! all links the same share, so that the slowest of them counts, or where each pair has one path the first alone.
 
 use std::ops::Range;
 use std::sync::Arc as Shared;
 
 use crate::schedule::{Axis, Group, Motion, Slice};
-use crate::topology::{Link, Routing, Topology};
+use crate::topology::{Link, Topology};
 use crate::units::{Port, Rank};
 
 /// What joins two neighbours, in one direction.
@@ -64,7 +64,7 @@ impl Network {
         }
         // Links of a rank stay in their order.
         links.sort_by_key(|link| link.0);
-        let single = topology.routing() == Routing::SinglePath;
+        let single = topology.routing().takes_one_path();
         let mut bundles: Vec<(Arc, f64)> = Vec::new();
         let mut first = 0;
         for (source, port, target, speed) in links {

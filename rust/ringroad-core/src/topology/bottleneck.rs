@@ -41,7 +41,7 @@ impl Topology {
             _ => Family::Behind(spec),
         };
         let (dimensions, per_host) = (self.dimensions.clone(), self.per_host);
-        let routing = self.routing.without_dimensions();
+        let routing = self.routing.on_other_links();
         let plain = Topology::plain(family, ranks, self.nodes + ranks, links);
         Topology { dimensions, per_host, routing, ..plain }.if_connected()
     }

@@ -1,7 +1,7 @@
 //! What can be wrong with a topology.
 
-use super::{parse, Routing, MAX_LINKS, MAX_RANKS};
-use crate::units::Seconds;
+use super::{parse, RouteFault, Routing, MAX_HOPS, MAX_LINKS, MAX_RANKS};
+use crate::units::{LinkId, NodeId, Seconds};
 
 /// There is no such topology.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -98,6 +98,66 @@ pub enum TopologyError {
         /// What was asked for.
         routing: Routing,
     },
+    /// A routing by a table without the table.
+    #[error("the routes of {0} are a table, which must come with it; give the topology itself, or the JSON that holds its routes")]
+    NeedsRoutes(String),
+    /// A table with another routing.
+    #[error(
+        "{spec} has {routing} routing and a table of routes; write routing=table, or leave the table out"
+    )]
+    NoTable {
+        /// The topology.
+        spec: String,
+        /// Its routing.
+        routing: Routing,
+    },
+    /// A table for another number of ranks.
+    #[error("{spec} has {ranks} ranks, and the table has routes for {found}; make a table of its own")]
+    TableSize {
+        /// The topology.
+        spec: String,
+        /// How many ranks it has.
+        ranks: usize,
+        /// How many the table is for.
+        found: usize,
+    },
+    /// A table has no proper path for a pair of ranks.
+    #[error("rank {from} has no route to rank {to} on {spec}: {fault}")]
+    Route {
+        /// The topology.
+        spec: String,
+        /// Where the path starts.
+        from: NodeId,
+        /// Where it should end.
+        to: NodeId,
+        /// What is wrong with it.
+        fault: RouteFault,
+    },
+    /// More than [`MAX_HOPS`].
+    #[error("the routes of {ranks} ranks have more than {MAX_HOPS} hops in all, which is the most that a table holds; take fewer ranks")]
+    TooManyHops {
+        /// How many ranks there are.
+        ranks: usize,
+    },
+    /// More channels than a table counts.
+    #[error("the routes on {spec} need more than 256 virtual channels; take shorter routes, or the other way to channels")]
+    TooManyChannels {
+        /// The topology.
+        spec: String,
+    },
+    /// Messages may wait for each other.
+    #[error("routes on {spec} can deadlock: messages on them may wait for each other in a circle of {} links, {}", circle.len(), listed(circle))]
+    Deadlock {
+        /// The topology.
+        spec: String,
+        /// Links and channels, each waited for by who holds the one before.
+        circle: Vec<(LinkId, u8)>,
+    },
+}
+
+fn listed(circle: &[(LinkId, u8)]) -> String {
+    let hop = |(link, channel): &(LinkId, u8)| format!("{link} (channel {channel})");
+    circle.iter().map(hop).collect::<Vec<String>>().join(", ")
 }
 
 fn did_you_mean(suggestion: &Option<&str>) -> String {

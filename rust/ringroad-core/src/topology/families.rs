@@ -19,7 +19,8 @@ impl Topology {
         let routing = Routing::default();
         let index = (!links.is_sorted_by_key(|link| link.source))
             .then(|| Adjacency::new(nodes, links.iter().map(|link| link.source)));
-        Topology { family, ranks, nodes, per_host: 1, dimensions: Vec::new(), links, index, routing }
+        let (dimensions, table) = (Vec::new(), None);
+        Topology { family, ranks, nodes, per_host: 1, dimensions, links, index, routing, table }
     }
 
     /// A ring of `n` ranks: a torus of one dimension.

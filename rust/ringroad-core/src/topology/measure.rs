@@ -37,6 +37,15 @@ pub(super) fn reach(
     next: impl Fn(LinkId) -> NodeId,
     start: NodeId,
 ) -> Vec<Option<usize>> {
+    search(outgoing, next, start).0
+}
+
+/// As [`reach`], and the nodes in the order in which they are found, breadth first.
+pub(super) fn search(
+    outgoing: &Adjacency,
+    next: impl Fn(LinkId) -> NodeId,
+    start: NodeId,
+) -> (Vec<Option<usize>>, Vec<NodeId>) {
     let mut hops = vec![None; outgoing.first.len() - 1];
     let mut queue = vec![start];
     hops[start] = Some(0);
@@ -50,7 +59,7 @@ pub(super) fn reach(
             }
         }
     }
-    hops
+    (hops, queue)
 }
 
 impl Topology {

@@ -32,11 +32,13 @@ mod policy;
 mod routing;
 mod stored;
 mod switch;
+mod table;
 mod torus;
 mod twisted_torus;
 mod without;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +52,7 @@ pub use link::{Link, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
 pub use parse::names_a_file;
 pub use policy::Routing;
 pub use routing::{Route, Routes, Unreachable};
+pub use table::{Channels, RouteFault, RoutingTable, MAX_HOPS};
 
 use crate::units::{LinkId, NodeId, Port, Rank, Seconds};
 use hamming_mesh::Boards;
@@ -100,6 +103,8 @@ pub struct Topology {
     /// The links by source, where they are not in that order.
     index: Option<Adjacency>,
     routing: Routing,
+    /// Where that is a table.
+    table: Option<Arc<RoutingTable>>,
 }
 
 /// Properties of links, and routing.
@@ -158,15 +163,19 @@ impl Topology {
         Ok(self)
     }
 
-    /// The same wiring with other routes.
+    /// The same wiring with other routes; a table comes with [`Topology::with_routes`].
     pub fn with_routing(self, routing: Routing) -> Result<Topology, TopologyError> {
-        if routing == Routing::DimensionOrdered && !self.is_ordered() {
-            return Err(TopologyError::Unordered { spec: self.spec(), routing });
+        match routing {
+            Routing::DimensionOrdered if !self.is_ordered() => {
+                Err(TopologyError::Unordered { spec: self.spec(), routing })
+            }
+            Routing::Table if self.table.is_none() => Err(TopologyError::NeedsRoutes(self.wiring())),
+            Routing::Table => Ok(self),
+            _ => Ok(Topology { routing, table: None, ..self }),
         }
-        Ok(Topology { routing, ..self })
     }
 
-    /// Which shortest paths bytes take.
+    /// Which paths bytes take.
     pub fn routing(&self) -> Routing {
         self.routing
     }

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A link has the bandwidth, capacity and latencies of the link that it is made of; in the line graphs that is the one
-//! that has become its source. Routing stays, but where dimensions lose their meaning it becomes minimal.
+//! that has become its source. Routing stays, but dimension-ordered
+//! routing and tables, which lose their meaning, become minimal.
 
 use super::circulant::MOST_DIMENSIONS;
 use super::families::check_size;
@@ -172,7 +173,7 @@ impl Topology {
         let nodes = ranks + self.nodes - self.ranks;
         let is_graph = operands.iter().any(|operand| matches!(operand.family, Family::Graph(_)));
         let family = if is_graph { Family::Graph(derived_name(&spec)) } else { Family::Listed(spec) };
-        let (per_host, routing) = (self.per_host, self.routing.without_dimensions());
+        let (per_host, routing) = (self.per_host, self.routing.on_other_links());
         Topology { per_host, routing, ..Topology::plain(family, ranks, nodes, links) }.if_connected()
     }
 
@@ -186,10 +187,10 @@ impl Topology {
 }
 
 impl Routing {
-    /// Where the grid is no more.
-    pub(super) fn without_dimensions(self) -> Routing {
+    /// Where the grid is no more, and links have other numbers.
+    pub(super) fn on_other_links(self) -> Routing {
         match self {
-            Routing::DimensionOrdered => Routing::Minimal,
+            Routing::DimensionOrdered | Routing::Table => Routing::Minimal,
             same => same,
         }
     }

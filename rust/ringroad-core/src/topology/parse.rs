@@ -94,6 +94,12 @@ impl FromStr for Topology {
 }
 
 pub(super) fn topology(spec: &str) -> Result<Topology, TopologyError> {
+    let (topology, routing) = parts(spec)?;
+    topology.with_routing(routing)
+}
+
+/// What a spec says, and the routing that it is to have.
+pub(super) fn parts(spec: &str) -> Result<(Topology, Routing), TopologyError> {
     if names_a_file(spec) {
         return Err(TopologyError::File { path: spec.to_owned() });
     }
@@ -108,7 +114,7 @@ pub(super) fn topology(spec: &str) -> Result<Topology, TopologyError> {
         ));
     }
     let (wiring, routing) = options(spec, &text)?;
-    wiring_of(spec, wiring)?.with_routing(routing.unwrap_or_default())
+    Ok((wiring_of(spec, wiring)?, routing.unwrap_or_default()))
 }
 
 /// What the part of `spec` without its routing says.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::parse::nearest;
 use super::TopologyError;
 
-/// How routes are chosen. All of them use shortest paths only, and are the same on every machine. A path is as long as it
-/// has links, whatever these take or carry.
+/// How routes are chosen. All but tables use shortest paths only, and are the same on every machine. A path is as long as
+/// it has links, whatever these take or carry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Routing {
@@ -23,11 +23,18 @@ pub enum Routing {
     /// One shortest path carries everything: at every node the first link, in the order of their numbers, that leads
     /// nearer to the destination.
     SinglePath,
+    /// One path for each pair of ranks, as a [`RoutingTable`](super::RoutingTable) says, which must come with it.
+    Table,
 }
 
 impl Routing {
-    /// All of them.
+    /// All that can be written without anything else.
     pub const ALL: [Routing; 3] = [Routing::Minimal, Routing::DimensionOrdered, Routing::SinglePath];
+
+    /// Whether everything from one rank to another takes the same path.
+    pub fn takes_one_path(self) -> bool {
+        matches!(self, Routing::SinglePath | Routing::Table)
+    }
 
     /// As it is written.
     pub fn name(self) -> &'static str {
@@ -35,6 +42,7 @@ impl Routing {
             Routing::Minimal => "minimal",
             Routing::DimensionOrdered => "dimension-ordered",
             Routing::SinglePath => "single-path",
+            Routing::Table => "table",
         }
     }
 }
@@ -50,7 +58,8 @@ impl FromStr for Routing {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let word = text.trim().to_ascii_lowercase();
-        Routing::ALL.into_iter().find(|routing| routing.name() == word).ok_or_else(|| {
+        let mut known = Routing::ALL.into_iter().chain([Routing::Table]);
+        known.find(|routing| routing.name() == word).ok_or_else(|| {
             let suggestion = nearest(&word, Routing::ALL.iter().map(|routing| routing.name()));
             TopologyError::UnknownRouting { routing: text.to_owned(), suggestion }
         })

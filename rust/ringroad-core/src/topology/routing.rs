@@ -1,8 +1,9 @@
 //! Minimal routing: bytes take shortest paths only, and spread over all of them unless the topology's [`Routing`] says
 //! otherwise.
 //!
-//! This is the limit of minimal adaptive routing that the papers' cost models assume: every shortest path carries the
+//! That spread is the limit of minimal adaptive routing that the papers' cost models assume: every shortest path carries the
 //! same share, parallel links counting as different paths. On a ring the two ways to the antipode carry half each.
+//! Where the topology has a table of routes, ranks' paths are the table's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,17 @@ pub struct Route {
     pub extra_latency: Seconds,
     /// The fraction of the bytes that each link carries, nearest to the source first. Links with no share are absent.
     pub shares: Vec<(LinkId, f64)>,
+}
+
+impl Route {
+    /// Everything takes one more link.
+    fn go_on(&mut self, id: LinkId, topology: &Topology) {
+        let link = &topology.links()[id];
+        self.hops += 1;
+        self.latency += link.seconds();
+        self.extra_latency += link.extra_latency;
+        self.shares.push((id, 1.0));
+    }
 }
 
 /// No path leads from one node to the other, or one of them does not exist.
@@ -187,13 +199,17 @@ impl<'a> Routes<'a> {
         self.topology
     }
 
-    /// Whether this route has been found already.
+    /// Whether this route has been found already, or need not be searched for.
     pub(crate) fn is_known(&self, source: NodeId, destination: NodeId) -> bool {
-        self.known.get(self.topology.nodes(), source, destination).is_some()
+        let listed = self.topology.routes().is_some_and(|table| source.max(destination) < table.ranks());
+        listed || self.known.get(self.topology.nodes(), source, destination).is_some()
     }
 
     /// The route from `source` to `destination`; from a node to itself it is empty.
     pub fn route(&mut self, source: NodeId, destination: NodeId) -> Result<Arc<Route>, Unreachable> {
+        if let Some(route) = self.listed(source, destination) {
+            return Ok(Arc::new(route));
+        }
         let nodes = self.topology.nodes();
         if let Some(route) = self.known.get(nodes, source, destination) {
             return Ok(route.clone());
@@ -206,6 +222,15 @@ impl<'a> Routes<'a> {
         })?;
         self.known.insert(nodes, source, destination, route.clone());
         Ok(route)
+    }
+
+    /// The table's route, where there is a table and both are ranks.
+    fn listed(&self, source: NodeId, destination: NodeId) -> Option<Route> {
+        let table = self.topology.routes().filter(|table| source.max(destination) < table.ranks())?;
+        let path = table.path(source, destination);
+        let mut route = Route { shares: Vec::with_capacity(path.len()), ..Route::default() };
+        path.iter().for_each(|link| route.go_on(*link as LinkId, self.topology));
+        Some(route)
     }
 
     fn find(&mut self, source: NodeId, destination: NodeId) -> Option<Route> {
@@ -260,12 +285,8 @@ impl<'a> Routes<'a> {
                 hops(self.topology.links()[**id].target).is_some_and(|h| Some(h + 1) == hops(at))
             };
             let id = *self.outgoing.of(at).iter().find(nearer)?;
-            let link = self.topology.links()[id];
-            route.hops += 1;
-            route.latency += link.seconds();
-            route.extra_latency += link.extra_latency;
-            route.shares.push((id, 1.0));
-            at = link.target;
+            route.go_on(id, self.topology);
+            at = self.topology.links()[id].target;
         }
         Some(route)
     }

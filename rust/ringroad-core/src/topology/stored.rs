@@ -1,9 +1,11 @@
 //! The serialised form. The wiring of a family follows from its spec, and one bandwidth and latency of all links are
 //! said once; other links are listed.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::{parse, Family, Link, Topology, TopologyError};
+use super::{parse, Family, Link, Routing, RoutingTable, Topology, TopologyError};
 use crate::units::Seconds;
 
 #[derive(Default, Serialize, Deserialize)]
@@ -26,11 +28,14 @@ pub(super) struct Stored {
     latency: Option<Seconds>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     links: Option<Vec<Link>>,
+    /// Where routing is a table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    routes: Option<Arc<RoutingTable>>,
 }
 
 impl From<Topology> for Stored {
     fn from(topology: Topology) -> Self {
-        let spec = topology.spec();
+        let (spec, routes) = (topology.spec(), topology.table.clone());
         if let Family::Graph(_) = topology.family {
             return Stored {
                 spec,
@@ -38,16 +43,18 @@ impl From<Topology> for Stored {
                 nodes: Some(topology.nodes),
                 dimensions: topology.dimensions,
                 links: Some(topology.links),
+                routes,
                 ..Stored::default()
             };
         }
         let first = topology.links.first();
         let (bandwidth, latency) = (first.map(|l| l.bandwidth), first.map(|l| l.latency));
-        let plain = Topology::parse(&spec).and_then(|plain| plain.with_links(bandwidth, latency));
+        let plain =
+            Topology::parse(&topology.wiring()).and_then(|plain| plain.with_links(bandwidth, latency));
         if plain.is_ok_and(|plain| plain.links == topology.links) {
-            return Stored { spec, bandwidth, latency, ..Stored::default() };
+            return Stored { spec, bandwidth, latency, routes, ..Stored::default() };
         }
-        Stored { spec, links: Some(topology.links), ..Stored::default() }
+        Stored { spec, links: Some(topology.links), routes, ..Stored::default() }
     }
 }
 
@@ -55,18 +62,19 @@ impl TryFrom<Stored> for Topology {
     type Error = TopologyError;
 
     fn try_from(stored: Stored) -> Result<Self, Self::Error> {
-        let Stored { spec, ranks, nodes, dimensions, bandwidth, latency, links } = stored;
+        let Stored { spec, ranks, nodes, dimensions, bandwidth, latency, links, routes } = stored;
         if let Some((name, routing)) = parse::graph(&spec)? {
             let (Some(ranks), Some(links)) = (ranks, links) else {
                 return Err(TopologyError::NeedsLinks(spec));
             };
             let graph = Topology::from_links(&name, ranks, nodes.unwrap_or(ranks), links)?;
-            return graph.with_dimensions(&dimensions)?.with_links(bandwidth, latency)?.with_routing(routing);
+            let graph = graph.with_dimensions(&dimensions)?.with_links(bandwidth, latency)?;
+            return routed(graph, routing, routes);
         }
         if ranks.is_some() || nodes.is_some() || !dimensions.is_empty() {
             return Err(TopologyError::NoGraph(spec));
         }
-        let mut topology = Topology::parse(&spec)?;
+        let (mut topology, routing) = parse::parts(&spec)?;
         if let Some(links) = links {
             let ends = |links: &[Link]| links.iter().map(|l| (l.source, l.target)).collect::<Vec<_>>();
             if ends(&topology.links) != ends(&links) {
@@ -75,6 +83,18 @@ impl TryFrom<Stored> for Topology {
             links.iter().try_for_each(Link::check)?;
             topology.links = links;
         }
-        topology.with_links(bandwidth, latency)
+        routed(topology.with_links(bandwidth, latency)?, routing, routes)
+    }
+}
+
+fn routed(
+    topology: Topology,
+    routing: Routing,
+    routes: Option<Arc<RoutingTable>>,
+) -> Result<Topology, TopologyError> {
+    match routes {
+        Some(table) if routing == Routing::Table => topology.with_routes(table),
+        Some(_) => Err(TopologyError::NoTable { spec: topology.wiring(), routing }),
+        None => topology.with_routing(routing),
     }
 }

@@ -7,6 +7,7 @@ mod graphs;
 mod listed;
 mod operators;
 mod policies;
+mod tables;
 
 fn topology(spec: &str) -> Topology {
     Topology::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))

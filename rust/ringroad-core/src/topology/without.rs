@@ -96,7 +96,7 @@ impl Topology {
         let failed: BTreeSet<LinkId> = failed.iter().copied().collect();
         let left: Vec<LinkId> = (0..self.links.len()).filter(|link| !failed.contains(link)).collect();
         let links = left.iter().map(|link| self.links[*link]).collect();
-        let routing = self.routing.without_dimensions();
+        let routing = self.routing.on_other_links();
         let graph = Topology::plain(Family::Graph("degraded".to_owned()), self.ranks, self.nodes, links);
         (Topology { routing, ..graph }, left)
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::synthesis::network::ports;
-use crate::topology::{Routing, Topology};
+use crate::topology::Topology;
 use crate::units::{NodeId, Port};
 
 /// Links side by side, in one direction.
@@ -34,7 +34,7 @@ impl Wiring {
     /// Links side by side are one wire. It carries what the topology's routing lets them carry together: all links the
     /// same share, so that the slowest of them counts, or with single paths the first alone.
     pub fn of(topology: &Topology) -> Wiring {
-        let single = topology.routing() == Routing::SinglePath;
+        let single = topology.routing().takes_one_path();
         let mut found: Vec<(Wire, f64)> = Vec::new();
         let mut from: Vec<Vec<usize>> = vec![Vec::new(); topology.nodes()];
         for (port, link) in ports(topology).into_iter().zip(topology.links()) {

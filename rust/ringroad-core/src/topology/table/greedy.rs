@@ -1,0 +1,156 @@
+//! Tables made one source after the other: of all shortest paths, those over links that carry the least so far.
+//!
+//! Hoefler, Schneider, Lumsdaine: Optimized routing for large-scale InfiniBand networks, Hot Interconnects 2009 (single
+//! shortest paths, as in OpenSM); Schroeder et al.: Autonet, IEEE Journal on Selected Areas in Communications 9, 1991
+//! (up*/down*).
+
+use super::super::measure::Adjacency;
+use super::super::{Topology, TopologyError};
+use super::channels::{Labels, ROOTS};
+use super::{RouteFault, RoutingTable};
+use crate::units::{LinkId, NodeId, Rank};
+
+impl RoutingTable {
+    /// Single shortest paths: source by source, a tree of paths with the fewest links, of these the ones whose links carry
+    /// the fewest paths so far.
+    pub fn shortest(topology: &Topology) -> Result<RoutingTable, TopologyError> {
+        let links = topology.links().iter().enumerate().map(|(id, link)| Step {
+            from: link.source,
+            to: link.target,
+            link: id,
+        });
+        Trees::new(topology, topology.nodes(), links.collect()).table(RouteFault::Missing)
+    }
+
+    /// The shortest paths that lead towards a root first and away from it then, by the order in which a search from the root
+    /// finds nodes: they need one channel. Of some roots the one is taken whose busiest link carries the fewest paths.
+    pub fn up_down(topology: &Topology) -> Result<RoutingTable, TopologyError> {
+        let load = |table: &RoutingTable| table.load(topology);
+        let mut best: Option<Result<RoutingTable, TopologyError>> = None;
+        for labels in Labels::from_some_roots(topology, ROOTS) {
+            let made = up_down_from(topology, &labels);
+            // Whether there are such paths may depend on the root.
+            let better = match (&best, &made) {
+                (None, _) | (Some(Err(_)), Ok(_)) => true,
+                (Some(Ok(best)), Ok(made)) => load(made) < load(best),
+                (Some(_), Err(_)) => false,
+            };
+            best = if better { Some(made) } else { best };
+        }
+        best.unwrap_or_else(|| Err(TopologyError::Zero(topology.spec())))
+    }
+}
+
+/// Node `v` stands for being there without having gone down, and `v + nodes` for having gone down.
+fn up_down_from(topology: &Topology, labels: &Labels) -> Result<RoutingTable, TopologyError> {
+    let nodes = topology.nodes();
+    let mut steps = Vec::with_capacity(2 * topology.links().len());
+    for (id, link) in topology.links().iter().enumerate() {
+        if labels.is_up(link) {
+            steps.push(Step { from: link.source, to: link.target, link: id });
+        } else {
+            let to = nodes + link.target;
+            steps.extend([link.source, nodes + link.source].map(|from| Step { from, to, link: id }));
+        }
+    }
+    Trees::new(topology, 2 * nodes, steps).table(RouteFault::UpDown)
+}
+
+/// From one state to another over a link.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    from: usize,
+    to: usize,
+    link: LinkId,
+}
+
+/// A state that the present tree reaches.
+#[derive(Debug, Clone, Copy)]
+struct Reached {
+    hops: usize,
+    /// What the links to it carry so far.
+    carried: f64,
+    step: usize,
+}
+
+/// Shortest paths in a graph of states; state `v` and, where there are more states than nodes, `v + nodes` are at node `v`.
+struct Trees<'a> {
+    topology: &'a Topology,
+    steps: Vec<Step>,
+    outgoing: Adjacency,
+    /// How many paths each link carries, for its bandwidth.
+    load: Vec<f64>,
+    weight: Vec<f64>,
+    reached: Vec<Option<Reached>>,
+    queue: Vec<usize>,
+}
+
+impl<'a> Trees<'a> {
+    fn new(topology: &'a Topology, states: usize, steps: Vec<Step>) -> Trees<'a> {
+        let links = topology.links();
+        let fastest = links.iter().map(|link| link.bytes_per_second()).fold(0.0, f64::max);
+        Trees {
+            topology,
+            outgoing: Adjacency::new(states, steps.iter().map(|step| step.from)),
+            steps,
+            load: vec![0.0; links.len()],
+            weight: links.iter().map(|link| fastest / link.bytes_per_second()).collect(),
+            reached: vec![None; states],
+            queue: Vec::new(),
+        }
+    }
+
+    fn table(mut self, missing: RouteFault) -> Result<RoutingTable, TopologyError> {
+        let mut grown = None;
+        RoutingTable::new(self.topology.ranks(), |source, target, path| {
+            if grown.replace(source) != Some(source) {
+                self.grow(source);
+            }
+            let first = path.len();
+            let mut state =
+                self.end(target).ok_or_else(|| self.topology.bad_route(source, target, missing))?;
+            while let Some(Reached { step, .. }) = self.reached[state].filter(|reached| reached.hops > 0) {
+                let Step { from, link, .. } = self.steps[step];
+                self.load[link] += self.weight[link];
+                path.push(link as u32);
+                state = from;
+            }
+            path[first..].reverse();
+            Ok(())
+        })
+    }
+
+    /// The nearer of the target's states.
+    fn end(&self, target: Rank) -> Option<usize> {
+        let states = (target..self.reached.len()).step_by(self.topology.nodes());
+        let ends = states.filter_map(|state| Some((self.reached[state]?, state)));
+        let nearer = |a: &(Reached, usize), b: &(Reached, usize)| {
+            (a.0.hops, a.0.carried).partial_cmp(&(b.0.hops, b.0.carried)).unwrap_or(std::cmp::Ordering::Equal)
+        };
+        ends.min_by(nearer).map(|(_, state)| state)
+    }
+
+    /// Breadth first, so that a state's path is final when its own steps are looked at.
+    fn grow(&mut self, source: NodeId) {
+        self.queue.drain(..).for_each(|state| self.reached[state] = None);
+        self.queue.push(source);
+        self.reached[source] = Some(Reached { hops: 0, carried: 0.0, step: usize::MAX });
+        let mut done = 0;
+        while let Some(&state) = self.queue.get(done) {
+            done += 1;
+            let Some(here) = self.reached[state] else { continue };
+            for &step in self.outgoing.of(state) {
+                let Step { to, link, .. } = self.steps[step];
+                let next = Reached { hops: here.hops + 1, carried: here.carried + self.load[link], step };
+                match &mut self.reached[to] {
+                    Some(known) if (known.hops, known.carried) <= (next.hops, next.carried) => {}
+                    Some(known) => *known = next,
+                    none => {
+                        *none = Some(next);
+                        self.queue.push(to);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Layers without circles: a path goes to the first one whose order of links still exists with it.
+//!
+//! Pearce, Kelly: A dynamic topological sort algorithm for directed acyclic graphs, ACM Journal of Experimental
+//! Algorithmics 11, 2006.
+
+use super::super::measure::Adjacency;
+use super::super::{Link, Topology};
+use crate::units::LinkId;
+
+/// What a layer knows of two links in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pair {
+    Unknown,
+    Taken,
+    /// It would close a circle, whatever comes later.
+    Refused,
+}
+
+/// The layers so far.
+pub(super) struct Layers<'a> {
+    turns: Turns<'a>,
+    layers: Vec<Layer>,
+}
+
+/// All pairs of links of which the second starts where the first ends, numbered.
+struct Turns<'a> {
+    links: &'a [Link],
+    outgoing: Adjacency,
+    incoming: Adjacency,
+    /// The number of each link's first pair.
+    first: Vec<usize>,
+    /// Which of the links out of its start each link is.
+    place: Vec<usize>,
+}
+
+struct Layer {
+    pairs: Vec<Pair>,
+    /// Of each link, the place in an order in which every pair that is taken leads upwards.
+    order: Vec<u32>,
+    /// The number of the last search that has found each link, and of the last one of all.
+    seen: Vec<u32>,
+    search: u32,
+}
+
+impl<'a> Layers<'a> {
+    pub fn new(topology: &'a Topology) -> Layers<'a> {
+        let (nodes, links) = (topology.nodes(), topology.links());
+        let outgoing = Adjacency::new(nodes, links.iter().map(|link| link.source));
+        let incoming = Adjacency::new(nodes, links.iter().map(|link| link.target));
+        let mut place = vec![0; links.len()];
+        for node in 0..nodes {
+            outgoing.of(node).iter().enumerate().for_each(|(at, link)| place[*link] = at);
+        }
+        let mut first = vec![0];
+        first.extend(links.iter().scan(0, |sum, link| {
+            *sum += outgoing.of(link.target).len();
+            Some(*sum)
+        }));
+        Layers { turns: Turns { links, outgoing, incoming, first, place }, layers: Vec::new() }
+    }
+
+    /// Puts a path into the first layer that it fits, and tells its number.
+    pub fn take(&mut self, path: &[u32]) -> usize {
+        let turns = &self.turns;
+        let found = self.layers.iter_mut().position(|layer| layer.take(turns, path));
+        found.unwrap_or_else(|| {
+            let mut layer = Layer::new(turns);
+            layer.take(turns, path);
+            self.layers.push(layer);
+            self.layers.len() - 1
+        })
+    }
+}
+
+impl Turns<'_> {
+    fn number(&self, from: LinkId, to: LinkId) -> usize {
+        self.first[from] + self.place[to]
+    }
+}
+
+impl Layer {
+    fn new(turns: &Turns<'_>) -> Layer {
+        let links = turns.links.len();
+        let pairs = vec![Pair::Unknown; turns.first[links]];
+        Layer { pairs, order: (0..links as u32).collect(), seen: vec![0; links], search: 0 }
+    }
+
+    /// Takes all pairs of a path, or none of them.
+    fn take(&mut self, turns: &Turns<'_>, path: &[u32]) -> bool {
+        let pairs = || path.windows(2).map(|pair| (pair[0] as LinkId, pair[1] as LinkId));
+        let known = |(from, to): (LinkId, LinkId)| self.pairs[turns.number(from, to)];
+        if pairs().any(|pair| known(pair) == Pair::Refused) {
+            return false;
+        }
+        let mut new: Vec<(LinkId, LinkId)> = pairs().filter(|pair| known(*pair) == Pair::Unknown).collect();
+        let mut fails = None;
+        for (count, (from, to)) in new.iter().enumerate() {
+            if !self.add(turns, *from, *to) {
+                fails = Some(count);
+                break;
+            }
+        }
+        let Some(count) = fails else { return true };
+        let (from, to) = new[count];
+        new.drain(..count).for_each(|(from, to)| self.pairs[turns.number(from, to)] = Pair::Unknown);
+        // Whether it was refused for its own sake, or for that of the others.
+        let alone = count > 0 && self.add(turns, from, to);
+        self.pairs[turns.number(from, to)] = if alone { Pair::Unknown } else { Pair::Refused };
+        false
+    }
+
+    /// Takes a pair, unless it closes a circle.
+    fn add(&mut self, turns: &Turns<'_>, from: LinkId, to: LinkId) -> bool {
+        let (first, last) = (self.order[to], self.order[from]);
+        if first < last {
+            let after = |link: LinkId| {
+                let next = turns.outgoing.of(turns.links[link].target).iter();
+                next.map(move |next| (*next, turns.number(link, *next)))
+            };
+            let Some(behind) = self.reach(to, Some(from), after, |place| place <= last) else { return false };
+            let before = |link: LinkId| {
+                let next = turns.incoming.of(turns.links[link].source).iter();
+                next.map(move |next| (*next, turns.number(*next, link)))
+            };
+            let ahead = self.reach(from, None, before, |place| place >= first);
+            self.reorder(ahead.unwrap_or_default(), behind);
+        }
+        self.pairs[turns.number(from, to)] = Pair::Taken;
+        true
+    }
+
+    /// All links that are reached from `start` over pairs that are taken, in their order, as far as they are within; `None`
+    /// where `stop` is one of them. `next`: the links that a link makes a pair with, and the pair's number.
+    fn reach<N: Iterator<Item = (LinkId, usize)>>(
+        &mut self,
+        start: LinkId,
+        stop: Option<LinkId>,
+        next: impl Fn(LinkId) -> N,
+        within: impl Fn(u32) -> bool,
+    ) -> Option<Vec<LinkId>> {
+        self.search += 1;
+        self.seen[start] = self.search;
+        let mut found = vec![start];
+        let mut done = 0;
+        while let Some(&link) = found.get(done) {
+            done += 1;
+            for (near, pair) in next(link) {
+                let open = self.seen[near] != self.search && within(self.order[near]);
+                if !open || self.pairs[pair] != Pair::Taken {
+                    continue;
+                }
+                if Some(near) == stop {
+                    return None;
+                }
+                self.seen[near] = self.search;
+                found.push(near);
+            }
+        }
+        found.sort_unstable_by_key(|link| self.order[*link]);
+        Some(found)
+    }
+
+    /// Gives the places of all of these to the first ones first.
+    fn reorder(&mut self, ahead: Vec<LinkId>, behind: Vec<LinkId>) {
+        let all: Vec<LinkId> = ahead.into_iter().chain(behind).collect();
+        let mut places: Vec<u32> = all.iter().map(|link| self.order[*link]).collect();
+        places.sort_unstable();
+        all.into_iter().zip(places).for_each(|(link, place)| self.order[link] = place);
+    }
+}

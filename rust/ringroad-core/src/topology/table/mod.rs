@@ -1,0 +1,174 @@
+//! Routes as a table: one path for each pair of ranks, and the virtual channel of each hop.
+//!
+//! ```text
+//! links   of 0 to 0 | 0 to 1 | 0 to 2 | ... | 1 to 0 | ...     one path after the other, by source, then by target
+//! starts  0           0        1        ...                     where each of them begins
+//! ```
+//!
+//! Paths may lead over switches and over other ranks, and need not be shortest.
+
+mod channels;
+mod fault;
+mod greedy;
+mod layers;
+mod stored;
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub use channels::Channels;
+pub use fault::RouteFault;
+use stored::StoredTable;
+
+use super::{Routes, Routing, Topology, TopologyError};
+use crate::digest::Fnv;
+use crate::units::{LinkId, NodeId, Rank, Seconds};
+
+/// The most hops that all paths of a table may have together: they are held in memory.
+pub const MAX_HOPS: usize = 1 << 28;
+
+/// One path for each ordered pair of ranks. [`Topology::with_routes`] checks that it fits a network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "StoredTable", into = "StoredTable")]
+pub struct RoutingTable {
+    ranks: usize,
+    /// Where each pair's path begins, and where the last one ends.
+    starts: Vec<u32>,
+    links: Vec<u32>,
+    /// By hop; none where all hops use channel 0.
+    channels: Vec<u8>,
+}
+
+impl RoutingTable {
+    /// A table of the paths that `path` appends: the links from a source to a target, for every pair of different ranks by
+    /// source, then by target.
+    pub fn new<E: From<TopologyError>>(
+        ranks: usize,
+        mut path: impl FnMut(Rank, Rank, &mut Vec<u32>) -> Result<(), E>,
+    ) -> Result<RoutingTable, E> {
+        let mut starts = Vec::with_capacity(ranks * ranks + 1);
+        let mut links = Vec::new();
+        starts.push(0);
+        for (source, target) in (0..ranks * ranks).map(|pair| (pair / ranks, pair % ranks)) {
+            if source != target {
+                path(source, target, &mut links)?;
+            }
+            if links.len() > MAX_HOPS {
+                return Err(TopologyError::TooManyHops { ranks }.into());
+            }
+            starts.push(links.len() as u32);
+        }
+        links.shrink_to_fit();
+        Ok(RoutingTable { ranks, starts, links, channels: Vec::new() })
+    }
+
+    /// The paths of a topology on which each pair of ranks has one only, and their channels where it has a table.
+    pub fn of(topology: &Topology) -> Result<RoutingTable, TopologyError> {
+        if let Some(table) = topology.routes() {
+            return Ok((**table).clone());
+        }
+        let (mut routes, ranks) = (Routes::new(topology), topology.ranks());
+        let bad = |source, target, fault| topology.bad_route(source, target, fault);
+        let mut route = |source, target| {
+            let found = routes.route(source, target);
+            let found = found.map_err(|_| bad(source, target, RouteFault::Missing))?;
+            match found.shares.len() == found.hops {
+                true => Ok(found),
+                false => Err(bad(source, target, RouteFault::Split)),
+            }
+        };
+        // All routes to one destination in a row, which is what finding them is fast at.
+        (0..ranks * ranks).try_for_each(|pair| route(pair % ranks, pair / ranks).map(drop))?;
+        RoutingTable::new(ranks, |source, target, path| {
+            let route = route(source, target)?;
+            path.extend(route.shares.iter().map(|(link, _)| *link as u32));
+            Ok(())
+        })
+    }
+
+    /// How many ranks.
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    fn range(&self, source: Rank, target: Rank) -> std::ops::Range<usize> {
+        let pair = source * self.ranks + target;
+        self.starts[pair] as usize..self.starts[pair + 1] as usize
+    }
+
+    /// The links from `source` to `target`; none from a rank to itself.
+    pub fn path(&self, source: Rank, target: Rank) -> &[u32] {
+        &self.links[self.range(source, target)]
+    }
+
+    /// The link and the channel of each hop from `source` to `target`.
+    pub fn hops(&self, source: Rank, target: Rank) -> impl Iterator<Item = (LinkId, u8)> + Clone + '_ {
+        let channel = |hop: usize| self.channels.get(hop).copied().unwrap_or(0);
+        self.range(source, target).map(move |hop| (self.links[hop] as LinkId, channel(hop)))
+    }
+
+    /// All pairs of different ranks, by source, then by target.
+    fn pairs(&self) -> impl Iterator<Item = (Rank, Rank)> {
+        let ranks = self.ranks;
+        (0..ranks * ranks).map(move |pair| (pair / ranks, pair % ranks)).filter(|(a, b)| a != b)
+    }
+
+    /// How many virtual channels its hops use.
+    pub fn channels(&self) -> usize {
+        self.channels.iter().max().map_or(1, |channel| usize::from(*channel) + 1)
+    }
+
+    /// How many paths lead over each of the links of its topology.
+    pub fn counts(&self, topology: &Topology) -> Vec<u64> {
+        let mut counts = vec![0; topology.links().len()];
+        self.links.iter().for_each(|link| counts[*link as usize] += 1);
+        counts
+    }
+
+    /// How long the busiest link of its topology takes for a byte from every rank to every other one.
+    pub fn load(&self, topology: &Topology) -> Seconds {
+        let counts = self.counts(topology).into_iter().zip(topology.links());
+        counts.map(|(count, link)| count as f64 / link.bytes_per_second()).fold(0.0, f64::max)
+    }
+
+    /// Lines of comma-separated values for the paths of a source: source, target, hop, from, to, link, channel.
+    pub fn csv(&self, topology: &Topology, source: Rank) -> String {
+        let mut text = String::new();
+        for target in (0..self.ranks).filter(|target| *target != source) {
+            for (hop, (id, channel)) in self.hops(source, target).enumerate() {
+                let link = &topology.links()[id];
+                let (from, to) = (link.source, link.target);
+                // Writing to a String cannot fail.
+                let _ = writeln!(text, "{source},{target},{hop},{from},{to},{id},{channel}");
+            }
+        }
+        text
+    }
+
+    pub(super) fn digest(&self, hash: &mut Fnv) {
+        hash.numbers(self.starts.iter().map(|start| *start as usize));
+        hash.numbers(self.links.iter().map(|link| *link as usize));
+        hash.numbers(self.channels.iter().map(|channel| usize::from(*channel)));
+    }
+}
+
+impl Topology {
+    /// The same wiring where what goes from one rank to another takes the table's path. What starts or ends at a switch
+    /// is routed as without it.
+    pub fn with_routes(self, table: impl Into<Arc<RoutingTable>>) -> Result<Topology, TopologyError> {
+        let table = table.into();
+        fault::check(&table, &self)?;
+        Ok(Topology { routing: Routing::Table, table: Some(table), ..self })
+    }
+
+    /// The table by which it is routed.
+    pub fn routes(&self) -> Option<&Arc<RoutingTable>> {
+        self.table.as_ref()
+    }
+
+    fn bad_route(&self, from: NodeId, to: NodeId, fault: RouteFault) -> TopologyError {
+        TopologyError::Route { spec: self.wiring(), from, to, fault }
+    }
+}
