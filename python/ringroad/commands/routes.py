@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ringroad import ScheduleError, Topology
+from ringroad import Topology
 from ringroad import routes as tables
 from ringroad._options import Json
 from ringroad._text import print_table, seconds_text, significant

@@ -8,7 +8,7 @@ use common::Random;
 use ringroad_core::algorithms::available;
 use ringroad_core::cost::{CostModel, ScheduleCost};
 use ringroad_core::simulate::{Forwarding, Scenario, Simulator};
-use ringroad_core::synthesis::routes::{balanced_routes, least_load, NoRoutes};
+use ringroad_core::synthesis::routes::{balanced_routes, least_load};
 use ringroad_core::topology::{Channels, Link, Routing, RoutingTable};
 use ringroad_core::{Collective, Topology};
 
