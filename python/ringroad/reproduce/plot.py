@@ -68,6 +68,9 @@ def _table(report: TableReport, chart: Chart, folder: Path) -> Path:
     for number, (label, points) in enumerate(chart.lines.items()):
         style: dict[str, Any] = {"ls": "none" if chart.points else "-", "marker": markers[number % len(markers)]}
         axis.plot(*zip(*points, strict=True), label=label, alpha=0.8, **style)
+    if chart.log:
+        axis.set_xscale("log")
+        axis.set_yscale("log")
     axis.set_xlabel(chart.x)
     axis.set_ylabel(chart.y)
     axis.set_title(f"{report.paper.capitalize()}, {report.name}: {report.title}", fontsize=9)

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import random
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from ringroad import Candidate, CostModel, Schedule, Topology, find
 from ringroad._text import bytes_text, significant
 from ringroad.reproduce import PAPERS, reproduce
 from ringroad.reproduce.plot import draw
+from ringroad.reproduce.random_graphs import of_links, regular
 
 LARGEST = "torus:128x128"
 SIZES = [32 << exponent for exponent in range(25)]
@@ -36,26 +36,10 @@ def _draw_all(paper: str, folder: Path) -> None:
         draw(report, folder)
 
 
-def _regular(ranks: int, cycles: int) -> Topology:
-    """A random graph, the same every time: so many cycles through all ranks, with two links to each rank from each."""
-    chance = random.Random(ranks)
-    links = []
-    for _ in range(cycles):
-        order = chance.sample(range(ranks), ranks)
-        pairs = list(zip(order, order[1:] + order[:1], strict=True))
-        links += [(a, b, 1.0) for a, b in pairs] + [(b, a, 1.0) for a, b in pairs]
-    return _graph(f"random-{ranks}", ranks, sorted(links))
-
-
-def _graph(name: str, ranks: int, links: list[tuple[int, int, float]], nodes: int | None = None) -> Topology:
-    properties = [(a, b, 12.5e9, capacity, 0.5e-6, 0.0) for a, b, capacity in links]
-    return Topology._from_links(name, ranks, nodes or ranks, properties, [])
-
-
 def _switched() -> Topology:
     """Two hosts of eight accelerators, each with a fast switch of its own, and one between all of them."""
     cables = [(rank, 16 + rank // 8, 8.0) for rank in range(16)] + [(rank, 18, 1.0) for rank in range(16)]
-    return _graph("two-hosts", 16, [link for a, b, c in cables for link in ((a, b, c), (b, a, c))], 19)
+    return of_links("two-hosts", 16, [link for a, b, c in cables for link in ((a, b, c), (b, a, c))], 19)
 
 
 def _make(name: str, network: Topology, collective: str) -> None:
@@ -64,12 +48,12 @@ def _make(name: str, network: Topology, collective: str) -> None:
 
 def _synthesis() -> None:
     """What is made for a graph: schedules that are made and verified, and networks that are found."""
-    regular = _regular(1000, 2)
+    random = regular(1000, 2)
     goals = [
         ("bfb", Topology("torus:50x50"), "allgather", "1 s"),
         ("bfb", Topology("hypercube:10"), "allgather", "1 s"),
-        ("bfb", regular, "allgather", "0.5 s"),
-        ("trees:64", _regular(64, 2), "allgather", "0.3 s"),
+        ("bfb", random, "allgather", "0.5 s"),
+        ("trees:64", regular(64, 2), "allgather", "0.3 s"),
         ("trees:64", _switched(), "allgather", "0.1 s"),
         ("weighted-trees:2048", Topology("without(torus:8x8, 0-1, 20-21)"), "allreduce", "1 s"),
         ("spanning-trees:2048", Topology("without(torus:8x8, 0-1, 20-21, 40-48)"), "allreduce", "1 s"),

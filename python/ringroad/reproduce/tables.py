@@ -9,12 +9,14 @@ from ringroad.reproduce.claims import Verdict, print_verdicts
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of a table: lines of (x, y), each with a name; single points where `points`."""
+    """A picture of a table: lines of (x, y), each with a name; single points where `points`, on logarithmic axes where
+    `log`."""
 
     x: str
     y: str
     lines: dict[str, list[tuple[float, float]]]
     points: bool = False
+    log: bool = False
 
 
 @dataclass(frozen=True)
