@@ -133,6 +133,29 @@ def test_what_makes_no_sense():
     assert nothing.seconds == 0 and nothing.rate == float("inf")
 
 
+def test_pictures_compare_direct_sending_with_the_flow():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from ringroad import viz
+
+    def lines(topology, demands=None):
+        figure = viz.alltoall_loads(alltoall_flow(topology, demands))
+        titles = [axes.get_title() for axes in figure.axes]
+        return titles, {line.get_label(): line.get_ydata() for axes in figure.axes for line in axes.lines}
+
+    titles, busy = lines("without(torus:4x4, 0-1)")
+    assert titles[0].startswith("direct, minimal routing") and titles[1].startswith("flow")
+    assert len(busy["direct"]) == len(busy["flow"]) == 62
+    assert busy["direct"][0] > 1.05 > busy["flow"][0] >= 1
+    _, busy = lines("ring:6")
+    assert busy["direct"] == pytest.approx(busy["flow"])
+    # All that rank 0 has for rank 1: by the one link directly, by both ways around along the flow.
+    _, busy = lines("ring:4", np.eye(4, k=1) * [[1], [0], [0], [0]])
+    assert list(busy["direct"]) == pytest.approx([2, *[0] * 7]), "the other way around is three links"
+    assert list(busy["flow"]) == pytest.approx([1, 1, 1, 1, 0, 0, 0, 0], abs=0.01)
+    lines("ring:3", np.zeros((3, 3)))
+
+
 def test_the_command(capsys, tmp_path):
     def run(*arguments):
         with pytest.raises(SystemExit) as end:
@@ -147,6 +170,8 @@ def test_the_command(capsys, tmp_path):
     report = json.loads(run("torus:4x4", "--bytes", "1MiB", "--json"))
     # A rank has 64 KiB for each other one, and every link carries 8 blocks.
     assert report["seconds"] == pytest.approx(8 * 65536 / report["links"][0]["bandwidth"])
+    run("torus:3x3", "--plot", str(tmp_path / "links.png"))
+    assert (tmp_path / "links.png").stat().st_size > 10_000
     file = tmp_path / "demands.csv"
     np.savetxt(file, np.eye(4, k=1) * 1000, delimiter=",")
     report = json.loads(run("ring:4", "--demands", str(file), "--json"))
