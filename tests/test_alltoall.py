@@ -151,8 +151,8 @@ def test_pictures_compare_direct_sending_with_the_flow():
     assert busy["direct"] == pytest.approx(busy["flow"])
     # All that rank 0 has for rank 1: by the one link directly, by both ways around along the flow.
     _, busy = lines("ring:4", np.eye(4, k=1) * [[1], [0], [0], [0]])
-    assert list(busy["direct"]) == pytest.approx([2, *[0] * 7]), "the other way around is three links"
-    assert list(busy["flow"]) == pytest.approx([1, 1, 1, 1, 0, 0, 0, 0], abs=0.01)
+    assert list(busy["direct"]) == pytest.approx([2, *[0] * 7], rel=0.01), "the other way around is three links"
+    assert list(busy["flow"]) == pytest.approx([1, 1, 1, 1, 0, 0, 0, 0], abs=0.02)
     lines("ring:3", np.zeros((3, 3)))
 
 
