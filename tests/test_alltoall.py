@@ -1,7 +1,10 @@
 """How much an all-to-all can carry: flows against linear programs, bounds, the command."""
 
 import json
+import os
 import random
+from contextlib import suppress
+from itertools import combinations_with_replacement
 
 import networkx as nx
 import numpy as np
@@ -10,24 +13,65 @@ import ringroad
 from ringroad import cli, programs
 from ringroad.synthesis import alltoall_flow
 
-GAP = 0.004
+GAP = 0.005
+HELD = 1.5
 
 
-def irregular():
-    """Networks on which nothing is known beforehand: (topology, demands or None)."""
-    for spec in ("without(torus:4x4, 0-1)", "without(torus:3x3x3, 0-1, 4-5)", "mesh:3x4", "generalized-kautz:3:14"):
-        yield ringroad.Topology(spec), None
-    for seed in range(8):
-        graph = nx.gnp_random_graph(8 + 2 * seed, 0.35, seed=seed, directed=True)
-        nx.add_cycle(graph, range(len(graph)))
+FULL = "RINGROAD_TEST_FULL" in os.environ
+"""Whether networks of more than 20 ranks are tried, which takes minutes."""
+
+
+def damaged():
+    """Tori and others without some of their cables: as many as can go before ranks are cut off, 4 at most."""
+    specs = ["torus:3x3", "torus:4x4", "torus:3x3", "torus:3x5", "mesh:3x4", "torus:2x2x4", "hypercube:4"]
+    specs += ["torus:5x5", "torus:3x3x3", "torus:6x6", "torus:4x8", "torus:7x7", "torus:8x8", "torus:4x4x4"]
+    for seed, spec in enumerate(specs):
+        dice, network = random.Random(seed), ringroad.Topology(spec)
+        for cable in dice.sample(sorted({(a, b) for a, b, *_ in network.links if a < b}), 1 + seed % 4):
+            with suppress(ringroad.TopologyError):
+                network = network.without_links([cable])
+        yield network, None
+
+
+def drawn():
+    """Random graphs, mostly directed, of unequal links; every second one with given demands."""
+    for seed in range(18):
+        ranks = 8 + 2 * seed if seed < 14 else 34 + 10 * (seed - 14)
+        graph = nx.gnp_random_graph(ranks, min(0.35, 6 / ranks), seed=seed, directed=seed % 3 < 2)
+        nx.add_cycle(graph, range(ranks))
         dice = random.Random(seed)
         for _, _, edge in graph.edges(data=True):
             edge["bandwidth"] = dice.choice([1e9, 1e9, 3e9, 2.5e9])
-        demands = np.array([[dice.choice([0, 1, 1, 20]) for _ in graph] for _ in graph])
-        yield ringroad.Topology.from_graph(graph), demands if seed % 2 else None
+        yield ringroad.Topology.from_graph(graph, name=f"drawn-{seed}"), _demands(ranks, dice) if seed % 2 else None
 
 
-@pytest.mark.parametrize(("topology", "demands"), list(irregular()), ids=str)
+def named():
+    """Networks with names: those on which flows are searched for, and others with given demands."""
+    for spec in ("generalized-kautz:3:14", "de-bruijn:2:4", "mesh:4x5", "generalized-kautz:4:40", "de-bruijn:2:6"):
+        yield ringroad.Topology(spec), None
+    for spec in ("ring:9", "petersen", "torus:4x4"):
+        network = ringroad.Topology(spec)
+        yield network, _demands(network.ranks, random.Random(spec))
+
+
+def _demands(ranks, dice):
+    return np.array([[dice.choice([0, 1, 1, 20]) for _ in range(ranks)] for _ in range(ranks)])
+
+
+def cases(ranks=20):
+    """All of them; those of more ranks where long tests run."""
+    for number, (topology, demands) in enumerate([*damaged(), *drawn(), *named()]):
+        skip = pytest.mark.skipif(topology.ranks > ranks and not FULL, reason="RINGROAD_TEST_FULL=1 runs it")
+        given = "" if demands is None else ", demands"
+        name = f"{number}: {topology.spec}, {topology.ranks} ranks{given}"
+        yield pytest.param(topology, demands, marks=skip, id=name)
+
+
+def test_there_are_forty_cases():
+    assert len(list(cases())) == 40
+
+
+@pytest.mark.parametrize(("topology", "demands"), list(cases()))
 def test_the_proven_interval_holds_what_the_linear_program_finds(topology, demands):
     flow = alltoall_flow(topology, demands, gap=GAP)
     rate = programs.master_rate(topology, demands)
@@ -37,12 +81,53 @@ def test_the_proven_interval_holds_what_the_linear_program_finds(topology, deman
     assert all(bound >= rate * (1 - 1e-9) for bound in flow.bounds.values())
 
 
+def tori():
+    """Of two dimensions and more, up to 64 ranks; each shape in one order of its sides."""
+    for dimensions in range(2, 7):
+        for sides in combinations_with_replacement(range(2, 33), dimensions):
+            if np.prod(sides) <= 64:
+                yield "torus:" + "x".join(map(str, sides))
+
+
+@pytest.mark.parametrize("topology", [pytest.param(case.values[0], marks=case.marks, id=case.id) for case in cases()])
+def test_schedules_of_any_network_are_proven(topology):
+    _proven(topology)
+
+
+@pytest.mark.parametrize("spec", list(tori()) if FULL else ["torus:2x3", "torus:3x4", "torus:2x3x4"])
+def test_schedules_of_tori_are_proven(spec):
+    _proven(ringroad.Topology(spec))
+
+
+def _proven(topology):
+    """Verifies the schedule, and that a rank holds at most HELD times its vector for others."""
+    made = alltoall_flow(topology, gap=GAP).schedule()
+    made.schedule.verify()
+    assert made.held <= HELD * topology.ranks * made.pieces
+
+
 @pytest.mark.parametrize(
-    "spec", ["cayley:s3:213,132", "circulant:9:1,3", "complete-bipartite:4", "torus:3x4", "hypercube:3"]
+    ("spec", "rate"),
+    [
+        ("hypercube:3", 1 / 4),
+        ("twisted-hypercube:3", 1 / 4),
+        ("complete-bipartite:4", 2 / 5),
+        ("complete:5", 1),
+        ("ring:8", 1 / 8),
+        ("torus:3x3", 1 / 3),
+        ("torus:4x4", 1 / 8),
+        ("torus:5x5", 1 / 15),
+        ("torus:3x3x3", 1 / 9),
+        ("cayley:s3:213,132", None),
+        ("circulant:9:1,3", None),
+        ("torus:3x4", None),
+    ],
 )
-def test_where_all_ranks_look_alike_the_flow_is_exact(spec):
-    flow = alltoall_flow(spec)
-    assert flow.rate == pytest.approx(programs.master_rate(spec), rel=1e-5)
+def test_where_all_ranks_look_alike_the_flow_is_exact(spec, rate):
+    network = ringroad.Topology(spec, bandwidth=1.0)
+    flow = alltoall_flow(network)
+    assert flow.rate == pytest.approx(programs.master_rate(network), rel=1e-5)
+    assert rate is None or (flow.rate == pytest.approx(rate, rel=1e-12) and flow.sweeps == 0)
 
 
 def test_all_linear_programs_agree():
