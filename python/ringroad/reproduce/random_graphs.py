@@ -14,14 +14,15 @@ def of_links(name: str, ranks: int, links: list[Link], nodes: int | None = None,
     return Topology._from_links(name, ranks, nodes or ranks, properties, [])
 
 
-def regular(ranks: int, cycles: int, bandwidth: float = 12.5e9) -> Topology:
-    """So many cycles through all ranks: two cables at each rank from each. Jellyfish is such a network."""
+def regular(ranks: int, cycles: int, bandwidth: float = 12.5e9, *, one_way: bool = False) -> Topology:
+    """So many cycles through all ranks: two cables at each rank from each, or a link out of it if they go one way.
+    Jellyfish is such a network of cables."""
     chance = random.Random(ranks)
     links: list[Link] = []
     for _ in range(cycles):
         order = chance.sample(range(ranks), ranks)
         for a, b in zip(order, order[1:] + order[:1], strict=True):
-            links += _cable(a, b)
+            links += _cable(a, b)[: 1 if one_way else 2]
     return of_links(f"random-{ranks}", ranks, sorted(links), bandwidth=bandwidth)
 
 
