@@ -162,13 +162,17 @@ def bound(table: dict[str, Any]) -> TableReport:
         most = degree / _farthest(ranks, degree)
         text = "F is at most d over the depths of a full tree"
         verdicts.append(_same(name, spec, text, flow.rate / most, _EXACT, bound="<= "))
-        rows.append([spec, str(ranks), str(degree), f"{most:.5f}", f"{flow.rate:.5f}", f"{most / flow.rate:.3f}"])
+        simple = degree / (ranks - 1)
+        text = "F is at most d/(N-1), as every rank receives N-1 blocks (section 2.2)"
+        verdicts.append(_same(name, spec, text, flow.rate / simple, _EXACT, bound="<= "))
+        rates = [f"{rate:.5f}" for rate in (simple, most, flow.rate)]
+        rows.append([spec, str(ranks), str(degree), *rates, f"{most / flow.rate:.3f}"])
     for degree, depth in table["full"]:
         ranks = (degree ** (depth + 1) - 1) // (degree - 1)
         closed = degree * (1 - (depth + 1) * degree**depth + depth * degree ** (depth + 1)) / (degree - 1) ** 2
         text = "the closed form for full trees (corollary 3) is their depths' sum"
         verdicts.append(_same(name, f"({degree},{ranks})", text, _farthest(ranks, degree) / closed, _EXACT))
-    header = ["network", "N", "d", "bound on F", "F", "bound / F"]
+    header = ["network", "N", "d", "d/(N-1)", "bound on F", "F", "bound / F"]
     title = "no network of N ranks and d links out of each has a larger F"
     return TableReport(PAPER, name, title, header, rows, header[1:], below=_together(verdicts))
 
@@ -341,6 +345,7 @@ def near_the_bound(table: dict[str, Any]) -> TableReport:
         verdicts.append(_state(name, label, text, "largest", stated=1.2, ours=worst, **_words("<= ")))
         text = "nearer for large N"
         verdicts.append(_state(name, label, text, "last", stated=1.06, ours=last, **_words("<= ")))
+    verdicts.append(_coverage(name, **table["all"]))
     rows = [
         [str(ranks), *(f"{points[index][1]:.3f}" for points in lines.values())]
         for index, ranks in enumerate(table["ranks"])
@@ -350,6 +355,15 @@ def near_the_bound(table: dict[str, Any]) -> TableReport:
     chart = Chart("ranks", "time over the bound", lines)
     title = "all-to-all on generalised Kautz graphs"
     return TableReport(PAPER, name, title, header, rows, header, below=_together(verdicts), notes=notes, chart=chart)
+
+
+def _coverage(name: str, degrees: list[int], largest: int) -> Verdict:
+    """Whether there is a graph for all numbers of ranks and links. A topology whose ranks cannot reach each other is an
+    error."""
+    sizes = [(degree, ranks) for degree in degrees for ranks in range(degree + 1, largest + 1)]
+    there = sum(Topology(f"generalized-kautz:{degree}:{ranks}").ranks == ranks for degree, ranks in sizes)
+    panel = f"d = {degrees[0]} to {degrees[-1]}, N up to {largest}"
+    return _state(name, panel, "there is one for any N and d", "graphs", stated=len(sizes), ours=there)
 
 
 def over_tori(table: dict[str, Any]) -> TableReport:
