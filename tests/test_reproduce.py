@@ -142,7 +142,7 @@ def _fewer(tables):
         "figure6": {"links": [8], "decomposed": [8, 16], "flow": [8, 16, 40], "degree": 4},
         "figure7": {"networks": ["torus:3x3x3", "generalized-kautz:4:40"]},
         "disjoint": {"networks": ["generalized-kautz:4:20"]},
-        "figure8": {"degrees": [4], "ranks": [20, 50, 100, 200], "all": {"degrees": [2, 3], "largest": 40}},
+        "figure8": {"degrees": [4], "ranks": [25, 50, 150, 200], "all": {"degrees": [2, 3], "largest": 40}},
         "figure9": {"tori": [5, 10, 20], "expanders": [50, 100]},
         "figure12": {"degree": 8, "expanders": [45]},
         "appendix_e": {"degree": 4, "ranks": [64]},
