@@ -79,7 +79,7 @@ def _alone(spec: str) -> float:
 
 
 def _same(figure: str, panel: str, text: str, ratio: float, margin: float, **rest: Any) -> Verdict:
-    """That two quantities are equal."""
+    """That a ratio is 1, or at most that with `bound`."""
     return _state(figure, panel, text, "ratio", stated=1.0, ours=ratio, margin=margin, **rest)
 
 
@@ -97,6 +97,7 @@ def _together(verdicts: list[Verdict]) -> list[Verdict]:
 def equal_programs(table: dict[str, Any]) -> TableReport:
     """Section 3.1: all formulations have the same optimum, steps as many as the diameter included."""
     name, rows, verdicts = "Section 3.1", [], []
+    columns = ("all pairs", "decomposed", "children", "in steps", "one more", "flow")
     for row in table["rows"]:
         spec = row["network"]
         network = _network(spec)
@@ -122,21 +123,9 @@ def equal_programs(table: dict[str, Any]) -> TableReport:
         if exact is not None:
             text = "the exact optimum"
             verdicts.append(_same(name, spec, text, found["flow"] / float(exact), _EXACT, ours_stated=True))
-        columns = ("all pairs", "decomposed", "children", "in steps", "one more", "flow")
         rates = [f"{found[key]:.5f}" if key in found else "" for key in columns]
         rows.append([spec, str(network.ranks), str(network.diameter), str(exact or ""), *rates])
-    header = [
-        "network",
-        "N",
-        "diameter",
-        "exact F",
-        "all pairs",
-        "decomposed",
-        "children",
-        "in steps",
-        "one more",
-        "flow",
-    ]
+    header = ["network", "N", "diameter", "exact F", *columns]
     notes = [
         "All pairs: formulas (1) to (5). Decomposed: (6) to (9), children: (10) to (14). In steps: (15) to (20), with",
         "as many steps as the diameter, and one more. Flow: ours, without a linear program.",
@@ -271,7 +260,8 @@ def one_path(table: dict[str, Any]) -> TableReport:
     notes = [
         "What the busiest link carries over the optimum. Sources: shortest paths by load, all of a source at once",
         "(SSSP). Pairs: one pair after the other (appendix D). One way: of the flow's, for each pair; the paper has an",
-        "integer program. Even: all shortest paths alike. The picture has the networks in this order.",
+        "integer program. Even: all shortest paths alike. Among equal paths the first ranks count. The picture has the",
+        "networks in this order.",
     ]
     title = "one path for each pair, and equal parts, over the optimum"
     chart = Chart("network", "load over the optimum", lines)
@@ -282,7 +272,7 @@ def one_path(table: dict[str, Any]) -> TableReport:
 
 def _on_single_paths(name: str, spec: str, ratios: dict[str, float]) -> list[Verdict]:
     state = partial(_state, name, spec)
-    several = "the paper's networks are lost; here it holds on tori of more than two dimensions, others are less uneven"
+    several = "the paper's networks are lost; here whole tori of more than two dimensions have it, others less or more"
     hops = "one pair after the other, by hops and then by load; its section 6.3 has 1.6 to 1.8 for the like"
     verdicts = [
         state(
