@@ -62,7 +62,9 @@ def _table(report: TableReport, chart: Chart, folder: Path) -> Path:
         axis.set_yscale("log")
     axis.set_xlabel(chart.x)
     axis.set_ylabel(chart.y)
-    axis.set_title(f"{report.paper.capitalize()}, {report.name}: {report.title}", fontsize=9)
+    axis.set_title(
+        f"{report.paper.capitalize()}, {report.name}{' (ours)' if chart.ours else ''}: {report.title}", fontsize=9
+    )
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
     return _saved(figure, folder, report.paper, report.name)
