@@ -1,35 +1,80 @@
 """How much an all-to-all can carry: flows against linear programs, bounds, the command."""
 
 import json
+import os
 import random
+from contextlib import suppress
 from dataclasses import replace
+from itertools import combinations_with_replacement
 
+import helpers
 import networkx as nx
 import numpy as np
 import pytest
 import ringroad
-from helpers import cases, check_alltoall_v, check_cases, in_threads
 from ringroad import cli, programs
 from ringroad.synthesis import alltoall_flow
 
-GAP = 0.004
+GAP = 0.005
+HELD = 1.5
 
 
-def irregular():
-    """Networks on which nothing is known beforehand: (topology, demands or None)."""
-    for spec in ("without(torus:4x4, 0-1)", "without(torus:3x3x3, 0-1, 4-5)", "mesh:3x4", "generalized-kautz:3:14"):
-        yield ringroad.Topology(spec), None
-    for seed in range(8):
-        graph = nx.gnp_random_graph(8 + 2 * seed, 0.35, seed=seed, directed=True)
-        nx.add_cycle(graph, range(len(graph)))
+FULL = "RINGROAD_TEST_FULL" in os.environ
+"""Whether networks of more than 20 ranks are tried, which takes minutes."""
+
+
+def damaged():
+    """Tori and others without some of their cables: as many as can go before ranks are cut off, 4 at most."""
+    specs = ["torus:3x3", "torus:4x4", "torus:3x3", "torus:3x5", "mesh:3x4", "torus:2x2x4", "hypercube:4"]
+    specs += ["torus:5x5", "torus:3x3x3", "torus:6x6", "torus:4x8", "torus:7x7", "torus:8x8", "torus:4x4x4"]
+    for seed, spec in enumerate(specs):
+        dice, network = random.Random(seed), ringroad.Topology(spec)
+        for cable in dice.sample(sorted({(a, b) for a, b, *_ in network.links if a < b}), 1 + seed % 4):
+            with suppress(ringroad.TopologyError):
+                network = network.without_links([cable])
+        yield network, None
+
+
+def drawn():
+    """Random graphs, mostly directed, of unequal links; every second one with given demands."""
+    for seed in range(18):
+        ranks = 8 + 2 * seed if seed < 14 else 34 + 10 * (seed - 14)
+        graph = nx.gnp_random_graph(ranks, min(0.35, 6 / ranks), seed=seed, directed=seed % 3 < 2)
+        nx.add_cycle(graph, range(ranks))
         dice = random.Random(seed)
         for _, _, edge in graph.edges(data=True):
             edge["bandwidth"] = dice.choice([1e9, 1e9, 3e9, 2.5e9])
-        demands = np.array([[dice.choice([0, 1, 1, 20]) for _ in graph] for _ in graph])
-        yield ringroad.Topology.from_graph(graph), demands if seed % 2 else None
+        yield ringroad.Topology.from_graph(graph, name=f"drawn-{seed}"), _demands(ranks, dice) if seed % 2 else None
 
 
-@pytest.mark.parametrize(("topology", "demands"), list(irregular()), ids=str)
+def named():
+    """Networks with names: those on which flows are searched for, and others with given demands."""
+    for spec in ("generalized-kautz:3:14", "de-bruijn:2:4", "mesh:4x5", "generalized-kautz:4:40", "de-bruijn:2:6"):
+        yield ringroad.Topology(spec), None
+    for spec in ("ring:9", "petersen", "torus:4x4"):
+        network = ringroad.Topology(spec)
+        yield network, _demands(network.ranks, random.Random(spec))
+
+
+def _demands(ranks, dice):
+    return np.array([[dice.choice([0, 1, 1, 20]) for _ in range(ranks)] for _ in range(ranks)])
+
+
+def cases(ranks=20):
+    """All of them; those of more ranks where long tests run."""
+    for number, (topology, demands) in enumerate([*damaged(), *drawn(), *named()]):
+        skip = pytest.mark.skipif(topology.ranks > ranks and not FULL, reason="RINGROAD_TEST_FULL=1 runs it")
+        given = "" if demands is None else ", demands"
+        name = f"{number}: {topology.spec}, {topology.ranks} ranks{given}"
+        yield pytest.param(topology, demands, marks=skip, id=name)
+
+
+def test_there_are_forty_cases():
+    assert len(list(cases())) == 40
+
+
+@pytest.mark.timeout(1200)  # the largest linear program takes minutes
+@pytest.mark.parametrize(("topology", "demands"), list(cases()))
 def test_the_proven_interval_holds_what_the_linear_program_finds(topology, demands):
     flow = alltoall_flow(topology, demands, gap=GAP)
     rate = programs.master_rate(topology, demands)
@@ -39,15 +84,56 @@ def test_the_proven_interval_holds_what_the_linear_program_finds(topology, deman
     assert all(bound >= rate * (1 - 1e-9) for bound in flow.bounds.values())
 
 
+def tori():
+    """Of two dimensions and more, up to 64 ranks; each shape in one order of its sides."""
+    for dimensions in range(2, 7):
+        for sides in combinations_with_replacement(range(2, 33), dimensions):
+            if np.prod(sides) <= 64:
+                yield "torus:" + "x".join(map(str, sides))
+
+
+@pytest.mark.parametrize("topology", [pytest.param(case.values[0], marks=case.marks, id=case.id) for case in cases()])
+def test_schedules_of_any_network_are_proven(topology):
+    _proven(topology)
+
+
+@pytest.mark.parametrize("spec", list(tori()) if FULL else ["torus:2x3", "torus:3x4", "torus:2x3x4"])
+def test_schedules_of_tori_are_proven(spec):
+    _proven(ringroad.Topology(spec))
+
+
+def _proven(topology):
+    """Verifies the schedule, and that a rank holds at most HELD times its vector for others."""
+    made = alltoall_flow(topology, gap=GAP).schedule()
+    made.schedule.verify()
+    assert made.held <= HELD * topology.ranks * made.pieces
+
+
 @pytest.mark.parametrize(
-    "spec", ["cayley:s3:213,132", "circulant:9:1,3", "complete-bipartite:4", "torus:3x4", "hypercube:3"]
+    ("spec", "rate"),
+    [
+        ("hypercube:3", 1 / 4),
+        ("twisted-hypercube:3", 1 / 4),
+        ("complete-bipartite:4", 2 / 5),
+        ("complete:5", 1),
+        ("ring:8", 1 / 8),
+        ("torus:3x3", 1 / 3),
+        ("torus:4x4", 1 / 8),
+        ("torus:5x5", 1 / 15),
+        ("torus:3x3x3", 1 / 9),
+        ("cayley:s3:213,132", None),
+        ("circulant:9:1,3", None),
+        ("torus:3x4", None),
+    ],
 )
-def test_where_all_ranks_look_alike_the_flow_is_exact(spec):
-    flow = alltoall_flow(spec)
-    assert flow.rate == pytest.approx(programs.master_rate(spec), rel=1e-5)
+def test_where_all_ranks_look_alike_the_flow_is_exact(spec, rate):
+    network = ringroad.Topology(spec, bandwidth=1.0)
+    flow = alltoall_flow(network)
+    assert flow.rate == pytest.approx(programs.master_rate(network), rel=1e-5)
+    assert rate is None or (flow.rate == pytest.approx(rate, rel=1e-12) and flow.sweeps == 0)
 
 
-def test_all_linear_programs_agree():
+def test_all_linear_programs_agree(capfd):
     for spec in ("hypercube:3", "without(torus:3x3, 0-1)"):
         rate = programs.master_rate(spec)
         assert programs.link_rate(spec) == pytest.approx(rate)
@@ -57,6 +143,7 @@ def test_all_linear_programs_agree():
         assert programs.path_rate(spec, paths="shortest") <= rate * (1 + 1e-6)
         assert programs.path_rate(spec, paths="disjoint") <= rate * (1 + 1e-6)
     assert programs.path_rate("hypercube:3", paths="shortest") == pytest.approx(programs.master_rate("hypercube:3"))
+    assert capfd.readouterr() == ("", ""), "the solver keeps silent"
 
 
 def test_ways_carry_what_links_are_said_to():
@@ -175,15 +262,17 @@ def on(spec):
 @pytest.mark.parametrize("spec", GRAPHS)
 def test_flows_run(spec):
     """By eight processes: all types, new, into an array and in place."""
-    many = [replace(case, algorithm=f"flow:{1 + 2 * (case.seed % 2)}") for case in cases("alltoall", 8)]
+    many = [replace(case, algorithm=f"flow:{1 + 2 * (case.seed % 2)}") for case in helpers.cases("alltoall", 8)]
     with on(spec) as cluster:
-        cluster.run(check_cases, many)
+        cluster.run(helpers.check_cases, many)
 
 
 def test_flows_run_among_many():
-    many = [replace(case, algorithm="flow") for case in cases("alltoall", 27, sizes=[0, 1, 5, 200])]
+    many = [replace(case, algorithm="flow") for case in helpers.cases("alltoall", 27, sizes=[0, 1, 5, 200])]
     for spec in ("torus:3x3x3", "without(torus:3x3x3, 0-1, 4-5)"):
-        in_threads(27, lambda comm: check_cases(comm, many), topology=spec, algorithm="flow,ring,binomial", timeout=60)
+        helpers.in_threads(
+            27, lambda comm: helpers.check_cases(comm, many), topology=spec, algorithm="flow,ring,binomial", timeout=60
+        )
 
 
 @pytest.mark.parametrize("spec", ["mesh:2x3", "without(ring:6, 0>1)", "hosts:2x3"])
@@ -194,7 +283,7 @@ def test_blocks_of_any_length(spec):
     network = ringroad.Topology(spec)
     named = [a.name for a in ringroad.algorithms(network) if a.supports(network, "alltoall")]
     with on(spec) as cluster:
-        cluster.run(check_alltoall_v, matrices, [None, *named])
+        cluster.run(helpers.check_alltoall_v, matrices, [None, *named])
 
 
 def test_counts_that_make_no_sense():
@@ -241,6 +330,29 @@ def test_counts_that_differ():
     assert any(name == "MismatchError" for name, _ in errors), errors
 
 
+def test_pictures_compare_direct_sending_with_the_flow():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from ringroad import viz
+
+    def lines(topology, demands=None):
+        figure = viz.alltoall_loads(alltoall_flow(topology, demands))
+        titles = [axes.get_title() for axes in figure.axes]
+        return titles, {line.get_label(): line.get_ydata() for axes in figure.axes for line in axes.lines}
+
+    titles, busy = lines("without(torus:4x4, 0-1)")
+    assert titles[0].startswith("direct, minimal routing") and titles[1].startswith("flow")
+    assert len(busy["direct"]) == len(busy["flow"]) == 62
+    assert busy["direct"][0] > 1.05 > busy["flow"][0] >= 1
+    _, busy = lines("ring:6")
+    assert busy["direct"] == pytest.approx(busy["flow"])
+    # All that rank 0 has for rank 1: by the one link directly, by both ways around along the flow.
+    _, busy = lines("ring:4", np.eye(4, k=1) * [[1], [0], [0], [0]])
+    assert list(busy["direct"]) == pytest.approx([2, *[0] * 7], rel=0.01), "the other way around is three links"
+    assert list(busy["flow"]) == pytest.approx([1, 1, 1, 1, 0, 0, 0, 0], abs=0.02)
+    lines("ring:3", np.zeros((3, 3)))
+
+
 def test_the_command(capsys, tmp_path):
     def run(*arguments):
         with pytest.raises(SystemExit) as end:
@@ -255,6 +367,8 @@ def test_the_command(capsys, tmp_path):
     report = json.loads(run("torus:4x4", "--bytes", "1MiB", "--json"))
     # A rank has 64 KiB for each other one, and every link carries 8 blocks.
     assert report["seconds"] == pytest.approx(8 * 65536 / report["links"][0]["bandwidth"])
+    run("torus:3x3", "--plot", str(tmp_path / "links.png"))
+    assert (tmp_path / "links.png").stat().st_size > 10_000
     file = tmp_path / "demands.csv"
     np.savetxt(file, np.eye(4, k=1) * 1000, delimiter=",")
     report = json.loads(run("ring:4", "--demands", str(file), "--json"))

@@ -46,7 +46,8 @@ class _Program:
             highspy: Any = importlib.import_module("highspy")
         except ImportError:
             raise ImportError("linear programs need highspy; install it with pip install highspy") from None
-        solver = highspy.Highs()
+        # What highspy.Highs adds to its base prints a banner before it can be told not to.
+        solver = highspy.Highs.__base__()
         solver.setOptionValue("output_flag", False)
         endless = highspy.kHighsInf
         solver.addVars(self.variables, np.zeros(self.variables), np.full(self.variables, endless))

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ringroad import _native
 from ringroad._native import Schedule, Topology
@@ -83,14 +83,19 @@ class AlltoallFlow:
     apart. `rank`: what enters or leaves one rank. `bisection`: what crosses from one half of the ranks to the other,
     with the narrowest halves that were found (without switches). `degree` (without demands): no network with as many
     links for each rank has ranks nearer (Theorem 2 of Basu et al.)."""
-    uniform: bool
-    """Whether every pair has the same demand."""
+    demands: NDArray[np.float64] | None = field(repr=False, compare=False)
+    """What was given; None where every pair has the same."""
     _found: _native.AlltoallFlow = field(repr=False)
 
     @property
     def rate(self) -> float:
         """How often a second all demands can be met: bytes per second of each pair where no demands were given."""
         return 1 / self.seconds if self.seconds > 0 else float("inf")
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every pair has the same demand."""
+        return self.demands is None
 
     @property
     def links(self) -> list[LinkLoad]:
@@ -141,14 +146,14 @@ def alltoall_flow(
     ValueError for demands that are negative, not finite or of another shape.
     """
     resolved = topology if isinstance(topology, Topology) else Topology(topology)
-    flat = None
+    matrix = None
     if demands is not None:
-        matrix = np.asarray(demands, dtype=np.float64)
+        matrix = np.array(demands, dtype=np.float64)
         if matrix.shape != (resolved.ranks, resolved.ranks):
             shape = (resolved.ranks, resolved.ranks)
             raise ValueError(f"demands for {resolved.ranks} ranks have shape {shape}, not {matrix.shape}")
-        flat = matrix.ravel().tolist()
+    flat = None if matrix is None else matrix.ravel().tolist()
     found = _native.alltoall_flow(resolved, flat, gap, budget, progress)
     names = ("distance", "rank", "bisection", "degree")
     bounds = {name: bound for name, bound in zip(names, found.bounds, strict=True) if bound is not None}
-    return AlltoallFlow(resolved, found.load, found.bound, found.gap, found.sweeps, bounds, flat is None, found)
+    return AlltoallFlow(resolved, found.load, found.bound, found.gap, found.sweeps, bounds, matrix, found)

@@ -11,6 +11,8 @@ from ringroad import Topology
 from ringroad._options import Json
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.synthesis import AlltoallFlow, alltoall_flow
+from ringroad.viz.alltoall import alltoall_loads
+from ringroad.viz.files import pyplot
 
 BUSIEST = 8
 
@@ -31,6 +33,10 @@ def alltoall(
     ] = None,
     gap: Annotated[float, typer.Option(help="How near to the bound to go: 0.005 is half a percent.")] = 0.005,
     budget: Annotated[float | None, typer.Option(help="Seconds after which to stop in any case.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw what links carry, sent directly and along the flow (matplotlib)."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Find how fast an all-to-all can be on a network, over which ways, and prove that none is faster.
@@ -41,6 +47,9 @@ def alltoall(
     network = Topology(topology)
     matrix = None if demands is None else np.loadtxt(demands, delimiter=",", ndmin=2)
     flow = alltoall_flow(network, matrix, gap=gap, budget=budget)
+    if plot is not None:
+        pyplot()
+        alltoall_loads(flow).savefig(plot, dpi=120)
     block = parse_bytes(size) / network.ranks if matrix is None else 1
     if as_json:
         print(json.dumps(_report(flow, block), indent=2))

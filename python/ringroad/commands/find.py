@@ -10,6 +10,7 @@ from ringroad._options import Json
 from ringroad._text import bytes_text, parse_bandwidth, parse_bytes, parse_seconds, print_table, seconds_text
 from ringroad.finding import Findings, Network
 from ringroad.finding import find as search
+from ringroad.viz.files import pyplot
 
 
 def find(
@@ -54,11 +55,7 @@ def find(
         budget=None if budget is None else _budget(budget),
     )
     if plot is not None:
-        try:
-            import matplotlib
-        except ImportError:
-            raise ValueError("--plot needs matplotlib; install it with pip install 'ringroad[viz]'") from None
-        matplotlib.use("Agg")
+        pyplot()
         findings.plot().savefig(plot)
     if as_json:
         print(json.dumps(_report(findings), indent=2))

@@ -11,6 +11,7 @@ from ringroad._options import Bandwidth, HopLatency, Json
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text
 from ringroad.simulation import LinkLoad, Simulation
 from ringroad.simulation import simulate as run
+from ringroad.viz.files import pyplot
 
 
 def simulate(
@@ -125,11 +126,7 @@ def _fields(option: str, texts: list[str] | None, example: str, whole: int) -> l
 
 
 def _draw(simulation: Simulation, what: Any, file: Path) -> None:
-    try:
-        import matplotlib
-    except ImportError:
-        raise ValueError("pictures need matplotlib: pip install matplotlib") from None
-    matplotlib.use("Agg")
+    pyplot()
     simulation.plot(what).savefig(file, dpi=120)
 
 

@@ -11,6 +11,7 @@ from ringroad._options import Bandwidth, HopLatency, Json, StepLatency
 from ringroad._text import about_bytes, print_table, seconds_text
 from ringroad.training import SHIPPED, Comparison, Iteration, Line, Model, Network, compare
 from ringroad.training.iteration import BUCKET, Place
+from ringroad.viz.files import pyplot
 
 
 def training(
@@ -86,11 +87,7 @@ def _network(text: str) -> Network:
 
 
 def _draw(comparison: Comparison, file: Path) -> None:
-    try:
-        import matplotlib
-    except ImportError:
-        raise ValueError("pictures need matplotlib: pip install matplotlib") from None
-    matplotlib.use("Agg")
+    pyplot()
     comparison.plot().savefig(file, dpi=120)
 
 

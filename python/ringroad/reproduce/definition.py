@@ -9,7 +9,7 @@ from typing import Any
 
 from ringroad._text import parse_bytes
 
-PAPERS = ["swing", "trivance", "kolmakov", "zhao"]
+PAPERS = ["swing", "trivance", "kolmakov", "zhao", "basu"]
 """The papers whose evaluations can be reproduced."""
 
 
@@ -153,21 +153,18 @@ class NetworkDefinition:
 
     paper: str
     source: str
+    reading: str
+    """How to read the tables."""
     model: NetworkModel
     assumptions: tuple[Assumption, ...]
     tables: Mapping[str, Any]
-
-    @property
-    def reading(self) -> str:
-        """How to read the tables."""
-        return "T_L: steps. T_B: what the busiest links carry, in M/B; at least (N-1)/N, for an allreduce twice that."
 
     @classmethod
     def load(cls, paper: str) -> "NetworkDefinition":
         """The definition of one of `PAPERS` that compares networks."""
         data = _data(paper)
         model = NetworkModel(data["model"]["alpha"], parse_bytes(data["model"]["bytes"]), data["model"]["bandwidth"])
-        return cls(paper, data["source"], model, _assumptions(data), data)
+        return cls(paper, data["source"], data["reading"], model, _assumptions(data), data)
 
 
 def introduction(paper: str) -> Definition | NetworkDefinition:

@@ -8,6 +8,7 @@ from ringroad._text import bytes_text, significant
 from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.report import Report
 from ringroad.reproduce.tables import Chart, TableReport
+from ringroad.viz.files import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,13 +23,12 @@ def draw(report: Report | TableReport, folder: Path) -> Path | None:
         return _table(report, report.chart, folder) if report.chart else None
     if report.figure.plot == "none":
         return None
-    pyplot = _pyplot()
     together = {"gain": _gains, "box": _boxes, "ranks": _by_ranks}.get(report.figure.plot)
     apart = {"goodput": _goodput, "time": _time}.get(report.figure.plot)
     panels = len(report.panels) if apart else 1
     columns = panels if panels <= 3 else 2
     rows = -(-panels // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(6.4 * columns, 4.4 * rows + 0.6), squeeze=False)
+    figure, axes = pyplot().subplots(rows, columns, figsize=(6.4 * columns, 4.4 * rows + 0.6), squeeze=False)
     if together:
         together(report, axes[0][0])
     for axis, panel in zip(axes.flat, report.panels, strict=False):
@@ -43,34 +43,28 @@ def draw(report: Report | TableReport, folder: Path) -> Path | None:
     return _saved(figure, folder, report.definition.paper, report.figure.name)
 
 
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ModuleNotFoundError:
-        raise ValueError("--plot needs matplotlib; install it with: pip install matplotlib") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
-
-
 def _saved(figure: "Figure", folder: Path, paper: str, name: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     picture = folder / f"{paper}-{name.lower().replace(' ', '-')}.png"
     figure.savefig(picture, dpi=120)
-    _pyplot().close(figure)
+    pyplot().close(figure)
     return picture
 
 
 def _table(report: TableReport, chart: Chart, folder: Path) -> Path:
-    figure, axis = _pyplot().subplots(figsize=(7, 4.6), layout="constrained")
+    figure, axis = pyplot().subplots(figsize=(7, 4.6), layout="constrained")
     markers = "osD^v*"
     for number, (label, points) in enumerate(chart.lines.items()):
         style: dict[str, Any] = {"ls": "none" if chart.points else "-", "marker": markers[number % len(markers)]}
         axis.plot(*zip(*points, strict=True), label=label, alpha=0.8, **style)
+    if chart.log:
+        axis.set_xscale("log")
+        axis.set_yscale("log")
     axis.set_xlabel(chart.x)
     axis.set_ylabel(chart.y)
-    axis.set_title(f"{report.paper.capitalize()}, {report.name}: {report.title}", fontsize=9)
+    axis.set_title(
+        f"{report.paper.capitalize()}, {report.name}{' (ours)' if chart.ours else ''}: {report.title}", fontsize=9
+    )
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
     return _saved(figure, folder, report.paper, report.name)

@@ -6,11 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ringroad._text import bytes_text, print_table, seconds_text
-from ringroad.reproduce import zhao
+from ringroad.reproduce import basu, zhao
 from ringroad.reproduce.claims import Verdict, judge, print_verdicts
 from ringroad.reproduce.definition import Definition, Figure, NetworkDefinition, introduction
 from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.tables import TableReport
+
+TABLES = {"zhao": zhao.reports, "basu": basu.reports}
+"""Who makes the tables of papers that compare networks."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def reproduce(paper: str) -> Iterator[Report | TableReport]:
     """The figures of one of `PAPERS`, one after the other."""
     definition = introduction(paper)
     if isinstance(definition, NetworkDefinition):
-        yield from zhao.reports(definition)
+        yield from TABLES[paper](definition)
         return
     for figure in definition.figures:
         panels = [Panel(definition, setting, figure.sizes) for setting in figure.settings]

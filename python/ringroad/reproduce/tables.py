@@ -9,12 +9,15 @@ from ringroad.reproduce.claims import Verdict, print_verdicts
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of a table: lines of (x, y), each with a name; single points where `points`."""
+    """A picture of a table: lines of (x, y), each with a name; single points where `points`, on logarithmic axes where
+    `log`. `ours`: the paper's picture is not known, only its axes."""
 
     x: str
     y: str
     lines: dict[str, list[tuple[float, float]]]
     points: bool = False
+    log: bool = False
+    ours: bool = False
 
 
 @dataclass(frozen=True)

@@ -30,15 +30,15 @@ def link_loads(simulation: "Simulation", *, steps: "list[int] | None" = None, co
     drawing = draw(simulation.topology)
     rows = max(1, -(-len(chosen) // columns))
     width = min(columns, max(1, len(chosen)))
-    size = _panel_size(drawing)
+    size = panel_size(drawing)
     figure, panels = pyplot.subplots(
         rows, width, figsize=(size[0] * width + 1, size[1] * rows + 0.6), squeeze=False, layout="constrained"
     )
     for panel, step in zip(panels.flat, chosen, strict=False):
-        _paint(panel, simulation, drawing, loads[step], top, step)
+        _paint_step(panel, simulation, drawing, loads[step], top, step)
     for panel in panels.flat[len(chosen) :]:
         panel.axis("off")
-    figure.colorbar(_scale(top), ax=panels, label="bytes on the link", shrink=0.8)
+    figure.colorbar(scale(top), ax=panels, label="bytes on the link", shrink=0.8)
     figure.suptitle(simulation.title)
     return figure
 
@@ -50,14 +50,14 @@ def animate(simulation: "Simulation", *, milliseconds: int = 700) -> Any:
 
     loads, top = _by_step(simulation)
     drawing = draw(simulation.topology)
-    width, height = _panel_size(drawing)
+    width, height = panel_size(drawing)
     figure, panel = pyplot.subplots(figsize=(1.4 * width + 1, 1.4 * height + 0.6), layout="constrained")
-    figure.colorbar(_scale(top), ax=panel, label="bytes on the link", shrink=0.8)
+    figure.colorbar(scale(top), ax=panel, label="bytes on the link", shrink=0.8)
     figure.suptitle(simulation.title)
 
     def frame(step: int) -> list[Any]:
         panel.clear()
-        _paint(panel, simulation, drawing, loads[step], top, step)
+        _paint_step(panel, simulation, drawing, loads[step], top, step)
         return []
 
     steps = simulation.schedule.steps
@@ -83,25 +83,36 @@ def _by_step(simulation: "Simulation") -> tuple[list[dict[int, float]], float]:
     return loads, max((max(step.values()) for step in loads if step), default=1.0)
 
 
-def _scale(top: float) -> Any:
+def scale(top: float) -> Any:
+    """The colours of loads up to `top`."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
     return ScalarMappable(Normalize(0, top), _COLOURS)
 
 
-def _panel_size(drawing: Drawing) -> tuple[float, float]:
+def panel_size(drawing: Drawing) -> tuple[float, float]:
+    """Width and height, in inches."""
     spread = drawing.nodes.max(axis=0) - drawing.nodes.min(axis=0) + 1.5
     width, height = spread * min(0.7, 7.0 / float(spread.max()))
     return max(float(width), 2.4), max(float(height), 1.2)
 
 
-def _paint(
+def _paint_step(
     panel: "Axes", simulation: "Simulation", drawing: Drawing, loads: dict[int, float], top: float, step: int
 ) -> None:
-    scale = _scale(top)
+    paint(panel, drawing, simulation.topology.ranks, loads, top)
+    most = max(loads.values(), default=0.0)
+    panel.set_title(
+        f"step {step}, done at {seconds_text(simulation.step_ends[step])}\nmost: {bytes_text(round(most))}", fontsize=8
+    )
+
+
+def paint(panel: "Axes", drawing: Drawing, ranks: int, loads: dict[int, float], top: float) -> None:
+    """The network, with links in the colour of their loads on a scale that ends at `top`."""
+    colours_of = scale(top)
     busy = np.array([loads.get(link, 0.0) for link in range(len(drawing.lines))])
-    colours = [scale.to_rgba(load) if load else _IDLE for load in busy]
+    colours = [colours_of.to_rgba(load) if load else _IDLE for load in busy]
     # The idle ones first, so that they are below the others.
     order = np.argsort(busy, kind="stable")
     starts, ways = drawing.lines[order, 0], drawing.lines[order, 1] - drawing.lines[order, 0]
@@ -120,17 +131,12 @@ def _paint(
         headlength=3.2,
         headaxislength=3,
     )
-    ranks = simulation.topology.ranks
     x, y = drawing.nodes.T
     panel.scatter(x[:ranks], y[:ranks], s=110 if ranks <= _NAMED else 8, c="white", edgecolors="black", zorder=3)
     panel.scatter(x[ranks:], y[ranks:], s=60, c="black", marker="s", zorder=3)
     if ranks <= _NAMED:
         for rank in range(ranks):
             panel.text(x[rank], y[rank], str(rank), ha="center", va="center", fontsize=6, zorder=4)
-    most = max(loads.values(), default=0.0)
-    panel.set_title(
-        f"step {step}, done at {seconds_text(simulation.step_ends[step])}\nmost: {bytes_text(round(most))}", fontsize=8
-    )
     low, high = drawing.nodes.min(axis=0) - 0.7, drawing.nodes.max(axis=0) + 0.7
     panel.set_xlim(low[0], high[0])
     panel.set_ylim(low[1], high[1])

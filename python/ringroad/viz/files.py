@@ -1,0 +1,15 @@
+"""Pictures that are written to files, without a display."""
+
+from typing import Any
+
+
+def pyplot() -> Any:
+    """matplotlib's pyplot, drawing for files; ValueError where it is not installed."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise ValueError("pictures need matplotlib; install it with: pip install matplotlib") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
