@@ -5,7 +5,7 @@ import os
 import random
 from contextlib import suppress
 from dataclasses import replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 
 import helpers
 import networkx as nx
@@ -183,6 +183,24 @@ def test_schedules_of_flows_are_proven_and_take_as_long_as_links_are_busy(spec):
     assert simulated.seconds == pytest.approx(cost.seconds, rel=0.02)
     few = flow.schedule(steps=1).schedule
     assert few.steps <= made.schedule.steps
+
+
+@pytest.mark.parametrize("spec", ["mesh:2x3", "kautz:2:2", "without(torus:3x3, 0-1)"])
+def test_flows_over_links_are_made_of_paths(spec):
+    """What the widest paths carry together is what every pair is given, and no link carries more than it can."""
+    rate, flows = programs.link_flows(spec)
+    carried = dict.fromkeys([(link.source, link.target) for link in alltoall_flow(spec).links], 0.0)
+    for (source, target), flow in flows.items():
+        paths = programs.widest_paths(flow, source, target)
+        widths = [width for width, _ in paths]
+        assert sum(widths) >= rate * (1 - 1e-6) and widths == sorted(widths, reverse=True)
+        for width, path in paths:
+            assert (path[0], path[-1]) == (source, target) and len(set(path)) == len(path)
+            for hop in pairwise(path):
+                carried[hop] += width
+    assert max(carried.values()) <= 12.5e9 * (1 + 1e-6)
+    assert programs.widest_paths({(0, 1): 2.0, (1, 2): 1.0, (0, 2): 1.5}, 0, 2) == [(1.5, (0, 2)), (1.0, (0, 1, 2))]
+    assert programs.widest_paths({}, 0, 2) == []
 
 
 def test_a_search_can_be_followed_and_ended():

@@ -9,7 +9,8 @@ each pair where no demands are given.
 """
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -19,6 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from ringroad._native import Topology
 
 Term = tuple[int, float]
+Link = tuple[int, int]
+"""From a rank to a neighbour."""
 
 
 class _Program:
@@ -94,6 +97,16 @@ class _Network:
 
 def link_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
     """Formulas (1) to (5): a flow for each pair over each link."""
+    return link_flows(topology, demands)[0]
+
+
+def link_flows(
+    topology: Topology | str, demands: ArrayLike | None = None
+) -> tuple[float, dict[tuple[int, int], dict[Link, float]]]:
+    """The rate of `link_rate`, and for each pair what the links that it uses carry of it, in bytes/s.
+
+    A flow may bring a pair more than the rate, and go in circles: `widest_paths` says what of it arrives.
+    """
     net = _Network(topology, demands)
     links, rate = len(net.links), len(net.pairs) * len(net.links)
     program = _Program(rate + 1)
@@ -108,7 +121,46 @@ def link_rate(topology: Topology | str, demands: ArrayLike | None = None) -> flo
                 program.row(0, [*entering, *leaving, (rate, -net.demands[source, target])], np.inf)
             elif rank != source:
                 program.row(0, entering + leaving, np.inf)
-    return net.rate(-program.minimise()[0])
+    value, solution = program.minimise()
+    flows = solution[:rate].reshape(len(net.pairs), links) * net.unit
+    used = [{net.links[link]: float(flow[link]) for link in np.flatnonzero(flow > 0)} for flow in flows]
+    return net.rate(-value), dict(zip(net.pairs, used, strict=True))
+
+
+def widest_paths(
+    flow: Mapping[Link, float], source: int, target: int, *, least: float = 1e-9
+) -> list[tuple[float, tuple[int, ...]]]:
+    """The paths that a flow over links is made of, each with what it carries: the widest first, as the paper extracts
+    them, until what is left carries no more than `least` of the widest."""
+    left = dict(flow)
+    paths: list[tuple[float, tuple[int, ...]]] = []
+    while True:
+        width, path = _widest(left, source, target)
+        if width <= least * (paths[0][0] if paths else 0):
+            return paths
+        paths.append((width, path))
+        for link in pairwise(path):
+            left[link] -= width
+
+
+def _widest(flow: Mapping[Link, float], source: int, target: int) -> tuple[float, tuple[int, ...]]:
+    """The path whose narrowest link is the widest: Dijkstra's algorithm with the least for the sum."""
+    onward: dict[int, list[tuple[int, float]]] = {}
+    for (start, end), width in flow.items():
+        onward.setdefault(start, []).append((end, width))
+    waiting: list[tuple[float, tuple[int, ...]]] = [(-np.inf, (source,))]
+    done: set[int] = set()
+    while waiting:
+        narrowest, path = heappop(waiting)
+        here = path[-1]
+        if here == target:
+            return float(-narrowest), path
+        if here not in done:
+            done.add(here)
+            for end, width in onward.get(here, ()):
+                if width > 0 and end not in done:
+                    heappush(waiting, (max(narrowest, -width), (*path, end)))
+    return 0.0, ()
 
 
 def master_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:

@@ -113,10 +113,11 @@ class AlltoallFlow:
     def schedule(self, steps: int | None = None, *, pieces: int = 8) -> RelayedAlltoall:
         """An all-to-all along these ways: ranks pass blocks on, from neighbour to neighbour.
 
-        Blocks are cut into as few chunks as bring the busiest link within 3 % of the bound, `pieces` at most; each
-        chunk takes one way. There are up to `steps` steps (None: three times the diameter), fewer where they do as
-        well, and as many as the longest way has in any case: few suit short blocks, many long ones. ValueError for
-        flows of given demands, which have no schedule, and for more than 2^20 chunks.
+        Blocks are cut into as few chunks as bring the busiest link within 3 % of the bound, and all steps together
+        within 5 %: `pieces` at most, and 2^20 in all. Each chunk takes one way. There are up to `steps` steps (None:
+        three times the diameter), fewer where they do as well, and as many as the longest way has in any case: few suit
+        short blocks, many long ones. ValueError for flows of given demands, which have no schedule, and for more than
+        1,024 ranks.
         """
         if not self.uniform:
             raise ValueError("a schedule has equal blocks; find the flow without demands")

@@ -100,9 +100,9 @@ impl PyAlltoallFlow {
                 "there are switches, which pass on what they are given by routes and not in steps; take the algorithm direct",
             ));
         }
-        if ranks * ranks * pieces > MOST_CHUNKS || pieces == 0 {
+        if ranks * ranks > MOST_CHUNKS || pieces == 0 {
             return Err(PyValueError::new_err(format!(
-                "{ranks} ranks have {} blocks in {pieces} pieces each; a schedule has from 1 to {MOST_CHUNKS} chunks",
+                "{} blocks cannot be cut into {pieces} pieces each; a schedule has from 1 to {MOST_CHUNKS} chunks",
                 ranks * ranks
             )));
         }

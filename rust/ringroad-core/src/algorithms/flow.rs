@@ -14,7 +14,7 @@
 
 use super::Request;
 use crate::schedule::Schedule;
-use crate::synthesis::alltoall::{concurrent_flow, relayed, Demands, MOST_CHUNKS};
+use crate::synthesis::alltoall::{concurrent_flow, relayed, Demands};
 use crate::synthesis::Network;
 use crate::topology::{Lattice, Topology};
 
@@ -32,9 +32,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, String> {
     let network = Network::of(topology);
     let flow = concurrent_flow(&network, &Demands::Uniform, GAP, &mut |now| now.sweep < MOST_SWEEPS);
     let flow = flow.map_err(|why| why.to_string())?;
-    let ranks = network.ranks();
-    let pieces = (MOST_CHUNKS / (ranks * ranks)).clamp(1, PIECES);
-    Ok(relayed(request.name, &network, &flow, pieces, request.parameter * topology.diameter()).0)
+    Ok(relayed(request.name, &network, &flow, PIECES, request.parameter * topology.diameter()).0)
 }
 
 pub(super) fn fits(topology: &Topology) -> bool {

@@ -10,7 +10,7 @@ use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::synthesis::Network;
 
-use super::chunks::{in_few_chunks, Trip};
+use super::chunks::{in_chunks, in_few_chunks, Trip};
 use super::Concurrent;
 
 /// How dear busy steps are at first, and how much dearer after each look at all chunks.
@@ -111,26 +111,35 @@ impl<'a> Timetable<'a> {
     }
 }
 
+/// When trips go over their arcs.
+struct Times {
+    /// What all steps take together, for a unit of capacity.
+    length: f64,
+    /// The steps of each trip.
+    of_trips: Vec<Vec<u16>>,
+    steps: usize,
+}
+
 /// The steps in which each trip goes over its arcs, and how many there are: up to `steps`, or as many as the longest way has.
 /// Where fewer do as well they are taken.
-fn times(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (Vec<Vec<u16>>, usize) {
+fn times(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times {
     let longest = trips.iter().map(|trip| trip.arcs.len()).max().unwrap_or(0);
     // In each step an arc carries a chunk at least.
     let narrowest = network.arcs().iter().map(|arc| arc.capacity).min().unwrap_or(1);
     let most = steps.min((load * narrowest as f64 + 1e-9) as usize).max(longest);
     let mut tried = vec![longest, longest.midpoint(most), most];
     tried.dedup();
-    let mut best = (f64::INFINITY, Vec::new(), 0);
+    let mut best = Times { length: f64::INFINITY, of_trips: Vec::new(), steps: 0 };
     for steps in tried {
-        let (length, times) = times_in(network, trips, load, steps);
-        if length < best.0 {
-            best = (length, times, steps);
+        let (length, of_trips) = times_in(network, trips, load, steps);
+        if length < best.length {
+            best = Times { length, of_trips, steps };
         }
         if length <= load * ENOUGH {
             break;
         }
     }
-    (best.1, best.2)
+    best
 }
 
 /// In so many steps: what they take together, and the steps of each trip.
@@ -164,14 +173,15 @@ fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (f64,
     (best, kept)
 }
 
-/// What is within so much of the bound needs no more chunks.
+/// Loads within so much of the bound need no more chunks, nor do steps.
 const CLOSE: f64 = 0.03;
+const CLOSE_STEPS: f64 = 0.05;
 /// The most chunks of a schedule that is written out for all: it takes some seconds, and some hundred megabytes.
 pub const MOST_CHUNKS: usize = 1 << 20;
 
-/// The all-to-all along the ways of a flow, over which ranks pass on blocks of one for each pair. Blocks are cut into the
-/// fewest chunks, up to `most`, that bring the busiest arc near to the bound: returns how many these are, too. See
-/// [`schedule`] for `steps`.
+/// The all-to-all along the ways of a flow, over which ranks pass on blocks of one for each pair. Blocks are cut into few
+/// chunks, `most` and [`MOST_CHUNKS`] in all at the most, but as many as bring the busiest arc, and all steps together, near
+/// to the bound: returns how many these are, too. See [`schedule`] for `steps`.
 pub fn relayed(
     name: &str,
     network: &Network,
@@ -179,8 +189,24 @@ pub fn relayed(
     most: usize,
     steps: usize,
 ) -> (Schedule, usize) {
-    let (pieces, trips, load) = in_few_chunks(network, flow, most, CLOSE);
-    (schedule(name, network, &trips, pieces, load, steps), pieces)
+    let most = (MOST_CHUNKS / network.ranks().pow(2)).clamp(1, most.max(1));
+    let (mut pieces, mut trips, mut load) = in_few_chunks(network, flow, most, CLOSE);
+    let mut best: Option<(f64, Schedule, usize)> = None;
+    loop {
+        let times = times(network, &trips, load, steps);
+        let length = times.length / pieces as f64;
+        if best.as_ref().is_some_and(|best| length > best.0 * (1.0 - CLOSE)) {
+            break;
+        }
+        best = Some((length, written(name, network, &trips, pieces, &times), pieces));
+        pieces *= 2;
+        if length <= flow.bound * (1.0 + CLOSE_STEPS) || pieces > most {
+            break;
+        }
+        (trips, load) = in_chunks(network, flow, pieces);
+    }
+    let (_, schedule, pieces) = best.expect("there is one of as few chunks as can be");
+    (schedule, pieces)
 }
 
 /// The all-to-all in which every chunk takes its way from neighbour to neighbour, in `steps` steps, or as many as the
@@ -193,10 +219,13 @@ pub fn schedule(
     load: f64,
     steps: usize,
 ) -> Schedule {
+    written(name, network, trips, pieces, &times(network, trips, load, steps))
+}
+
+fn written(name: &str, network: &Network, trips: &[Trip], pieces: usize, times: &Times) -> Schedule {
     let ranks = network.ranks();
-    let (times, steps) = times(network, trips, load, steps);
-    let mut moves: Vec<Vec<(u32, usize)>> = vec![Vec::new(); steps];
-    for (trip, times) in trips.iter().zip(&times) {
+    let mut moves: Vec<Vec<(u32, usize)>> = vec![Vec::new(); times.steps];
+    for (trip, times) in trips.iter().zip(&times.of_trips) {
         let chunk = (trip.source * ranks + trip.target) * pieces + trip.piece;
         trip.arcs.iter().zip(times).for_each(|(arc, time)| moves[*time as usize].push((*arc, chunk)));
     }
