@@ -567,7 +567,8 @@ class RingroadBackend(_Base):
     def _agreed_counts(self, targets: Tensors, sources: Tensors, timeout: float | None) -> NDArray[np.int64]:
         """By source, then by target: what all ranks have for each other, in elements."""
         own = np.array([[tensor.numel() for tensor in tensors] for tensors in (sources, targets)], dtype=np.int64)
-        everybody = self.communicator.allgather(own, timeout=timeout).reshape(self._size, 2, self._size)
+        told: NDArray[np.int64] = self.communicator.allgather(own, timeout=timeout)
+        everybody = told.reshape(self._size, 2, self._size)
         sent, expected = everybody[:, 0], everybody[:, 1].T
         for source, target in np.argwhere(sent != expected):
             raise ValueError(
