@@ -35,7 +35,7 @@ impl<'a> Counts<'a> {
             Counts::PerBlock(counts) if collective == Collective::Alltoall => {
                 // All that there are must be countable, too.
                 sum(counts.iter())?;
-                (0..ranks).map(|rank| Some(self.pairs(ranks, rank)?.into_iter().max()?)).try_fold(0, larger)
+                (0..ranks).map(|rank| self.pairs(ranks, rank)?.into_iter().max()).try_fold(0, larger)
             }
             Counts::PerBlock(counts) => sum(counts.iter()),
         }
