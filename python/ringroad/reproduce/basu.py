@@ -477,7 +477,7 @@ def hosts(table: dict[str, Any]) -> TableReport:
         "Host: what it sends and receives, in links. Cards pass on what is for others, or, through: hosts do, as in",
         "section 3.2.3. The text has the torus, four links, and hosts of 4 to 0.5; the steps between are ours.",
     ]
-    title = f"F with hosts that send and receive less than their links carry, {side * side} ranks, d = {degree}"
+    title = f"F with hosts that send less than their links, {side * side} ranks, d = {degree}"
     chart = Chart(
         "host's bandwidth, in links", "F", {key: sorted(some.items()) for key, some in rates.items()}, ours=True
     )
