@@ -66,15 +66,14 @@ class _Program:
 
 
 class _Network:
-    """Links between ranks, those side by side as one, and demands, in numbers near 1."""
+    """Links, those side by side as one, and demands, in numbers near 1. Switches pass on what they are given."""
 
     def __init__(self, topology: Topology | str, demands: ArrayLike | None) -> None:
         resolved = topology if isinstance(topology, Topology) else Topology(topology)
-        self.ranks = resolved.ranks
+        self.ranks, self.nodes = resolved.ranks, resolved.nodes
         beside: dict[tuple[int, int], list[float]] = {}
         for source, target, bandwidth, capacity, *_ in resolved._links():
-            if max(source, target) < self.ranks:
-                beside.setdefault((source, target), []).append(bandwidth * capacity)
+            beside.setdefault((source, target), []).append(bandwidth * capacity)
         # Messages are shared out evenly, so that the slowest of links side by side counts.
         speeds = {link: len(some) * min(some) for link, some in beside.items()}
         self.links = sorted(speeds)
@@ -83,9 +82,10 @@ class _Network:
         given = np.ones((self.ranks, self.ranks)) if demands is None else np.array(demands, dtype=np.float64)
         np.fill_diagonal(given, 0)
         self.largest = given.max()
-        self.demands = given / self.largest
-        self.out: list[list[int]] = [[] for _ in range(self.ranks)]
-        self.into: list[list[int]] = [[] for _ in range(self.ranks)]
+        self.demands = np.zeros((self.nodes, self.nodes))
+        self.demands[: self.ranks, : self.ranks] = given / self.largest
+        self.out: list[list[int]] = [[] for _ in range(self.nodes)]
+        self.into: list[list[int]] = [[] for _ in range(self.nodes)]
         for number, (source, target) in enumerate(self.links):
             self.out[source].append(number)
             self.into[target].append(number)
@@ -114,12 +114,12 @@ def link_flows(
     for link, speed in enumerate(net.speeds):
         program.row(0, ((pair * links + link, 1.0) for pair in range(len(net.pairs))), speed)
     for pair, (source, target) in enumerate(net.pairs):
-        for rank in range(net.ranks):
-            entering = [(pair * links + link, 1.0) for link in net.into[rank]]
-            leaving = [(pair * links + link, -1.0) for link in net.out[rank]]
-            if rank == target:
+        for node in range(net.nodes):
+            entering = [(pair * links + link, 1.0) for link in net.into[node]]
+            leaving = [(pair * links + link, -1.0) for link in net.out[node]]
+            if node == target:
                 program.row(0, [*entering, *leaving, (rate, -net.demands[source, target])], np.inf)
-            elif rank != source:
+            elif node != source:
                 program.row(0, entering + leaving, np.inf)
     value, solution = program.minimise()
     flows = solution[:rate].reshape(len(net.pairs), links) * net.unit
@@ -175,13 +175,13 @@ def _master(net: _Network) -> tuple[float, NDArray[np.float64]]:
     for link, speed in enumerate(net.speeds):
         program.row(0, ((source * links + link, 1.0) for source in range(net.ranks)), speed)
     for source in range(net.ranks):
-        for rank in range(net.ranks):
-            entering = [(source * links + link, 1.0) for link in net.into[rank]]
-            if rank == source:
+        for node in range(net.nodes):
+            entering = [(source * links + link, 1.0) for link in net.into[node]]
+            if node == source:
                 program.row(0, entering, 0)
                 continue
-            leaving = [(source * links + link, -1.0) for link in net.out[rank]]
-            program.row(0, [*entering, *leaving, (rate, -net.demands[source, rank])], np.inf)
+            leaving = [(source * links + link, -1.0) for link in net.out[node]]
+            program.row(0, [*entering, *leaving, (rate, -net.demands[source, node])], np.inf)
     value, solution = program.minimise()
     return net.rate(-value), solution[:rate].reshape(net.ranks, links)
 
@@ -202,10 +202,10 @@ def children_rate(topology: Topology | str, demands: ArrayLike | None = None) ->
         for link in range(links):
             program.row(0, ((index * links + link, 1.0) for index in range(len(targets))), given[source, link])
         for index, target in enumerate(targets):
-            for rank in set(range(net.ranks)) - {source}:
-                entering = [(index * links + link, 1.0) for link in net.into[rank]]
-                leaving = [(index * links + link, -1.0) for link in net.out[rank]]
-                wanted = [(rate, -net.demands[source, target])] if rank == target else []
+            for node in set(range(net.nodes)) - {source}:
+                entering = [(index * links + link, 1.0) for link in net.into[node]]
+                leaving = [(index * links + link, -1.0) for link in net.out[node]]
+                wanted = [(rate, -net.demands[source, target])] if node == target else []
                 program.row(0, [*entering, *leaving, *wanted], np.inf)
         least = min(least, -program.minimise()[0])
     return net.rate(least)
@@ -237,10 +237,10 @@ def stepped_rate(topology: Topology | str, steps: int, demands: ArrayLike | None
         program.row(demand, passed(net.into[target], steps, 1), demand)
         program.row(0, passed(net.into[source], steps, 1), 0)
         program.row(0, passed(net.out[target], steps, 1), 0)
-        for rank in set(range(net.ranks)) - {source, target}:
+        for node in set(range(net.nodes)) - {source, target}:
             for step in range(steps):
-                program.row(0, passed(net.into[rank], step, 1) + passed(net.out[rank], step + 1, -1), np.inf)
-            program.row(0, passed(net.into[rank], steps, 1) + passed(net.out[rank], steps, -1), 0)
+                program.row(0, passed(net.into[node], step, 1) + passed(net.out[node], step + 1, -1), np.inf)
+            program.row(0, passed(net.into[node], steps, 1) + passed(net.out[node], steps, -1), 0)
     return net.rate(1 / program.minimise()[0])
 
 

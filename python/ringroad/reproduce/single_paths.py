@@ -1,56 +1,50 @@
-"""One shortest path for each pair, chosen by what links carry so far: what flows are compared with."""
+"""One shortest path for each pair of ranks: what flows are compared with.
+
+`ringroad.routes.shortest` goes source after source, and among equal paths by the order of links. Here are another order
+of links, as its choice makes much of the difference on symmetric networks, and pairs one after the other.
+"""
 
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import Literal
 
 from ringroad._native import Topology
+from ringroad.reproduce.random_graphs import of_links
 
-Order = Literal["sources", "pairs"]
 Pair = tuple[int, int]
 
 
-def busiest_link(topology: Topology, order: Order) -> int:
-    """What the busiest link carries if every pair has one unit for the other. Links side by side count as one.
+def with_links_in_random_order(topology: Topology) -> Topology:
+    """The same network of links of bandwidth 1, in an order that is the same every time."""
+    links = sorted((source, target, 1.0) for source, target, *_ in topology.links)
+    random.Random(topology.ranks).shuffle(links)
+    return of_links(f"shuffled-{topology.ranks}", topology.ranks, links, bandwidth=1.0)
 
-    `sources`: all pairs of a source choose at once, before what they carry is counted (SSSP of Domke et al.,
-    Deadlock-free oblivious routing for arbitrary topologies, 2011). `pairs`: one pair after the other, in random order.
+
+def busiest_link(topology: Topology) -> int:
+    """What the busiest link carries if every pair has one unit for the other, over links that carry the least so far.
+
+    One pair after the other, in random order; links side by side count as one.
     """
-    links = sorted({(source, target) for source, target, *_ in topology.links})
-    network = _Loads(topology.ranks, links)
-    for pairs in _batches(topology.ranks, order):
-        network.route(pairs)
+    pairs = [(source, target) for source in range(topology.ranks) for target in range(topology.ranks)]
+    random.Random(topology.ranks).shuffle(pairs)
+    network = _Loads(topology)
+    for source, target in pairs:
+        for link in network.lightest(source, target):
+            network.loads[link] += 1
     return max(network.loads.values())
-
-
-def _batches(ranks: int, order: Order) -> Iterator[list[Pair]]:
-    every = [[(source, target) for target in range(ranks) if target != source] for source in range(ranks)]
-    if order == "sources":
-        yield from every
-        return
-    pairs = [pair for some in every for pair in some]
-    random.Random(ranks).shuffle(pairs)
-    yield from ([pair] for pair in pairs)
 
 
 class _Loads:
     """What links carry, and how far apart ranks are."""
 
-    def __init__(self, ranks: int, links: list[Pair]) -> None:
-        self.loads = dict.fromkeys(links, 0)
-        self.out: list[list[int]] = [[] for _ in range(ranks)]
-        into: list[list[int]] = [[] for _ in range(ranks)]
-        for source, target in links:
+    def __init__(self, topology: Topology) -> None:
+        self.loads = {(source, target): 0 for source, target, *_ in sorted(topology.links)}
+        self.out: list[list[int]] = [[] for _ in range(topology.ranks)]
+        into: list[list[int]] = [[] for _ in range(topology.ranks)]
+        for source, target in self.loads:
             self.out[source].append(target)
             into[target].append(source)
-        self.to = [_hops(into, target) for target in range(ranks)]
-
-    def route(self, pairs: Iterable[Pair]) -> None:
-        """A path for each pair, as if none of the others were there."""
-        for path in [self.lightest(source, target) for source, target in pairs]:
-            for link in path:
-                self.loads[link] += 1
+        self.to = [_hops(into, target) for target in range(topology.ranks)]
 
     def lightest(self, source: int, target: int) -> list[Pair]:
         """The shortest path whose links carry the least together."""

@@ -10,14 +10,17 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from ringroad import Candidate, CostModel, Schedule, Topology, find
 from ringroad._text import bytes_text, significant
 from ringroad.reproduce import PAPERS, reproduce
 from ringroad.reproduce.plot import draw
 from ringroad.reproduce.random_graphs import of_links, regular
-from ringroad.synthesis import AlltoallFlow, alltoall_flow
+from ringroad.routes import ChannelsBy, Routes, balanced
+from ringroad.synthesis import alltoall_flow
 
+Made = TypeVar("Made")
 LARGEST = "torus:128x128"
 SIZES = [32 << exponent for exponent in range(25)]
 """32 B to 512 MiB."""
@@ -29,6 +32,13 @@ def _measured(work: Callable[[], object]) -> str:
     work()
     passed, busy = time.perf_counter() - start, time.process_time() - busy
     return f"{significant(passed)} s ({significant(busy)} s of processor time)"
+
+
+def _made(work: Callable[[], Made]) -> tuple[Made, str]:
+    """What it makes, and what that took."""
+    made: list[Made] = []
+    taken = _measured(lambda: made.append(work()))
+    return made[0], taken
 
 
 def _compare(network: Topology, rows: list[list[Candidate]]) -> None:
@@ -89,9 +99,8 @@ FLOWS: dict[str, tuple[Callable[[], Topology], str]] = {
 def _flow(name: str) -> tuple[str, float, int]:
     """What it took, the gap, and the most bytes that this process has had."""
     network = FLOWS[name][0]()
-    found: list[AlltoallFlow] = []
-    taken = _measured(lambda: found.append(alltoall_flow(network, gap=0.01)))
-    return taken, found[0].gap, _most_memory()
+    found, taken = _made(partial(alltoall_flow, network, gap=0.01))
+    return taken, found.gap, _most_memory()
 
 
 def _most_memory() -> int:
@@ -111,6 +120,23 @@ def _flows() -> None:
     print()
 
 
+def _channels(routes: Routes, by: ChannelsBy) -> str:
+    """How many virtual channels, and what it took."""
+    found, taken = _made(partial(routes.with_channels, by))
+    return f"{found.channels} virtual channels by {by} in {taken}"
+
+
+def _routes() -> None:
+    """Balanced single paths, and the virtual channels without deadlock by both ways."""
+    networks = [Topology("generalized-kautz:4:500"), Topology("generalized-kautz:4:1000"), regular(500, 2)]
+    for network in networks:
+        routes, taken = _made(partial(balanced, network, channels=None))
+        print(f"balanced routes on {network.spec}: {taken}, {routes.ratio:.4f} of the bound; goal 15 s, 1.01")
+        print(f"  {_channels(routes, 'turns')}; goal 6 channels")
+        print(f"  {_channels(routes, 'lash')}, to compare with")
+    print()
+
+
 def main() -> None:
     cores = len(os.sched_getaffinity(0))
     print(f"{cores} cores of {platform.machine()}, load {significant(os.getloadavg()[0])} before\n")
@@ -125,6 +151,7 @@ def main() -> None:
     print()
     _synthesis()
     _flows()
+    _routes()
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         for paper in PAPERS:
