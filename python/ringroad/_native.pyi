@@ -117,7 +117,8 @@ class Topology:
         only. Grids stay grids. Raises TopologyError where there are none, or if ranks are cut off."""
     def behind_cards(self, capacity: float) -> Topology:
         """A card for every rank, which the links join; between rank and card `capacity` times a link's bandwidth in
-        each direction (the host bottleneck of Basu et al.). Spec: `bottleneck(torus:4x4, 2)`."""
+        each direction (the host bottleneck of Basu et al.). Cards pass on what is for others. Spec:
+        `bottleneck(torus:4x4, 2)`."""
     def _operands(self) -> tuple[str, list[str], list[str]] | None:
         """Where the spec is an operator's: the operator, its operands' specs, and what follows them."""
     @property

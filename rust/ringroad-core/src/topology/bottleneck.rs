@@ -1,5 +1,6 @@
-//! Ranks that send and receive less than their links carry: the host bottleneck of Basu et al. (Efficient all-to-all
-//! collective communication schedules for direct-connect topologies, HPDC 2024), whose augmented graph this is.
+//! Ranks that send and receive less than their links carry, the host bottleneck of Basu et al. (Efficient all-to-all
+//! collective communication schedules for direct-connect topologies, HPDC 2024). Their augmented graph sends what a rank
+//! passes on through its host, too; here cards pass it on, and a host is used at both ends only.
 //!
 //! ```text
 //! bottleneck(ring:3, 1.5)    0       1       2      rank r
