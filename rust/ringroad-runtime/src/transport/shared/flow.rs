@@ -40,13 +40,22 @@ pub(super) struct Outflow {
 /// A message on its way in.
 pub(super) struct Inflow {
     /// The number of its first parcel.
-    first: u64,
+    pub(super) first: u64,
     bytes: usize,
+    /// So many bytes have come.
+    come: usize,
     /// So many bytes have been taken out.
     taken: usize,
     /// Parts that nobody has asked for yet.
     parts: VecDeque<Arrived>,
     goes: Goes,
+}
+
+impl Inflow {
+    /// Whether so many bytes may be its next part.
+    pub(super) fn expects(&self, bytes: usize) -> bool {
+        (1..=PART.min(self.bytes - self.come)).contains(&bytes)
+    }
 }
 
 /// Where a message goes.
@@ -124,7 +133,7 @@ impl SharedMemory {
 
     /// A flow of so many bytes has begun to come in; its first part is elsewhere until somebody asks for it.
     pub(super) fn open_inflow(&mut self, rank: Rank, first: u64, bytes: usize) {
-        let flow = Inflow { first, bytes, taken: 0, parts: VecDeque::new(), goes: Goes::Open };
+        let flow = Inflow { first, bytes, come: PART, taken: 0, parts: VecDeque::new(), goes: Goes::Open };
         self.peers[rank].as_mut().expect("the rank is near").incoming.flows.push(flow);
     }
 
@@ -164,7 +173,9 @@ impl SharedMemory {
     /// The next part of a flow has come.
     pub(super) fn add_part(&mut self, first: u64, part: Arrived) {
         let rank = part.peer;
-        self.find_inflow(rank, first).parts.push_back(part);
+        let flow = self.find_inflow(rank, first);
+        flow.come += part.region.len();
+        flow.parts.push_back(part);
         self.drain_inflow(rank, first);
     }
 

@@ -101,6 +101,10 @@ impl SharedMemory {
                 }
                 parcel
             };
+            if !peer.is_sound(&parcel) {
+                peer.refuse_parcel(number, &parcel);
+                return None;
+            }
             peer.incoming.next += 1;
             if parcel.form() == Form::Release {
                 self.free_slot(rank, number);

@@ -19,6 +19,8 @@ mod pool;
 mod private;
 mod segment;
 mod tags;
+#[cfg(test)]
+mod unsound;
 
 pub use flow::LONG;
 pub use home::{Home, Neighbour, Offer};
@@ -139,6 +141,7 @@ impl SharedMemory {
                 out,
                 incoming,
                 left: false,
+                flaw: None,
                 news,
                 gauge,
             }));
@@ -389,7 +392,7 @@ impl Transport for SharedMemory {
             !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & Tag::SUBJECT == next
         };
         let is_quiet = |peer: &Peer| {
-            self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_left()
+            self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
         };
         let quiet = self.events.is_empty() && self.peers.iter().flatten().all(|peer| is_quiet(peer));
         if !quiet || self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING) {
@@ -421,9 +424,7 @@ impl Transport for SharedMemory {
         // In this order: what a rank put before it left is found before its end is told.
         let mut ends = Vec::new();
         for peer in self.peers.iter_mut().flatten() {
-            if let Some(end) = peer.hear_end() {
-                ends.push(peer.failed(end));
-            }
+            ends.extend(peer.hear_end());
         }
         self.look();
         events.append(&mut self.events);
