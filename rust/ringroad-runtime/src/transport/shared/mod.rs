@@ -17,6 +17,7 @@ mod outgoing;
 mod peer;
 mod pool;
 mod private;
+mod released;
 mod segment;
 mod tags;
 #[cfg(test)]
@@ -47,6 +48,8 @@ use super::{Arrived, Event, Kind, Posted, RequestId, Returns, Tag, Transport, Tr
 use crate::buffer::Region;
 use crate::cache::CacheMode;
 
+/// So many messages are noted as candidates for the oldest before any is left out.
+const OLDEST: usize = 32;
 /// How often looking for messages comes with a look for releases that nobody waits for.
 const HOUSEKEEPING: u32 = 256;
 /// How often a rank looks for the next message before it does anything else: for one to five microseconds.
@@ -76,6 +79,8 @@ pub struct SharedMemory {
     unclaimed_number: u64,
     /// The numbers and keys of what has come so of collectives, the oldest first, with some that were asked for since.
     oldest: VecDeque<(u64, u64)>,
+    /// When there are so many, those are left out that were asked for.
+    oldest_room: usize,
     wanted: Tags<Queue<Wanted>>,
     /// What has come to be read in its place, until that is asked for: soon.
     arrived: VecDeque<(RequestId, Arrived)>,
@@ -160,6 +165,7 @@ impl SharedMemory {
             unclaimed: Tags::default(),
             unclaimed_number: 0,
             oldest: VecDeque::new(),
+            oldest_room: OLDEST,
             wanted: Tags::default(),
             arrived: VecDeque::new(),
             cells: Vec::new(),

@@ -1,7 +1,7 @@
 //! A near rank, as this one sees it: its memory, and what goes to and fro.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use super::gauge::{is_clock_fast, Gauge};
 use super::home::{lanes, BELL, COUNTERS, FAREWELL};
 use super::lane::{Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
 use super::private::Private;
+use super::released::Released;
 use super::segment::Segment;
 use crate::buffer::Region;
 use crate::transport::{self, Arrived, Event, Kind, RequestId, Returns, Tag};
 
-/// The longest notice.
+/// The longest notice that is taken.
 const NOTICE: usize = 1 << 20;
 
 /// The memory of a near rank, and what goes to and fro.
@@ -110,10 +111,7 @@ pub(super) struct Incoming {
     pub(super) wanted_long: usize,
     /// One that has been looked for in vain: the next look brings it from the peer.
     pub(super) missed: Cell<Option<u64>>,
-    /// All before this one have been released.
-    pub(super) released: u64,
-    /// Later ones that have.
-    pub(super) early: BTreeSet<u64>,
+    pub(super) released: Released,
     /// Long messages of which some is still to come.
     pub(super) flows: Vec<Inflow>,
 }
@@ -222,8 +220,7 @@ impl Peer {
     #[inline]
     fn may_send(&self, parcel: &Parcel) -> bool {
         let tag = Tag::unpack(parcel.tag);
-        let may_notify =
-            || matches!(parcel.form(), Form::Inline | Form::Segment) && parcel.bytes() <= NOTICE;
+        let may_notify = || matches!(parcel.form(), Form::Inline | Form::Segment) && parcel.bytes() <= NOTICE;
         tag.source == self.rank && (tag.kind != Kind::Control || may_notify())
     }
 
