@@ -20,7 +20,7 @@ use crate::buffer::Region;
 use crate::transport::{self, Arrived, Event, Kind, RequestId, Returns, Tag};
 
 /// The longest notice that is taken.
-const NOTICE: usize = 1 << 20;
+const NOTICE: usize = if cfg!(miri) { 64 << 10 } else { 64 << 20 };
 
 /// The memory of a near rank, and what goes to and fro.
 pub(super) struct Peer {
