@@ -1,6 +1,7 @@
 //! Giving up: every rank hears that, and why.
 
 use std::collections::BTreeSet;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -195,10 +196,30 @@ impl Engine {
     fn fall(&mut self, error: Error) {
         self.failure = Some(error.clone());
         self.transport.abort(Instant::now() + ABORT);
+        self.end_all(&error);
+    }
+
+    fn end_all(&mut self, error: &Error) {
         for slot in 0..self.tasks.len() {
             self.finish(slot, Some(error.clone()));
         }
-        self.give_up_waiting(&error);
+        self.give_up_waiting(error);
+        if let Some(completion) = self.beginning.take() {
+            self.end(&completion, Some(error.clone()));
+        }
+    }
+
+    /// Gives the communicator up after a panic that said `what`. What has panicked once may do so again.
+    pub fn give_up(&mut self, what: &str) -> Error {
+        let story = format!("rank {} met a mistake in ringroad itself: {what}", self.who(self.rank));
+        let error = Error::Aborted(story.clone());
+        attempt(|| self.fail(error.clone(), Reason::Abort, story));
+        if self.failure.is_none() && !self.closed {
+            attempt(|| self.fall(error.clone()));
+        }
+        let error = self.failure.clone().unwrap_or(error);
+        attempt(|| self.end_all(&error));
+        error
     }
 
     fn tell_all(&mut self, notice: &Notice) {
@@ -209,4 +230,9 @@ impl Engine {
             }
         }
     }
+}
+
+/// Does what may panic: that has been said by then.
+fn attempt(action: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(action));
 }

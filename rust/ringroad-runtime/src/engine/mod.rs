@@ -84,6 +84,8 @@ pub(crate) struct Engine {
     /// Receives whose messages have to come first.
     #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
     waiting: Vec<Box<Task>>,
+    /// One of them that is neither there nor among the tasks at the moment.
+    beginning: Option<Arc<Completion>>,
     liveness: Liveness,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
@@ -152,6 +154,7 @@ impl Engine {
             tasks: Vec::new(),
             active: 0,
             waiting: Vec::new(),
+            beginning: None,
             liveness: Liveness::new(rank, &cards),
             connected: vec![false; size],
             broken: vec![None; size],
