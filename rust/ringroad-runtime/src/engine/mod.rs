@@ -305,7 +305,7 @@ impl Engine {
                 Err(reason) => {
                     let story =
                         format!("rank {} has no memory for {}: {reason}", self.who(self.rank), task.call());
-                    self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+                    self.fail(Error::Memory(story.clone()), Reason::Abort, story);
                     return Err(self.failure.clone().expect("it has just failed"));
                 }
             };

@@ -13,7 +13,7 @@ use super::incoming::Wanted;
 use super::lane::{Form, Parcel};
 use super::SharedMemory;
 use crate::buffer::Region;
-use crate::transport::{Arrived, Event, Posted, RequestId, Returns, Tag, Transport, TransportError};
+use crate::transport::{Arrived, Event, Failure, Posted, RequestId, Returns, Tag, Transport, TransportError};
 
 /// Messages of at least this many bytes flow, unless they are in the segment. Shorter ones are copied whole, and wait for
 /// nobody.
@@ -138,9 +138,17 @@ impl SharedMemory {
     }
 
     /// Gives a flow to who wants it, with its first part. An event follows: the last part comes after a release.
-    pub(super) fn take_inflow(&mut self, part: Arrived, wanted: Wanted) {
-        let to = wanted.target.clone().unwrap_or_else(|| Region::scratch(wanted.bytes));
-        self.direct_inflow(part, Goes::To(wanted, to));
+    pub(super) fn take_inflow(&mut self, part: Arrived, wanted: Wanted) -> Result<(), Failure> {
+        match wanted.room() {
+            Ok(to) => {
+                self.direct_inflow(part, Goes::To(wanted, to));
+                Ok(())
+            }
+            Err(failure) => {
+                self.refuse_inflow(part);
+                Err(failure)
+            }
+        }
     }
 
     /// Reads a flow to its end that nobody can use.

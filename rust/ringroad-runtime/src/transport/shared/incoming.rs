@@ -25,6 +25,14 @@ impl Wanted {
     fn is_long(&self) -> bool {
         self.bytes >= LOOKED_AT
     }
+
+    /// Memory for it, where it cannot be read in its place.
+    pub(super) fn room(&self) -> Result<Region, Failure> {
+        match &self.target {
+            Some(target) => Ok(target.clone()),
+            None => Region::scratch(self.bytes).map_err(|error| Failure::Broken(error.to_string())),
+        }
+    }
 }
 
 impl SharedMemory {
@@ -221,8 +229,7 @@ impl SharedMemory {
         }
         match (message.came, &wanted.target) {
             (Came::FirstPart, _) => {
-                self.take_inflow(message.arrived, wanted);
-                return Ok(Posted::Pending);
+                return self.take_inflow(message.arrived, wanted).map(|()| Posted::Pending);
             }
             (Came::Address(address), _) => return self.read_private(message.arrived, address, wanted),
             (Came::Whole, None) => self.arrived.push_back((wanted.request, message.arrived)),
