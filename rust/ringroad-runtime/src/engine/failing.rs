@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use super::{Engine, ABORT, HEARING};
+use super::{Engine, Task, ABORT, HEARING, SPARED};
 use crate::call::{generation, generation_of, Prepared};
 use crate::error::Error;
 use crate::notice::{Notice, Reason};
@@ -73,7 +73,8 @@ impl Engine {
     fn roll_call(&mut self, reason: Reason, story: String) {
         let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
         let mine = self.recent_calls();
-        self.tell_all(&Notice { reason, story: story.clone(), calls: mine.clone() });
+        let ended = self.last_ended();
+        self.tell_all(&Notice { reason, story: story.clone(), calls: mine.clone(), ended });
         let heard = self.hear_calls(mine);
         let numbers: BTreeSet<u64> = heard.iter().flatten().flatten().map(|(n, _)| *n).collect();
         let called = |rank: Rank, number: u64| {
@@ -109,6 +110,39 @@ impl Engine {
             })
         };
         self.fall(error);
+    }
+
+    /// The number of the last collective call before which, with itself, all have ended.
+    fn last_ended(&self) -> u64 {
+        let in_flight = self.tasks.iter().flatten().map(|task| task.number).filter(|number| *number > 0);
+        in_flight.min().map_or(self.started, |first| first - 1)
+    }
+
+    /// Takes the next notice that is due.
+    pub(super) fn next_notice(&mut self) -> Option<(Rank, Notice)> {
+        // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it makes it, or
+        // waits for something else.
+        let waits =
+            !self.waiting.is_empty() || self.tasks.iter().flatten().any(|task| !task.executor.is_done());
+        let called = if waits { u64::MAX } else { self.called };
+        let index = (0..self.notices.len()).find(|index| {
+            let notice = &self.notices[*index].1;
+            notice.reason.number().is_none_or(|number| number <= called) && !self.can_spare(notice)
+        });
+        let gives_up = |(_, notice): &(Rank, Notice)| matches!(notice.reason, Reason::Abort);
+        if index.is_none() && self.notices.iter().any(gives_up) {
+            self.spared.get_or_insert_with(Instant::now);
+        }
+        self.notices.remove(index?)
+    }
+
+    /// Whether a rank has given up that had ended calls which are in flight here: what it sent for them is good, and they
+    /// can end for a while yet.
+    fn can_spare(&self, notice: &Notice) -> bool {
+        let has_ended = |task: &Task| (1..=notice.ended).contains(&task.number);
+        matches!(notice.reason, Reason::Abort)
+            && self.spared.is_none_or(|since| since.elapsed() < SPARED)
+            && self.tasks.iter().flatten().any(|task| has_ended(task))
     }
 
     /// The latest collective calls of this rank, by number.
@@ -181,7 +215,7 @@ impl Engine {
         if self.failure.is_some() || self.closed {
             return;
         }
-        self.tell_all(&Notice { reason, story, calls: self.recent_calls() });
+        self.tell_all(&Notice { reason, story, calls: self.recent_calls(), ended: self.last_ended() });
         // Let the notices out before the connections are cut.
         let deadline = Instant::now() + HEARING / 3;
         let mut events = Vec::new();
