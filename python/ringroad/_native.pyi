@@ -20,7 +20,7 @@ __version__: str
 # ------------------------------------------------------------------------------------------------ errors
 
 class RingroadError(RuntimeError):
-    """Base class of what ringroad raises, beside ValueError and TypeError for bad arguments."""
+    """Base class of what ringroad raises, beside ValueError and TypeError for bad arguments, and MemoryError."""
 
 class TimeoutError(RingroadError, builtins.TimeoutError):
     """A deadline passed. Names rank, host, peers, collective, sequence number and step."""

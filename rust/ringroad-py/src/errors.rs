@@ -1,6 +1,8 @@
 //! The Python exceptions, and which error becomes which.
 
-use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyConnectionError, PyMemoryError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -40,7 +42,7 @@ impl Exception {
 
 static BASE: Exception = Exception::new(
     "RingroadError",
-    "Base class of what ringroad raises, beside ValueError and TypeError for bad arguments.",
+    "Base class of what ringroad raises, beside ValueError and TypeError for bad arguments, and MemoryError.",
 );
 static TIMEOUT: Exception = Exception::new(
     "TimeoutError",
@@ -88,6 +90,7 @@ pub fn raise(error: impl Into<Error>) -> PyErr {
         Error::Peer { message, .. } => PEER.with(message),
         Error::Mismatch(text) => MISMATCH.with(text),
         Error::Aborted(text) => ABORTED.with(text),
+        Error::Memory(text) => PyMemoryError::new_err(text),
         Error::Transport(text) => TRANSPORT.with(text),
         Error::Store(text) => STORE.with(text),
         Error::Config(text) => CONFIG.with(text),

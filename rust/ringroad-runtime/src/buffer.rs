@@ -5,7 +5,7 @@
 //! to other threads, so they lend out raw pointers, never references. Who may touch which bytes when is decided by the
 //! plan's dependencies: two operations that conflict are never in flight together.
 
-use std::alloc::{alloc, alloc_zeroed, dealloc, handle_alloc_error, Layout};
+use std::alloc::{alloc, alloc_zeroed, dealloc, Layout};
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -25,6 +25,11 @@ const HUGE_PAGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
 /// So many operands are reduced in one call.
 const AT_ONCE: usize = 64;
+
+/// There is no memory for so many bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no memory for {0} bytes")]
+pub struct NoMemory(pub usize);
 
 /// A byte range and a share in its owner.
 #[derive(Clone)]
@@ -61,20 +66,24 @@ impl Drop for Allocation {
 }
 
 impl Region {
-    /// New memory, all zero.
+    /// New memory, all zero. Panics where there is none.
     pub fn zeroed(bytes: usize) -> Region {
+        Region::try_zeroed(bytes).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// New memory, all zero, where there is any.
+    pub fn try_zeroed(bytes: usize) -> Result<Region, NoMemory> {
         Region::allocate(bytes, true)
     }
 
     /// New memory for a plan's scratch, which is written before it is read.
-    pub(crate) fn scratch(bytes: usize) -> Region {
+    pub(crate) fn scratch(bytes: usize) -> Result<Region, NoMemory> {
         Region::allocate(bytes, false)
     }
 
-    fn allocate(bytes: usize, zeroed: bool) -> Region {
+    fn allocate(bytes: usize, zeroed: bool) -> Result<Region, NoMemory> {
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
-        let layout =
-            Layout::from_size_align(bytes.max(1), align).expect("region larger than the address space");
+        let layout = Layout::from_size_align(bytes.max(1), align).map_err(|_| NoMemory(bytes))?;
         // SAFETY: the layout's size is not zero.
         let start = unsafe {
             if zeroed {
@@ -84,13 +93,14 @@ impl Region {
             }
         };
         if start.is_null() {
-            handle_alloc_error(layout);
+            return Err(NoMemory(bytes));
         }
         if bytes >= HUGE_PAGE && !cfg!(miri) {
             // SAFETY: advice on whole pages of memory that was just allocated; failure is harmless and ignored.
             unsafe { libc::madvise(start.cast(), bytes / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE) };
         }
-        Region { start, bytes, stores: Stores::Plain, owner: Some(Arc::new(Allocation { start, layout })) }
+        let owner = Arc::new(Allocation { start, layout });
+        Ok(Region { start, bytes, stores: Stores::Plain, owner: Some(owner) })
     }
 
     /// A copy of `values`.
@@ -369,7 +379,7 @@ impl Buffers {
 pub struct Memory(Region);
 
 impl Memory {
-    /// New memory, all zero.
+    /// New memory, all zero. Panics where there is none.
     pub fn zeroed(bytes: usize) -> Memory {
         Memory(Region::zeroed(bytes))
     }

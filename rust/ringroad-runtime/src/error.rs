@@ -32,6 +32,9 @@ pub enum Error {
     /// The communicator was given up, by this rank or another, and is of no use any more.
     #[error("{0}")]
     Aborted(String),
+    /// There is not so much memory; says how much was needed. The process can go on.
+    #[error("{0}")]
+    Memory(String),
     /// The transport cannot be used.
     #[error("{0}")]
     Transport(String),
@@ -65,6 +68,7 @@ macro_rules! convert {
 convert! {
     crate::dtype::Unsupported => Type,
     crate::dtype::UnknownName => Argument,
+    crate::buffer::NoMemory => Memory,
     crate::transport::TransportError => Transport,
     ucx_sys::LoadError => Transport,
     ConfigError => Config,

@@ -3,21 +3,36 @@
 //! Transports notice a death by a broken connection or a keep-alive, which shared memory does not have everywhere and
 //! which a process that nobody has waited for (a zombie) can satisfy. The kernel knows better.
 
+use std::io;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use ringroad_core::Rank;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::process::{pidfd_open, Pid, PidfdFlags};
+use rustix::io::Errno;
+use rustix::process::{pidfd_open, test_kill_process, Pid, PidfdFlags};
 
 use crate::bootstrap::Card;
+use crate::config::warn_once;
 
-/// Watches the processes that the kernel lets it watch; about the others it says nothing.
+/// How often processes are looked up that the kernel does not watch.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Watches processes: by descriptors of them, or by looking them up where the kernel gives none.
 pub(crate) struct Liveness {
     watched: Vec<(Rank, OwnedFd)>,
+    looked_up: Vec<(Rank, Process)>,
+    /// When they were looked up last.
+    looked: Option<Instant>,
 }
 
 impl Liveness {
     pub fn new(rank: Rank, cards: &[Card]) -> Liveness {
+        Liveness::with(rank, cards, |pid| pidfd_open(pid, PidfdFlags::empty()))
+    }
+
+    /// With a way to get a descriptor of a process.
+    fn with(rank: Rank, cards: &[Card], open: impl Fn(Pid) -> Result<OwnedFd, Errno>) -> Liveness {
         let own = &cards[rank];
         let near = |card: &&Card| {
             card.rank != rank
@@ -25,15 +40,34 @@ impl Liveness {
                 && !own.pid_space.is_empty()
                 && card.pid_space == own.pid_space
         };
-        let watch = |card: &Card| {
-            let pid = Pid::from_raw(card.pid as i32)?;
-            Some((card.rank, pidfd_open(pid, PidfdFlags::empty()).ok()?))
-        };
-        Liveness { watched: cards.iter().filter(near).filter_map(watch).collect() }
+        let mut liveness = Liveness { watched: Vec::new(), looked_up: Vec::new(), looked: None };
+        for card in cards.iter().filter(near) {
+            let Some(pid) = Pid::from_raw(card.pid as i32) else { continue };
+            match open(pid) {
+                Ok(descriptor) => liveness.watched.push((card.rank, descriptor)),
+                Err(error) => {
+                    let text =
+                        format!("pidfd_open: {error}: the ends of other ranks are noticed a little later");
+                    warn_once("pidfd_open", &text);
+                    liveness.looked_up.push((card.rank, Process::new(pid)));
+                }
+            }
+        }
+        liveness
     }
 
     /// The ranks whose processes have ended since the last look.
     pub fn ended(&mut self) -> Vec<Rank> {
+        let mut ended = self.ended_by_descriptor();
+        if !self.looked_up.is_empty() && self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            self.looked = Some(Instant::now());
+            let gone = self.looked_up.extract_if(.., |(_, process)| process.has_ended());
+            ended.extend(gone.map(|(rank, _)| rank));
+        }
+        ended
+    }
+
+    fn ended_by_descriptor(&mut self) -> Vec<Rank> {
         if self.watched.is_empty() {
             return Vec::new();
         }
@@ -53,5 +87,128 @@ impl Liveness {
             !ended[index - 1]
         });
         ranks
+    }
+}
+
+/// A process that is known by its number, which is used again, and by when it started.
+struct Process {
+    pid: Pid,
+    /// In clock ticks since the machine started, once that could be read.
+    start: Option<u64>,
+}
+
+impl Process {
+    fn new(pid: Pid) -> Process {
+        let start = Stat::read(pid).ok().map(|stat| stat.start);
+        Process { pid, start }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        match Stat::read(self.pid) {
+            Ok(stat) => stat.is_dead() || *self.start.get_or_insert(stat.start) != stat.start,
+            // There may be no descriptor for the file, or nothing to be seen of others' processes.
+            Err(_) => test_kill_process(self.pid) == Err(Errno::SRCH),
+        }
+    }
+}
+
+/// What `/proc` says of a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    threads: u64,
+    start: u64,
+}
+
+impl Stat {
+    fn read(pid: Pid) -> io::Result<Stat> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        Stat::parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// The process's name is in brackets and may hold anything; fields after it are counted from 3 on (see proc(5)).
+    fn parse(text: &str) -> Option<Stat> {
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse().ok();
+        Some(Stat { state: fields.first()?.chars().next()?, threads: number(20)?, start: number(22)? })
+    }
+
+    /// Whether nobody runs there any more, though its parent may not have waited for it.
+    fn is_dead(&self) -> bool {
+        matches!(self.state, 'Z' | 'X') && self.threads <= 1
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn card(rank: Rank, pid: u32) -> Card {
+        Card { rank, pid, pid_space: "here".to_owned(), ..Card::default() }
+    }
+
+    fn child() -> Child {
+        Command::new("sleep").arg("100").spawn().unwrap()
+    }
+
+    /// Waits for the kernel to end a process that has been killed; not for ever.
+    fn ended(liveness: &mut Liveness) -> Vec<Rank> {
+        let start = Instant::now();
+        loop {
+            let ended = liveness.ended();
+            if !ended.is_empty() || start.elapsed() > Duration::from_secs(10) {
+                return ended;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Deaths are noticed, whether or not anybody has waited for the process, and once.
+    #[test]
+    fn deaths_are_noticed_without_descriptors_too() {
+        let refuse = |error| move |_| Err(error);
+        let own = card(0, std::process::id());
+        for error in [None, Some(Errno::MFILE), Some(Errno::NOSYS), Some(Errno::PERM)] {
+            let mut children = [child(), child(), child()];
+            let mut cards = vec![own.clone()];
+            cards.extend(children.iter().zip(1..).map(|(child, rank)| card(rank, child.id())));
+            let mut liveness = match error {
+                None => Liveness::new(0, &cards),
+                Some(error) => Liveness::with(0, &cards, refuse(error)),
+            };
+            assert!(liveness.ended().is_empty(), "{error:?}");
+            children[1].kill().unwrap();
+            assert_eq!(ended(&mut liveness), [2], "{error:?}: nobody has waited for it");
+            children[2].kill().unwrap();
+            children[2].wait().unwrap();
+            assert_eq!(ended(&mut liveness), [3], "{error:?}: its parent has waited for it");
+            children[1].wait().unwrap();
+            liveness.looked = None;
+            assert!(liveness.ended().is_empty(), "{error:?}: twice");
+            children[0].kill().unwrap();
+            children[0].wait().unwrap();
+        }
+    }
+
+    /// Another process with the same number.
+    #[test]
+    fn numbers_that_are_used_again_are_told_apart() {
+        let pid = Pid::from_raw(std::process::id() as i32).unwrap();
+        let mut process = Process::new(pid);
+        assert!(!process.has_ended());
+        process.start = process.start.map(|start| start - 1);
+        assert!(process.has_ended());
+    }
+
+    #[test]
+    fn names_may_hold_anything() {
+        let text = "17 (a) Z (1 2 3) S 1 17 17 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 5 0 777 0 0";
+        assert_eq!(Stat::parse(text), Some(Stat { state: 'S', threads: 5, start: 777 }));
+        for text in ["", "17 (a", "17 (a) S", "17 (a) S 1 17"] {
+            assert_eq!(Stat::parse(text), None, "{text:?}");
+        }
     }
 }

@@ -29,12 +29,15 @@ impl Reason {
     }
 }
 
-/// Why, the story for people, and the sender's latest collective calls by number.
+/// Why, the story for people, the sender's latest collective calls by number, and the last one before which, with itself,
+/// all have ended there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
     pub reason: Reason,
     pub story: String,
     pub calls: Vec<(u64, String)>,
+    #[serde(default)]
+    pub ended: u64,
 }
 
 impl Notice {

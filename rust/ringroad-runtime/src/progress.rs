@@ -6,6 +6,8 @@
 //! Waiting fits the cores. A thread spins for a short while (not at all where ranks share cores), then offers its core to
 //! others (see [`crate::turns`]), then blocks until the transport has something to do.
 
+use std::any::Any;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -111,16 +113,19 @@ impl Driver {
     }
 
     /// Uses the engine under its lock. The callbacks of calls that ended meanwhile are run soon, by another thread, or
-    /// before this returns where there can be none: the caller holds no lock.
-    pub fn with<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
+    /// before this returns where there can be none: the caller holds no lock. After a panic the calls have failed, and there
+    /// is nothing to tell.
+    pub fn with<T: Default>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
         let (result, ended) = self.with_locked(action);
         self.call_back(ended);
-        result
+        result.unwrap_or_default()
     }
 
-    fn with_locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (T, Ended) {
+    /// A panic would leave calls that never end: it fails them all, and is an error here.
+    fn with_locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (Result<T>, Ended) {
         let mut engine = self.engine.lock();
-        let result = action(&mut engine);
+        let result = catch_unwind(AssertUnwindSafe(|| action(&mut engine)))
+            .map_err(|panic| engine.give_up(message(&*panic)));
         let ended = engine.take_ended();
         drop(engine);
         if ended.any() && self.blocked.load(Ordering::SeqCst) > 0 {
@@ -141,7 +146,7 @@ impl Driver {
         awaited: bool,
         make: impl FnOnce(&mut Engine) -> Box<Task>,
     ) -> (Result<Arc<Completion>>, Ended) {
-        let ((submitted, owing), ended) = self.with_locked(|engine| {
+        let (result, ended) = self.with_locked(|engine| {
             let task = make(engine);
             let completion = task.completion.clone();
             let submitted = engine.submit(task, awaited && self.turns.may_spin());
@@ -154,6 +159,7 @@ impl Driver {
             (submitted.map(|()| completion), engine.is_owing())
         });
         self.hand_over();
+        let (submitted, owing) = result.unwrap_or_else(|error| (Err(error), false));
         self.tend_if(owing);
         (submitted, ended)
     }
@@ -318,6 +324,12 @@ impl Driver {
             self.callbacks.finish(Instant::now() + timeout);
         }
     }
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
 }
 
 impl Drop for Driver {

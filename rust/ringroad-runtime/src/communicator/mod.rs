@@ -166,9 +166,9 @@ impl Communicator {
         self.driver.check_process()?;
         let region = match &self.pool {
             Some(pool) => {
-                pool.allocate(bytes).map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?
+                pool.allocate(bytes).map_err(|reason| Error::Memory(format!("shared memory: {reason}")))?
             }
-            None => Region::zeroed(bytes),
+            None => Region::try_zeroed(bytes)?,
         };
         Ok(Memory::new(region))
     }

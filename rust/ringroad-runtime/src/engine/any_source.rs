@@ -72,7 +72,10 @@ impl Engine {
                 task.turn_to(Plan::receive(source, port, task.buffers.output.len()));
             }
             // Where that fails the communicator has failed, and the call hears of it as all others do.
-            if let Err(error) = self.begin(task) {
+            self.beginning = Some(completion.clone());
+            let begun = self.begin(task);
+            self.beginning = None;
+            if let Err(error) = begun {
                 self.end(&completion, Some(error));
             }
         }

@@ -1,12 +1,13 @@
 //! Giving up: every rank hears that, and why.
 
 use std::collections::BTreeSet;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use super::{Engine, ABORT, HEARING};
+use super::{Engine, Task, ABORT, HEARING, SPARED};
 use crate::call::{generation, generation_of, Prepared};
 use crate::error::Error;
 use crate::notice::{Notice, Reason};
@@ -72,7 +73,8 @@ impl Engine {
     fn roll_call(&mut self, reason: Reason, story: String) {
         let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
         let mine = self.recent_calls();
-        self.tell_all(&Notice { reason, story: story.clone(), calls: mine.clone() });
+        let ended = self.last_ended();
+        self.tell_all(&Notice { reason, story: story.clone(), calls: mine.clone(), ended });
         let heard = self.hear_calls(mine);
         let numbers: BTreeSet<u64> = heard.iter().flatten().flatten().map(|(n, _)| *n).collect();
         let called = |rank: Rank, number: u64| {
@@ -108,6 +110,39 @@ impl Engine {
             })
         };
         self.fall(error);
+    }
+
+    /// The number of the last collective call before which, with itself, all have ended.
+    fn last_ended(&self) -> u64 {
+        let in_flight = self.tasks.iter().flatten().map(|task| task.number).filter(|number| *number > 0);
+        in_flight.min().map_or(self.started, |first| first - 1)
+    }
+
+    /// Takes the next notice that is due.
+    pub(super) fn next_notice(&mut self) -> Option<(Rank, Notice)> {
+        // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it makes it, or
+        // waits for something else.
+        let waits =
+            !self.waiting.is_empty() || self.tasks.iter().flatten().any(|task| !task.executor.is_done());
+        let called = if waits { u64::MAX } else { self.called };
+        let index = (0..self.notices.len()).find(|index| {
+            let notice = &self.notices[*index].1;
+            notice.reason.number().is_none_or(|number| number <= called) && !self.can_spare(notice)
+        });
+        let gives_up = |(_, notice): &(Rank, Notice)| matches!(notice.reason, Reason::Abort);
+        if index.is_none() && self.notices.iter().any(gives_up) {
+            self.spared.get_or_insert_with(Instant::now);
+        }
+        self.notices.remove(index?)
+    }
+
+    /// Whether a rank has given up that had ended calls which are in flight here: what it sent for them is good, and they
+    /// can end for a while yet.
+    fn can_spare(&self, notice: &Notice) -> bool {
+        let has_ended = |task: &Task| (1..=notice.ended).contains(&task.number);
+        matches!(notice.reason, Reason::Abort)
+            && self.spared.is_none_or(|since| since.elapsed() < SPARED)
+            && self.tasks.iter().flatten().any(|task| has_ended(task))
     }
 
     /// The latest collective calls of this rank, by number.
@@ -180,7 +215,7 @@ impl Engine {
         if self.failure.is_some() || self.closed {
             return;
         }
-        self.tell_all(&Notice { reason, story, calls: self.recent_calls() });
+        self.tell_all(&Notice { reason, story, calls: self.recent_calls(), ended: self.last_ended() });
         // Let the notices out before the connections are cut.
         let deadline = Instant::now() + HEARING / 3;
         let mut events = Vec::new();
@@ -195,10 +230,30 @@ impl Engine {
     fn fall(&mut self, error: Error) {
         self.failure = Some(error.clone());
         self.transport.abort(Instant::now() + ABORT);
+        self.end_all(&error);
+    }
+
+    fn end_all(&mut self, error: &Error) {
         for slot in 0..self.tasks.len() {
             self.finish(slot, Some(error.clone()));
         }
-        self.give_up_waiting(&error);
+        self.give_up_waiting(error);
+        if let Some(completion) = self.beginning.take() {
+            self.end(&completion, Some(error.clone()));
+        }
+    }
+
+    /// Gives the communicator up after a panic that said `what`. What has panicked once may do so again.
+    pub fn give_up(&mut self, what: &str) -> Error {
+        let story = format!("rank {} met a mistake in ringroad itself: {what}", self.who(self.rank));
+        let error = Error::Aborted(story.clone());
+        attempt(|| self.fail(error.clone(), Reason::Abort, story));
+        if self.failure.is_none() && !self.closed {
+            attempt(|| self.fall(error.clone()));
+        }
+        let error = self.failure.clone().unwrap_or(error);
+        attempt(|| self.end_all(&error));
+        error
     }
 
     fn tell_all(&mut self, notice: &Notice) {
@@ -209,4 +264,9 @@ impl Engine {
             }
         }
     }
+}
+
+/// Does what may panic: that has been said by then.
+fn attempt(action: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(action));
 }

@@ -39,6 +39,8 @@ use self::scratch::Scratch;
 const HEARING: Duration = Duration::from_millis(300);
 /// How long a broken connection may be the sign of a failure that a notice explains better.
 const SUSPICION: Duration = Duration::from_millis(200);
+/// How long calls in flight may go on that a rank had ended before it gave up: shorter than it is suspected for having left.
+const SPARED: Duration = Duration::from_millis(100);
 /// How long ending everything in flight may take.
 const ABORT: Duration = Duration::from_secs(1);
 /// Messages of at least this many bytes may be sent in a way that needs the receiver's word (rendezvous).
@@ -84,6 +86,8 @@ pub(crate) struct Engine {
     /// Receives whose messages have to come first.
     #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
     waiting: Vec<Box<Task>>,
+    /// One of them that is neither there nor among the tasks at the moment.
+    beginning: Option<Arc<Completion>>,
     liveness: Liveness,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
@@ -97,6 +101,8 @@ pub(crate) struct Engine {
     events: Vec<Event>,
     /// Notices that came and are not dealt with yet.
     notices: VecDeque<(Rank, Notice)>,
+    /// Since when some of them wait.
+    spared: Option<Instant>,
     /// Whether peers may still wait for word that their messages have arrived (see [`Engine::is_owing`]).
     owing: bool,
     /// Calls with so many bytes of input and output write results past the caches.
@@ -152,6 +158,7 @@ impl Engine {
             tasks: Vec::new(),
             active: 0,
             waiting: Vec::new(),
+            beginning: None,
             liveness: Liveness::new(rank, &cards),
             connected: vec![false; size],
             broken: vec![None; size],
@@ -163,6 +170,7 @@ impl Engine {
             spare_tasks: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
+            spared: None,
             owing: false,
             uncached,
             history: Vec::new(),
@@ -302,7 +310,7 @@ impl Engine {
                 Err(reason) => {
                     let story =
                         format!("rank {} has no memory for {}: {reason}", self.who(self.rank), task.call());
-                    self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+                    self.fail(Error::Memory(story.clone()), Reason::Abort, story);
                     return Err(self.failure.clone().expect("it has just failed"));
                 }
             };
@@ -440,15 +448,7 @@ impl Engine {
                 Event::Notice { .. } => {}
             }
         }
-        // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it makes it, or
-        // waits for something else.
-        let waits =
-            !self.waiting.is_empty() || self.tasks.iter().flatten().any(|task| !task.executor.is_done());
-        let called = if waits { u64::MAX } else { self.called };
-        let due = |(_, notice): &(Rank, Notice)| notice.reason.number().is_none_or(|number| number <= called);
-        while let Some((from, notice)) =
-            self.notices.iter().position(due).and_then(|index| self.notices.remove(index))
-        {
+        while let Some((from, notice)) = self.next_notice() {
             self.heard(from, notice);
         }
     }

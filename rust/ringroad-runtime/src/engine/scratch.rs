@@ -152,13 +152,17 @@ impl Scratch {
     }
 
     fn allocate(&mut self, bytes: usize, transport: &mut dyn Transport) -> Result<Region, String> {
-        let Some(pool) = transport.pool() else { return Ok(Region::scratch(bytes)) };
-        pool.allocate(bytes).or_else(|_| {
+        let pool = transport.pool();
+        let allocate = || match &pool {
+            Some(pool) => pool.allocate(bytes),
+            None => Region::scratch(bytes).map_err(|error| error.to_string()),
+        };
+        allocate().or_else(|_| {
             // What is kept may be just what is missing.
             self.spare.clear();
             self.rings.clear();
             transport.tidy();
-            pool.allocate(bytes)
+            allocate()
         })
     }
 }
@@ -184,6 +188,7 @@ mod tests {
 
     use super::*;
     use crate::transport::in_process::InProcess;
+    use crate::transport::shared::SharedMemory;
 
     const ROUNDS: usize = 600;
 
@@ -295,6 +300,22 @@ mod tests {
             let all: Vec<Region> =
                 (0..10).map(|_| scratch.take(bytes, 0, &mut transport).unwrap().0).collect();
             assert!(all.iter().any(|region| region.as_ptr() == place));
+        }
+    }
+
+    /// More than there can be is refused, and nothing is lost by that.
+    #[test]
+    fn too_much_is_refused() {
+        let mut near = SharedMemory::group(2).unwrap().remove(0);
+        let mut far = InProcess::group(1).remove(0);
+        for transport in [&mut near as &mut dyn Transport, &mut far] {
+            let mut scratch = Scratch::new(true);
+            for bytes in [1 << 50, isize::MAX as usize] {
+                let refused = scratch.take(bytes, 0, transport).unwrap_err();
+                let room = (bytes + PAGE).to_string();
+                assert!(refused.contains(&room), "{refused} does not tell of {room} bytes");
+            }
+            assert!(scratch.take(1000, 0, transport).is_ok());
         }
     }
 

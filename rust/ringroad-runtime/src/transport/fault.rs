@@ -58,6 +58,8 @@ pub enum What {
     FailPeer,
     /// It is refused.
     FailPost,
+    /// The transport panics.
+    Panic,
 }
 
 /// One fault.
@@ -218,6 +220,7 @@ impl<T: Transport> FaultInjector<T> {
                 self.pass(request, 0)
             }
             Some(What::FailPost) => Err(injected("it was refused by injection")),
+            Some(What::Panic) => panic!("it panicked by injection"),
         }
     }
 

@@ -35,6 +35,44 @@ fn abort_reaches_every_rank() {
     }
 }
 
+/// A rank that has ended its call gives up: that is no reason for the call to fail elsewhere.
+#[test]
+fn abort_spares_calls_that_had_ended_there() {
+    let _watchdog = watch();
+    for means in SLOW {
+        for round in 0..20 {
+            let group = group(4, means);
+            let results = each(&group, |communicator| {
+                let result = communicator.run(allreduce(1 + 100 * round)).map(drop);
+                if communicator.rank() == round % 4 {
+                    communicator.abort("");
+                }
+                (result, communicator.barrier(None))
+            });
+            for (rank, (ended, later)) in results.into_iter().enumerate() {
+                assert_eq!(ended, Ok(()), "round {round}, rank {rank}");
+                assert!(matches!(later, Err(Error::Aborted(_))), "round {round}, rank {rank}: {later:?}");
+            }
+        }
+    }
+}
+
+/// A call that will not end is ended soon, though the rank that gives up had no part in it any more.
+#[test]
+fn abort_ends_calls_that_had_ended_there_but_hang() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let group = group(3, means);
+        let broadcast = |rank: usize| collective(Collective::Broadcast { root: 0 }, 3, rank, DType::F32, 4);
+        let reduce = |rank: usize| collective(Collective::Reduce { root: 1 }, 3, rank, DType::F32, 4);
+        each(&group, |communicator| communicator.run(broadcast(communicator.rank())).map(drop).unwrap());
+        let waits = group[1].start(reduce(1)).unwrap();
+        group[0].run(reduce(0)).map(drop).unwrap();
+        group[0].abort("");
+        assert!(matches!(waits.wait(), Err(Error::Aborted(_))));
+    }
+}
+
 /// Aborting between calls: the others hear of it at their next one.
 #[test]
 fn abort_between_calls() {

@@ -7,6 +7,7 @@ mod deaths;
 mod endings;
 mod memory;
 mod mismatches;
+mod panics;
 mod timeouts;
 
 use std::time::Duration;

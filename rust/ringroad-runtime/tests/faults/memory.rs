@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use super::{allreduce, faulty, short};
-use crate::common::{config, group, group_with, patient, watch, SLOW};
+use crate::common::{config, each, group, group_with, patient, watch, SLOW};
 use ringroad_core::Collective;
 use ringroad_runtime::transport::fault::{Fault, What};
 use ringroad_runtime::{DType, Error, Memory, Operation, Request};
@@ -83,4 +83,21 @@ fn memory_of_a_refused_call_is_given_back() {
     let call = Operation::Collective(Collective::Allreduce);
     assert!(group[0].start(Request::new(call, DType::F32, 1, input, output)).is_err());
     assert!(input_freed.load(Ordering::SeqCst) && output_freed.load(Ordering::SeqCst));
+}
+
+/// More memory than there can be: an error that says how much, and everything else goes on.
+#[test]
+fn too_much_memory_is_an_error() {
+    let _watchdog = watch();
+    for (ranks, means) in [(1, SLOW[0]), (2, SLOW[0]), (2, SLOW[1])] {
+        let group = group(ranks, means);
+        for bytes in [1 << 50, usize::MAX / 2, usize::MAX] {
+            match group[0].memory(bytes) {
+                Err(Error::Memory(story)) => assert!(story.contains(&bytes.to_string()), "{story}"),
+                other => panic!("{bytes} bytes: {other:?}"),
+            }
+        }
+        assert_eq!(group[0].memory(1000).unwrap().to_vec::<u8>().len(), 1000);
+        each(&group, |communicator| communicator.run(allreduce(1000)).map(drop).unwrap());
+    }
 }

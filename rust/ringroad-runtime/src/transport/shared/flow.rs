@@ -13,7 +13,7 @@ use super::incoming::Wanted;
 use super::lane::{Form, Parcel};
 use super::SharedMemory;
 use crate::buffer::Region;
-use crate::transport::{Arrived, Event, Posted, RequestId, Returns, Tag, Transport, TransportError};
+use crate::transport::{Arrived, Event, Failure, Posted, RequestId, Returns, Tag, Transport, TransportError};
 
 /// Messages of at least this many bytes flow, unless they are in the segment. Shorter ones are copied whole, and wait for
 /// nobody.
@@ -40,13 +40,22 @@ pub(super) struct Outflow {
 /// A message on its way in.
 pub(super) struct Inflow {
     /// The number of its first parcel.
-    first: u64,
+    pub(super) first: u64,
     bytes: usize,
+    /// So many bytes have come.
+    come: usize,
     /// So many bytes have been taken out.
     taken: usize,
     /// Parts that nobody has asked for yet.
     parts: VecDeque<Arrived>,
     goes: Goes,
+}
+
+impl Inflow {
+    /// Whether so many bytes may be its next part.
+    pub(super) fn expects(&self, bytes: usize) -> bool {
+        (1..=PART.min(self.bytes - self.come)).contains(&bytes)
+    }
 }
 
 /// Where a message goes.
@@ -124,14 +133,22 @@ impl SharedMemory {
 
     /// A flow of so many bytes has begun to come in; its first part is elsewhere until somebody asks for it.
     pub(super) fn open_inflow(&mut self, rank: Rank, first: u64, bytes: usize) {
-        let flow = Inflow { first, bytes, taken: 0, parts: VecDeque::new(), goes: Goes::Open };
+        let flow = Inflow { first, bytes, come: PART, taken: 0, parts: VecDeque::new(), goes: Goes::Open };
         self.peers[rank].as_mut().expect("the rank is near").incoming.flows.push(flow);
     }
 
     /// Gives a flow to who wants it, with its first part. An event follows: the last part comes after a release.
-    pub(super) fn take_inflow(&mut self, part: Arrived, wanted: Wanted) {
-        let to = wanted.target.clone().unwrap_or_else(|| Region::scratch(wanted.bytes));
-        self.direct_inflow(part, Goes::To(wanted, to));
+    pub(super) fn take_inflow(&mut self, part: Arrived, wanted: Wanted) -> Result<(), Failure> {
+        match wanted.room() {
+            Ok(to) => {
+                self.direct_inflow(part, Goes::To(wanted, to));
+                Ok(())
+            }
+            Err(failure) => {
+                self.refuse_inflow(part);
+                Err(failure)
+            }
+        }
     }
 
     /// Reads a flow to its end that nobody can use.
@@ -164,7 +181,9 @@ impl SharedMemory {
     /// The next part of a flow has come.
     pub(super) fn add_part(&mut self, first: u64, part: Arrived) {
         let rank = part.peer;
-        self.find_inflow(rank, first).parts.push_back(part);
+        let flow = self.find_inflow(rank, first);
+        flow.come += part.region.len();
+        flow.parts.push_back(part);
         self.drain_inflow(rank, first);
     }
 

@@ -5,7 +5,7 @@ use ringroad_core::Rank;
 use super::lane::{makes_room, Form};
 use super::peer::{Came, Incoming, Message, News, Peer};
 use super::tags::{pop, push};
-use super::SharedMemory;
+use super::{SharedMemory, OLDEST};
 use crate::buffer::Region;
 use crate::transport::{
     Event, Failure, Kind, Posted, RequestId, Returns, Tag, Transport, TransportError, LOOKED_AT,
@@ -24,6 +24,14 @@ impl Wanted {
     /// Whether a little more time for looking at it makes no difference.
     fn is_long(&self) -> bool {
         self.bytes >= LOOKED_AT
+    }
+
+    /// Memory for it, where it cannot be read in its place.
+    pub(super) fn room(&self) -> Result<Region, Failure> {
+        match &self.target {
+            Some(target) => Ok(target.clone()),
+            None => Region::scratch(self.bytes).map_err(|error| Failure::Broken(error.to_string())),
+        }
     }
 }
 
@@ -101,6 +109,10 @@ impl SharedMemory {
                 }
                 parcel
             };
+            if !peer.is_sound(&parcel) {
+                peer.refuse_parcel(number, &parcel);
+                return None;
+            }
             peer.incoming.next += 1;
             if parcel.form() == Form::Release {
                 self.free_slot(rank, number);
@@ -146,17 +158,12 @@ impl SharedMemory {
 
     /// Returns whether the sender can see it: the counter tells of no parcel before all that are older.
     pub(super) fn note_release(&mut self, rank: Rank, number: u64) -> bool {
-        let incoming = self.incoming(rank);
-        if number != incoming.released {
-            incoming.early.insert(number);
+        let released = &mut self.incoming(rank).released;
+        if !released.add(number) {
             return false;
         }
-        incoming.released += 1;
-        while incoming.early.remove(&incoming.released) {
-            incoming.released += 1;
-        }
-        let released = incoming.released;
-        self.home.counters_for(rank).release(released);
+        let before = released.before();
+        self.home.counters_for(rank).release(before);
         true
     }
 
@@ -185,11 +192,23 @@ impl SharedMemory {
                 self.unclaimed_number += 1;
                 message.order = self.unclaimed_number;
                 if Tag::unpack(message.tag).kind == Kind::Collective {
-                    self.oldest.push_back((message.order, key));
+                    self.note_oldest(message.order, key);
                 }
                 push(&mut self.unclaimed, key, message);
             }
         }
+    }
+
+    /// Notes a message that may become the oldest that nobody has asked for.
+    fn note_oldest(&mut self, order: u64, key: u64) {
+        if self.oldest.len() >= self.oldest_room {
+            let SharedMemory { oldest, unclaimed, .. } = self;
+            oldest.retain(|(order, key)| {
+                unclaimed.get(key).is_some_and(|messages| messages.first.order <= *order)
+            });
+            self.oldest_room = 2 * self.oldest.len() + OLDEST;
+        }
+        self.oldest.push_back((order, key));
     }
 
     fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<Posted, Failure> {
@@ -210,8 +229,7 @@ impl SharedMemory {
         }
         match (message.came, &wanted.target) {
             (Came::FirstPart, _) => {
-                self.take_inflow(message.arrived, wanted);
-                return Ok(Posted::Pending);
+                return self.take_inflow(message.arrived, wanted).map(|()| Posted::Pending);
             }
             (Came::Address(address), _) => return self.read_private(message.arrived, address, wanted),
             (Came::Whole, None) => self.arrived.push_back((wanted.request, message.arrived)),
@@ -229,5 +247,44 @@ impl SharedMemory {
     #[inline]
     fn incoming(&mut self, rank: Rank) -> &mut Incoming {
         &mut self.peers[rank].as_mut().expect("the rank is near").incoming
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUNDS: u32 = if cfg!(miri) { 300 } else { 10_000 };
+
+    fn tag(kind: Kind, sequence: u32) -> Tag {
+        Tag { source: 0, kind, sequence, message: 0, check: 0 }
+    }
+
+    /// What is remembered of messages does not grow while one of them waits that came before.
+    fn check(early: Kind) {
+        let [mut sender, mut receiver]: [SharedMemory; 2] =
+            SharedMemory::group(2).unwrap().try_into().ok().unwrap();
+        let mut events = Vec::new();
+        let mut exchange = |sequence, receive: bool| {
+            let source = Region::zeroed(100);
+            sender.send(1, 0, tag(early, sequence), source, 1).unwrap();
+            receiver.progress(&mut events);
+            if receive {
+                receiver.receive(0, tag(early, sequence), Region::zeroed(100), 2).unwrap();
+            }
+            sender.progress(&mut events);
+        };
+        exchange(ROUNDS, false);
+        (0..ROUNDS).for_each(|sequence| exchange(sequence, true));
+        let (sent, received) = (&sender.peers[1].as_ref().unwrap().out, receiver.incoming(0));
+        assert!(received.released.ranges() <= 1, "{early:?}: {} are remembered", received.released.ranges());
+        assert!(sent.lent.len() <= 2, "{early:?}: {} are lent", sent.lent.len());
+        assert!(receiver.oldest.len() <= 64, "{early:?}: {} may be the oldest", receiver.oldest.len());
+    }
+
+    #[test]
+    fn a_message_that_waits_makes_nothing_grow() {
+        check(Kind::PointToPoint);
+        check(Kind::Collective);
     }
 }

@@ -46,6 +46,8 @@ pub(super) enum Form {
     Part,
     /// An address in the sender's private memory.
     Private,
+    /// None of these: a mistake of the sender.
+    Unknown,
 }
 
 /// The bits of a length that say how long it is.
@@ -56,6 +58,12 @@ const FORM: u32 = 61;
 impl Parcel {
     pub fn new(tag: u64, form: Form, bytes: usize) -> Parcel {
         Parcel { tag, length: bytes as u64 | (form as u64) << FORM, ..Parcel::default() }
+    }
+
+    /// As somebody might write it who knows no forms.
+    #[cfg(test)]
+    pub fn of_length(tag: u64, length: u64) -> Parcel {
+        Parcel { tag, length, ..Parcel::default() }
     }
 
     pub fn bytes(&self) -> usize {
@@ -69,7 +77,8 @@ impl Parcel {
             2 => Form::Release,
             3 => Form::Flow,
             4 => Form::Part,
-            _ => Form::Private,
+            5 => Form::Private,
+            _ => Form::Unknown,
         }
     }
 }

@@ -17,8 +17,11 @@ mod outgoing;
 mod peer;
 mod pool;
 mod private;
+mod released;
 mod segment;
 mod tags;
+#[cfg(test)]
+mod unsound;
 
 pub use flow::LONG;
 pub use home::{Home, Neighbour, Offer};
@@ -45,6 +48,8 @@ use super::{Arrived, Event, Kind, Posted, RequestId, Returns, Tag, Transport, Tr
 use crate::buffer::Region;
 use crate::cache::CacheMode;
 
+/// So many messages are noted as candidates for the oldest before any is left out.
+const OLDEST: usize = 32;
 /// How often looking for messages comes with a look for releases that nobody waits for.
 const HOUSEKEEPING: u32 = 256;
 /// How often a rank looks for the next message before it does anything else: for one to five microseconds.
@@ -74,6 +79,8 @@ pub struct SharedMemory {
     unclaimed_number: u64,
     /// The numbers and keys of what has come so of collectives, the oldest first, with some that were asked for since.
     oldest: VecDeque<(u64, u64)>,
+    /// When there are so many, those are left out that were asked for.
+    oldest_room: usize,
     wanted: Tags<Queue<Wanted>>,
     /// What has come to be read in its place, until that is asked for: soon.
     arrived: VecDeque<(RequestId, Arrived)>,
@@ -139,6 +146,7 @@ impl SharedMemory {
                 out,
                 incoming,
                 left: false,
+                flaw: None,
                 news,
                 gauge,
             }));
@@ -157,6 +165,7 @@ impl SharedMemory {
             unclaimed: Tags::default(),
             unclaimed_number: 0,
             oldest: VecDeque::new(),
+            oldest_room: OLDEST,
             wanted: Tags::default(),
             arrived: VecDeque::new(),
             cells: Vec::new(),
@@ -389,7 +398,7 @@ impl Transport for SharedMemory {
             !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & Tag::SUBJECT == next
         };
         let is_quiet = |peer: &Peer| {
-            self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_left()
+            self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
         };
         let quiet = self.events.is_empty() && self.peers.iter().flatten().all(|peer| is_quiet(peer));
         if !quiet || self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING) {
@@ -421,9 +430,7 @@ impl Transport for SharedMemory {
         // In this order: what a rank put before it left is found before its end is told.
         let mut ends = Vec::new();
         for peer in self.peers.iter_mut().flatten() {
-            if let Some(end) = peer.hear_end() {
-                ends.push(peer.failed(end));
-            }
+            ends.extend(peer.hear_end());
         }
         self.look();
         events.append(&mut self.events);

@@ -187,7 +187,7 @@ impl SharedMemory {
             if peer.out.lent.is_empty() {
                 continue;
             }
-            let released = peer.counters(self.home.rank).released();
+            let released = peer.released(self.home.rank);
             while peer.out.lent.front().is_some_and(|lent| lent.number < released) {
                 let lent = peer.out.lent.pop_front().expect("it is not empty");
                 lent.end(*rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);

@@ -1,7 +1,7 @@
 //! A near rank, as this one sees it: its memory, and what goes to and fro.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
@@ -9,14 +9,18 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use super::flow::{Inflow, Outflow, Room, PART};
+use super::flow::{Inflow, Outflow, Room, LONG, PART};
 use super::gauge::{is_clock_fast, Gauge};
 use super::home::{lanes, BELL, COUNTERS, FAREWELL};
 use super::lane::{Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
 use super::private::Private;
+use super::released::Released;
 use super::segment::Segment;
 use crate::buffer::Region;
-use crate::transport::{self, Arrived, Event, RequestId, Returns};
+use crate::transport::{self, Arrived, Event, Kind, RequestId, Returns, Tag};
+
+/// The longest notice that is taken.
+const NOTICE: usize = if cfg!(miri) { 64 << 10 } else { 64 << 20 };
 
 /// The memory of a near rank, and what goes to and fro.
 pub(super) struct Peer {
@@ -29,6 +33,8 @@ pub(super) struct Peer {
     pub(super) incoming: Incoming,
     /// Whether its end has been reported.
     pub(super) left: bool,
+    /// What it has written that makes no sense, until that is reported.
+    pub(super) flaw: Option<String>,
     /// What it is to be woken for, if it sleeps.
     pub(super) news: News,
     /// How far it is.
@@ -105,12 +111,17 @@ pub(super) struct Incoming {
     pub(super) wanted_long: usize,
     /// One that has been looked for in vain: the next look brings it from the peer.
     pub(super) missed: Cell<Option<u64>>,
-    /// All before this one have been released.
-    pub(super) released: u64,
-    /// Later ones that have.
-    pub(super) early: BTreeSet<u64>,
+    pub(super) released: Released,
     /// Long messages of which some is still to come.
     pub(super) flows: Vec<Inflow>,
+}
+
+impl Incoming {
+    /// Whether so many bytes of the flow that began with this parcel may still come.
+    fn expects_part(&self, first: u64, bytes: usize) -> bool {
+        let flow = self.flows.iter().find(|flow| flow.first == first);
+        flow.is_some_and(|flow| flow.expects(bytes))
+    }
 }
 
 /// A parcel that has been taken out of its lane.
@@ -137,7 +148,7 @@ impl Peer {
     /// The lane from this peer to `rank`, of `size`.
     #[inline]
     pub(super) fn lane(&self, rank: Rank, size: usize) -> &Lane {
-        // SAFETY: within the peer's segment, which is laid out as ours and only written as lanes are.
+        // SAFETY: within the peer's segment, which is laid out as ours; what is in a lane is looked at before it is believed.
         unsafe { &*self.segment.at(lanes(size) + rank * size_of::<Lane>()).cast() }
     }
 
@@ -161,22 +172,67 @@ impl Peer {
         self.end().is_some()
     }
 
-    /// Its end, the first time that somebody asks after it has left.
+    /// Whether there is something to tell with [`Peer::hear_end`].
     #[inline]
-    pub(super) fn hear_end(&mut self) -> Option<End> {
-        let end = self.end()?;
-        self.left = true;
-        Some(end)
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_left() || self.flaw.is_some()
     }
 
-    /// That it has left so.
-    pub(super) fn failed(&self, end: End) -> Event {
-        let reason = match end {
-            End::Closed => "it has closed its connections",
-            End::Aborted => transport::ABORTED,
-            End::Dropped => "it has ended without closing its connections",
-        };
-        Event::PeerFailed { peer: self.rank, reason: reason.to_owned() }
+    /// Its end, or that it cannot be believed, the first time that somebody asks.
+    #[inline]
+    pub(super) fn hear_end(&mut self) -> Option<Event> {
+        let flaw = self.flaw.take().filter(|_| !self.left);
+        let reason = flaw.or_else(|| self.end().map(|end| ending(end).to_owned()))?;
+        self.left = true;
+        Some(Event::PeerFailed { peer: self.rank, reason })
+    }
+
+    /// It has written something that makes no sense.
+    #[cold]
+    fn refuse(&mut self, what: String) {
+        self.flaw.get_or_insert_with(|| format!("its shared memory makes no sense: {what}"));
+    }
+
+    /// Nothing that follows this parcel is taken.
+    #[cold]
+    pub(super) fn refuse_parcel(&mut self, number: u64, parcel: &Parcel) {
+        let (form, bytes, place) = (parcel.form(), parcel.bytes(), parcel.place);
+        self.refuse(format!("parcel {number} ({form:?}) is about {bytes} bytes at {place:#x}"));
+    }
+
+    /// Whether a parcel that it has put can be meant so.
+    #[inline]
+    pub(super) fn is_sound(&self, parcel: &Parcel) -> bool {
+        let bytes = parcel.bytes();
+        let fits = |bytes| lies_within(parcel.place, bytes, self.segment.len());
+        match parcel.form() {
+            Form::Inline => bytes <= INLINE && self.may_send(parcel),
+            Form::Segment => fits(bytes) && self.may_send(parcel),
+            Form::Flow => bytes >= LONG && fits(PART) && self.may_send(parcel),
+            Form::Private => lies_within(parcel.place, bytes, usize::MAX) && self.may_send(parcel),
+            Form::Part => fits(bytes) && self.incoming.expects_part(parcel.tag, bytes),
+            Form::Release => parcel.place < self.out.next,
+            Form::Unknown => false,
+        }
+    }
+
+    /// Whether a message can have this tag.
+    #[inline]
+    fn may_send(&self, parcel: &Parcel) -> bool {
+        let tag = Tag::unpack(parcel.tag);
+        let may_notify = || matches!(parcel.form(), Form::Inline | Form::Segment) && parcel.bytes() <= NOTICE;
+        tag.source == self.rank && (tag.kind != Kind::Control || may_notify())
+    }
+
+    /// How many parcels from `rank` it has released.
+    #[inline]
+    pub(super) fn released(&mut self, rank: Rank) -> u64 {
+        let released = self.counters(rank).released();
+        if released <= self.out.next {
+            return released;
+        }
+        self.refuse(format!("{released} parcels are released, of {}", self.out.next));
+        0
     }
 
     /// Wakes it, if it is about to block or does, and waits for the news; [`Bell::before_look`] goes before.
@@ -218,11 +274,16 @@ impl Peer {
         if self.out.next - self.out.taken < SLOTS as u64 {
             return true;
         }
-        self.out.taken = self.counters(rank).taken();
+        let taken = self.counters(rank).taken();
+        if !(self.out.taken..=self.out.next).contains(&taken) {
+            self.refuse(format!("{taken} parcels are taken, of {}", self.out.next));
+            return false;
+        }
+        self.out.taken = taken;
         self.out.next - self.out.taken < SLOTS as u64
     }
 
-    /// What has come inside its parcel goes to one of `cells`, or a new one.
+    /// A parcel that is sound. What has come inside it goes to one of `cells`, or a new one.
     pub(super) fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> Message {
         let bytes = parcel.bytes();
         let (came, region) = match parcel.form() {
@@ -236,8 +297,7 @@ impl Peer {
             form => {
                 let offset = parcel.place as usize;
                 let there = if form == Form::Flow { PART } else { bytes };
-                assert!(offset + there <= self.segment.len(), "a message lies within its sender's segment");
-                // SAFETY: within the mapping, which the region keeps; nobody here writes it.
+                // SAFETY: within the mapping, as the parcel is sound. The region keeps it; nobody here writes it.
                 let region = unsafe { Region::foreign(self.segment.at(offset), there, self.segment.clone()) };
                 let came = if form == Form::Flow { Came::FirstPart } else { Came::Whole };
                 (came, region)
@@ -248,4 +308,18 @@ impl Peer {
         let arrived = Arrived { region, peer: self.rank, returns };
         Message { tag: parcel.tag, order: 0, bytes, came, arrived }
     }
+}
+
+fn ending(end: End) -> &'static str {
+    match end {
+        End::Closed => "it has closed its connections",
+        End::Aborted => transport::ABORTED,
+        End::Dropped => "it has ended without closing its connections",
+    }
+}
+
+/// Whether so many bytes from `place` on end before `end`.
+#[inline]
+fn lies_within(place: u64, bytes: usize, end: usize) -> bool {
+    place.checked_add(bytes as u64).is_some_and(|last| last <= end as u64)
 }

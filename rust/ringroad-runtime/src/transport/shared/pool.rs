@@ -86,7 +86,7 @@ impl Pool {
         let rounded = bytes.max(1).next_multiple_of(CACHE_LINE);
         let offset = self.free.lock().take(rounded, align).ok_or_else(full)?;
         let part = Part { pool: self.clone(), offset, bytes: rounded };
-        self.segment.back(offset + rounded)?;
+        self.segment.back(offset + rounded).map_err(|reason| format!("{bytes} bytes: {reason}"))?;
         let start = self.segment.at(offset);
         // SAFETY: the part is within the segment, which lives as long as the pool that the part holds, and nobody else
         // has it.

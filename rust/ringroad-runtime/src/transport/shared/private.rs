@@ -114,7 +114,13 @@ impl SharedMemory {
         address: u64,
         wanted: Wanted,
     ) -> Result<Posted, Failure> {
-        let to = wanted.target.clone().unwrap_or_else(|| Region::scratch(wanted.bytes));
+        let to = match wanted.room() {
+            Ok(to) => to,
+            Err(failure) => {
+                self.release(arrived);
+                return Err(failure);
+            }
+        };
         let mut reading = Reading { arrived: Some(arrived), address, wanted, to, done: 0 };
         if self.read_slice(&mut reading)? {
             return Ok(Posted::Complete);

@@ -18,6 +18,8 @@ const GROWTH: usize = 1 << 20;
 /// The kernel is asked for so much at once: signals that come again and again may undo a longer request each time.
 const STEP: usize = 2 << 20;
 const PAGE: usize = 4096;
+/// The length is as it is from the beginning on: memory comes to what is used of it.
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 const HUGE_PAGE: usize = 2 << 20;
 
 /// A mapping of one rank's memory.
@@ -42,7 +44,8 @@ impl Segment {
             return Ok(Segment::on_heap(control));
         }
         // SAFETY: the name is a text that ends with zero.
-        let descriptor = unsafe { libc::memfd_create(c"ringroad".as_ptr(), libc::MFD_CLOEXEC) };
+        let descriptor =
+            unsafe { libc::memfd_create(c"ringroad".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
         if descriptor < 0 {
             return Err(failed("memfd_create"));
         }
@@ -50,6 +53,7 @@ impl Segment {
         let file = unsafe { File::from_raw_fd(descriptor) };
         let bytes = (2 * memory()).clamp(1 << 30, LARGEST);
         file.set_len(bytes as u64).map_err(|error| format!("ftruncate: {error}"))?;
+        seal(&file)?;
         let start = map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         // SAFETY: advice on a mapping that was just made; failure is harmless.
         unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
@@ -72,6 +76,9 @@ impl Segment {
         let path = format!("/proc/{pid}/fd/{descriptor}");
         let file = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC).open(&path);
         let file = file.map_err(|error| format!("{path}: {error}"))?;
+        if !is_sealed(&file) {
+            return Err(format!("{path}: it could be made shorter while it is read"));
+        }
         let bytes = file.metadata().map_err(|error| format!("{path}: {error}"))?.len() as usize;
         let start = map(&file, bytes, libc::PROT_READ)?;
         // SAFETY: as in `create`.
@@ -137,6 +144,22 @@ impl Drop for Segment {
     }
 }
 
+/// From now on nobody can change the file's length: to read beyond the end would kill the process.
+fn seal(file: &File) -> Result<(), String> {
+    // SAFETY: an open file of this process.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } {
+        0 => Ok(()),
+        _ => Err(failed("F_ADD_SEALS")),
+    }
+}
+
+/// Whether that has been done.
+fn is_sealed(file: &File) -> bool {
+    // SAFETY: an open file of this process.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    seals >= 0 && seals & SEALS == SEALS
+}
+
 /// Maps a file from the beginning of a huge page on, else it could have none.
 fn map(file: &File, bytes: usize, protection: i32) -> Result<*mut u8, String> {
     let failed = || failed(&format!("mmap of {} GiB", bytes >> 30));
@@ -180,4 +203,42 @@ fn memory() -> usize {
 
 fn failed(what: &str) -> String {
     format!("{what}: {}", std::io::Error::last_os_error())
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// A descriptor of the segment's file, found as other processes find it.
+    fn found(segment: &Segment) -> File {
+        let path = format!("/proc/self/fd/{}", segment.descriptor());
+        OpenOptions::new().read(true).write(true).open(path).unwrap()
+    }
+
+    #[test]
+    fn nobody_can_change_the_length_and_more_of_it_can_be_used() {
+        let segment = Segment::create(PAGE).unwrap();
+        let file = found(&segment);
+        for bytes in [0, PAGE, segment.len() - PAGE, segment.len() + PAGE] {
+            assert!(file.set_len(bytes as u64).is_err(), "{bytes} bytes");
+        }
+        let end = 8 * GROWTH;
+        segment.back(end).unwrap();
+        // SAFETY: within the mapping, and nobody else knows it.
+        unsafe { segment.at(end - 1).write(7) };
+        let other = Segment::open(std::process::id(), segment.descriptor()).unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { other.at(end - 1).read() }, 7);
+    }
+
+    #[test]
+    fn memory_that_could_become_shorter_is_not_read() {
+        // SAFETY: the name is a text that ends with zero.
+        let descriptor = unsafe { libc::memfd_create(c"open".as_ptr(), libc::MFD_ALLOW_SEALING) };
+        // SAFETY: new, so nobody else owns it.
+        let file = unsafe { File::from_raw_fd(descriptor) };
+        file.set_len(1 << 20).unwrap();
+        let refused = Segment::open(std::process::id(), descriptor).map(drop).unwrap_err();
+        assert!(refused.contains("made shorter"), "{refused}");
+    }
 }
