@@ -94,6 +94,7 @@ def test_schedule_as_json(ask, tmp_path):
         "chunks": 1,
         "slots": 1,
         "sent": 3.0,
+        "held_for_others": 0.0,
         "max_link_load": 3.0,
         "operations": 2,
         "verified": True,
