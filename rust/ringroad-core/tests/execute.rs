@@ -244,8 +244,8 @@ fn check_algorithm(name: &str) {
     let mut random = Random(name.bytes().fold(7, |seed: u64, b| seed.wrapping_mul(31) + u64::from(b)));
     let mut networks = networks_for(algorithm);
     if !full {
-        // Of the larger ones every third, others for each algorithm.
-        networks.retain(|topology| topology.ranks() <= 16 || random.below(3) == 0);
+        // Of the larger ones every fourth, others for each algorithm.
+        networks.retain(|topology| topology.ranks() <= 12 || random.below(4) == 0);
     }
     for (topology, collective) in networks.iter().flat_map(|t| algorithm.collectives().map(move |c| (t, c))) {
         let ranks = topology.ranks();
