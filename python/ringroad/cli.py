@@ -191,18 +191,13 @@ def _entry(algorithm: Algorithm, network: Topology, collective: str) -> dict[str
     }
 
 
-def _relays(built: Schedule) -> list[tuple[str, str]]:
+def _relays(built: Schedule, held: float) -> list[tuple[str, str]]:
     """What ranks pass on in an all-to-all takes memory, once for each chunk."""
-    if not built.held_for_others:
+    if not held:
         return []
     block = 1 << 12
     memory = built.lower(0, block, 1)[1] / block / built.ranks
-    return [
-        (
-            "held for others",
-            f"{built.held_for_others:.3g} vectors at once at most; rank 0 takes memory for {memory:.3g}",
-        )
-    ]
+    return [("held for others", f"{held:.3g} vectors at once at most; rank 0 takes memory for {memory:.3g}")]
 
 
 def _cell(value: object) -> str:
@@ -238,7 +233,7 @@ def schedule(
         built.verify()
     with effort.of("lower"):
         operations, _ = built.lower(0, network.ranks)
-    cost = CostModel().cost(built, network, 0)
+    cost, held = CostModel().cost(built, network, 0), built.held_for_others
     if save is not None:
         save.write_text(built.to_json())
     if as_json:
@@ -253,7 +248,7 @@ def schedule(
             "chunks": built.chunks,
             "slots": built.slots,
             "sent": built.max_sent,
-            "held_for_others": built.held_for_others,
+            "held_for_others": held,
             "max_link_load": cost.max_link_load,
             "operations": operations,
             "verified": True,
@@ -270,7 +265,7 @@ def schedule(
             ("chunks", str(built.chunks)),
             ("slots", str(built.slots)),
             ("sent per rank", f"{built.max_sent:.4g} vectors"),
-            *_relays(built),
+            *_relays(built, held),
             ("most loaded link", f"{cost.max_link_load:.4g} vectors"),
             ("verified", "yes"),
             ("rank 0's plan", f"{operations} operations for one element per rank"),

@@ -9,10 +9,9 @@ import typer
 
 from ringroad import Topology
 from ringroad._options import Json
+from ringroad._pictures import pyplot
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
 from ringroad.synthesis import AlltoallFlow, alltoall_flow
-from ringroad.viz.alltoall import alltoall_loads
-from ringroad.viz.files import pyplot
 
 BUSIEST = 8
 
@@ -49,6 +48,8 @@ def alltoall(
     flow = alltoall_flow(network, matrix, gap=gap, budget=budget)
     if plot is not None:
         pyplot()
+        from ringroad.viz import alltoall_loads
+
         alltoall_loads(flow).savefig(plot, dpi=120)
     block = parse_bytes(size) / network.ranks if matrix is None else 1
     if as_json:

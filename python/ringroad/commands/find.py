@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from ringroad._options import Json
+from ringroad._pictures import pyplot
 from ringroad._text import bytes_text, parse_bandwidth, parse_bytes, parse_seconds, print_table, seconds_text
 from ringroad.finding import Findings, Network
 from ringroad.finding import find as search
-from ringroad.viz.files import pyplot
 
 
 def find(

@@ -8,10 +8,10 @@ import typer
 
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad._options import Bandwidth, HopLatency, Json
+from ringroad._pictures import pyplot
 from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text
 from ringroad.simulation import LinkLoad, Simulation
 from ringroad.simulation import simulate as run
-from ringroad.viz.files import pyplot
 
 
 def simulate(

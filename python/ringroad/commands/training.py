@@ -8,10 +8,10 @@ import typer
 
 from ringroad._native import CostModel
 from ringroad._options import Bandwidth, HopLatency, Json, StepLatency
+from ringroad._pictures import pyplot
 from ringroad._text import about_bytes, print_table, seconds_text
 from ringroad.training import SHIPPED, Comparison, Iteration, Line, Model, Network, compare
 from ringroad.training.iteration import BUCKET, Place
-from ringroad.viz.files import pyplot
 
 
 def training(

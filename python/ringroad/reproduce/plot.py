@@ -4,11 +4,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ringroad._pictures import pyplot
 from ringroad._text import bytes_text, significant
 from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.report import Report
 from ringroad.reproduce.tables import Chart, TableReport
-from ringroad.viz.files import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -115,13 +115,15 @@ impl<'a> Bounds<'a> {
         };
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
         let ends = larger(self.least[0].of(reaches), self.least[1].of(leaves));
-        let (mut link_load, mut seconds_per_byte) = larger(self.inlets.of(all), ends);
-        if collective == Collective::Alltoall {
-            // Every block goes all the way.
-            let hops = self.hops.iter().filter(|hops| **hops != NONE).map(|hops| f64::from(*hops));
-            let far = self.capacity.of(hops.sum::<f64>() / ranks as f64);
-            (link_load, seconds_per_byte) = larger((link_load, seconds_per_byte), far);
-        }
+        // In an all-to-all every block goes all the way.
+        let hops = match collective {
+            Collective::Alltoall => {
+                self.hops.iter().filter(|hops| **hops != NONE).map(|hops| f64::from(*hops)).sum()
+            }
+            _ => 0.0,
+        };
+        let ways = self.capacity.of(hops / ranks as f64);
+        let (link_load, seconds_per_byte) = larger(larger(self.inlets.of(all), ends), ways);
         let count = steps.unwrap_or(usize::from(ranks > 1));
         let rooted = collective.root().is_some();
         let nearest = self.nearest as usize;

@@ -5,8 +5,8 @@ use crate::digest::Fnv;
 
 impl Topology {
     /// 32 hexadecimal digits that are the same on every machine and in every version, and differ where ranks, nodes, the
-    /// grid, hosts, links (their ends, order, bandwidth, capacity and latencies) or routing, with its table, differ. How the network is
-    /// called makes no difference. No protection against somebody who looks for two networks of one digest.
+    /// grid, hosts, links (their ends, order, bandwidth, capacity and latencies) or routing, with its table, differ. How
+    /// the network is called makes no difference. No protection against somebody who looks for two networks of one digest.
     pub fn digest(&self) -> String {
         let mut hash = Fnv::new();
         let routing = Routing::ALL.iter().position(|routing| *routing == self.routing);
