@@ -41,8 +41,9 @@ from ringroad._native import (
     Work,
     __version__,
     algorithms,
+    handle,
 )
-from ringroad.bootstrap import init
+from ringroad.bootstrap import init, regroup
 from ringroad.finding import Findings, Network, find
 from ringroad.simulation import Simulation, simulate
 
@@ -80,8 +81,10 @@ __all__ = [
     "__version__",
     "algorithms",
     "find",
+    "handle",
     "init",
     "local",
+    "regroup",
     "simulate",
 ]
 

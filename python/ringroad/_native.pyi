@@ -896,6 +896,25 @@ class Communicator:
         """A profile of where this communicator is, from (collective, algorithm, bytes, seconds)."""
     def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]:
         """(from bytes, algorithm): the choice that rank 0 made for floating-point data."""
+    @property
+    def handles(self) -> list[str | None]:
+        """By which `ringroad.regroup` finds the processes of the ranks; None of a rank that cannot listen on a port, and
+        of threads of one process."""
+    def agree(self, flag: bool, *, timeout: float | None = None) -> bool:
+        """Whether all ranks that are left say yes: the same answer on all of them, whoever dies meanwhile.
+
+        Every rank that is left calls it, equally often; it works after failures and aborts. Raises TimeoutError naming a
+        rank that runs but does not come.
+        """
+    def survivors(self, *, timeout: float | None = None) -> list[int]:
+        """The ranks that are left, the same list on all of them. Called like `agree`."""
+    def shrink(self, *, timeout: float | None = None) -> Communicator:
+        """The communicator of the ranks that are left, in the same order. Each of them calls it, mostly after a PeerError.
+
+        They need neither the store nor the rank that the job began with. This communicator is of no use afterwards. A
+        topology that was given for all ranks is dropped. Raises TimeoutError naming a rank that runs but does not come,
+        AbortedError on a rank that the others took for dead, since it had not answered for seconds.
+        """
     def abort(self, reason: str = "") -> None:
         """Fails every call in flight on every rank; the communicator is of no use afterwards."""
     def close(self) -> None:
@@ -906,6 +925,27 @@ class Communicator:
     ) -> None: ...
 
 # ------------------------------------------------------------------------------------------------ information
+
+def handle() -> str:
+    """A text by which other processes find this one, to form a group with it (`ringroad.regroup`). Each call makes another.
+
+    Hand it to them by any way. Who holds it can join this process's groups, unless RINGROAD_SECRET is set: then who knows
+    the secret as well. Raises TransportError where this process cannot listen on a port.
+    """
+
+def regroup(
+    handles: list[str],
+    *,
+    sort: bool = False,
+    own: str | None = None,
+    uuid: int = 0,
+    timeout: float | None = None,
+    topology: str | Topology | None = None,
+    algorithm: str | None = None,
+    deterministic: Literal["size-invariant"] | None = None,
+    ucx_wheel: str | None = None,
+) -> Communicator:
+    """As ringroad.regroup; `sort` puts the handles in an order of their own."""
 
 def settings(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, str, str]]:
     """(variable, value, "default" or "environment", meaning) of every RINGROAD_* setting."""

@@ -5,7 +5,7 @@ tell is an error that says what to set, never a group of one.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from datetime import timedelta
 from functools import cache
 from importlib import import_module
@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from ringroad import _native
 from ringroad._native import Communicator, ConfigError, FileStore, MemoryStore, StoreError, Topology, settings
 from ringroad._ucx import _ucx_wheel
 
@@ -61,6 +62,42 @@ def init(
         store,
         rank,
         size,
+        timeout=timeout,
+        topology=topology,
+        algorithm=algorithm,
+        deterministic=deterministic,
+        ucx_wheel=_ucx_wheel(),
+    )
+
+
+def regroup(
+    handles: Sequence[str] | Set[str],
+    *,
+    own: str | None = None,
+    uuid: int = 0,
+    timeout: float | None = None,
+    topology: str | Topology | None = None,
+    algorithm: str | None = None,
+    deterministic: Literal["size-invariant"] | None = None,
+) -> Communicator:
+    """A communicator of the processes that issued these handles (`ringroad.handle()`, or `comm.handles`). Collective.
+
+    It needs no store and no launcher: processes find each other by the handles, however these came to them. So it serves
+    jobs that lost a rank, ranks that join later, and groups that merge or split. A list says which rank each process
+    gets; from a set ringroad makes an order, ranks of a host next to each other. All pass the same handles and `uuid`;
+    another attempt with the same handles takes another `uuid`. `own` says which handle is this process's, where it
+    issued several of them.
+
+    `timeout` (seconds), `topology`, `algorithm` and `deterministic` are as in `init`.
+
+    Raises PeerError naming the process that has ended or does not answer, TimeoutError where one does not call this,
+    ValueError where handles are no handles, or none or several of them are this process's.
+    """
+    return _native.regroup(
+        list(handles),
+        sort=isinstance(handles, Set),
+        own=own,
+        uuid=uuid,
         timeout=timeout,
         topology=topology,
         algorithm=algorithm,

@@ -11,6 +11,7 @@ use ringroad_core::collective::Holding;
 use ringroad_core::cost::Measurement;
 use ringroad_core::plan::Counts;
 use ringroad_core::Collective;
+use ringroad_runtime::bootstrap::Handle;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::planner::Choices;
 use ringroad_runtime::profile::Profile;
@@ -21,6 +22,7 @@ use crate::cost::PyCostModel;
 use crate::errors::raise;
 use crate::explanation::PyExplanation;
 use crate::profile::PyProfile;
+use crate::regroup::interruptible;
 use crate::shutdown;
 use crate::store::store_of;
 use crate::tensor::Tensor;
@@ -72,7 +74,7 @@ fn receive(peer: Option<usize>, tag: u32) -> Operation {
     peer.map_or(Operation::ReceiveAny { tag }, |peer| Operation::Receive { peer, tag })
 }
 
-fn options(
+pub fn options(
     timeout: Option<f64>,
     topology: Option<TopologyArgument<'_>>,
     algorithm: Option<String>,
@@ -93,7 +95,7 @@ fn options(
 }
 
 impl PyCommunicator {
-    fn new(communicator: Communicator) -> PyCommunicator {
+    pub fn new(communicator: Communicator) -> PyCommunicator {
         shutdown::remember(communicator.closer());
         PyCommunicator(communicator)
     }
@@ -869,6 +871,29 @@ impl PyCommunicator {
         let choices = py.detach(|| self.0.choices());
         let ranges = choices.switch_points(collective.parse().map_err(raise)?);
         Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.clone())).collect())
+    }
+
+    #[getter]
+    fn handles(&self) -> Vec<Option<String>> {
+        self.0.handles().into_iter().map(|handle| handle.map(Handle::to_text)).collect()
+    }
+
+    #[pyo3(signature = (flag, *, timeout=None))]
+    fn agree(&self, py: Python<'_>, flag: bool, timeout: Option<f64>) -> PyResult<bool> {
+        let timeout = duration(timeout)?;
+        Ok(interruptible(py, |go_on| self.0.agree(flag, timeout, go_on))?.vote)
+    }
+
+    #[pyo3(signature = (*, timeout=None))]
+    fn survivors(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<usize>> {
+        let timeout = duration(timeout)?;
+        Ok(interruptible(py, |go_on| self.0.agree(true, timeout, go_on))?.alive)
+    }
+
+    #[pyo3(signature = (*, timeout=None))]
+    fn shrink(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyCommunicator> {
+        let timeout = duration(timeout)?;
+        interruptible(py, |go_on| self.0.shrink(timeout, go_on)).map(PyCommunicator::new)
     }
 
     #[pyo3(signature = (reason=""))]

@@ -12,6 +12,7 @@ mod explanation;
 mod finder;
 mod info;
 mod profile;
+mod regroup;
 mod routes;
 mod schedule;
 mod shutdown;
@@ -56,6 +57,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(routes::least_load, module)?)?;
     module.add_function(wrap_pyfunction!(routes::plain_routes, module)?)?;
     module.add_function(wrap_pyfunction!(profile::profile_directory, module)?)?;
+    module.add_function(wrap_pyfunction!(regroup::handle, module)?)?;
+    module.add_function(wrap_pyfunction!(regroup::regroup, module)?)?;
     module.add_function(wrap_pyfunction!(info::settings, module)?)?;
     module.add_function(wrap_pyfunction!(info::settings_warnings, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;

@@ -90,6 +90,14 @@ impl Liveness {
     }
 }
 
+/// Whether there is no such process in this process's namespace, or only its remains.
+pub(crate) fn is_gone(pid: u32) -> bool {
+    Pid::from_raw(pid as i32).is_none_or(|pid| match Stat::read(pid) {
+        Ok(stat) => stat.is_dead(),
+        Err(_) => test_kill_process(pid) == Err(Errno::SRCH),
+    })
+}
+
 /// A process that is known by its number, which is used again, and by when it started.
 struct Process {
     pid: Pid,

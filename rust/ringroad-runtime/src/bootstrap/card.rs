@@ -12,6 +12,7 @@ use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use super::Handle;
 use crate::cache;
 use crate::transport::shared::Offer;
 
@@ -60,6 +61,8 @@ pub struct Card {
     pub cpu: String,
     /// Its memory, for ranks of the same host.
     pub memory: Option<Offer>,
+    /// By which others find its process again once a rank is lost; none where it cannot listen.
+    pub handle: Option<Handle>,
 }
 
 impl Card {
@@ -87,6 +90,7 @@ impl Card {
             cpus: if cfg!(miri) { Vec::new() } else { cache::allowed() },
             cpu: processor(),
             memory: None,
+            handle: None,
         }
     }
 
@@ -150,7 +154,7 @@ pub(crate) fn token() -> u64 {
     hasher.finish()
 }
 
-fn pid_space() -> String {
+pub(super) fn pid_space() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = std::fs::read_link("/proc/self/ns/pid");
     match (boot, namespace) {
@@ -159,7 +163,7 @@ fn pid_space() -> String {
     }
 }
 
-fn host_name() -> String {
+pub(super) fn host_name() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned());
     let known = kernel.ok().or_else(|| std::env::var("HOSTNAME").ok()).filter(|name| !name.is_empty());
     known.unwrap_or_else(|| "unknown".to_owned())
@@ -179,7 +183,7 @@ fn processor() -> String {
     NAME.get_or_init(|| find().unwrap_or_else(|| std::env::consts::ARCH.to_owned())).clone()
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
-use super::card::Card;
+use super::card::{hex, Card};
 use super::{Store, StoreError};
 
 /// Why the ranks did not find each other.
@@ -216,6 +216,11 @@ fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
         }
     }
     Ok(())
+}
+
+/// Names the group of processes that have these cards.
+pub(crate) fn identity(cards: &[Card]) -> String {
+    hex(&digest(cards)[..16])
 }
 
 fn digest(cards: &[Card]) -> Vec<u8> {

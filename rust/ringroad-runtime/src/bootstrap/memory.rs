@@ -25,6 +25,11 @@ impl MemoryStore {
     pub fn new() -> MemoryStore {
         MemoryStore::default()
     }
+
+    /// Removes all values whose keys begin like this.
+    pub(crate) fn remove(&self, prefix: &str) {
+        self.shared.values.lock().retain(|key, _| !key.starts_with(prefix));
+    }
 }
 
 impl Store for MemoryStore {

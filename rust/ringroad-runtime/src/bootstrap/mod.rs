@@ -6,19 +6,23 @@
 mod card;
 mod exchange;
 mod file;
+mod handle;
 mod meeting;
 mod memory;
+mod tcp;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use card::token;
+pub(crate) use card::{hex, token};
 pub use card::Card;
-pub(crate) use exchange::collect;
+pub(crate) use exchange::{collect, identity};
 pub use exchange::{exchange, share, BootstrapError};
 pub use file::FileStore;
+pub use handle::Handle;
 pub use meeting::Meeting;
 pub use memory::MemoryStore;
+pub(crate) use tcp::{Promise, Server, TcpStore, Unreachable};
 
 /// Keys and values that all ranks of a job can read and write. Values are small; a key is set once or rarely.
 pub trait Store: Send + Sync {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,10 @@ use parking_lot::Mutex;
 use ringroad_core::{Collective, Rank, Topology};
 use ucx_sys::LoadOptions;
 
-use super::{Communicator, State};
+use super::{Communicator, Means, State};
 use crate::agreement::{agree, choose};
-use crate::bootstrap::{exchange, Card, Meeting, PrefixStore, Store};
-use crate::config::{Cma, Config, Debug, Secret};
+use crate::bootstrap::{exchange, Card, Handle, Meeting, PrefixStore, Store};
+use crate::config::{warn_once, Cma, Config, Debug, Secret};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::neighbourhood::{Neighbourhood, Offered};
@@ -68,14 +69,20 @@ impl Communicator {
         let store = meeting.store();
         let mut card = Card::new(rank, size, "", "", Vec::new());
         offered.announce(&mut card, config);
+        let handle = (size > 1).then(|| Handle::issue(secret)).transpose().unwrap_or_else(|error| {
+            warn_once("listen", &format!("{error}: cannot listen for others, so that ranks that are left could not regroup"));
+            None
+        });
+        card.handle = handle.clone();
         let mut cards = exchange(&store, rank, size, &card, secret, deadline)?;
         let around = Neighbourhood::explore(&store, offered, &cards, rank, config, deadline)?;
         let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose();
         let bell = bell.map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?;
         let mut network = None;
         if !around.is_complete {
-            let transport = open_network(rank, size, wheel, config, bell.into_iter().collect())?;
-            let card = Card::new(rank, size, "ucx", transport.version(), transport.addresses());
+            let transport = open_network(rank, size, wheel.clone(), config, bell.into_iter().collect())?;
+            let mut card = Card::new(rank, size, "ucx", transport.version(), transport.addresses());
+            card.handle = handle;
             cards =
                 exchange(&PrefixStore::new("network", store.clone()), rank, size, &card, secret, deadline)?;
             network = Some(transport);
@@ -99,7 +106,8 @@ impl Communicator {
             // A rank on its own sends nothing.
             (None, None) => Box::new(InProcess::group(1).remove(0)),
         };
-        let communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
+        let mut communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
+        communicator.means = Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
         // Everybody has come, so the next communicator of this name meets elsewhere.
         drop(meeting);
         // Connects what small collectives use, and finds out now who cannot be reached.
@@ -171,6 +179,8 @@ impl Communicator {
             }),
             pool,
             driver: Driver::new(engine, rank, crowd),
+            means: None,
+            agreements: AtomicU64::new(0),
         }
     }
 
@@ -255,7 +265,7 @@ fn crowd(cards: &[Card], rank: Rank) -> Crowd {
     Crowd { ranks: here.len(), cores: Card::cores_of(&here), number }
 }
 
-fn check_group(rank: Rank, size: usize) -> Result<()> {
+pub(super) fn check_group(rank: Rank, size: usize) -> Result<()> {
     if size == 0 || rank >= size || size > Tag::RANKS {
         return Err(Error::Argument(format!(
             "rank {rank} of {size} makes no sense: ranks are 0..size, and size is 1..={}",

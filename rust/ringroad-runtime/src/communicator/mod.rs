@@ -1,9 +1,11 @@
 //! A group of ranks that call collectives together.
 
 mod connect;
+mod regroup;
 mod request;
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -11,6 +13,7 @@ use parking_lot::Mutex;
 use ringroad_core::{Bytes, Collective, Plan, Rank};
 
 pub use self::connect::Options;
+pub use self::regroup::{Agreement, Means, Patience};
 pub use self::request::{Request, TAGS};
 use crate::bootstrap::Card;
 use crate::buffer::{Memory, Region};
@@ -42,6 +45,10 @@ pub struct Communicator {
     /// Memory that near ranks can read.
     pool: Option<Arc<Pool>>,
     driver: Arc<Driver>,
+    /// None where ranks are threads of one process.
+    means: Option<Arc<Means>>,
+    /// How many there have been.
+    agreements: AtomicU64,
 }
 
 /// Closes a communicator that may be gone already.

@@ -1,0 +1,82 @@
+//! Handles of processes, and groups made of them.
+
+use std::path::PathBuf;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use ringroad_runtime::bootstrap::Handle;
+use ringroad_runtime::communicator::Means;
+use ringroad_runtime::config::{Config, Secret};
+use ringroad_runtime::{Communicator, Error};
+
+use crate::communicator::{options, PyCommunicator};
+use crate::errors::raise;
+use crate::topology::TopologyArgument;
+
+#[pyfunction]
+pub fn handle(py: Python<'_>) -> PyResult<String> {
+    let config = Config::from_env().map_err(raise)?;
+    let issued = py.detach(|| Handle::issue(config.secret.as_ref().map(Secret::reveal)));
+    let handle = issued.map_err(|error| raise(Error::Transport(format!("cannot listen for other ranks: {error}"))))?;
+    Ok(handle.to_text())
+}
+
+/// Which of the handles is this process's: `own` where it is given, else the only one that this process has issued.
+fn own_rank(handles: &[Handle], own: Option<&Handle>) -> PyResult<usize> {
+    let is_own = |handle: &Handle| own.map_or_else(|| handle.is_own(), |own| own == handle);
+    let mut own = (0..handles.len()).filter(|&index| is_own(&handles[index]));
+    match (own.next(), own.next()) {
+        (Some(rank), None) => Ok(rank),
+        (None, _) => Err(PyValueError::new_err("none of these handles is this process's own; pass what handle() returned")),
+        (Some(_), Some(_)) => Err(PyValueError::new_err("this process has issued several of these handles: say which one with own=")),
+    }
+}
+
+/// Runs what waits for other ranks, and may be interrupted by a signal: what its handler raises comes out.
+pub fn interruptible<T: Send>(
+    py: Python<'_>,
+    run: impl Send + FnOnce(&dyn Fn() -> bool) -> ringroad_runtime::Result<T>,
+) -> PyResult<T> {
+    let raised = Mutex::new(None);
+    let go_on = || match Python::attach(|py| py.check_signals()) {
+        Ok(()) => true,
+        Err(error) => {
+            *raised.lock() = Some(error);
+            false
+        }
+    };
+    let made = py.detach(|| run(&go_on));
+    match raised.into_inner() {
+        Some(error) => Err(error),
+        None => made.map_err(raise),
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (handles, *, sort=false, own=None, uuid=0, timeout=None, topology=None, algorithm=None, deterministic=None, ucx_wheel=None))]
+pub fn regroup(
+    py: Python<'_>,
+    handles: Vec<String>,
+    sort: bool,
+    own: Option<&str>,
+    uuid: u64,
+    timeout: Option<f64>,
+    topology: Option<TopologyArgument<'_>>,
+    algorithm: Option<String>,
+    deterministic: Option<&str>,
+    ucx_wheel: Option<PathBuf>,
+) -> PyResult<PyCommunicator> {
+    let parse = |text: &str| Handle::parse(text).map_err(PyValueError::new_err);
+    let mut handles = handles.iter().map(|text| parse(text)).collect::<PyResult<Vec<Handle>>>()?;
+    if sort {
+        handles.sort_unstable();
+    }
+    let rank = own_rank(&handles, own.map(parse).transpose()?.as_ref())?;
+    let config = Config::from_env().map_err(raise)?;
+    let options = options(timeout, topology, algorithm, deterministic, String::new())?;
+    let means = Means { wheel: ucx_wheel, config, options };
+    let uuid = uuid.to_string();
+    let made = interruptible(py, |go_on| Communicator::regroup(&handles, rank, &uuid, &means, go_on))?;
+    Ok(PyCommunicator::new(made))
+}

@@ -1,0 +1,149 @@
+//! Another process's store.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::server::Promise;
+use super::wire::{Key, Kind, Message, PATIENCE};
+use crate::bootstrap::{Handle, Store, StoreError};
+
+/// One look at a key that is not there yet.
+const SLICE: Duration = Duration::from_millis(500);
+/// Before a server that has no place for more is asked again.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// The store of another process, found by its handle.
+#[derive(Debug)]
+pub struct TcpStore {
+    stream: Mutex<TcpStream>,
+    who: String,
+}
+
+/// Why a process cannot be reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreachable {
+    /// There is no such process any more.
+    #[error("{0} has ended")]
+    Gone(String),
+    /// It, or its host, says nothing.
+    #[error("{0} does not answer; it is stopped, or the network between is cut")]
+    Silent(String),
+    /// It belongs to others.
+    #[error("what listens at the address of {0} is another process, or has another secret; set the same RINGROAD_SECRET for all")]
+    Stranger(String),
+}
+
+impl TcpStore {
+    /// Connects to the process that the handle names.
+    pub fn connect(handle: &Handle, secret: Option<&str>, deadline: Instant) -> Result<TcpStore, Unreachable> {
+        let who = handle.to_string();
+        let deadline = deadline.min(Instant::now() + PATIENCE);
+        let key = Key::new(&handle.token, secret);
+        let mut places: Vec<IpAddr> = handle.addresses.clone();
+        if handle.is_on_this_machine() && !places.iter().any(IpAddr::is_loopback) {
+            places.insert(0, Ipv4Addr::LOCALHOST.into());
+        }
+        let (mut refused, mut strange) = (false, false);
+        let count = places.len() as u32;
+        for (tried, place) in (0..).zip(places) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let until = Instant::now() + left / (count - tried);
+            match open(SocketAddr::new(place, handle.port), &key, until) {
+                Ok(Some(stream)) => return Ok(TcpStore { stream: Mutex::new(stream), who }),
+                Ok(None) => strange = true,
+                Err(error) => refused |= error.kind() == ErrorKind::ConnectionRefused,
+            }
+        }
+        Err(match (strange, refused || handle.has_ended()) {
+            (true, _) => Unreachable::Stranger(who),
+            (false, true) => Unreachable::Gone(who),
+            (false, false) => Unreachable::Silent(who),
+        })
+    }
+
+    fn ask(&self, request: &Message, within: Duration) -> Result<Option<Vec<u8>>, StoreError> {
+        let ask = |stream: &TcpStream| -> io::Result<Option<Vec<u8>>> {
+            request.send(stream)?;
+            let answer = Message::receive(stream, Some(Instant::now() + within + PATIENCE))?;
+            match answer.kind {
+                Kind::Value => Ok(Some(answer.value)),
+                Kind::Nothing => Ok(None),
+                _ => Err(io::Error::new(ErrorKind::InvalidData, "a request is no answer")),
+            }
+        };
+        ask(&self.stream.lock()).map_err(|error| {
+            let reason = match error.kind() {
+                ErrorKind::TimedOut => format!("{} does not answer", self.who),
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                    format!("{} has ended or left", self.who)
+                }
+                _ => format!("{}: {error}", self.who),
+            };
+            StoreError::Failed { action: format!("use {:?}", request.key), reason }
+        })
+    }
+
+    /// What that process brings to an agreement, as soon as it has come; it then accepts nothing from lower leaders.
+    /// `None` where it has not come before `deadline`.
+    pub fn prepare(&self, round: &str, leader: u32, deadline: Instant) -> Result<Option<Promise>, StoreError> {
+        let within = deadline.saturating_duration_since(Instant::now()).min(SLICE);
+        let value = [leader.to_le_bytes(), milliseconds(within)].concat();
+        let answer = self.ask(&Message::new(Kind::Prepare, round, &value), within)?;
+        let unsound = || StoreError::Failed {
+            action: format!("agree on {round:?}"),
+            reason: format!("{} says what makes no sense", self.who),
+        };
+        answer.map(|bytes| Promise::of_bytes(&bytes).ok_or_else(unsound)).transpose()
+    }
+}
+
+impl Store for TcpStore {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.ask(&Message::new(Kind::Set, key, value), Duration::ZERO).map(drop)
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.ask(&Message::new(Kind::Get, key, &[]), Duration::ZERO)
+    }
+
+    fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
+        let start = Instant::now();
+        loop {
+            let within = deadline.saturating_duration_since(Instant::now()).min(SLICE);
+            if let Some(value) = self.ask(&Message::new(Kind::Wait, key, &milliseconds(within)), within)? {
+                return Ok(value);
+            }
+            if Instant::now() >= deadline {
+                return Err(StoreError::Timeout { key: key.to_owned(), waited: start.elapsed() });
+            }
+        }
+    }
+}
+
+fn milliseconds(within: Duration) -> [u8; 4] {
+    (within.as_millis() as u32).to_le_bytes()
+}
+
+/// A connection to the right process; `None`: another one listens there.
+fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<TcpStream>> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let stream = TcpStream::connect_timeout(&address, left)?;
+        stream.set_nodelay(true)?;
+        match key.introduce(&stream, deadline) {
+            Ok(true) => return Ok(Some(stream)),
+            Ok(false) => return Ok(None),
+            // Closed before it said anything: it has no place at the moment, or is about to end.
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+                std::thread::sleep(AGAIN);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

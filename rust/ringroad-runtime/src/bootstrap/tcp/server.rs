@@ -1,0 +1,242 @@
+//! The store of a process: other processes reach it over TCP, whether or not any other store still runs.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::wire::{random, Key, Kind, Message};
+use crate::bootstrap::{MemoryStore, Store, StoreError};
+use crate::fork::{generation, Generation};
+
+/// So many connections at a time may be without a handshake; further ones are closed at once, and their clients come again.
+const UNKNOWN: usize = 256;
+/// Threads that answer requests need little.
+const STACK: usize = 128 << 10;
+/// The longest that one request waits; clients ask again.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// What a rank brings to an agreement, and what it has promised to whom.
+#[derive(Default)]
+struct Round {
+    /// What it votes for, once it has come.
+    vote: Option<bool>,
+    /// The highest leader that has asked: what lower ones decide is not accepted any more.
+    promised: u32,
+    decision: Option<Vec<u8>>,
+}
+
+/// What a rank answers to a leader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise {
+    /// What it votes for.
+    pub vote: bool,
+    /// What it has accepted from an earlier leader.
+    pub decision: Option<Vec<u8>>,
+}
+
+impl Promise {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![u8::from(self.vote), u8::from(self.decision.is_some())];
+        bytes.extend(self.decision.iter().flatten());
+        bytes
+    }
+
+    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Promise> {
+        let (&[vote, decided], rest) = bytes.split_first_chunk()?;
+        (vote <= 1 && decided <= 1).then(|| Promise { vote: vote == 1, decision: (decided == 1).then(|| rest.to_vec()) })
+    }
+}
+
+/// The server of this process. Whoever knows its token may store and read.
+pub struct Server {
+    token: [u8; 16],
+    port: u16,
+    addresses: Vec<IpAddr>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    key: Key,
+    values: MemoryStore,
+    rounds: Mutex<HashMap<String, Round>>,
+    changed: Condvar,
+    unknown: AtomicUsize,
+}
+
+impl Server {
+    /// The one of this process, which lasts as long as the process; started when first asked for. A forked child has
+    /// another.
+    pub fn of_process(secret: Option<&str>) -> io::Result<Arc<Server>> {
+        static SERVER: Mutex<Option<(Generation, Arc<Server>)>> = Mutex::new(None);
+        let mut server = SERVER.lock();
+        match &*server {
+            Some((made, server)) if *made == generation() => Ok(server.clone()),
+            _ => {
+                let new = Arc::new(Server::start(secret)?);
+                *server = Some((generation(), new.clone()));
+                Ok(new)
+            }
+        }
+    }
+
+    fn start(secret: Option<&str>) -> io::Result<Server> {
+        let address = listening_address();
+        let listener = TcpListener::bind(SocketAddr::new(address, 0))?;
+        let token = random()?;
+        let shared = Arc::new(Shared {
+            key: Key::new(&token, secret),
+            values: MemoryStore::new(),
+            rounds: Mutex::default(),
+            changed: Condvar::new(),
+            unknown: AtomicUsize::new(0),
+        });
+        let port = listener.local_addr()?.port();
+        let addresses = if address.is_unspecified() {
+            let all = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip());
+            // Addresses that mean something to this interface only say nothing to others.
+            let link_local = |address: &IpAddr| matches!(address, IpAddr::V6(a) if a.is_unicast_link_local());
+            all.filter(|a| a.is_ipv4() && !a.is_loopback() && !link_local(a)).collect()
+        } else {
+            vec![address]
+        };
+        let listening = shared.clone();
+        thread::Builder::new().name("ringroad-store".to_owned()).stack_size(STACK).spawn(move || listening.listen(&listener))?;
+        Ok(Server { token, port, addresses, shared })
+    }
+
+    pub fn token(&self) -> &[u8; 16] {
+        &self.token
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Where others reach it; empty where only this machine does.
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// What it holds.
+    pub fn values(&self) -> &MemoryStore {
+        &self.shared.values
+    }
+
+    /// This rank comes to an agreement.
+    pub fn vote(&self, round: &str, vote: bool) {
+        self.shared.rounds.lock().entry(round.to_owned()).or_default().vote = Some(vote);
+        self.shared.changed.notify_all();
+    }
+
+    /// What leader number `leader` decided is what this rank does, unless a higher leader has asked since. Returns what it
+    /// does; `None`: a higher leader will decide.
+    pub fn accept(&self, round: &str, leader: u32, decision: &[u8]) -> Option<Vec<u8>> {
+        let mut rounds = self.shared.rounds.lock();
+        let state = rounds.entry(round.to_owned()).or_default();
+        if state.decision.is_none() {
+            if state.promised > leader {
+                return None;
+            }
+            state.decision = Some(decision.to_vec());
+        }
+        state.decision.clone()
+    }
+}
+
+impl Shared {
+    fn listen(self: &Arc<Self>, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            // Descriptors may be short for a while.
+            let Ok(stream) = stream else {
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            };
+            if self.unknown.fetch_add(1, Ordering::Relaxed) >= UNKNOWN {
+                self.unknown.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let shared = self.clone();
+            let serve = move || shared.serve(&stream);
+            let thread = thread::Builder::new().name("ringroad-store".to_owned()).stack_size(STACK);
+            if thread.spawn(serve).is_err() {
+                self.unknown.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Until the client has gone, or says what makes no sense.
+    fn serve(&self, stream: &TcpStream) {
+        let admitted = stream.set_nodelay(true).and_then(|()| self.key.admit(stream));
+        self.unknown.fetch_sub(1, Ordering::Relaxed);
+        if !admitted.unwrap_or(false) {
+            return;
+        }
+        while let Ok(request) = Message::receive(stream, None) {
+            let Ok(value) = self.answer(request) else { return };
+            let kind = if value.is_some() { Kind::Value } else { Kind::Nothing };
+            if Message::new(kind, "", &value.unwrap_or_default()).send(stream).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&self, Message { kind, key, value }: Message) -> Result<Option<Vec<u8>>, StoreError> {
+        let milliseconds = |bytes: &[u8]| {
+            let number = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+            Instant::now() + LONGEST_WAIT.min(Duration::from_millis(number.into()))
+        };
+        match kind {
+            Kind::Set => self.values.set(&key, &value).map(|()| Some(Vec::new())),
+            Kind::Get => self.values.get(&key),
+            Kind::Wait => match self.values.wait(&key, milliseconds(&value)) {
+                Err(StoreError::Timeout { .. }) => Ok(None),
+                other => other.map(Some),
+            },
+            Kind::Prepare => {
+                let leader = value.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                let until = milliseconds(value.get(4..).unwrap_or_default());
+                Ok(self.prepare(&key, leader, until).map(|promise| promise.to_bytes()))
+            }
+            Kind::Value | Kind::Nothing => Err(StoreError::Failed {
+                action: "answer".to_owned(),
+                reason: "an answer is no request".to_owned(),
+            }),
+        }
+    }
+
+    /// What this rank tells leader number `leader`, as soon as it has come: from now on it accepts nothing from lower ones.
+    /// `None` where it has not come before `deadline`.
+    fn prepare(&self, round: &str, leader: u32, deadline: Instant) -> Option<Promise> {
+        let mut rounds = self.rounds.lock();
+        loop {
+            if let Some(Round { vote: Some(vote), promised, decision }) = rounds.get_mut(round) {
+                *promised = leader.max(*promised);
+                return Some(Promise { vote: *vote, decision: decision.clone() });
+            }
+            if self.changed.wait_until(&mut rounds, deadline).timed_out() {
+                return None;
+            }
+        }
+    }
+}
+
+/// The address by which this machine reaches the place where the job meets (`MASTER_ADDR`): nobody else can come that way. Where
+/// that is not known, all addresses.
+fn listening_address() -> IpAddr {
+    let route = |master: String| {
+        let target = (master.as_str(), 9).to_socket_addrs().ok()?.next()?;
+        let any: SocketAddr = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().ok()?;
+        let socket = UdpSocket::bind(any).ok()?;
+        // Sends nothing; finds the route.
+        socket.connect(target).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    let master = std::env::var("MASTER_ADDR").ok().filter(|master| !master.is_empty());
+    master.and_then(route).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+}

@@ -1,0 +1,352 @@
+//! A job that lost a rank goes on: ranks that are left agree on who that is, and become a new communicator.
+//!
+//! Every process has a store of its own, named by its [`Handle`], so nothing hangs on whoever held the job's first store.
+//! An agreement is led by the lowest rank that lives. It asks all others; who has answered a leader accepts nothing from
+//! lower ones any more, and tells what it has accepted before, which the leader then takes over. So all that are left come
+//! to one decision, whenever ranks die, as long as nobody who lives is taken for dead. Who is taken for dead, because it
+//! was stopped or cut off for seconds, hears so.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::Rank;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::connect::check_group;
+use super::{Communicator, Options};
+use crate::bootstrap::{
+    hex, identity, Handle, MemoryStore, PrefixStore, Promise, Server, Store, StoreError, TcpStore, Unreachable,
+};
+use crate::config::{Config, Secret};
+use crate::error::{Error, Result};
+
+/// How long is waited between two looks at whether the caller still wants it.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// What a communicator was made by, and can be made by again.
+#[derive(Clone)]
+pub struct Means {
+    /// As in [`Communicator::connect`].
+    pub wheel: Option<PathBuf>,
+    /// What the environment says.
+    pub config: Config,
+    /// What the caller says.
+    pub options: Options,
+}
+
+/// Until when to wait for others, and whether the caller still wants it.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// Until then.
+    pub deadline: Instant,
+    /// Asked many times a second; false ends the wait with [`Error::Aborted`].
+    pub go_on: &'a dyn Fn() -> bool,
+}
+
+impl Patience<'_> {
+    /// The end of the next slice; an error where there is none. `text` says what has not happened.
+    fn next(&self, text: impl Fn() -> String) -> Result<Instant> {
+        let now = Instant::now();
+        if !(self.go_on)() {
+            return Err(Error::Aborted("interrupted while the ranks that are left regrouped".to_owned()));
+        }
+        if now >= self.deadline {
+            return Err(Error::Timeout(format!("{}; allow more time (timeout=, RINGROAD_TIMEOUT)", text())));
+        }
+        Ok(self.deadline.min(now + SLICE))
+    }
+}
+
+/// What the ranks that are left have agreed on; the same on all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agreement {
+    /// Whether all of them voted for it.
+    pub vote: bool,
+    /// Who they are, in ascending order.
+    pub alive: Vec<Rank>,
+}
+
+impl Agreement {
+    fn parse(bytes: &[u8], size: usize) -> Result<Agreement> {
+        let sound = |a: &Agreement| a.alive.is_sorted_by(|a, b| a < b) && a.alive.last().is_some_and(|r| *r < size);
+        let agreement = serde_json::from_slice(bytes).ok().filter(sound);
+        agreement.ok_or_else(|| Error::Store("a rank says what makes no sense about who is left".to_owned()))
+    }
+}
+
+impl Communicator {
+    /// Makes the processes that issued these handles the ranks of a new communicator, in this order; this one is number
+    /// `rank`. All of them call this with the same handles and the same `name`, which is another one for every attempt.
+    pub fn regroup(
+        handles: &[Handle],
+        rank: Rank,
+        name: &str,
+        means: &Means,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Communicator> {
+        let Means { wheel, config, options } = means;
+        check_group(rank, handles.len())?;
+        if let Some(twice) = (1..handles.len()).find(|&i| handles[..i].contains(&handles[i])) {
+            return Err(Error::Argument(format!("there are two handles of {}", handles[twice])));
+        }
+        let timeout = options.timeout.unwrap_or(config.timeout);
+        let patience = Patience { deadline: Instant::now() + timeout, go_on };
+        let connect = |store: Arc<dyn Store>| {
+            let left = patience.deadline.saturating_duration_since(Instant::now());
+            let within = Options { timeout: Some(left), ..options.clone() };
+            let made = Communicator::connect(store, rank, handles.len(), wheel.clone(), config, &within);
+            made.map(|communicator| Communicator { timeout, ..communicator })
+        };
+        if handles.len() == 1 {
+            return connect(Arc::new(MemoryStore::new()));
+        }
+        let name = &place(handles, name);
+        let server = server(config)?;
+        if rank == 0 {
+            let lost = invite(&server, handles, name, config, patience)?;
+            if let Some((rank, message)) = lost {
+                return Err(Error::Peer { rank, message });
+            }
+            let made = connect(Arc::new(PrefixStore::new(name, server.values().clone())));
+            // The last step was a barrier: everybody has read what was stored.
+            if made.is_ok() {
+                server.values().remove(&format!("{name}/"));
+            }
+            return made;
+        }
+        let store = reach(&handles[0], config, patience.deadline)
+            .map_err(|error| Error::Peer { rank: 0, message: format!("rank 0 of the new group: {error}") })?;
+        join(&store, handles, name, patience)?;
+        connect(Arc::new(PrefixStore::new(name, store)))
+    }
+
+    /// By which others find this process; `None` where it cannot listen, or is not made for it.
+    pub fn handles(&self) -> Vec<Option<&Handle>> {
+        self.cards().iter().map(|card| card.handle.as_ref()).collect()
+    }
+
+    /// Agrees with all ranks that are left: on who they are, and on whether all of them vote for something. Every rank
+    /// that is left calls this, equally often, after a failure as well as before.
+    pub fn agree(&self, vote: bool, timeout: Option<Duration>, go_on: &dyn Fn() -> bool) -> Result<Agreement> {
+        let deadline = Instant::now() + timeout.unwrap_or(self.timeout);
+        self.agree_until(vote, Patience { deadline, go_on })
+    }
+
+    /// The communicator of all ranks that are left, in the same order. Every one of them calls this, mostly after a
+    /// [`Error::Peer`]; this communicator is of no use afterwards.
+    pub fn shrink(&self, timeout: Option<Duration>, go_on: &dyn Fn() -> bool) -> Result<Communicator> {
+        let means = self.means()?;
+        let patience = Patience { deadline: Instant::now() + timeout.unwrap_or(self.timeout), go_on };
+        for attempt in 0.. {
+            let Agreement { alive, .. } = self.agree_until(true, patience)?;
+            let handles = alive.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<_>>>()?;
+            let number = alive.iter().position(|rank| *rank == self.rank).expect("this rank is alive");
+            let made = self.smaller(&handles, number, attempt, means, patience);
+            // Everybody has it, or nobody: others may have died meanwhile.
+            let all = self.agree_until(made.is_ok(), patience)?;
+            match made {
+                Ok(communicator) if all.vote && all.alive == alive => return Ok(communicator),
+                Ok(_) if all.alive == alive => {
+                    let text = "another rank could not join the smaller group; look at its own error";
+                    return Err(Error::Aborted(text.to_owned()));
+                }
+                Err(error) if all.alive == alive => return Err(error),
+                _ => {}
+            }
+        }
+        unreachable!("attempts end at the deadline")
+    }
+
+    fn smaller(
+        &self,
+        handles: &[Handle],
+        rank: Rank,
+        attempt: usize,
+        means: &Means,
+        patience: Patience<'_>,
+    ) -> Result<Communicator> {
+        let mut means = means.clone();
+        // A network that was described for all ranks has none for fewer.
+        let fits = |topology: &ringroad_core::Topology| topology.ranks() == handles.len();
+        means.options.topology = means.options.topology.filter(fits);
+        means.config.topology = means.config.topology.filter(fits);
+        means.options.timeout = Some(patience.deadline.saturating_duration_since(Instant::now()));
+        let number = self.agreements.load(Ordering::Relaxed);
+        let name = format!("{}/{number}/{attempt}", identity(&self.cards));
+        let made = Communicator::regroup(handles, rank, &name, &means, patience.go_on);
+        made.map(|communicator| Communicator { timeout: self.timeout, ..communicator })
+    }
+
+    fn means(&self) -> Result<&Means> {
+        self.means.as_deref().ok_or_else(|| {
+            Error::Argument("ranks that are threads of one process are lost together; there is nobody to regroup".to_owned())
+        })
+    }
+
+    fn handle(&self, rank: Rank) -> Result<&Handle> {
+        self.cards[rank].handle.as_ref().ok_or_else(|| {
+            let text = format!("{} could not open a port to listen on, so that it cannot be found again", self.cards[rank]);
+            Error::Transport(text)
+        })
+    }
+
+    fn agree_until(&self, vote: bool, patience: Patience<'_>) -> Result<Agreement> {
+        self.driver.check_process()?;
+        if self.size() == 1 {
+            return Ok(Agreement { vote, alive: vec![0] });
+        }
+        let config = &self.means()?.config;
+        let server = server(config)?;
+        let number = self.agreements.fetch_add(1, Ordering::Relaxed);
+        let round = Round { of: self, server: &server, key: format!("agree/{}/{number}", identity(&self.cards)), patience };
+        server.vote(&round.key, vote);
+        for leader in 0..self.size() {
+            let decision = if leader == self.rank { round.lead(vote)? } else { round.follow(leader)? };
+            let Some(decision) = decision else { continue };
+            let agreement = Agreement::parse(&decision, self.size())?;
+            if !agreement.alive.contains(&self.rank) {
+                let text = format!(
+                    "the other ranks have taken {} for dead, since it did not answer for seconds, and go on without it",
+                    self.cards[self.rank]
+                );
+                return Err(Error::Aborted(text));
+            }
+            return Ok(agreement);
+        }
+        Err(Error::Aborted("the other ranks have taken this one for dead and have ended".to_owned()))
+    }
+}
+
+/// One agreement.
+struct Round<'a> {
+    of: &'a Communicator,
+    server: &'a Server,
+    key: String,
+    patience: Patience<'a>,
+}
+
+impl Round<'_> {
+    fn reach(&self, rank: Rank) -> Result<Option<TcpStore>> {
+        let config = &self.of.means()?.config;
+        Ok(reach(self.of.handle(rank)?, config, self.patience.deadline).ok())
+    }
+
+    fn late(&self, rank: Rank) -> String {
+        format!("{} runs, but has not come to agree on who is left", self.of.cards[rank])
+    }
+
+    /// Waits for what `leader` decides; `None`: it has ended, or a higher leader decides.
+    fn follow(&self, leader: Rank) -> Result<Option<Vec<u8>>> {
+        let Some(mut store) = self.reach(leader)? else { return Ok(None) };
+        loop {
+            let until = self.patience.next(|| self.late(leader))?;
+            match store.wait(&self.key, until) {
+                Ok(decision) => return Ok(self.server.accept(&self.key, leader as u32, &decision)),
+                Err(StoreError::Timeout { .. }) => {}
+                Err(StoreError::Failed { .. }) => match self.reach(leader)? {
+                    Some(again) => store = again,
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+
+    /// Decides, for all that live; `None`: they have taken this rank for dead, and a higher leader decides.
+    fn lead(&self, vote: bool) -> Result<Option<Vec<u8>>> {
+        let mut made = Agreement { vote, alive: vec![self.of.rank] };
+        let mut decided = None;
+        for peer in (0..self.of.size()).filter(|peer| *peer != self.of.rank) {
+            let Some(Promise { vote, decision }) = self.ask(peer)? else { continue };
+            made.vote &= vote;
+            made.alive.push(peer);
+            decided = decided.or(decision);
+        }
+        made.alive.sort_unstable();
+        let made = serde_json::to_vec(&made).expect("JSON can express numbers");
+        let decision = self.server.accept(&self.key, self.of.rank as u32, &decided.unwrap_or(made));
+        if let Some(decision) = &decision {
+            self.server.values().set(&self.key, decision)?;
+        }
+        Ok(decision)
+    }
+
+    /// What `peer` brings, once it has come; `None`: it has ended.
+    fn ask(&self, peer: Rank) -> Result<Option<Promise>> {
+        let Some(mut store) = self.reach(peer)? else { return Ok(None) };
+        loop {
+            let until = self.patience.next(|| self.late(peer))?;
+            match store.prepare(&self.key, self.of.rank as u32, until) {
+                Ok(Some(promise)) => return Ok(Some(promise)),
+                Ok(None) => {}
+                Err(_) => match self.reach(peer)? {
+                    Some(again) => store = again,
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+}
+
+/// Where in rank 0's store these processes meet.
+fn place(handles: &[Handle], name: &str) -> String {
+    let mut digest = Sha256::new();
+    handles.iter().for_each(|handle| digest.update(handle.to_text()));
+    format!("regroup/{}/{name}", hex(&digest.finalize()[..16]))
+}
+
+fn server(config: &Config) -> Result<Arc<Server>> {
+    Server::of_process(config.secret.as_ref().map(Secret::reveal))
+        .map_err(|error| Error::Transport(format!("cannot listen for other ranks: {error}")))
+}
+
+fn reach(handle: &Handle, config: &Config, deadline: Instant) -> std::result::Result<TcpStore, Unreachable> {
+    TcpStore::connect(handle, config.secret.as_ref().map(Secret::reveal), deadline)
+}
+
+/// Rank 0 sees whether all processes are there, and tells them. Who is not, if anybody.
+fn invite(
+    server: &Server,
+    handles: &[Handle],
+    name: &str,
+    config: &Config,
+    patience: Patience<'_>,
+) -> Result<Option<(Rank, String)>> {
+    let mut lost = None;
+    for (rank, handle) in handles.iter().enumerate().skip(1) {
+        patience.next(|| format!("{handle} could not be reached in time"))?;
+        if let Err(error) = reach(handle, config, patience.deadline) {
+            lost = Some((rank, format!("rank {rank} of the new group: {error}")));
+            break;
+        }
+    }
+    let told = lost.as_ref().map(|(rank, text)| format!("{rank} {text}")).unwrap_or_default();
+    server.values().set(&invitation(name), told.as_bytes())?;
+    Ok(lost)
+}
+
+/// The others hear from rank 0 that all are there, or who is not.
+fn join(store: &TcpStore, handles: &[Handle], name: &str, patience: Patience<'_>) -> Result<()> {
+    loop {
+        let late = || format!("rank 0 of the new group, {}, runs, but has not called regroup", handles[0]);
+        match store.wait(&invitation(name), patience.next(late)?) {
+            Ok(told) if told.is_empty() => return Ok(()),
+            Ok(told) => {
+                let told = String::from_utf8_lossy(&told);
+                let (rank, message) = told.split_once(' ').unwrap_or(("0", &told));
+                let rank = rank.parse().ok().filter(|rank| *rank < handles.len()).unwrap_or(0);
+                return Err(Error::Peer { rank, message: message.to_owned() });
+            }
+            Err(StoreError::Timeout { .. }) => {}
+            Err(error) => {
+                return Err(Error::Peer { rank: 0, message: format!("rank 0 of the new group: {error}") })
+            }
+        }
+    }
+}
+
+fn invitation(name: &str) -> String {
+    format!("{name}/invitation")
+}
