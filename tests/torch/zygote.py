@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +35,32 @@ class Zygote:
         self.asked = self.answered = 0
 
     def run(
-        self, function: str, ranks: int, *arguments: Any, env: dict[str, str] | None = None, timeout: float = 60
+        self,
+        function: str,
+        ranks: int,
+        *arguments: Any,
+        env: dict[str, str] | None = None,
+        timeout: float = 60,
+        killed: Sequence[int] = (),
     ) -> list[Any]:
-        """What `module.function` of the package returned on every rank; fails with all ranks' tracebacks."""
+        """What `module.function` of the package returned on every rank; fails with all ranks' tracebacks.
+
+        The ranks in `killed` must end by SIGKILL.
+        """
         assert self.process.stdin is not None and self.process.stdout is not None
         request = {"function": function, "ranks": ranks, "arguments": arguments, "env": env or {}, "timeout": timeout}
+        request["killed"] = list(killed)
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         self.asked += 1
         while self.answered < self.asked:  # a test that pytest ended for its time has left its answer behind
             answer = json.loads(self.process.stdout.readline())
             self.answered += 1
+        died = f"exit status {-signal.SIGKILL}"
         failures = [
-            f"--- rank {rank}: {row['status']}\n{row['log']}" for rank, row in enumerate(answer) if row["status"]
+            f"--- rank {rank}: {row['status']}\n{row['log']}"
+            for rank, row in enumerate(answer)
+            if row["status"] != (died if rank in killed else "")
         ]
         assert not failures, f"{function}{arguments} on {ranks} ranks:\n" + "\n".join(failures)
         return [row["result"] for row in answer]
@@ -92,7 +105,7 @@ def fork(function: Callable[..., Any], request: dict[str, Any]) -> list[dict[str
                 os.environ.update(environ | {"RANK": str(rank), "LOCAL_RANK": str(rank)} | request["env"])
                 be_a_rank(function, request, folder, rank)
             processes[pid] = rank
-        statuses = await_all(processes, request["timeout"])
+        statuses = await_all(processes, request["timeout"], request["killed"])
         os.kill(store, signal.SIGKILL)
         os.waitpid(store, 0)
         return [
@@ -134,7 +147,7 @@ def be_a_rank(function: Callable[..., Any], request: dict[str, Any], folder: Pat
         os._exit(status)
 
 
-def await_all(processes: dict[int, int], timeout: float) -> dict[int, str]:
+def await_all(processes: dict[int, int], timeout: float, killed: list[int]) -> dict[int, str]:
     """How every rank ended; empty: well. Once one has failed the others get 5 more seconds."""
     statuses: dict[int, str] = {}
     deadline = time.monotonic() + timeout
@@ -143,7 +156,7 @@ def await_all(processes: dict[int, int], timeout: float) -> dict[int, str]:
         if pid in processes:
             code = os.waitstatus_to_exitcode(status)
             statuses[processes[pid]] = "" if code == 0 else f"exit status {code}"
-            if code:
+            if code and processes[pid] not in killed:
                 deadline = min(deadline, time.monotonic() + 5)
         elif time.monotonic() > deadline:
             for pid, rank in processes.items():

@@ -78,7 +78,14 @@ def _create(opts: Any, pg_options: Any) -> Any:
         opts.global_ranks_in_group,
         pg_options or Options(),
     )
-    if _alone(sys._getframe(1).f_locals):
+    alone = _alone(sys._getframe(1).f_locals)
+    if getattr(opts, "enable_reconfigure", False):
+        from ringroad.torch.reconfigure import ReconfigurableProcessGroup
+
+        if not alone:
+            raise ValueError("ringroad: enable_reconfigure=True takes a group whose only backend is ringroad")
+        return ReconfigurableProcessGroup(member)
+    if alone:
         return RingroadProcessGroup(member)
     if not MODERN:
         raise RuntimeError(

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
+import torch._C._distributed_c10d as c10d
 from numpy.typing import NDArray
 from torch._C._distributed_c10d import Backend, PrefixStore, ReduceOp
 from torch.profiler import record_function
 
+from ringroad._native import Communicator
 from ringroad._native import Work as NativeWork
 from ringroad.torch import sparse
-from ringroad.torch.membership import Membership
+from ringroad.torch.membership import Membership, Options
 from ringroad.torch.monitored_barrier import monitored_barrier
 from ringroad.torch.staging import Pipeline
 from ringroad.torch.tensors import (
@@ -49,6 +51,8 @@ _UNSET = timedelta(milliseconds=-1)
 """What torch puts into options whose timeout nobody set."""
 _UNEVEN_ALLTOALL_TAG = (1 << 26) - 1
 """Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is."""
+_SHRINK_ABORT = 1
+"""As torch.distributed.distributed_c10d.SHRINK_ABORT, which older versions lack."""
 _SUM = ReduceOp(ReduceOp.SUM)
 _TORCH_NAMES = {
     "allreduce": "all_reduce",
@@ -78,25 +82,35 @@ class RingroadBackend(_Base):
     alive: ClassVar[set[RingroadBackend]] = set()
     """Torch may keep only the C++ half of a backend; this keeps the Python half until shutdown."""
 
-    def __init__(self, member: Membership, *, splitting: bool = False) -> None:
+    def __init__(
+        self, member: Membership, *, splitting: bool = False, communicator: Communicator | None = None
+    ) -> None:
+        """Collective over the members, unless they have a communicator already."""
         super().__init__(member.rank, member.size)
+        self._member = member
         self._options = Backend.Options(NAME, timeout=timedelta(seconds=member.options.seconds(member.timeout)))
         if MODERN:
             self._options.global_ranks_in_group = list(member.ranks)
             self._options.group_name = member.name  # type: ignore[assignment]
-        self.place = member.meeting_place()
-        self.communicator = member.connect(self.place)
-        self._run_raw: Callable[..., NativeWork | None] = self.communicator.run_raw
-        self._run_tensors: Callable[..., Any] = self.communicator.run_tensors
-        self._pipeline = Pipeline(self.communicator)
-        self._rank = member.rank
-        self._size = member.size
         self._store = member.store
         self._splitting = splitting
         self._timeout: float | None = None
         self._calls = 0
         self._monitored_barriers = 0
+        self._shrinks = 0
         self._coalesced: list[Work] | None = None
+        if communicator is None:
+            self.place = member.meeting_place()
+            communicator = member.connect(self.place)
+        self._use(communicator, member.rank, member.size)
+
+    def _use(self, communicator: Communicator, rank: int, size: int) -> None:
+        self.communicator = communicator
+        self._run_raw: Callable[..., NativeWork | None] = self.communicator.run_raw
+        self._run_tensors: Callable[..., Any] = self.communicator.run_tensors
+        self._pipeline = Pipeline(self.communicator)
+        self._rank = rank
+        self._size = size
         if MODERN:
             RingroadBackend.alive.add(self)
 
@@ -117,7 +131,7 @@ class RingroadBackend(_Base):
 
     # Torch's C++ half asks Python for these, and Python, where they are missing, asks the C++ half, for ever.
     supports_coalescing = False
-    supports_shrinking = False
+    supports_shrinking = True
     supports_reconfigure = False
     supports_window = False
     _supports_time_estimate = False
@@ -143,6 +157,30 @@ class RingroadBackend(_Base):
     def shutdown(self) -> None:
         RingroadBackend.alive.discard(self)
         self.communicator.close()
+
+    def shrink(self, ranks_to_exclude: Sequence[int], shrink_flags: int = 0, opts_override: Any = None) -> RingroadBackend:
+        """The backend of the other ranks, whether or not those that are excluded still live. Collective over the others.
+
+        Flag 1 (SHRINK_ABORT) first ends the calls in flight.
+        """
+        if opts_override is not None and not isinstance(opts_override, Options):
+            raise TypeError(f"ringroad: pg_options must be ringroad.torch.Options, not {type(opts_override).__name__}")
+        if shrink_flags & _SHRINK_ABORT:
+            self.communicator.abort("the process group is made smaller")
+        member = self._member.without(ranks_to_exclude, opts_override)
+        handles = self.communicator.handles
+        self._shrinks += 1
+        communicator = member.regroup(
+            [handle for rank, handle in enumerate(handles) if rank not in ranks_to_exclude],
+            handles[self._rank],
+            self._shrinks,
+            member.options.seconds(member.timeout),
+        )
+        return RingroadBackend(member, communicator=communicator)
+
+    def get_error(self) -> Any:
+        """Whoever makes a call hears of its errors; none are kept."""
+        return c10d.ErrorType.SUCCESS
 
     # ------------------------------------------------------------------------------------------ machinery
 

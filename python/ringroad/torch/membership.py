@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from torch._C._distributed_c10d import PrefixStore, Store
 
 from ringroad._native import Communicator, Topology
 from ringroad._ucx import _ucx_wheel
+from ringroad.bootstrap import regroup
 
 SIZE_INVARIANT = "size-invariant"
 
@@ -79,6 +80,34 @@ class Membership:
             name=self.name if self.ranks else "world",
             deterministic=self.options.deterministic,
             ucx_wheel=_ucx_wheel(),
+        )
+
+    def regroup(self, handles: Sequence[str] | Set[str], own: str, uuid: int, seconds: float) -> Communicator:
+        """Collective over the processes of the handles, which need no store."""
+        topology = self.options.topology
+        if topology is not None and Topology(topology).ranks != len(handles):
+            topology = None  # it was described for the ranks that there were
+        return regroup(
+            handles,
+            own=own,
+            uuid=uuid % (1 << 64),
+            timeout=seconds,
+            topology=topology,
+            algorithm=self.options.algorithm,
+            deterministic=self.options.deterministic,
+        )
+
+    def without(self, ranks: Sequence[int], options: Options | None) -> Membership:
+        """This rank's place among the others."""
+        left = [rank for rank in range(self.size) if rank not in ranks]
+        world = list(self.ranks) or range(self.size)
+        return replace(
+            self,
+            rank=left.index(self.rank),
+            size=len(left),
+            name=f"{self.name}:shrunk",
+            ranks=[world[rank] for rank in left],
+            options=options or self.options,
         )
 
     def part(self, ranks: Sequence[int], name: str, timeout: timedelta | None, options: Options | None) -> Membership:

@@ -27,12 +27,12 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 class RingroadProcessGroup(ProcessGroup):
     """Calls a RingroadBackend, which is also registered with torch for those who look for one."""
 
-    def __init__(self, member: Membership) -> None:
+    def __init__(self, member: Membership, backend: RingroadBackend | None = None) -> None:
         if MODERN:
             super().__init__(member.store, member.rank, member.size)
         else:  # the other way makes no object that can be extended
             super().__init__(member.rank, member.size)
-        self.backend = RingroadBackend(member, splitting=True)
+        self.backend = backend or RingroadBackend(member, splitting=True)
         self._member = member
         if MODERN:
             kind, backend = ProcessGroup.BackendType.CUSTOM, self.backend

@@ -89,6 +89,10 @@ impl Communicator {
     ) -> Result<Communicator> {
         let Means { wheel, config, options } = means;
         check_group(rank, handles.len())?;
+        // What the environment says of the network may be of the job as it was started.
+        let mut config = config.clone();
+        config.topology = config.topology.filter(|topology| topology.ranks() == handles.len());
+        let config = &config;
         if let Some(twice) = (1..handles.len()).find(|&i| handles[..i].contains(&handles[i])) {
             return Err(Error::Argument(format!("there are two handles of {}", handles[twice])));
         }
@@ -172,7 +176,6 @@ impl Communicator {
         // A network that was described for all ranks has none for fewer.
         let fits = |topology: &ringroad_core::Topology| topology.ranks() == handles.len();
         means.options.topology = means.options.topology.filter(fits);
-        means.config.topology = means.config.topology.filter(fits);
         means.options.timeout = Some(patience.deadline.saturating_duration_since(Instant::now()));
         let number = self.agreements.load(Ordering::Relaxed);
         let name = format!("{}/{number}/{attempt}", identity(&self.cards));
@@ -201,7 +204,8 @@ impl Communicator {
         let config = &self.means()?.config;
         let server = server(config)?;
         let number = self.agreements.fetch_add(1, Ordering::Relaxed);
-        let round = Round { of: self, server: &server, key: format!("agree/{}/{number}", identity(&self.cards)), patience };
+        let key = format!("agree/{}/{number}", identity(&self.cards));
+        let mut round = Round { of: self, server: &server, key, patience, lost: Vec::new() };
         server.vote(&round.key, vote);
         for leader in 0..self.size() {
             let decision = if leader == self.rank { round.lead(vote)? } else { round.follow(leader)? };
@@ -226,12 +230,21 @@ struct Round<'a> {
     server: &'a Server,
     key: String,
     patience: Patience<'a>,
+    /// Who has been found to have ended. To find out that a host does not answer takes seconds.
+    lost: Vec<Rank>,
 }
 
 impl Round<'_> {
-    fn reach(&self, rank: Rank) -> Result<Option<TcpStore>> {
+    fn reach(&mut self, rank: Rank) -> Result<Option<TcpStore>> {
+        if self.lost.contains(&rank) {
+            return Ok(None);
+        }
         let config = &self.of.means()?.config;
-        Ok(reach(self.of.handle(rank)?, config, self.patience.deadline).ok())
+        let reached = reach(self.of.handle(rank)?, config, self.patience.deadline);
+        if reached.is_err() {
+            self.lost.push(rank);
+        }
+        Ok(reached.ok())
     }
 
     fn late(&self, rank: Rank) -> String {
@@ -239,7 +252,7 @@ impl Round<'_> {
     }
 
     /// Waits for what `leader` decides; `None`: it has ended, or a higher leader decides.
-    fn follow(&self, leader: Rank) -> Result<Option<Vec<u8>>> {
+    fn follow(&mut self, leader: Rank) -> Result<Option<Vec<u8>>> {
         let Some(mut store) = self.reach(leader)? else { return Ok(None) };
         loop {
             let until = self.patience.next(|| self.late(leader))?;
@@ -255,7 +268,7 @@ impl Round<'_> {
     }
 
     /// Decides, for all that live; `None`: they have taken this rank for dead, and a higher leader decides.
-    fn lead(&self, vote: bool) -> Result<Option<Vec<u8>>> {
+    fn lead(&mut self, vote: bool) -> Result<Option<Vec<u8>>> {
         let mut made = Agreement { vote, alive: vec![self.of.rank] };
         let mut decided = None;
         for peer in (0..self.of.size()).filter(|peer| *peer != self.of.rank) {
@@ -274,7 +287,7 @@ impl Round<'_> {
     }
 
     /// What `peer` brings, once it has come; `None`: it has ended.
-    fn ask(&self, peer: Rank) -> Result<Option<Promise>> {
+    fn ask(&mut self, peer: Rank) -> Result<Option<Promise>> {
         let Some(mut store) = self.reach(peer)? else { return Ok(None) };
         loop {
             let until = self.patience.next(|| self.late(peer))?;
