@@ -158,7 +158,9 @@ class RingroadBackend(_Base):
         RingroadBackend.alive.discard(self)
         self.communicator.close()
 
-    def shrink(self, ranks_to_exclude: Sequence[int], shrink_flags: int = 0, opts_override: Any = None) -> RingroadBackend:
+    def shrink(
+        self, ranks_to_exclude: Sequence[int], shrink_flags: int = 0, opts_override: Any = None
+    ) -> RingroadBackend:
         """The backend of the other ranks, whether or not those that are excluded still live. Collective over the others.
 
         Flag 1 (SHRINK_ABORT) first ends the calls in flight.

@@ -1,8 +1,8 @@
 """Groups that change: torch's fault tolerance interface (2.15; experimental there).
 
-    dist.init_process_group("ringroad", enable_reconfigure=True)    # a group that has no members yet
-    handle = dist._get_reconfigure_handle()                         # hand it to the others, by any way
-    dist._reconfigure(uuid, handles).wait()                         # again and again, with whoever is left or new
+dist.init_process_group("ringroad", enable_reconfigure=True)    # a group that has no members yet
+handle = dist._get_reconfigure_handle()                         # hand it to the others, by any way
+dist._reconfigure(uuid, handles).wait()                         # again and again, with whoever is left or new
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ use crate::topology::TopologyArgument;
 pub fn handle(py: Python<'_>) -> PyResult<String> {
     let config = Config::from_env().map_err(raise)?;
     let issued = py.detach(|| Handle::issue(config.secret.as_ref().map(Secret::reveal)));
-    let handle = issued.map_err(|error| raise(Error::Transport(format!("cannot listen for other ranks: {error}"))))?;
+    let handle =
+        issued.map_err(|error| raise(Error::Transport(format!("cannot listen for other ranks: {error}"))))?;
     Ok(handle.to_text())
 }
 
@@ -28,8 +29,12 @@ fn own_rank(handles: &[Handle], own: Option<&Handle>) -> PyResult<usize> {
     let mut own = (0..handles.len()).filter(|&index| is_own(&handles[index]));
     match (own.next(), own.next()) {
         (Some(rank), None) => Ok(rank),
-        (None, _) => Err(PyValueError::new_err("none of these handles is this process's own; pass what handle() returned")),
-        (Some(_), Some(_)) => Err(PyValueError::new_err("this process has issued several of these handles: say which one with own=")),
+        (None, _) => Err(PyValueError::new_err(
+            "none of these handles is this process's own; pass what handle() returned",
+        )),
+        (Some(_), Some(_)) => Err(PyValueError::new_err(
+            "this process has issued several of these handles: say which one with own=",
+        )),
     }
 }
 

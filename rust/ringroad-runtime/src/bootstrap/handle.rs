@@ -49,7 +49,8 @@ impl Handle {
     /// The inverse of [`Handle::to_text`]; the error says what is wrong.
     pub fn parse(text: &str) -> Result<Handle, String> {
         let short: String = text.chars().take(60).collect();
-        let wrong = |why: String| format!("{short:?} is no handle of ringroad: {why}; pass what handle() returned");
+        let wrong =
+            |why: String| format!("{short:?} is no handle of ringroad: {why}; pass what handle() returned");
         if text.len() > LONGEST {
             return Err(wrong("it is too long".to_owned()));
         }

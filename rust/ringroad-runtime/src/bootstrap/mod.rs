@@ -14,8 +14,8 @@ mod tcp;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use card::{hex, token};
 pub use card::Card;
+pub(crate) use card::{hex, token};
 pub(crate) use exchange::{collect, identity};
 pub use exchange::{exchange, share, BootstrapError};
 pub use file::FileStore;

@@ -70,7 +70,10 @@ impl Communicator {
         let mut card = Card::new(rank, size, "", "", Vec::new());
         offered.announce(&mut card, config);
         let handle = (size > 1).then(|| Handle::issue(secret)).transpose().unwrap_or_else(|error| {
-            warn_once("listen", &format!("{error}: cannot listen for others, so that ranks that are left could not regroup"));
+            warn_once(
+                "listen",
+                &format!("{error}: cannot listen for others, so that ranks that are left could not regroup"),
+            );
             None
         });
         card.handle = handle.clone();
@@ -107,7 +110,8 @@ impl Communicator {
             (None, None) => Box::new(InProcess::group(1).remove(0)),
         };
         let mut communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
-        communicator.means = Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
+        communicator.means =
+            Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
         // Everybody has come, so the next communicator of this name meets elsewhere.
         drop(meeting);
         // Connects what small collectives use, and finds out now who cannot be reached.

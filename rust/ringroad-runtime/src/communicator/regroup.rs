@@ -18,7 +18,8 @@ use sha2::{Digest, Sha256};
 use super::connect::check_group;
 use super::{Communicator, Options};
 use crate::bootstrap::{
-    hex, identity, Handle, MemoryStore, PrefixStore, Promise, Server, Store, StoreError, TcpStore, Unreachable,
+    hex, identity, Handle, MemoryStore, PrefixStore, Promise, Server, Store, StoreError, TcpStore,
+    Unreachable,
 };
 use crate::config::{Config, Secret};
 use crate::error::{Error, Result};
@@ -71,7 +72,8 @@ pub struct Agreement {
 
 impl Agreement {
     fn parse(bytes: &[u8], size: usize) -> Result<Agreement> {
-        let sound = |a: &Agreement| a.alive.is_sorted_by(|a, b| a < b) && a.alive.last().is_some_and(|r| *r < size);
+        let sound =
+            |a: &Agreement| a.alive.is_sorted_by(|a, b| a < b) && a.alive.last().is_some_and(|r| *r < size);
         let agreement = serde_json::from_slice(bytes).ok().filter(sound);
         agreement.ok_or_else(|| Error::Store("a rank says what makes no sense about who is left".to_owned()))
     }
@@ -134,7 +136,12 @@ impl Communicator {
 
     /// Agrees with all ranks that are left: on who they are, and on whether all of them vote for something. Every rank
     /// that is left calls this, equally often, after a failure as well as before.
-    pub fn agree(&self, vote: bool, timeout: Option<Duration>, go_on: &dyn Fn() -> bool) -> Result<Agreement> {
+    pub fn agree(
+        &self,
+        vote: bool,
+        timeout: Option<Duration>,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Agreement> {
         let deadline = Instant::now() + timeout.unwrap_or(self.timeout);
         self.agree_until(vote, Patience { deadline, go_on })
     }
@@ -185,13 +192,19 @@ impl Communicator {
 
     fn means(&self) -> Result<&Means> {
         self.means.as_deref().ok_or_else(|| {
-            Error::Argument("ranks that are threads of one process are lost together; there is nobody to regroup".to_owned())
+            Error::Argument(
+                "ranks that are threads of one process are lost together; there is nobody to regroup"
+                    .to_owned(),
+            )
         })
     }
 
     fn handle(&self, rank: Rank) -> Result<&Handle> {
         self.cards[rank].handle.as_ref().ok_or_else(|| {
-            let text = format!("{} could not open a port to listen on, so that it cannot be found again", self.cards[rank]);
+            let text = format!(
+                "{} could not open a port to listen on, so that it cannot be found again",
+                self.cards[rank]
+            );
             Error::Transport(text)
         })
     }

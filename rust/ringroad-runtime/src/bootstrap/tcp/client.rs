@@ -38,7 +38,11 @@ pub enum Unreachable {
 
 impl TcpStore {
     /// Connects to the process that the handle names.
-    pub fn connect(handle: &Handle, secret: Option<&str>, deadline: Instant) -> Result<TcpStore, Unreachable> {
+    pub fn connect(
+        handle: &Handle,
+        secret: Option<&str>,
+        deadline: Instant,
+    ) -> Result<TcpStore, Unreachable> {
         let who = handle.to_string();
         let deadline = deadline.min(Instant::now() + PATIENCE);
         let key = Key::new(&handle.token, secret);
@@ -88,7 +92,12 @@ impl TcpStore {
 
     /// What that process brings to an agreement, as soon as it has come; it then accepts nothing from lower leaders.
     /// `None` where it has not come before `deadline`.
-    pub fn prepare(&self, round: &str, leader: u32, deadline: Instant) -> Result<Option<Promise>, StoreError> {
+    pub fn prepare(
+        &self,
+        round: &str,
+        leader: u32,
+        deadline: Instant,
+    ) -> Result<Option<Promise>, StoreError> {
         let within = deadline.saturating_duration_since(Instant::now()).min(SLICE);
         let value = [leader.to_le_bytes(), milliseconds(within)].concat();
         let answer = self.ask(&Message::new(Kind::Prepare, round, &value), within)?;

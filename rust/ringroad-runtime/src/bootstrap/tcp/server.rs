@@ -49,7 +49,8 @@ impl Promise {
 
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Promise> {
         let (&[vote, decided], rest) = bytes.split_first_chunk()?;
-        (vote <= 1 && decided <= 1).then(|| Promise { vote: vote == 1, decision: (decided == 1).then(|| rest.to_vec()) })
+        (vote <= 1 && decided <= 1)
+            .then(|| Promise { vote: vote == 1, decision: (decided == 1).then(|| rest.to_vec()) })
     }
 }
 
@@ -106,7 +107,10 @@ impl Server {
             vec![address]
         };
         let listening = shared.clone();
-        thread::Builder::new().name("ringroad-store".to_owned()).stack_size(STACK).spawn(move || listening.listen(&listener))?;
+        thread::Builder::new()
+            .name("ringroad-store".to_owned())
+            .stack_size(STACK)
+            .spawn(move || listening.listen(&listener))?;
         Ok(Server { token, port, addresses, shared })
     }
 

@@ -113,7 +113,11 @@ fn read_until(mut stream: &TcpStream, mut buffer: &mut [u8], end: Option<Instant
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let count = getrandom(&mut bytes, GetRandomFlags::empty())?;
-    if count == N { Ok(bytes) } else { Err(io::Error::other("the kernel has too few random bytes")) }
+    if count == N {
+        Ok(bytes)
+    } else {
+        Err(io::Error::other("the kernel has too few random bytes"))
+    }
 }
 
 /// What both sides know: the token, and the job's secret if it has one.
@@ -171,7 +175,9 @@ impl Key {
         let mut answer = [0; PROOF];
         match read_until(stream, &mut answer, end) {
             Ok(()) => Ok(self.proof("server", &own, theirs).verify_slice(&answer).is_ok()),
-            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => Ok(false),
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }
