@@ -2,11 +2,11 @@
 
     python examples/16_torch_survivors.py
 
-Four ranks learn handwritten digits. In the middle of step 20 rank 2 kills itself; the others hear of it at once, agree on
-who is left, regroup, take the state of the first survivor (some may have finished the step, others not), and go on with
-three. At step 40 a new process joins, and from there on all four have the same bits again. No rank is special: kill
-rank 0 with `--victim 0`. The processes find each other by handles; a store that the parent holds, as torchrun's agent
-does, carries those of new ones.
+Four ranks learn handwritten digits. In the middle of step 20 rank 2 kills itself; the others hear of it at once, agree
+on who is left, regroup, take the state of the first survivor (some may have finished the step, others not), and go on
+with three. At step 40 a new process joins, and from there on all four have the same bits again. No rank is special:
+kill rank 0 with `--victim 0`. The processes find each other by handles; a store that the parent holds, as torchrun's
+agent does, carries those of new ones.
 """
 
 import argparse

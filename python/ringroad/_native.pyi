@@ -898,18 +898,18 @@ class Communicator:
         """(from bytes, algorithm): the choice that rank 0 made for floating-point data."""
     @property
     def handles(self) -> list[str | None]:
-        """By which `ringroad.regroup` finds the processes of the ranks; None of a rank that cannot listen on a port, and
-        of threads of one process."""
+        """By which `ringroad.regroup` finds the ranks' processes; None of a rank that cannot listen on a port, and of
+        threads of one process."""
     def agree(self, flag: bool, *, timeout: float | None = None) -> bool:
         """Whether all ranks that are left say yes: the same answer on all of them, whoever dies meanwhile.
 
-        Every rank that is left calls it, equally often; it works after failures and aborts. Raises TimeoutError naming a
-        rank that runs but does not come.
+        Every rank that is left calls it, equally often; it works after failures and aborts. Raises TimeoutError
+        naming a rank that runs but does not come.
         """
     def survivors(self, *, timeout: float | None = None) -> list[int]:
         """The ranks that are left, the same list on all of them. Called like `agree`."""
     def shrink(self, *, timeout: float | None = None) -> Communicator:
-        """The communicator of the ranks that are left, in the same order. Each of them calls it, mostly after a PeerError.
+        """The communicator of the ranks that are left, in the same order. All of them call it, mostly on a PeerError.
 
         They need neither the store nor the rank that the job began with. This communicator is of no use afterwards. A
         topology that was given for all ranks is dropped. Raises TimeoutError naming a rank that runs but does not come,
@@ -927,10 +927,10 @@ class Communicator:
 # ------------------------------------------------------------------------------------------------ information
 
 def handle() -> str:
-    """A text by which other processes find this one, to form a group with it (`ringroad.regroup`). Each call makes another.
+    """A text by which other processes find this one, to form a group with it (`ringroad.regroup`); each call a new one.
 
-    Hand it to them by any way. Who holds it can join this process's groups, unless RINGROAD_SECRET is set: then who knows
-    the secret as well. Raises TransportError where this process cannot listen on a port.
+    Hand it to them by any way. Who holds it can join this process's groups, unless RINGROAD_SECRET is set: then who
+    knows the secret as well. Raises TransportError where this process cannot listen on a port.
     """
 
 def regroup(

@@ -82,11 +82,11 @@ def regroup(
 ) -> Communicator:
     """A communicator of the processes that issued these handles (`ringroad.handle()`, or `comm.handles`). Collective.
 
-    It needs no store and no launcher: processes find each other by the handles, however these came to them. So it serves
-    jobs that lost a rank, ranks that join later, and groups that merge or split. A list says which rank each process
-    gets; from a set ringroad makes an order, ranks of a host next to each other. All pass the same handles and `uuid`;
-    another attempt with the same handles takes another `uuid`. `own` says which handle is this process's, where it
-    issued several of them.
+    It needs no store and no launcher: processes find each other by the handles, however these came to them. So it
+    serves jobs that lost a rank, ranks that join later, and groups that merge or split. A list says which rank each
+    process gets; from a set ringroad makes an order, ranks of a host next to each other. All pass the same handles and
+    `uuid`; another attempt with the same handles takes another `uuid`. `own` says which handle is this process's, where
+    it issued several of them.
 
     `timeout` (seconds), `topology`, `algorithm` and `deterministic` are as in `init`.
 

@@ -161,7 +161,7 @@ class RingroadBackend(_Base):
     def shrink(
         self, ranks_to_exclude: Sequence[int], shrink_flags: int = 0, opts_override: Any = None
     ) -> RingroadBackend:
-        """The backend of the other ranks, whether or not those that are excluded still live. Collective over the others.
+        """The backend of the other ranks, whether or not the excluded ones still live. Collective over the others.
 
         Flag 1 (SHRINK_ABORT) first ends the calls in flight.
         """
@@ -170,14 +170,13 @@ class RingroadBackend(_Base):
         if shrink_flags & _SHRINK_ABORT:
             self.communicator.abort("the process group is made smaller")
         member = self._member.without(ranks_to_exclude, opts_override)
-        handles = self.communicator.handles
+        left = {rank: text for rank, text in enumerate(self.communicator.handles) if rank not in ranks_to_exclude}
+        handles = {rank: text for rank, text in left.items() if text is not None}
+        if missing := sorted(left.keys() - handles):
+            raise RuntimeError(f"ringroad: ranks {missing} could not listen on a port, so they cannot be found again")
         self._shrinks += 1
-        communicator = member.regroup(
-            [handle for rank, handle in enumerate(handles) if rank not in ranks_to_exclude],
-            handles[self._rank],
-            self._shrinks,
-            member.options.seconds(member.timeout),
-        )
+        seconds = member.options.seconds(member.timeout)
+        communicator = member.regroup(list(handles.values()), handles[self._rank], self._shrinks, seconds)
         return RingroadBackend(member, communicator=communicator)
 
     def get_error(self) -> Any:

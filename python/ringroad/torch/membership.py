@@ -85,7 +85,9 @@ class Membership:
     def regroup(self, handles: Sequence[str] | Set[str], own: str, uuid: int, seconds: float) -> Communicator:
         """Collective over the processes of the handles, which need no store."""
         topology = self.options.topology
-        if topology is not None and Topology(topology).ranks != len(handles):
+        if isinstance(topology, str):
+            topology = Topology(topology)
+        if topology is not None and topology.ranks != len(handles):
             topology = None  # it was described for the ranks that there were
         return regroup(
             handles,

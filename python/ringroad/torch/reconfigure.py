@@ -7,7 +7,6 @@ dist._reconfigure(uuid, handles).wait()                         # again and agai
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any, cast
 
 import torch.distributed.distributed_c10d as distributed

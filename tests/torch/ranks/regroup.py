@@ -30,7 +30,7 @@ class Job:
         return [self.store.get(f"{self.rounds}/{number}").decode() for number in self.all]
 
     def check(self, uuid: int, handles: Sequence[str] | set[str], rank: int, size: int) -> None:
-        """Regroups; every rank then counts, says the rank's number in the group by a sum, and hears from its neighbour."""
+        """Regroups; then all ranks add up their numbers, and each hears from the one before it."""
         dist._reconfigure(uuid, handles, timeout=LONG).wait()
         assert (dist.get_rank(), dist.get_world_size()) == (rank, size)
         group = distributed_c10d._get_default_group()
@@ -52,8 +52,8 @@ class Job:
 def job() -> Iterator[Job]:
     store = next(iter(dist.rendezvous("env://")))[0]
     own = dist.PrefixStore("handles", store)
-    dist.init_process_group("ringroad", store=store, rank=int(os.environ["RANK"]),
-                            world_size=int(os.environ["WORLD_SIZE"]), timeout=LONG, enable_reconfigure=True)  # fmt: skip
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("ringroad", store=store, rank=rank, world_size=ranks, timeout=LONG, enable_reconfigure=True)
     assert dist._supports_reconfigure()
     yield Job(own)
     dist.destroy_process_group()
