@@ -1,23 +1,24 @@
-//! How the ranks of a job find each other: a store of keys and values, and the exchange of addresses through it.
+//! How the ranks of a job find each other: a store of keys and values, and how they meet there.
 //!
 //! A [`Store`] is what a job has in common before it has connections: a directory ([`FileStore`]), memory
-//! ([`MemoryStore`]) or somebody else's service behind the trait. [`exchange()`] publishes one [`Card`] per rank.
+//! ([`MemoryStore`]) or somebody else's service behind the trait. At a [`Meeting`] each rank publishes a [`Card`].
 
 mod card;
 mod exchange;
 mod file;
 mod meeting;
 mod memory;
+mod seal;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use card::token;
 pub use card::Card;
-pub(crate) use exchange::collect;
-pub use exchange::{exchange, share, BootstrapError};
+pub use exchange::BootstrapError;
 pub use file::FileStore;
 pub use meeting::Meeting;
+pub(crate) use meeting::{check_rank, refused, unreadable};
 pub use memory::MemoryStore;
 
 /// Keys and values that all ranks of a job can read and write. Values are small; a key is set once or rarely.
@@ -30,6 +31,11 @@ pub trait Store: Send + Sync {
 
     /// What is under `key`, as soon as there is something, and until `deadline` at the latest.
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError>;
+
+    /// An error where the user has had enough. Who waits for long asks every now and then.
+    fn go_on(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// A store did not do what it was asked to.
@@ -43,6 +49,9 @@ pub enum StoreError {
         /// How long it was waited for.
         waited: Duration,
     },
+    /// The user has had enough.
+    #[error("it was interrupted")]
+    Interrupted,
     /// The store does not work.
     #[error("cannot {action} in the store: {reason}")]
     Failed {
@@ -64,6 +73,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
         (**self).wait(key, deadline)
+    }
+
+    fn go_on(&self) -> Result<(), StoreError> {
+        (**self).go_on()
     }
 }
 
@@ -96,5 +109,9 @@ impl<S: Store> Store for PrefixStore<S> {
 
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
         self.inner.wait(&self.key(key), deadline)
+    }
+
+    fn go_on(&self) -> Result<(), StoreError> {
+        self.inner.go_on()
     }
 }
