@@ -398,8 +398,8 @@ impl PyCommunicator {
         let config = Config::from_env().map_err(raise)?;
         let options = options(timeout, topology, algorithm, deterministic, name)?;
         let communicator =
-            py.detach(|| Communicator::connect(store, rank, size, ucx_wheel, &config, &options));
-        Ok(PyCommunicator::new(communicator.map_err(raise)?))
+            py.detach(|| Communicator::connect(store.clone(), rank, size, ucx_wheel, &config, &options));
+        Ok(PyCommunicator::new(store.outcome(py, communicator)?))
     }
 
     #[staticmethod]

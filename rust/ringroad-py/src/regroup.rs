@@ -1,17 +1,18 @@
 //! Handles of processes, and groups made of them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use ringroad_runtime::bootstrap::Handle;
-use ringroad_runtime::communicator::Means;
+use ringroad_runtime::bootstrap::{Handle, Store};
+use ringroad_runtime::communicator::{GoOn, Means};
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::{Communicator, Error};
 
 use crate::communicator::{options, PyCommunicator};
 use crate::errors::raise;
+use crate::store::Listening;
 use crate::topology::TopologyArgument;
 
 #[pyfunction]
@@ -41,21 +42,13 @@ fn own_rank(handles: &[Handle], own: Option<&Handle>) -> PyResult<usize> {
 /// Runs what waits for other ranks, and may be interrupted by a signal: what its handler raises comes out.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
-    run: impl Send + FnOnce(&dyn Fn() -> bool) -> ringroad_runtime::Result<T>,
+    run: impl Send + FnOnce(&GoOn) -> ringroad_runtime::Result<T>,
 ) -> PyResult<T> {
-    let raised = Mutex::new(None);
-    let go_on = || match Python::attach(|py| py.check_signals()) {
-        Ok(()) => true,
-        Err(error) => {
-            *raised.lock() = Some(error);
-            false
-        }
-    };
+    let listening = Arc::new(Listening::without_store());
+    let listener = listening.clone();
+    let go_on: GoOn = Arc::new(move || listener.go_on());
     let made = py.detach(|| run(&go_on));
-    match raised.into_inner() {
-        Some(error) => Err(error),
-        None => made.map_err(raise),
-    }
+    listening.outcome(py, made)
 }
 
 #[pyfunction]

@@ -1,12 +1,13 @@
 //! Stores: ours, and whatever Python object behaves like torch's.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyException, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use ringroad_runtime::bootstrap::{FileStore, MemoryStore, Store, StoreError};
+use ringroad_runtime::Error;
 
 use crate::errors::raise;
 
@@ -34,26 +35,84 @@ impl PyFileStore {
     }
 }
 
-/// The store that a Python object is.
-pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Store>> {
-    if let Ok(store) = object.cast::<PyMemoryStore>() {
-        return Ok(store.get().0.clone());
+/// A store that is told of what Python has to say, such as Ctrl-C.
+pub struct Listening {
+    inner: Arc<dyn Store>,
+    raised: Raised,
+}
+
+/// What a signal handler or a store that is written in Python has raised, and whether the caller is to see it as it is.
+type Raised = Arc<Mutex<Option<(PyErr, bool)>>>;
+
+impl Listening {
+    /// For those who wait without a store.
+    pub fn without_store() -> Listening {
+        Listening { inner: Arc::new(MemoryStore::new()), raised: Raised::default() }
     }
-    if let Ok(store) = object.cast::<PyFileStore>() {
-        return Ok(store.get().0.clone());
-    }
-    for method in ["set", "get"] {
-        if !object.hasattr(method)? {
-            let text = format!(
-                "{} is no store: it has no method {method}; pass a ringroad.FileStore, a ringroad.MemoryStore or a \
-                 torch.distributed store",
-                object.get_type().name()?
-            );
-            return Err(PyTypeError::new_err(text));
+
+    /// What a call that made use of the store raises or returns.
+    pub fn outcome<T>(&self, py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
+        match (self.raised.lock().expect("nothing panics under this lock").take(), result) {
+            (Some((raised, true)), _) => Err(raised),
+            (Some((cause, false)), Err(error @ Error::Store(_))) => {
+                let error = raise(error);
+                error.set_cause(py, Some(cause));
+                Err(error)
+            }
+            (_, result) => result.map_err(raise),
         }
     }
-    let checks = object.hasattr("check")?;
-    Ok(Arc::new(Foreign { object: object.clone().unbind(), checks }))
+}
+
+fn keep(raised: &Raised, error: PyErr, as_it_is: bool) {
+    *raised.lock().expect("nothing panics under this lock") = Some((error, as_it_is));
+}
+
+impl Store for Listening {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.inner.set(key, value)
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(key)
+    }
+
+    fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
+        self.inner.wait(key, deadline)
+    }
+
+    fn go_on(&self) -> Result<(), StoreError> {
+        Python::attach(|py| {
+            py.check_signals().map_err(|error| {
+                keep(&self.raised, error, true);
+                StoreError::Interrupted
+            })
+        })
+    }
+}
+
+/// The store that a Python object is.
+pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<Listening>> {
+    let raised = Raised::default();
+    let inner: Arc<dyn Store> = if let Ok(store) = object.cast::<PyMemoryStore>() {
+        store.get().0.clone()
+    } else if let Ok(store) = object.cast::<PyFileStore>() {
+        store.get().0.clone()
+    } else {
+        for method in ["set", "get"] {
+            if !object.hasattr(method)? {
+                let text = format!(
+                    "{} is no store: it has no method {method}; pass a ringroad.FileStore, a ringroad.MemoryStore or \
+                     a torch.distributed store",
+                    object.get_type().name()?
+                );
+                return Err(PyTypeError::new_err(text));
+            }
+        }
+        let checks = object.hasattr("check")?;
+        Arc::new(Foreign { object: object.clone().unbind(), checks, raised: raised.clone() })
+    };
+    Ok(Arc::new(Listening { inner, raised }))
 }
 
 /// A Python object with the methods of a torch.distributed store. Where it has `check`, that tells whether a key is
@@ -61,14 +120,22 @@ pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Store>> {
 struct Foreign {
     object: Py<PyAny>,
     checks: bool,
+    raised: Raised,
 }
 
 /// How often to look for a key.
 const LOOK: Duration = Duration::from_millis(2);
 
 impl Foreign {
-    fn failed(action: &str, key: &str, error: &PyErr) -> StoreError {
-        StoreError::Failed { action: format!("{action} {key:?}"), reason: error.to_string() }
+    fn failed(&self, py: Python<'_>, action: &str, key: &str, error: PyErr) -> StoreError {
+        let is_failure = error.is_instance_of::<PyException>(py);
+        let reason = error.to_string();
+        keep(&self.raised, error, !is_failure);
+        if is_failure {
+            StoreError::Failed { action: format!("{action} {key:?}"), reason }
+        } else {
+            StoreError::Interrupted
+        }
     }
 }
 
@@ -76,7 +143,7 @@ impl Store for Foreign {
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         Python::attach(|py| {
             let result = self.object.call_method1(py, "set", (key, PyBytes::new(py, value)));
-            result.map(drop).map_err(|e| Foreign::failed("set", key, &e))
+            result.map(drop).map_err(|e| self.failed(py, "set", key, e))
         })
     }
 
@@ -91,7 +158,7 @@ impl Store for Foreign {
                 Err(error) => Err(error),
             }
         };
-        Python::attach(|py| get(py).map_err(|e| Foreign::failed("get", key, &e)))
+        Python::attach(|py| get(py).map_err(|e| self.failed(py, "get", key, e)))
     }
 
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
@@ -103,8 +170,6 @@ impl Store for Foreign {
             if Instant::now() >= deadline {
                 return Err(StoreError::Timeout { key: key.to_owned(), waited: start.elapsed() });
             }
-            // So that Ctrl-C works.
-            Python::attach(|py| py.check_signals()).map_err(|e| Foreign::failed("wait for", key, &e))?;
             std::thread::sleep(LOOK);
         }
     }

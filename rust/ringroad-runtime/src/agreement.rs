@@ -1,13 +1,11 @@
 //! What rank 0 decides for all ranks when a communicator is made.
 
-use std::time::Instant;
-
 use ringroad_core::cost::{read_rules, CostModel, Rule};
 use ringroad_core::topology::MEMORY_CAPACITY;
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{share, Card, Store};
+use crate::bootstrap::{refused, unreadable, Card, Meeting};
 use crate::cache::{CacheMode, CacheProbe};
 use crate::choices::{Choices, Lowering, Wishes};
 use crate::communicator::Options;
@@ -57,13 +55,12 @@ fn crowded(ranks: usize, cores: usize) -> CostModel {
 
 /// Rank 0 chooses, the others take it over; so does an error.
 pub(crate) fn agree(
-    store: &dyn Store,
+    meeting: &mut Meeting,
     rank: Rank,
     cards: &[Card],
     config: &Config,
     options: &Options,
     per_host: usize,
-    deadline: Instant,
 ) -> Result<Choices> {
     type Shared = std::result::Result<Choices, Refusal>;
     let mine = (rank == 0).then(|| choose(cards, config, options, per_host).and_then(read_back));
@@ -71,13 +68,25 @@ pub(crate) fn agree(
         let shared: Shared = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
     });
-    let shared = share(store, rank, "choices", text.as_deref(), deadline)?;
+    let shared = meeting.share(CHOICES, text.as_deref(), most(cards.len()))?;
     if let Some(choices) = mine {
         return choices;
     }
-    let choices: Shared = serde_json::from_slice(&shared)
-        .map_err(|e| Error::Store(format!("rank 0's choices cannot be read: {e}")))?;
-    choices.map_err(Error::from)
+    let choices: std::result::Result<Shared, String> =
+        serde_json::from_slice(&shared).map_err(|e| unreadable(&e));
+    let choices = choices.and_then(|choices| match choices {
+        Ok(choices) => choices.check(cards.len(), per_host).map(|()| Ok(choices)),
+        refusal => Ok(refusal),
+    });
+    choices.map_err(|reason| refused(CHOICES, 0, reason))?.map_err(Error::from)
+}
+
+/// What the choices are published as.
+const CHOICES: &str = "choices";
+
+/// More bytes than the choices of so many ranks take: a topology may have a route for every pair.
+fn most(ranks: usize) -> usize {
+    (64 << 20) + 1024 * ranks * ranks
 }
 
 /// As the others read it: what they could not read is an error of rank 0's, too.

@@ -44,6 +44,9 @@ pub struct Wishes {
     pub schedule_cache: Option<PathBuf>,
 }
 
+/// Vectors are cut into pieces of at least so many bytes.
+const SHORTEST: usize = 64;
+
 /// How plans are made, whatever the algorithm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lowering {
@@ -166,6 +169,37 @@ impl Choices {
     ) -> Result<Choices> {
         let (tables, made) = choose(&topology, &model, &Collective::ALL, wishes)?;
         Ok(Choices { topology, model, lowering, place, profile: None, tables, made })
+    }
+
+    /// What is wrong with choices that another rank has made for so many ranks, of which so many on each host are near each
+    /// other.
+    pub(crate) fn check(&self, ranks: usize, per_host: usize) -> std::result::Result<(), String> {
+        let Lowering { segment, part, .. } = self.lowering;
+        for (what, found) in [("topology", &self.topology), ("place", &self.place.topology)] {
+            if found.ranks() != ranks {
+                return Err(format!("its {what} has {} ranks, but there are {ranks}", found.ranks()));
+            }
+        }
+        if self.place.per_host != per_host {
+            return Err(format!("it says {} ranks per host, but there are {per_host}", self.place.per_host));
+        }
+        if segment.min(part) < SHORTEST {
+            return Err(format!("it cuts vectors into pieces of {segment} and {part} bytes"));
+        }
+        for collective in Collective::ALL {
+            let of_it = |choice: &&Choice| choice.collective == collective.with_root(0);
+            let Some(Choice { floats, any, .. }) = self.tables.iter().find(of_it) else {
+                return Err(format!("it has no table for {}", collective.name()));
+            };
+            let ranges = [floats, any].into_iter().flat_map(|selection| selection.table.ranges());
+            for name in ranges.map(|range| &range.algorithm) {
+                let algorithm = algorithms::find(name).map_err(|error| error.to_string())?;
+                if !algorithm.algorithm().offer(collective).is_some() {
+                    return Err(format!("it takes {name} for {}", collective.name()));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The digest that a schedule must have: what rank 0 made for the graph, if it did.

@@ -94,7 +94,11 @@ impl From<StoreError> for Error {
 impl From<BootstrapError> for Error {
     fn from(error: BootstrapError) -> Self {
         match error {
-            BootstrapError::Missing { .. } => Error::Timeout(error.to_string()),
+            BootstrapError::Missing { .. } | BootstrapError::GaveUp { late: true, .. } => {
+                Error::Timeout(error.to_string())
+            }
+            BootstrapError::GaveUp { rank, story, .. } => Error::Peer { rank, message: story },
+            BootstrapError::Died { ref card } => Error::Peer { rank: card.rank, message: error.to_string() },
             BootstrapError::Store(error) => error.into(),
             _ => Error::Store(error.to_string()),
         }

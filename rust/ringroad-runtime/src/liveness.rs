@@ -19,6 +19,7 @@ use crate::config::warn_once;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Watches processes: by descriptors of them, or by looking them up where the kernel gives none.
+#[derive(Default)]
 pub(crate) struct Liveness {
     watched: Vec<(Rank, OwnedFd)>,
     looked_up: Vec<(Rank, Process)>,
@@ -33,27 +34,30 @@ impl Liveness {
 
     /// With a way to get a descriptor of a process.
     fn with(rank: Rank, cards: &[Card], open: impl Fn(Pid) -> Result<OwnedFd, Errno>) -> Liveness {
-        let own = &cards[rank];
-        let near = |card: &&Card| {
-            card.rank != rank
-                && card.pid != own.pid
-                && !own.pid_space.is_empty()
-                && card.pid_space == own.pid_space
-        };
-        let mut liveness = Liveness { watched: Vec::new(), looked_up: Vec::new(), looked: None };
-        for card in cards.iter().filter(near) {
-            let Some(pid) = Pid::from_raw(card.pid as i32) else { continue };
-            match open(pid) {
-                Ok(descriptor) => liveness.watched.push((card.rank, descriptor)),
-                Err(error) => {
-                    let text =
-                        format!("pidfd_open: {error}: the ends of other ranks are noticed a little later");
-                    warn_once("pidfd_open", &text);
-                    liveness.looked_up.push((card.rank, Process::new(pid)));
-                }
+        let mut liveness = Liveness::default();
+        cards.iter().for_each(|card| liveness.watch_by(&cards[rank], card, &open));
+        liveness
+    }
+
+    /// Watches another rank's process, too, if that can be seen from this one.
+    pub fn watch(&mut self, own: &Card, card: &Card) {
+        self.watch_by(own, card, |pid| pidfd_open(pid, PidfdFlags::empty()));
+    }
+
+    fn watch_by(&mut self, own: &Card, card: &Card, open: impl Fn(Pid) -> Result<OwnedFd, Errno>) {
+        let Some(process) = Process::of(own, card) else { return };
+        match open(process.pid) {
+            // The number may have been used again before.
+            Ok(descriptor) if process.start.is_none() || !process.has_ended() => {
+                self.watched.push((card.rank, descriptor));
+            }
+            Ok(_) | Err(Errno::SRCH) => self.looked_up.push((card.rank, process)),
+            Err(error) => {
+                let text = format!("pidfd_open: {error}: the ends of other ranks are noticed a little later");
+                warn_once("pidfd_open", &text);
+                self.looked_up.push((card.rank, process));
             }
         }
-        liveness
     }
 
     /// The ranks whose processes have ended since the last look.
@@ -106,18 +110,35 @@ struct Process {
 }
 
 impl Process {
-    fn new(pid: Pid) -> Process {
-        let start = Stat::read(pid).ok().map(|stat| stat.start);
-        Process { pid, start }
+    /// The process of a rank, where this one can see it and is another.
+    fn of(own: &Card, card: &Card) -> Option<Process> {
+        let is_seen = card.pid != own.pid && !own.pid_space.is_empty() && card.pid_space == own.pid_space;
+        let pid = pid(card.pid).filter(|_| is_seen)?;
+        Some(Process { pid, start: card.started.or_else(|| started(card.pid)) })
     }
 
-    fn has_ended(&mut self) -> bool {
+    fn has_ended(&self) -> bool {
         match Stat::read(self.pid) {
-            Ok(stat) => stat.is_dead() || *self.start.get_or_insert(stat.start) != stat.start,
+            Ok(stat) => stat.is_dead() || self.start.is_some_and(|start| stat.start != start),
             // There may be no descriptor for the file, or nothing to be seen of others' processes.
             Err(_) => test_kill_process(self.pid) == Err(Errno::SRCH),
         }
     }
+}
+
+/// Whether the process of a rank has ended, as far as can be seen from this one.
+pub(crate) fn has_ended(own: &Card, card: &Card) -> bool {
+    Process::of(own, card).is_some_and(|process| process.has_ended())
+}
+
+/// When a process started, in clock ticks since the machine did, if it exists and may be looked at.
+pub(crate) fn started(pid: u32) -> Option<u64> {
+    Stat::read(self::pid(pid)?).ok().map(|stat| stat.start)
+}
+
+/// Others may write anything.
+fn pid(number: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(number).ok()?)
 }
 
 /// What `/proc` says of a process.
@@ -205,10 +226,9 @@ mod tests {
     #[test]
     fn numbers_that_are_used_again_are_told_apart() {
         let pid = Pid::from_raw(std::process::id() as i32).unwrap();
-        let mut process = Process::new(pid);
-        assert!(!process.has_ended());
-        process.start = process.start.map(|start| start - 1);
-        assert!(process.has_ended());
+        let start = started(std::process::id());
+        assert!(!Process { pid, start }.has_ended());
+        assert!(Process { pid, start: start.map(|start| start - 1) }.has_ended());
     }
 
     #[test]

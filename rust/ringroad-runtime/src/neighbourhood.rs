@@ -1,11 +1,10 @@
 //! Who is near whom: the ranks that can read each other's memory, which others of them know too.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use crate::bootstrap::{collect, Card, Store};
+use crate::bootstrap::{check_rank, refused, unreadable, BootstrapError, Card, Meeting};
 use crate::config::{Cma, Config, TransportKind};
 use crate::error::{Error, Result};
 use crate::transport::shared::{Home, Neighbour};
@@ -38,6 +37,26 @@ impl Offered {
 /// Whose memory a rank could open, and why not also what is private, if so.
 type Near = BTreeMap<Rank, Option<String>>;
 
+/// What that is published as.
+const NEAR: &str = "near";
+/// More than it takes for one rank.
+const REASON_BYTES: usize = 1024;
+
+/// What `rank` has published of those around it.
+fn read(rank: Rank, text: &[u8], cards: &[Card]) -> std::result::Result<Near, BootstrapError> {
+    let near: std::result::Result<Near, String> = serde_json::from_slice(text).map_err(|e| unreadable(&e));
+    let near = near.and_then(|near| {
+        for other in near.keys() {
+            check_rank(*other, cards.len())?;
+            if !may_be_near(&cards[rank], &cards[*other]) {
+                return Err(format!("it names rank {other}, which is not on its host"));
+            }
+        }
+        Ok(near)
+    });
+    near.map_err(|reason| refused(NEAR, rank, reason))
+}
+
 /// The ranks around this one.
 pub(crate) struct Neighbourhood {
     /// This rank's memory, where anybody is near.
@@ -53,14 +72,19 @@ pub(crate) struct Neighbourhood {
 }
 
 impl Neighbourhood {
+    /// The error where there is no network either: why ranks of this host do not share memory comes first.
+    pub fn without_network(&self, error: String) -> Error {
+        let Some(first) = self.obstacles.first() else { return Error::Transport(error) };
+        Error::Transport(format!("ranks of this host share no memory: {first}; and without that: {error}"))
+    }
+
     /// Opens the memory of those who are on this host, and hears whether they could open this one's.
     pub fn explore(
-        store: &dyn Store,
+        meeting: &mut Meeting,
         offered: Offered,
         cards: &[Card],
         rank: Rank,
         config: &Config,
-        deadline: Instant,
     ) -> Result<Self> {
         let mut obstacles = Vec::new();
         let (home, opened) = match offered {
@@ -93,11 +117,9 @@ impl Neighbourhood {
         }
         let mine: Near = opened.iter().map(|n| (n.rank(), n.obstacle().map(str::to_owned))).collect();
         let text = serde_json::to_vec(&mine).expect("numbers and words can be written");
-        let all = collect(store, rank, cards.len(), "near", &text, deadline)?;
-        let all = all.iter().map(|text| serde_json::from_slice(text));
-        let all: Vec<Near> = all.collect::<std::result::Result<_, _>>().map_err(|error| {
-            Error::Store(format!("a rank's list of its neighbours cannot be read: {error}"))
-        })?;
+        let all = meeting.collect(NEAR, &text, (cards.len() + 1) * REASON_BYTES)?;
+        let read = |(rank, text): (Rank, &Vec<u8>)| read(rank, text, cards);
+        let all: Vec<Near> = all.iter().enumerate().map(read).collect::<std::result::Result<_, _>>()?;
         let per_host = per_host(&all);
         let is_complete = per_host == cards.len();
         let neighbours: Vec<Neighbour> =

@@ -1,4 +1,4 @@
-//! What a rank tells the others about itself, and how it is sealed.
+//! What a rank tells the others about itself.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,21 +7,18 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
 
-use hmac::{Hmac, Mac};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
+use super::exchange::{BootstrapError, CARD};
+use super::meeting::{refused, unreadable};
 use super::Handle;
 use crate::cache;
+use crate::liveness;
 use crate::transport::shared::Offer;
 
 /// The version of the card itself.
-const FORMAT: u32 = 2;
-/// Seals cards where the job has no secret: then the seal guards against accidents only.
-const PUBLIC_KEY: &str = "ringroad: no secret";
-const LENGTH: usize = size_of::<u32>();
-const SEAL: usize = 32;
+const FORMAT: u32 = 3;
 
 /// What a rank tells the others about itself.
 ///
@@ -44,6 +41,8 @@ pub struct Card {
     pub pid: u32,
     /// Where that number means something: names the kernel and the namespace; empty where that is not known.
     pub pid_space: String,
+    /// When it started, in clock ticks since the machine did: its number may be used again.
+    pub started: Option<u64>,
     /// Tells it from whoever claims to be the same rank: drawn at random.
     pub instance: u64,
     /// What carries its bytes, for example `ucx`.
@@ -82,6 +81,7 @@ impl Card {
             host: host_name(),
             pid: std::process::id(),
             pid_space: pid_space(),
+            started: liveness::started(std::process::id()),
             instance: token(),
             transport: transport.to_owned(),
             transport_version: transport_version.to_owned(),
@@ -102,34 +102,19 @@ impl Card {
         quotas.fold(together.len(), |least, cores| if least == 0 { cores } else { least.min(cores) }).max(1)
     }
 
-    /// The card as bytes: length, content, and a seal (HMAC-SHA256) that only who knows the secret can make.
-    pub fn seal(&self, secret: Option<&str>) -> Vec<u8> {
-        let content = serde_json::to_vec(self).expect("a card has nothing that JSON cannot express");
-        let length = u32::try_from(content.len()).expect("a card is small");
-        let mut bytes = length.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&content);
-        let seal = mac(secret, &bytes).finalize().into_bytes();
-        bytes.extend_from_slice(&seal);
-        bytes
+    /// As others read it.
+    pub(super) fn write(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a card has nothing that JSON cannot express")
     }
 
-    /// The inverse of [`Card::seal`]; the error says what is wrong and what to do.
-    pub fn unseal(bytes: &[u8], secret: Option<&str>) -> Result<Card, String> {
-        let incomplete = || {
-            format!("its {} bytes are not a whole card; start all ranks anew with a fresh store", bytes.len())
-        };
-        let length = bytes.first_chunk::<LENGTH>().ok_or_else(incomplete)?;
-        let end = (u32::from_le_bytes(*length) as usize).saturating_add(LENGTH);
-        if bytes.len() != end.saturating_add(SEAL) {
-            return Err(incomplete());
+    /// The card that `rank` has published.
+    pub(super) fn read(rank: Rank, content: &[u8]) -> Result<Card, BootstrapError> {
+        let card: Card = serde_json::from_slice(content).map_err(|e| refused(CARD, rank, unreadable(&e)))?;
+        if card.rank != rank {
+            let reason = format!("it is that of {card}; give every job a fresh store");
+            return Err(refused(CARD, rank, reason));
         }
-        let (sealed, seal) = bytes.split_at(end);
-        mac(secret, sealed).verify_slice(seal).map_err(|_| match secret {
-            Some(_) => "its seal does not fit this rank's secret; set the same RINGROAD_SECRET for all ranks".to_owned(),
-            None => "its seal does not fit: it was damaged on the way, or sealed with a secret; set the same RINGROAD_SECRET for all ranks or for none".to_owned(),
-        })?;
-        serde_json::from_slice(&sealed[LENGTH..])
-            .map_err(|e| format!("it cannot be read ({e}); use the same version of ringroad on all ranks"))
+        Ok(card)
     }
 }
 
@@ -138,13 +123,6 @@ impl fmt::Display for Card {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {} (host {}, pid {})", self.rank, self.host, self.pid)
     }
-}
-
-fn mac(secret: Option<&str>, bytes: &[u8]) -> Hmac<Sha256> {
-    let mut mac =
-        Hmac::new_from_slice(secret.unwrap_or(PUBLIC_KEY).as_bytes()).expect("keys of all lengths work");
-    mac.update(bytes);
-    mac
 }
 
 /// A number that no other process has, from the seed that the standard library draws for hash tables.

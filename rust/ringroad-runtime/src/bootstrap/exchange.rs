@@ -5,13 +5,17 @@
 //! an earlier job has left in the store, on every rank that is affected; both would be hangs otherwise.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
 use super::card::{hex, Card};
-use super::{Store, StoreError};
+use super::meeting::{refused, Meeting, CARD_BYTES};
+use super::StoreError;
+
+/// What cards are published as.
+pub(super) const CARD: &str = "card";
 
 /// Why the ranks did not find each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,11 +56,48 @@ pub enum BootstrapError {
         /// Who has read others.
         others: Vec<Rank>,
     },
-    /// A card is not what it should be.
-    #[error("the card of rank {rank} is not accepted: {reason}")]
-    Card {
+    /// A rank's process has ended.
+    #[error(
+        "{card} died while the communicator was being made (look at its own output); start all ranks anew"
+    )]
+    Died {
+        /// Whose.
+        card: Box<Card>,
+    },
+    /// A rank gave up.
+    #[error("{story}")]
+    GaveUp {
+        /// Who.
+        rank: Rank,
+        /// Whether it had waited too long.
+        late: bool,
+        /// Why, in its own words.
+        story: String,
+    },
+    /// There is another rank 0.
+    #[error("another rank 0 meets at the same place of the store as {card}: start every rank once, and give every job a store of its own")]
+    Replaced {
+        /// This process.
+        card: Box<Card>,
+    },
+    /// Rank 0 has begun anew: join it there.
+    #[error("rank 0 has begun anew elsewhere in the store")]
+    Moved,
+    /// What a rank says is not what it should be.
+    #[error("the {kind} of rank {rank} in the store is not accepted: {reason}")]
+    Refused {
+        /// What.
+        kind: String,
         /// Whose.
         rank: Rank,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// What is announced is not what it should be.
+    #[error("{key:?} in the store is not accepted: {reason}")]
+    Note {
+        /// Where.
+        key: String,
         /// Why, and what to do.
         reason: String,
     },
@@ -65,126 +106,73 @@ pub enum BootstrapError {
     Store(#[from] StoreError),
 }
 
-/// Publishes this rank's card and returns those of all ranks, in order. Nobody returns successfully before everybody
-/// has read all cards. A store serves one exchange: use a [`super::PrefixStore`] for each.
-pub fn exchange(
-    store: &dyn Store,
-    rank: Rank,
-    size: usize,
-    card: &Card,
-    secret: Option<&str>,
-    deadline: Instant,
-) -> Result<Vec<Card>, BootstrapError> {
-    let round = Round { store, rank, size, deadline, start: Instant::now() };
-    if rank >= size || card.rank != rank || card.ranks != size {
-        let reason =
-            format!("it says rank {} of {}, the call says rank {rank} of {size}", card.rank, card.ranks);
-        return Err(BootstrapError::Card { rank, reason });
-    }
-    let own = card_key(rank);
-    if let Some(bytes) = store.get(&own)? {
-        return Err(round.duplicate(card, &bytes, secret));
-    }
-    store.set(&own, &card.seal(secret))?;
-
-    let sealed = round.collect(card_key).map_err(|e| round.missing(e, card_key, secret))?;
-    let mut cards = Vec::with_capacity(size);
-    for (other, bytes) in sealed.iter().enumerate() {
-        cards.push(if other == rank { card.clone() } else { open(other, bytes, secret)? });
-    }
-    compare(&cards)?;
-
-    let digest = digest(&cards);
-    store.set(&digest_key(rank), &digest)?;
-    let digests = round.collect(digest_key).map_err(|e| round.missing(e, digest_key, secret))?;
-    let others: Vec<Rank> = (0..size).filter(|other| *other != rank && digests[*other] != digest).collect();
-    match store.get(&own)? {
-        Some(bytes) if bytes != card.seal(secret) => Err(round.duplicate(card, &bytes, secret)),
-        _ if !others.is_empty() => Err(BootstrapError::Disagree { rank, others }),
-        _ => Ok(cards),
-    }
-}
-
-/// Rank 0 publishes `value`, everybody returns it.
-pub fn share(
-    store: &dyn Store,
-    rank: Rank,
-    key: &str,
-    value: Option<&[u8]>,
-    deadline: Instant,
-) -> Result<Vec<u8>, StoreError> {
-    match (rank, value) {
-        (0, Some(value)) => store.set(key, value).map(|()| value.to_vec()),
-        (0, None) => Err(StoreError::Failed {
-            action: format!("share {key:?}"),
-            reason: "rank 0 has no value to share".to_owned(),
-        }),
-        _ => store.wait(key, deadline),
-    }
-}
-
-/// Publishes `value` under `kind` and returns what all ranks do, in order.
-pub(crate) fn collect(
-    store: &dyn Store,
-    rank: Rank,
-    size: usize,
-    kind: &str,
-    value: &[u8],
-    deadline: Instant,
-) -> Result<Vec<Vec<u8>>, StoreError> {
-    store.set(&format!("{kind}/{rank}"), value)?;
-    (0..size).map(|rank| store.wait(&format!("{kind}/{rank}"), deadline)).collect()
-}
-
-fn card_key(rank: Rank) -> String {
-    format!("card/{rank}")
-}
-
-fn digest_key(rank: Rank) -> String {
-    format!("digest/{rank}")
-}
-
-struct Round<'a> {
-    store: &'a dyn Store,
-    rank: Rank,
-    size: usize,
-    deadline: Instant,
-    start: Instant,
-}
-
-impl Round<'_> {
-    fn collect(&self, key: fn(Rank) -> String) -> Result<Vec<Vec<u8>>, StoreError> {
-        (0..self.size).map(|rank| self.store.wait(&key(rank), self.deadline)).collect()
-    }
-
-    /// Who is missing, where the store has run out of time.
-    fn missing(&self, error: StoreError, key: fn(Rank) -> String, secret: Option<&str>) -> BootstrapError {
-        let StoreError::Timeout { .. } = error else { return error.into() };
-        let there = |rank: &Rank| matches!(self.store.get(&key(*rank)), Ok(Some(_)));
-        let missing: Vec<Rank> = (0..self.size).filter(|rank| !there(rank)).collect();
-        if missing.is_empty() {
-            return error.into();
+impl Meeting {
+    /// Publishes this rank's card and returns those of all ranks, in order. Nobody returns successfully before everybody
+    /// has read all cards. What is said from then on holds among these ranks alone.
+    pub fn exchange(&mut self) -> Result<Vec<Card>, BootstrapError> {
+        let (rank, size) = (self.card.rank, self.card.ranks);
+        if let Some(other) = self.look(CARD, rank, CARD_BYTES)? {
+            return Err(self.duplicate(&other));
         }
-        let card = |rank: Rank| open(rank, &self.store.get(&card_key(rank)).ok()??, secret).ok();
-        let came = (0..self.size).filter_map(card).collect();
-        BootstrapError::Missing { missing, came, waited: self.start.elapsed() }
+        let own = self.card.write();
+        self.tell(CARD, &own)?;
+        self.cards[rank] = Some(self.card.clone());
+        for other in 0..size {
+            if self.cards[other].is_none() {
+                let content = self.hear(CARD, other, 0..size, CARD_BYTES)?;
+                self.welcome(Card::read(other, &content)?);
+            }
+        }
+        let cards: Vec<Card> = self.cards.iter().flatten().cloned().collect();
+        compare(&cards)?;
+
+        let digest = digest(&cards);
+        let digests = self.collect("digest", &digest, digest.len())?;
+        let others: Vec<Rank> = (0..size).filter(|other| digests[*other] != digest).collect();
+        match self.look(CARD, rank, CARD_BYTES)? {
+            Some(other) if other != own => return Err(self.duplicate(&other)),
+            _ if !others.is_empty() => return Err(BootstrapError::Disagree { rank, others }),
+            _ => {}
+        }
+        self.part = format!("{}/{}", self.part, hex(&digest));
+        Ok(cards)
     }
 
-    fn duplicate(&self, mine: &Card, other: &[u8], secret: Option<&str>) -> BootstrapError {
-        match open(self.rank, other, secret) {
-            Ok(other) => BootstrapError::Duplicate { mine: Box::new(mine.clone()), other: Box::new(other) },
+    /// Publishes where this rank is reached over a network, and returns the cards of all ranks with that.
+    pub fn exchange_addresses(
+        &mut self,
+        transport: &str,
+        version: &str,
+        addresses: Vec<Vec<u8>>,
+    ) -> Result<Vec<Card>, BootstrapError> {
+        const NETWORK: &str = "network";
+        self.card.transport = transport.to_owned();
+        self.card.transport_version = version.to_owned();
+        self.card.addresses = addresses;
+        let all = self.collect(NETWORK, &self.card.write(), CARD_BYTES)?;
+        let mut cards = Vec::with_capacity(all.len());
+        for (rank, content) in all.iter().enumerate() {
+            let Card { transport, transport_version, addresses, .. } = Card::read(rank, content)?;
+            if addresses.iter().any(Vec::is_empty) {
+                return Err(refused(NETWORK, rank, "an address is empty".to_owned()));
+            }
+            let known = self.cards[rank].clone().unwrap_or_default();
+            cards.push(Card { transport, transport_version, addresses, ..known });
+        }
+        compare(&cards)?;
+        Ok(cards)
+    }
+
+    fn duplicate(&mut self, other: &[u8]) -> BootstrapError {
+        // This process has no part in the meeting, and nothing to say there.
+        self.cards[self.card.rank] = None;
+        match Card::read(self.card.rank, other) {
+            Ok(other) => {
+                BootstrapError::Duplicate { mine: Box::new(self.card.clone()), other: Box::new(other) }
+            }
             Err(error) => error,
         }
     }
-}
-
-fn open(rank: Rank, bytes: &[u8], secret: Option<&str>) -> Result<Card, BootstrapError> {
-    let card = Card::unseal(bytes, secret).map_err(|reason| BootstrapError::Card { rank, reason })?;
-    if card.rank != rank {
-        let reason = format!("it is that of {card}; give every job a fresh store");
-        return Err(BootstrapError::Card { rank, reason });
-    }
-    Ok(card)
 }
 
 /// Everybody has all cards, so everybody comes to the same result.

@@ -1,7 +1,7 @@
-//! How the ranks of a job find each other: a store of keys and values, and the exchange of addresses through it.
+//! How the ranks of a job find each other: a store of keys and values, and how they meet there.
 //!
 //! A [`Store`] is what a job has in common before it has connections: a directory ([`FileStore`]), memory
-//! ([`MemoryStore`]) or somebody else's service behind the trait. [`exchange()`] publishes one [`Card`] per rank.
+//! ([`MemoryStore`]) or somebody else's service behind the trait. At a [`Meeting`] each rank publishes a [`Card`].
 
 mod card;
 mod exchange;
@@ -9,6 +9,7 @@ mod file;
 mod handle;
 mod meeting;
 mod memory;
+mod seal;
 mod tcp;
 
 use std::sync::Arc;
@@ -16,11 +17,12 @@ use std::time::{Duration, Instant};
 
 pub use card::Card;
 pub(crate) use card::{hex, token};
-pub(crate) use exchange::{collect, identity};
-pub use exchange::{exchange, share, BootstrapError};
+pub(crate) use exchange::identity;
+pub use exchange::BootstrapError;
 pub use file::FileStore;
 pub use handle::Handle;
 pub use meeting::Meeting;
+pub(crate) use meeting::{check_rank, refused, unreadable};
 pub use memory::MemoryStore;
 pub(crate) use tcp::{Promise, Server, TcpStore, Unreachable};
 
@@ -34,6 +36,11 @@ pub trait Store: Send + Sync {
 
     /// What is under `key`, as soon as there is something, and until `deadline` at the latest.
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError>;
+
+    /// An error where the user has had enough. Who waits for long asks every now and then.
+    fn go_on(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// A store did not do what it was asked to.
@@ -47,6 +54,9 @@ pub enum StoreError {
         /// How long it was waited for.
         waited: Duration,
     },
+    /// The user has had enough.
+    #[error("it was interrupted")]
+    Interrupted,
     /// The store does not work.
     #[error("cannot {action} in the store: {reason}")]
     Failed {
@@ -68,6 +78,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
         (**self).wait(key, deadline)
+    }
+
+    fn go_on(&self) -> Result<(), StoreError> {
+        (**self).go_on()
     }
 }
 
@@ -100,5 +114,9 @@ impl<S: Store> Store for PrefixStore<S> {
 
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
         self.inner.wait(&self.key(key), deadline)
+    }
+
+    fn go_on(&self) -> Result<(), StoreError> {
+        self.inner.go_on()
     }
 }

@@ -1,7 +1,6 @@
 //! How ranks become a communicator.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Once};
@@ -11,9 +10,9 @@ use parking_lot::Mutex;
 use ringroad_core::{Collective, Rank, Topology};
 use ucx_sys::LoadOptions;
 
-use super::{Communicator, Means, State};
+use super::{Called, Communicator, Means, Request, State};
 use crate::agreement::{agree, choose};
-use crate::bootstrap::{exchange, Card, Handle, Meeting, PrefixStore, Store};
+use crate::bootstrap::{Card, Handle, Meeting, Store};
 use crate::config::{warn_once, Cma, Config, Debug, Secret};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -30,6 +29,9 @@ use crate::transport::{Tag, Transport};
 /// From so many bytes on for each core, the vectors of all ranks taken together, the kernel's one copy out of private memory
 /// is faster than two within the caches.
 const COPIED: usize = 4 << 20;
+
+/// How often the first barrier asks whether the user has had enough.
+const LISTEN: Duration = Duration::from_millis(50);
 
 /// What a communicator may be told; everything else comes from [`Config`].
 #[derive(Debug, Clone, Default)]
@@ -62,13 +64,8 @@ impl Communicator {
         let timeout = options.timeout.unwrap_or(config.timeout);
         let deadline = Instant::now() + timeout;
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
-        let secret = config.secret.as_ref().map(Secret::reveal);
         let name = if options.name.is_empty() { "world" } else { &options.name };
-        let offered = Offered::new(rank, size, config);
-        let meeting = Meeting::join(store, name, rank, deadline)?;
-        let store = meeting.store();
-        let mut card = Card::new(rank, size, "", "", Vec::new());
-        offered.announce(&mut card, config);
+        let secret = config.secret.as_ref().map(Secret::reveal);
         let handle = (size > 1).then(|| Handle::issue(secret)).transpose().unwrap_or_else(|error| {
             warn_once(
                 "listen",
@@ -76,21 +73,42 @@ impl Communicator {
             );
             None
         });
-        card.handle = handle.clone();
-        let mut cards = exchange(&store, rank, size, &card, secret, deadline)?;
-        let around = Neighbourhood::explore(&store, offered, &cards, rank, config, deadline)?;
-        let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose();
-        let bell = bell.map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?;
+        loop {
+            let offered = Offered::new(rank, size, config);
+            let mut card = Card::new(rank, size, "", "", Vec::new());
+            offered.announce(&mut card, config);
+            card.handle = handle.clone();
+            let mut meeting = Meeting::join(store.clone(), name, card, secret, deadline)?;
+            match Communicator::meet(&mut meeting, offered, rank, wheel.clone(), config, options, deadline) {
+                Err(_) if meeting.has_moved() => {}
+                Err(error) => {
+                    meeting.give_up(&error);
+                    return Err(error);
+                }
+                communicator => return communicator,
+            }
+        }
+    }
+
+    /// Connects the ranks that come to this meeting.
+    fn meet(
+        meeting: &mut Meeting,
+        offered: Offered,
+        rank: Rank,
+        wheel: Option<PathBuf>,
+        config: &Config,
+        options: &Options,
+        deadline: Instant,
+    ) -> Result<Communicator> {
+        let mut cards = meeting.exchange()?;
+        let around = Neighbourhood::explore(meeting, offered, &cards, rank, config)?;
         let mut network = None;
         if !around.is_complete {
-            let transport = open_network(rank, size, wheel.clone(), config, bell.into_iter().collect())?;
-            let mut card = Card::new(rank, size, "ucx", transport.version(), transport.addresses());
-            card.handle = handle;
-            cards =
-                exchange(&PrefixStore::new("network", store.clone()), rank, size, &card, secret, deadline)?;
+            let transport = open_network(rank, cards.len(), wheel.clone(), config, &around)?;
+            cards = meeting.exchange_addresses("ucx", transport.version(), transport.addresses())?;
             network = Some(transport);
         }
-        let choices = agree(&store, rank, &cards, config, options, around.per_host, deadline)?;
+        let choices = agree(meeting, rank, &cards, config, options, around.per_host)?;
         if let Some(network) = &mut network {
             network.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
         }
@@ -109,13 +127,15 @@ impl Communicator {
             // A rank on its own sends nothing.
             (None, None) => Box::new(InProcess::group(1).remove(0)),
         };
+        let timeout = options.timeout.unwrap_or(config.timeout);
+        let name = if options.name.is_empty() { "world" } else { &options.name };
         let mut communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
         communicator.means =
             Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
         // Everybody has come, so the next communicator of this name meets elsewhere.
-        drop(meeting);
+        meeting.close();
         // Connects what small collectives use, and finds out now who cannot be reached.
-        communicator.barrier(Some(deadline.saturating_duration_since(Instant::now())))?;
+        communicator.first_barrier(meeting, deadline)?;
         if config.debug >= Debug::Info {
             communicator.introduce(&around.obstacles);
         }
@@ -188,6 +208,21 @@ impl Communicator {
         }
     }
 
+    /// A barrier that ends, too, when the user has had enough, or a rank has given up that has not come so far.
+    fn first_barrier(&self, meeting: &Meeting, deadline: Instant) -> Result<()> {
+        let timeout = Some(deadline.saturating_duration_since(Instant::now()));
+        let Called::InFlight(work) = self.call(Request { timeout, ..Request::barrier() })? else {
+            return Ok(());
+        };
+        while !work.wait_until(Instant::now() + LISTEN) {
+            if let Err(error) = meeting.go_on() {
+                self.abort(&error.to_string());
+                return Err(error.into());
+            }
+        }
+        work.finish().map(drop)
+    }
+
     /// Says on standard error what was found and chosen.
     fn introduce(&self, obstacles: &[String]) {
         let Communicator { name, rank, .. } = self;
@@ -225,21 +260,19 @@ fn open_network(
     size: usize,
     wheel: Option<PathBuf>,
     config: &Config,
-    bell: Vec<OwnedFd>,
+    around: &Neighbourhood,
 ) -> Result<UcxTransport> {
     prepare_environment(config);
-    let ucx = ucx_sys::load(&LoadOptions {
-        explicit: config.ucx_library.clone(),
-        wheel,
-        environment: true,
-        tls: None,
-    })?;
+    let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose();
+    let bell = bell.map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?;
+    let options = LoadOptions { explicit: config.ucx_library.clone(), wheel, environment: true, tls: None };
+    let ucx = ucx_sys::load(&options).map_err(|error| around.without_network(error.to_string()))?;
     let settings = UcxSettings {
         net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
         ports: config.ports.clone().unwrap_or_default(),
         ..UcxSettings::default()
     };
-    Ok(UcxTransport::new(ucx, rank, size, settings, bell)?)
+    Ok(UcxTransport::new(ucx, rank, size, settings, bell.into_iter().collect())?)
 }
 
 /// Sets what UCX reads from the environment only, once and unless the user has. No other thread may be reading the

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use ringroad_core::{Bytes, Collective, Plan, Rank};
 
 pub use self::connect::Options;
-pub use self::regroup::{Agreement, Means, Patience};
+pub use self::regroup::{Agreement, GoOn, Means};
 pub use self::request::{Request, TAGS};
 use crate::bootstrap::Card;
 use crate::buffer::{Memory, Region};

@@ -38,26 +38,49 @@ pub struct Means {
     pub options: Options,
 }
 
-/// Until when to wait for others, and whether the caller still wants it.
+/// Asked many times a second while others are waited for: an error where the user has had enough.
+pub type GoOn = Arc<dyn Fn() -> std::result::Result<(), StoreError> + Send + Sync>;
+
+/// Until when to wait for others.
 #[derive(Clone, Copy)]
-pub struct Patience<'a> {
-    /// Until then.
-    pub deadline: Instant,
-    /// Asked many times a second; false ends the wait with [`Error::Aborted`].
-    pub go_on: &'a dyn Fn() -> bool,
+struct Patience<'a> {
+    deadline: Instant,
+    go_on: &'a GoOn,
 }
 
 impl Patience<'_> {
     /// The end of the next slice; an error where there is none. `text` says what has not happened.
     fn next(&self, text: impl Fn() -> String) -> Result<Instant> {
         let now = Instant::now();
-        if !(self.go_on)() {
-            return Err(Error::Aborted("interrupted while the ranks that are left regrouped".to_owned()));
-        }
+        (self.go_on)()?;
         if now >= self.deadline {
             return Err(Error::Timeout(format!("{}; allow more time (timeout=, RINGROAD_TIMEOUT)", text())));
         }
         Ok(self.deadline.min(now + SLICE))
+    }
+}
+
+/// A store whose users heed what the caller says.
+struct Heeding {
+    store: Arc<dyn Store>,
+    go_on: GoOn,
+}
+
+impl Store for Heeding {
+    fn set(&self, key: &str, value: &[u8]) -> std::result::Result<(), StoreError> {
+        self.store.set(key, value)
+    }
+
+    fn get(&self, key: &str) -> std::result::Result<Option<Vec<u8>>, StoreError> {
+        self.store.get(key)
+    }
+
+    fn wait(&self, key: &str, deadline: Instant) -> std::result::Result<Vec<u8>, StoreError> {
+        self.store.wait(key, deadline)
+    }
+
+    fn go_on(&self) -> std::result::Result<(), StoreError> {
+        (self.go_on)()
     }
 }
 
@@ -87,7 +110,7 @@ impl Communicator {
         rank: Rank,
         name: &str,
         means: &Means,
-        go_on: &dyn Fn() -> bool,
+        go_on: &GoOn,
     ) -> Result<Communicator> {
         let Means { wheel, config, options } = means;
         check_group(rank, handles.len())?;
@@ -101,6 +124,7 @@ impl Communicator {
         let timeout = options.timeout.unwrap_or(config.timeout);
         let patience = Patience { deadline: Instant::now() + timeout, go_on };
         let connect = |store: Arc<dyn Store>| {
+            let store = Arc::new(Heeding { store, go_on: go_on.clone() });
             let left = patience.deadline.saturating_duration_since(Instant::now());
             let within = Options { timeout: Some(left), ..options.clone() };
             let made = Communicator::connect(store, rank, handles.len(), wheel.clone(), config, &within);
@@ -136,19 +160,14 @@ impl Communicator {
 
     /// Agrees with all ranks that are left: on who they are, and on whether all of them vote for something. Every rank
     /// that is left calls this, equally often, after a failure as well as before.
-    pub fn agree(
-        &self,
-        vote: bool,
-        timeout: Option<Duration>,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Agreement> {
+    pub fn agree(&self, vote: bool, timeout: Option<Duration>, go_on: &GoOn) -> Result<Agreement> {
         let deadline = Instant::now() + timeout.unwrap_or(self.timeout);
         self.agree_until(vote, Patience { deadline, go_on })
     }
 
     /// The communicator of all ranks that are left, in the same order. Every one of them calls this, mostly after a
     /// [`Error::Peer`]; this communicator is of no use afterwards.
-    pub fn shrink(&self, timeout: Option<Duration>, go_on: &dyn Fn() -> bool) -> Result<Communicator> {
+    pub fn shrink(&self, timeout: Option<Duration>, go_on: &GoOn) -> Result<Communicator> {
         let means = self.means()?;
         let patience = Patience { deadline: Instant::now() + timeout.unwrap_or(self.timeout), go_on };
         for attempt in 0.. {
@@ -272,7 +291,7 @@ impl Round<'_> {
             match store.wait(&self.key, until) {
                 Ok(decision) => return Ok(self.server.accept(&self.key, leader as u32, &decision)),
                 Err(StoreError::Timeout { .. }) => {}
-                Err(StoreError::Failed { .. }) => match self.reach(leader)? {
+                Err(_) => match self.reach(leader)? {
                     Some(again) => store = again,
                     None => return Ok(None),
                 },

@@ -1,0 +1,65 @@
+//! How everything that ranks leave in the store is sealed: length, content, and an HMAC-SHA256 over these and the key.
+//!
+//! Only who knows the secret can make a seal, and it holds in one place: the key names the meeting, what is said and who
+//! says it. So nothing can be forged, moved to another key, or taken from another meeting. Without a secret the seal guards
+//! against accidents only.
+
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+/// Seals where the job has no secret.
+const PUBLIC_KEY: &str = "ringroad: no secret";
+const LENGTH: usize = size_of::<u32>();
+const SEAL: usize = 32;
+
+/// What to set under `key` for this content.
+pub(super) fn seal(secret: Option<&str>, key: &str, content: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(content.len()).expect("what ranks say when they meet is far below 4 GiB");
+    let mut bytes = length.to_le_bytes().to_vec();
+    bytes.extend_from_slice(content);
+    let seal = mac(secret, key, &bytes).finalize().into_bytes();
+    bytes.extend_from_slice(&seal);
+    bytes
+}
+
+/// The content, of at most so many bytes, of what was found under `key`; else what is wrong with it, and what to do.
+pub(super) fn open<'a>(
+    secret: Option<&str>,
+    key: &str,
+    bytes: &'a [u8],
+    most: usize,
+) -> Result<&'a [u8], String> {
+    let count = bytes.len();
+    if count > most.saturating_add(LENGTH + SEAL) {
+        return Err(format!(
+            "it has {count} bytes, where {most} are the most that make sense; start all ranks anew with a fresh store"
+        ));
+    }
+    let incomplete = || format!("its {count} bytes are not whole; start all ranks anew with a fresh store");
+    let length = bytes.first_chunk::<LENGTH>().ok_or_else(incomplete)?;
+    let end = (u32::from_le_bytes(*length) as usize).saturating_add(LENGTH);
+    if count != end.saturating_add(SEAL) {
+        return Err(incomplete());
+    }
+    let (sealed, seal) = bytes.split_at(end);
+    mac(secret, key, sealed).verify_slice(seal).map_err(|_| {
+        let secrets = match secret {
+            Some(_) => "this rank's secret; set the same RINGROAD_SECRET for all ranks",
+            None => "it; set the same RINGROAD_SECRET for all ranks or for none",
+        };
+        format!(
+            "its seal does not fit {secrets}. Where that is so, it was damaged, or comes from elsewhere: give every job a \
+             fresh store that nobody else can write"
+        )
+    })?;
+    Ok(&sealed[LENGTH..])
+}
+
+fn mac(secret: Option<&str>, key: &str, bytes: &[u8]) -> Hmac<Sha256> {
+    let mut mac =
+        Hmac::new_from_slice(secret.unwrap_or(PUBLIC_KEY).as_bytes()).expect("keys of all lengths work");
+    mac.update(&(key.len() as u64).to_le_bytes());
+    mac.update(key.as_bytes());
+    mac.update(bytes);
+    mac
+}
