@@ -33,8 +33,11 @@ pub struct Handle {
 impl Handle {
     /// A new one of this process.
     pub fn issue(secret: Option<&str>) -> io::Result<Handle> {
-        let server = Server::of_process(secret)?;
-        Ok(Handle {
+        Server::of_process(secret).map(|server| Handle::of(&server))
+    }
+
+    pub(super) fn of(server: &Server) -> Handle {
+        Handle {
             host: host_name(),
             pid: std::process::id(),
             pid_space: pid_space(),
@@ -43,7 +46,7 @@ impl Handle {
             token: *server.token(),
             port: server.port(),
             addresses: server.addresses().to_vec(),
-        })
+        }
     }
 
     /// The inverse of [`Handle::to_text`]; the error says what is wrong.

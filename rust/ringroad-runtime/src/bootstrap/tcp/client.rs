@@ -44,6 +44,10 @@ impl TcpStore {
         deadline: Instant,
     ) -> Result<TcpStore, Unreachable> {
         let who = handle.to_string();
+        // Its port may be open still, in a child that it has forked.
+        if handle.has_ended() {
+            return Err(Unreachable::Gone(who));
+        }
         let deadline = deadline.min(Instant::now() + PATIENCE);
         let key = Key::new(&handle.token, secret);
         let mut places: Vec<IpAddr> = handle.addresses.clone();
@@ -61,7 +65,7 @@ impl TcpStore {
                 Err(error) => refused |= error.kind() == ErrorKind::ConnectionRefused,
             }
         }
-        Err(match (strange, refused || handle.has_ended()) {
+        Err(match (strange, refused) {
             (true, _) => Unreachable::Stranger(who),
             (false, true) => Unreachable::Gone(who),
             (false, false) => Unreachable::Silent(who),

@@ -6,3 +6,101 @@ mod wire;
 
 pub use client::{TcpStore, Unreachable};
 pub use server::{Promise, Server};
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{Ipv4Addr, TcpStream};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::bootstrap::{Handle, Store, StoreError};
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(20)
+    }
+
+    fn own() -> (Server, Handle) {
+        let server = Server::start(None).unwrap();
+        let handle = Handle::of(&server);
+        (server, handle)
+    }
+
+    #[test]
+    fn a_store_of_another_process() {
+        let (server, handle) = own();
+        let store = TcpStore::connect(&handle, None, soon()).unwrap();
+        assert_eq!(store.get("a store of another process"), Ok(None));
+        let long = vec![7; 3 << 20];
+        store.set("a store of another process", &long).unwrap();
+        assert_eq!(server.values().get("a store of another process"), Ok(Some(long.clone())));
+        assert_eq!(store.wait("a store of another process", soon()), Ok(long));
+        let late = store.wait("never", Instant::now() + Duration::from_millis(50));
+        assert!(matches!(late, Err(StoreError::Timeout { .. })), "{late:?}");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| store.wait("later", soon()));
+            server.values().set("later", b"now").unwrap();
+            assert_eq!(waiting.join().unwrap(), Ok(b"now".to_vec()));
+        });
+        // What is too long is refused here, and the connection goes on.
+        assert!(store.set(&"k".repeat(2000), b"").is_err());
+        assert_eq!(store.get("later"), Ok(Some(b"now".to_vec())));
+    }
+
+    #[test]
+    fn who_does_not_know_the_token_or_the_secret_is_refused() {
+        let (_, handle) = own();
+        let secret = TcpStore::connect(&handle, Some("other"), soon());
+        assert!(matches!(secret, Err(Unreachable::Stranger(_))), "{secret:?}");
+        let mut guessed = handle.clone();
+        guessed.token = [0; 16];
+        assert!(matches!(TcpStore::connect(&guessed, None, soon()), Err(Unreachable::Stranger(_))));
+        let mut closed = handle;
+        closed.port = 1;
+        assert!(matches!(TcpStore::connect(&closed, None, soon()), Err(Unreachable::Gone(_))));
+    }
+
+    /// Junk, huge lengths, half a handshake, and more idle connections than there are places: they are dropped, and ranks
+    /// still come in.
+    #[test]
+    fn strangers_do_no_harm() {
+        let (server, handle) = own();
+        let open = || TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
+        let idle: Vec<TcpStream> = (0..300).map(|_| open()).collect();
+        for junk in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], &[0; 47], b"ringroad"] {
+            let mut stream = open();
+            let _ = stream.write_all(junk);
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            // Closed after the greeting, or before it.
+            let mut heard = Vec::new();
+            match stream.read_to_end(&mut heard) {
+                Ok(_) => assert!(heard.len() <= 24, "{heard:?}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+            }
+        }
+        let store = TcpStore::connect(&handle, None, soon()).unwrap();
+        store.set("strangers", b"none").unwrap();
+        drop(idle);
+    }
+
+    /// Who has answered a leader accepts nothing from lower ones, and tells later ones what it has accepted.
+    #[test]
+    fn promises_are_kept() {
+        let (server, handle) = own();
+        let store = TcpStore::connect(&handle, None, soon()).unwrap();
+        let at_once = || Instant::now() + Duration::from_millis(20);
+        assert_eq!(store.prepare("promises", 3, at_once()), Ok(None), "it has not come");
+        server.vote("promises", true);
+        assert_eq!(store.prepare("promises", 3, soon()), Ok(Some(Promise { vote: true, decision: None })));
+        assert_eq!(server.accept("promises", 2, b"two"), None, "a higher leader has asked");
+        assert_eq!(server.accept("promises", 3, b"three"), Some(b"three".to_vec()));
+        let told = Promise { vote: true, decision: Some(b"three".to_vec()) };
+        assert_eq!(store.prepare("promises", 5, soon()), Ok(Some(told)));
+        assert_eq!(server.accept("promises", 5, b"five"), Some(b"three".to_vec()), "it is decided");
+        for unsound in [&[][..], &[1], &[2, 0], &[0, 7, 1]] {
+            assert_eq!(Promise::of_bytes(unsound), None, "{unsound:?}");
+        }
+    }
+}

@@ -1,9 +1,8 @@
 //! The store of a process: other processes reach it over TCP, whether or not any other store still runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +13,8 @@ use super::wire::{random, Key, Kind, Message};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
 use crate::fork::{generation, Generation};
 
-/// So many connections at a time may be without a handshake; further ones are closed at once, and their clients come again.
+/// So many connections at a time may be without a handshake. If there are more, the oldest is closed: idle ones keep nobody
+/// out.
 const UNKNOWN: usize = 256;
 /// Threads that answer requests need little.
 const STACK: usize = 128 << 10;
@@ -67,7 +67,8 @@ struct Shared {
     values: MemoryStore,
     rounds: Mutex<HashMap<String, Round>>,
     changed: Condvar,
-    unknown: AtomicUsize,
+    /// Connections without a handshake so far, the oldest first.
+    unknown: Mutex<VecDeque<Arc<TcpStream>>>,
 }
 
 impl Server {
@@ -86,7 +87,7 @@ impl Server {
         }
     }
 
-    fn start(secret: Option<&str>) -> io::Result<Server> {
+    pub(super) fn start(secret: Option<&str>) -> io::Result<Server> {
         let address = listening_address();
         let listener = TcpListener::bind(SocketAddr::new(address, 0))?;
         let token = random()?;
@@ -95,7 +96,7 @@ impl Server {
             values: MemoryStore::new(),
             rounds: Mutex::default(),
             changed: Condvar::new(),
-            unknown: AtomicUsize::new(0),
+            unknown: Mutex::default(),
         });
         let port = listener.local_addr()?.port();
         let addresses = if address.is_unspecified() {
@@ -161,23 +162,31 @@ impl Shared {
                 thread::sleep(Duration::from_millis(10));
                 continue;
             };
-            if self.unknown.fetch_add(1, Ordering::Relaxed) >= UNKNOWN {
-                self.unknown.fetch_sub(1, Ordering::Relaxed);
-                continue;
+            let stream = Arc::new(stream);
+            let mut unknown = self.unknown.lock();
+            unknown.push_back(stream.clone());
+            if unknown.len() > UNKNOWN {
+                let oldest = unknown.pop_front();
+                // Its thread ends.
+                oldest.map(|oldest| oldest.shutdown(Shutdown::Both));
             }
-            let shared = self.clone();
-            let serve = move || shared.serve(&stream);
+            drop(unknown);
+            let (shared, served) = (self.clone(), stream.clone());
             let thread = thread::Builder::new().name("ringroad-store".to_owned()).stack_size(STACK);
-            if thread.spawn(serve).is_err() {
-                self.unknown.fetch_sub(1, Ordering::Relaxed);
+            if thread.spawn(move || shared.serve(&served)).is_err() {
+                self.forget(&stream);
             }
         }
     }
 
+    fn forget(&self, stream: &Arc<TcpStream>) {
+        self.unknown.lock().retain(|other| !Arc::ptr_eq(other, stream));
+    }
+
     /// Until the client has gone, or says what makes no sense.
-    fn serve(&self, stream: &TcpStream) {
+    fn serve(&self, stream: &Arc<TcpStream>) {
         let admitted = stream.set_nodelay(true).and_then(|()| self.key.admit(stream));
-        self.unknown.fetch_sub(1, Ordering::Relaxed);
+        self.forget(stream);
         if !admitted.unwrap_or(false) {
             return;
         }
