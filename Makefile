@@ -64,9 +64,9 @@ check: $(VENV)/.installed ## Everything that needs no test: formats, lints, type
 
 check-all: check ## As check, and the long tests of all algorithms and flows: larger networks, many times as many calls
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
-	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_in_process.py tests/test_reproduce.py
+	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_in_process.py tests/test_regroup.py tests/test_reproduce.py tests/torch/test_torch_regroup.py
 
-check-memory: ## Look for races and undefined behaviour in shared memory with loom, Miri and ThreadSanitizer (10 minutes)
+check-memory: ## Look for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (15 minutes)
 	tools/check_memory.sh
 
 bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in one run

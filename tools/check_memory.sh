@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Looks for races and undefined behaviour in what ranks and threads share: three tools, each on what it can run.
+# Looks for races and undefined behaviour in what ranks and threads share: four tools, each on what it can run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-target}"
@@ -26,3 +26,7 @@ CARGO_TARGET_DIR="$target/miri" "${miri[@]}" --test collectives --test faults --
 echo "ThreadSanitizer: races, at full length"
 RUSTFLAGS="-Zsanitizer=thread --cfg tsan" CARGO_TARGET_DIR="$target/tsan" "${cargo[@]}" test --quiet -Zbuild-std \
     --target "$host" -p ringroad-runtime --lib --test transports --test collectives --test faults -- "${skipped[@]}"
+
+echo "AddressSanitizer: memory that is not there, or no longer"
+RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan" cargo test --quiet --target "$host" \
+    -p ringroad-runtime --lib --tests -- "${skipped[@]}"
