@@ -59,6 +59,8 @@ pub struct Card {
     pub cpu: String,
     /// Its memory, for ranks of the same host.
     pub memory: Option<Offer>,
+    /// Why it could not make any, if so.
+    pub no_memory: Option<String>,
 }
 
 impl Card {
@@ -87,6 +89,7 @@ impl Card {
             cpus: if cfg!(miri) { Vec::new() } else { cache::allowed() },
             cpu: processor(),
             memory: None,
+            no_memory: None,
         }
     }
 
