@@ -57,19 +57,15 @@ class Membership:
     """The members' ranks in the world; may be empty for the world itself."""
     options: Options = field(default_factory=Options)
 
-    def meeting_place(self) -> Store:
-        """Collective over the members: a part of the store, with keys that no earlier group of this name has used.
+    def connect(self) -> tuple[Communicator, Store]:
+        """Collective over the members: their communicator, and a part of the store that is its alone.
 
-        Torch numbers groups anew after destroy_process_group, over the same store. Members count their arrivals:
-        creating a group is collective, so the n-th generation's members are the n-th `size` arrivals.
+        Torch numbers groups anew after destroy_process_group, and takes a number again where a group could not be made,
+        over the same store. Whatever an earlier group of this name has left there is no matter: its meeting was another.
         """
         members = hashlib.sha256(repr((self.size, list(self.ranks))).encode()).hexdigest()[:16]
-        generation = (self.store.add(f"ringroad/{members}/arrivals", 1) - 1) // self.size
-        return PrefixStore(f"ringroad/{members}/{generation}", self.store)
-
-    def connect(self, place: Any) -> Communicator:
-        """Collective over the members, who meet at the place."""
-        return Communicator(
+        place: Any = PrefixStore(f"ringroad/{members}", self.store)
+        communicator = Communicator(
             place,
             self.rank,
             self.size,
@@ -80,6 +76,7 @@ class Membership:
             deterministic=self.options.deterministic,
             ucx_wheel=_ucx_wheel(),
         )
+        return communicator, PrefixStore(communicator.meeting, place)
 
     def part(self, ranks: Sequence[int], name: str, timeout: timedelta | None, options: Options | None) -> Membership:
         """This rank's place in a group of some of the members, which are named by their ranks in this one."""
