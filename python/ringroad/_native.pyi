@@ -659,6 +659,9 @@ class Communicator:
     @property
     def name(self) -> str: ...
     @property
+    def meeting(self) -> str:
+        """Tells this communicator from all others of its name; the same on all ranks."""
+    @property
     def timeout(self) -> float: ...
     @property
     def topology(self) -> str: ...

@@ -15,6 +15,10 @@ def test_groups_again_over_one_store(ranks):
     ranks.run("groups.check_again", 3)
 
 
+def test_groups_after_a_failure(ranks):
+    ranks.run("groups.check_after_a_failure", 2)
+
+
 def test_options(ranks):
     ranks.run("groups.check_options", 2)
 

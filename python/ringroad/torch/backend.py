@@ -92,20 +92,17 @@ class RingroadBackend(_Base):
         if MODERN:
             self._options.global_ranks_in_group = list(member.ranks)
             self._options.group_name = member.name  # type: ignore[assignment]
-        self._store = member.store
         self._splitting = splitting
         self._timeout: float | None = None
         self._calls = 0
-        self._monitored_barriers = 0
         self._shrinks = 0
         self._coalesced: list[Work] | None = None
-        if communicator is None:
-            self.place = member.meeting_place()
-            communicator = member.connect(self.place)
-        self._use(communicator, member.rank, member.size)
+        self._use(member.connect() if communicator is None else communicator, member.rank, member.size)
 
     def _use(self, communicator: Communicator, rank: int, size: int) -> None:
         self.communicator = communicator
+        self.place = self._member.place_of(communicator)
+        self._monitored_barriers = 0
         self._run_raw: Callable[..., NativeWork | None] = self.communicator.run_raw
         self._run_tensors: Callable[..., Any] = self.communicator.run_tensors
         self._pipeline = Pipeline(self.communicator)
@@ -655,7 +652,7 @@ class RingroadBackend(_Base):
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         seconds = self._seconds(opts)
         self._monitored_barriers += 1
-        store = PrefixStore(f"monitored_barrier/{self._monitored_barriers}", self._store)
+        store = PrefixStore(f"monitored_barrier/{self._monitored_barriers}", self.place)
         seconds = self.communicator.timeout if seconds is None else seconds
         monitored_barrier(store, self._rank, self._size, seconds, wait_all_ranks)
 

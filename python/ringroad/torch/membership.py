@@ -58,20 +58,14 @@ class Membership:
     """The members' ranks in the world; may be empty for the world itself."""
     options: Options = field(default_factory=Options)
 
-    def meeting_place(self) -> Store:
-        """Collective over the members: a part of the store, with keys that no earlier group of this name has used.
+    def connect(self) -> Communicator:
+        """Collective over the members: their communicator.
 
-        Torch numbers groups anew after destroy_process_group, over the same store. Members count their arrivals:
-        creating a group is collective, so the n-th generation's members are the n-th `size` arrivals.
+        Torch numbers groups anew after destroy_process_group, and takes a number again where a group could not be made,
+        over the same store. What an earlier group of this name has left there does not matter: it met elsewhere.
         """
-        members = hashlib.sha256(repr((self.size, list(self.ranks))).encode()).hexdigest()[:16]
-        generation = (self.store.add(f"ringroad/{members}/arrivals", 1) - 1) // self.size
-        return PrefixStore(f"ringroad/{members}/{generation}", self.store)
-
-    def connect(self, place: Any) -> Communicator:
-        """Collective over the members, who meet at the place."""
         return Communicator(
-            place,
+            self._place(),
             self.rank,
             self.size,
             timeout=self.options.seconds(self.timeout),
@@ -81,6 +75,14 @@ class Membership:
             deterministic=self.options.deterministic,
             ucx_wheel=_ucx_wheel(),
         )
+
+    def _place(self) -> Any:
+        members = hashlib.sha256(repr((self.size, list(self.ranks))).encode()).hexdigest()[:16]
+        return PrefixStore(f"ringroad/{members}", self.store)
+
+    def place_of(self, communicator: Communicator) -> Store:
+        """A part of the store that is a communicator's alone."""
+        return PrefixStore(communicator.meeting, self._place())
 
     def regroup(self, handles: Sequence[str] | Set[str], own: str, uuid: int, seconds: float) -> Communicator:
         """Collective over the processes of the handles, which need no store."""

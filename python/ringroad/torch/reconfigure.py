@@ -7,6 +7,7 @@ dist._reconfigure(uuid, handles).wait()                         # again and agai
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import torch.distributed.distributed_c10d as distributed
@@ -20,6 +21,8 @@ from ringroad.torch.work import Work
 
 class Unconfigured:
     """In place of a communicator, in a group that has no members yet."""
+
+    meeting = "none"
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(
@@ -77,6 +80,7 @@ class ReconfigurableBackend(RingroadBackend):
         seconds = self._timeout if opts.timeout is None else opts.timeout.total_seconds()
         assert seconds is not None, "a reconfigurable group has a timeout"
         communicator = self._member.regroup(opts.handles, self._handle, opts.uuid, seconds)
+        self._member = replace(self._member, rank=communicator.rank, size=communicator.size, ranks=[])
         self._use(communicator, communicator.rank, communicator.size)
         return Work((), ())
 

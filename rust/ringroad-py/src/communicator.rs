@@ -433,6 +433,11 @@ impl PyCommunicator {
     }
 
     #[getter]
+    fn meeting(&self) -> String {
+        format!("{:016x}", self.0.cards()[0].instance)
+    }
+
+    #[getter]
     fn timeout(&self) -> f64 {
         self.0.timeout().as_secs_f64()
     }

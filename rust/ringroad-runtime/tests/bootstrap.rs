@@ -138,6 +138,35 @@ fn directories_that_cannot_serve_are_refused() {
     }
 }
 
+/// Pipes, sockets and directories in the place of values or of the store are refused, at once.
+#[test]
+fn what_is_no_file_is_refused() {
+    let directory = Directory::new("no-file");
+    let store = FileStore::open(&directory.0).unwrap();
+    let path = |key: &str| directory.0.join(format!("key.{key}"));
+    assert!(Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    fs::create_dir(path("directory")).unwrap();
+    fs::File::create(path("huge")).unwrap().set_len(1 << 40).unwrap();
+    for key in ["pipe", "socket", "directory", "huge"] {
+        for result in [store.get(key).map(drop), store.wait(key, soon()).map(drop)] {
+            let error = result.unwrap_err().to_string();
+            let words = if key == "huge" { "more than any value" } else { "is no file" };
+            assert!(error.contains(words) && error.contains("give every job a new"), "{key}: {error}");
+        }
+    }
+    for key in ["pipe", "socket", "huge"] {
+        store.set(key, b"value").unwrap();
+        assert_eq!(store.get(key).unwrap().unwrap(), b"value", "{key}: it was replaced");
+        let file = path(key);
+        fs::remove_file(&file).unwrap();
+        assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+        let error = FileStore::open(&file).unwrap_err().to_string();
+        assert!(error.contains("give a directory that can be written"), "{error}");
+    }
+    assert!(store.set("directory", b"value").unwrap_err().to_string().contains("write \"directory\""));
+}
+
 fn card(rank: usize, ranks: usize) -> Card {
     Card::new(rank, ranks, "ucx", "1.22.0", vec![vec![rank as u8, 0xab, 0], vec![]])
 }

@@ -1,5 +1,7 @@
 """Process groups: their forms, subgroups, options."""
 
+import os
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -122,6 +124,31 @@ def check_again() -> None:
             if rank in members:
                 dist.all_reduce(tensor := torch.tensor([rank]), group=group)
                 assert tensor.item() == sum(members)
+
+
+def check_after_a_failure() -> None:
+    """Groups that could not be made are made over the same store, whoever was late or mistaken."""
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    for late in range(ranks):
+        if rank != late:
+            short = {"store": store, "rank": rank, "world_size": ranks, "timeout": timedelta(seconds=1)}
+            _, text = helpers.failure_of(lambda short=short: dist.init_process_group("ringroad", **short))
+            assert f"rank {late} did not come" in text, text
+        store.add(f"failed {late}", 1)
+        while store.add(f"failed {late}", 0) < ranks:
+            time.sleep(0.01)
+        with world(store=store, rank=rank, world_size=ranks):
+            dist.all_reduce(tensor := torch.ones(1))
+            assert tensor.item() == ranks
+            dist.monitored_barrier()
+            options: Any = {"pg_options": "none"} if rank == late else {"timeout": timedelta(seconds=1)}
+            kind, text = helpers.failure_of(lambda options=options: dist.new_group(**options))
+            assert kind == "TypeError" if rank == late else f"rank {late} did not come" in text, (kind, text)
+            dist.barrier()
+            group = dist.new_group()
+            dist.all_reduce(tensor := torch.ones(1), group=group)
+            assert tensor.item() == ranks
 
 
 def check_options() -> None:

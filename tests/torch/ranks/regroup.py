@@ -46,6 +46,7 @@ class Job:
             sent.wait()
             assert into.tolist() == [(rank - 1) % size] * 3
         dist.barrier()
+        dist.monitored_barrier()
 
 
 @contextmanager

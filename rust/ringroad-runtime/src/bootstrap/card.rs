@@ -60,6 +60,8 @@ pub struct Card {
     pub cpu: String,
     /// Its memory, for ranks of the same host.
     pub memory: Option<Offer>,
+    /// Why it could not make any, if so.
+    pub no_memory: Option<String>,
     /// By which others find its process again once a rank is lost; none where it cannot listen.
     pub handle: Option<Handle>,
 }
@@ -90,6 +92,7 @@ impl Card {
             cpus: if cfg!(miri) { Vec::new() } else { cache::allowed() },
             cpu: processor(),
             memory: None,
+            no_memory: None,
             handle: None,
         }
     }

@@ -4,7 +4,7 @@
 //! again. A directory serves one job: [`super::exchange()`] notices what an earlier job has left behind.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{Error, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -21,6 +21,8 @@ const VALUE: &str = "key.";
 const PARTIAL: &str = "tmp.";
 /// Longer names are replaced by a digest: file systems allow 255 bytes.
 const LONGEST_NAME: usize = 200;
+/// The most bytes of a value.
+const LARGEST: u64 = 4 << 30;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -91,10 +93,15 @@ impl Store for FileStore {
     }
 
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        match fs::read(self.path(key)) {
+        let path = self.path(key);
+        match read(&path) {
             Ok(value) => Ok(Some(value)),
             // A missing key is nothing special, a missing directory is.
             Err(e) if e.kind() == ErrorKind::NotFound && self.directory.is_dir() => Ok(None),
+            Err(e) if e.kind() == ErrorKind::InvalidData => Err(failed(
+                format!("read {key:?}"),
+                format!("{} {e}; give every job a new or an empty directory", path.display()),
+            )),
             Err(e) => Err(failed(
                 format!("read {key:?}"),
                 format!("{e}; check that {} exists and can be read", self.directory.display()),
@@ -121,6 +128,28 @@ impl Store for FileStore {
 
 fn failed(action: String, reason: String) -> StoreError {
     StoreError::Failed { action, reason }
+}
+
+/// What is in a file, and an error where it is none: to open a pipe would block, and devices may never end.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut options = fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let mut file = options.read(true).open(path).map_err(|error| match error.raw_os_error() {
+        // A socket cannot be opened.
+        Some(libc::ENXIO) => Error::new(ErrorKind::InvalidData, "is no file"),
+        _ => error,
+    })?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(Error::new(ErrorKind::InvalidData, "is no file"));
+    }
+    if found.len() > LARGEST {
+        return Err(Error::new(ErrorKind::InvalidData, format!("has {} bytes, more than any value", found.len())));
+    }
+    let mut value = Vec::new();
+    file.read_to_end(&mut value)?;
+    Ok(value)
 }
 
 fn create(directory: &Path) -> std::io::Result<()> {

@@ -272,7 +272,8 @@ fn open_network(
         ports: config.ports.clone().unwrap_or_default(),
         ..UcxSettings::default()
     };
-    Ok(UcxTransport::new(ucx, rank, size, settings, bell.into_iter().collect())?)
+    let transport = UcxTransport::new(ucx, rank, size, settings, bell.into_iter().collect());
+    transport.map_err(|error| around.without_network(error.to_string()))
 }
 
 /// Sets what UCX reads from the environment only, once and unless the user has. No other thread may be reading the

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lane::{Bell, Counters, Farewell, Lane};
 use super::private::Private;
-use super::segment::Segment;
+use super::segment::{refused, Segment};
 
 /// Where things are in a segment.
 pub(super) const BELL: usize = 64;
@@ -60,7 +60,7 @@ impl Home {
         let mut pipe = [0; 2];
         // SAFETY: creates two descriptors and writes them to the array.
         if unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
-            return Err(format!("pipe: {}", std::io::Error::last_os_error()));
+            return Err(refused("pipe", &std::io::Error::last_os_error()));
         }
         // SAFETY: new, so nobody else owns them.
         let bell = pipe.map(|descriptor| unsafe { File::from_raw_fd(descriptor) });
@@ -98,7 +98,7 @@ impl Home {
         let mut options = OpenOptions::new();
         // To read as well, so that a reader is left when the owner dies: without any, to ring would be a SIGPIPE.
         options.read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let bell = options.open(&path).map_err(|error| format!("{path}: {error}"))?;
+        let bell = options.open(&path).map_err(|error| refused(&path, &error))?;
         let open = || Private::open(offer.pid, offer.address, offer.instance);
         let private = if cma { open() } else { Err("RINGROAD_CMA=off".to_owned()) };
         Ok(Neighbour { rank, segment: Arc::new(segment), bell, private })
@@ -106,14 +106,14 @@ impl Home {
 
     /// The memory of another rank of this process.
     pub fn beside(&self) -> Result<Neighbour, String> {
-        let bell = self.bell[1].try_clone().map_err(|error| format!("dup: {error}"))?;
+        let bell = self.bell[1].try_clone().map_err(|error| refused("dup", &error))?;
         let private = Err("it is not tried within a process".to_owned());
         Ok(Neighbour { rank: self.rank, segment: self.segment.clone(), bell, private })
     }
 
     /// For the transport of UCX: what ends blocking.
     pub fn bell(&self) -> Result<OwnedFd, String> {
-        self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| format!("dup: {error}"))
+        self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| refused("dup", &error))
     }
 
     pub(super) fn own_bell(&self) -> &Bell {

@@ -52,7 +52,7 @@ impl Segment {
         // SAFETY: new, so nobody else owns it.
         let file = unsafe { File::from_raw_fd(descriptor) };
         let bytes = (2 * memory()).clamp(1 << 30, LARGEST);
-        file.set_len(bytes as u64).map_err(|error| format!("ftruncate: {error}"))?;
+        file.set_len(bytes as u64).map_err(|error| refused("ftruncate", &error))?;
         seal(&file)?;
         let start = map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE)?;
         // SAFETY: advice on a mapping that was just made; failure is harmless.
@@ -74,8 +74,8 @@ impl Segment {
     /// The memory of another process, to read.
     pub fn open(pid: u32, descriptor: i32) -> Result<Segment, String> {
         let path = format!("/proc/{pid}/fd/{descriptor}");
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC).open(&path);
-        let file = file.map_err(|error| format!("{path}: {error}"))?;
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(&path);
+        let file = file.map_err(|error| refused(&path, &error))?;
         if !is_sealed(&file) {
             return Err(format!("{path}: it could be made shorter while it is read"));
         }
@@ -202,7 +202,19 @@ fn memory() -> usize {
 }
 
 fn failed(what: &str) -> String {
-    format!("{what}: {}", std::io::Error::last_os_error())
+    refused(what, &std::io::Error::last_os_error())
+}
+
+/// What the system did not do, why, and what to raise or permit, if that is known.
+pub(super) fn refused(what: &str, error: &std::io::Error) -> String {
+    let advice = match error.raw_os_error() {
+        Some(libc::EMFILE) => "; raise the limit of open files (ulimit -n)",
+        Some(libc::ENFILE) => "; raise the system's limit of open files (sysctl fs.file-max)",
+        Some(libc::ENOMEM) => "; raise the limit of address space (ulimit -v), or free memory",
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => "; have the system or its sandbox permit that",
+        _ => "",
+    };
+    format!("{what}: {error}{advice}")
 }
 
 #[cfg(all(test, not(miri)))]

@@ -1,0 +1,220 @@
+"""Making a communicator: interrupted, with ranks that die or give up, begun anew, without memory."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from helpers import launch
+
+# Far longer than anything here takes: whoever meets it has waited for nothing.
+LIMIT = 60
+
+STORES = {
+    "file": "ringroad.FileStore(place)",
+    "memory": "ringroad.MemoryStore()",
+    "Python": "Plain()",
+    "torch file": "torch().FileStore(place + '.torch', -1)",
+    "torch hash": "torch().HashStore()",
+    "torch tcp": "torch().TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)",
+    "torch prefix": "torch().PrefixStore('part', torch().HashStore())",
+}
+
+INTERRUPTED = """
+import json, os, signal, sys, threading, time
+import ringroad
+
+class Plain(dict):
+    set = dict.__setitem__
+
+class Enough(Exception):
+    pass
+
+def torch():
+    import torch.distributed
+    return torch.distributed
+
+def exit(*_):
+    sys.exit(7)
+
+def enough(*_):
+    raise Enough
+
+place, how = sys.argv[1:]
+store = eval(how)
+signal.signal(signal.SIGTERM, exit)
+signal.signal(signal.SIGUSR1, enough)
+found = []
+for number, expected in [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit), (signal.SIGUSR1, Enough)]:
+    for rank in (0, 1):
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), number))
+        start = time.monotonic()
+        timer.start()
+        try:
+            ringroad.Communicator(store, rank, 2, timeout=60)
+        except BaseException as error:
+            found.append([type(error) is expected, repr(error), time.monotonic() - start])
+
+def join(rank):
+    with ringroad.Communicator(store, rank, 2, timeout=60) as comm:
+        comm.barrier()
+
+threads = [threading.Thread(target=join, args=(rank,)) for rank in (0, 1)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_interruption(tmp_path, store):
+    """Whatever a signal handler raises comes out as it is, at once; afterwards ranks meet on the same store."""
+    if "torch" in store:
+        pytest.importorskip("torch")
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "place"), STORES[store]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found) == 6
+    for as_raised, error, seconds in found:
+        assert as_raised, error
+        assert seconds < LIMIT / 2, error
+
+
+# ------------------------------------------------------------------------------------------------ death
+
+# Rank 2 is killed when it has published what KIND says; ABSENT does not come.
+KILLED = """
+import json, os, signal, sys, time
+import ringroad
+
+rank, size, kind = int(os.environ["RANK"]), 3, os.environ["KIND"]
+
+class Plain:
+    "A store in a directory, which ends the process after a certain message."
+    def __init__(self, place):
+        self.place = place
+
+    def path(self, key):
+        return os.path.join(self.place, key.replace("/", "%"))
+
+    def set(self, key, value):
+        with open(self.path(key) + f".{rank}", "wb") as file:
+            file.write(value)
+        os.rename(self.path(key) + f".{rank}", self.path(key))
+        if rank == 2 and f"/{kind}/" in key:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def get(self, key):
+        if rank == 2 and kind == "barrier" and "/choices/" in key:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            with open(self.path(key), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+if rank == int(os.environ["ABSENT"]):
+    sys.exit()
+start = time.monotonic()
+try:
+    ringroad.init(Plain(os.environ["PLACE"]), timeout=60)
+except ringroad.RingroadError as error:
+    print(json.dumps([type(error).__name__, str(error), time.monotonic() - start]))
+"""
+
+
+@pytest.mark.parametrize("transport", ["auto", "ucx"])
+@pytest.mark.parametrize("kind", ["card", "digest", "near", "network", "barrier"])
+def test_death_while_ranks_meet(tmp_path, kind, transport):
+    """Whoever dies is named at once, also while somebody else is late."""
+    if kind == {"auto": "network", "ucx": "near"}[transport]:
+        pytest.skip("nothing of this kind is said")
+    for absent in (1, 9) if kind == "card" else (9,):
+        (tmp_path / str(absent)).mkdir()
+        env = {"KIND": kind, "PLACE": str(tmp_path / str(absent)), "ABSENT": str(absent)}
+        ended = launch(KILLED, 3, env=env | {"RINGROAD_TRANSPORT": transport})
+        assert ended[2].status == -signal.SIGKILL, ended[2].err
+        for process in (ended[rank] for rank in (0, 1) if rank != absent):
+            name, text, seconds = process.json()
+            assert name == "PeerError", text
+            assert "rank 2 (" in text and f"pid {ended[2].pid}" in text, text
+            assert seconds < LIMIT / 2, text
+
+
+def test_a_rank_that_gives_up_tells_the_others(tmp_path):
+    code = """
+import os
+import ringroad
+if os.environ["RANK"] == "1":
+    os.environ["RINGROAD_UCX_LIBRARY"] = "/nowhere"
+try:
+    ringroad.init(timeout=60)
+except ringroad.RingroadError as error:
+    print(error)
+"""
+    env = {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_TRANSPORT": "ucx"}
+    start = time.monotonic()
+    others, one = launch(code, 2, env=env)
+    assert time.monotonic() - start < LIMIT / 2
+    assert "RINGROAD_UCX_LIBRARY=/nowhere cannot be loaded" in one.out, one
+    assert f"pid {one.pid}) gave up: RINGROAD_UCX_LIBRARY=/nowhere" in others.out, others
+
+
+# ------------------------------------------------------------------------------------------------ anew
+
+JOIN = """
+import numpy as np
+import ringroad
+with ringroad.init(timeout=60) as comm:
+    print(comm.allreduce(np.ones(1)).item())
+"""
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_job_whose_predecessor_was_killed(tmp_path, dead):
+    """What dead ranks have announced and published is in nobody's way, whoever comes first."""
+    env = os.environ | {"RINGROAD_STORE": f"file://{tmp_path}", "WORLD_SIZE": "3"}
+    start = [subprocess.Popen([sys.executable, "-c", JOIN], env=env | {"RANK": str(r)}) for r in (0, 1)]
+    while len(list(tmp_path.glob("key.*card*"))) < 2:
+        time.sleep(0.01)
+    for process in start if dead else reversed(start):
+        process.kill()
+        process.wait()
+    # Rank 0 comes last.
+    code = f"import os, time\ntime.sleep(0.5 if os.environ['RANK'] == '0' else 0)\n{JOIN}"
+    began = time.monotonic()
+    for process in launch(code, 3, env={"RINGROAD_STORE": f"file://{tmp_path}"}):
+        assert process.status == 0 and process.out.strip() == "3.0", process.err
+    assert time.monotonic() - began < LIMIT / 2
+
+
+# ------------------------------------------------------------------------------------------------ no memory
+
+
+@pytest.mark.parametrize("limit", ["files", "address space"])
+def test_without_shared_memory_and_ucx(tmp_path, limit):
+    """The error says why there is no shared memory, and what to raise."""
+    code = """
+import os, resource
+import ringroad
+if os.environ["RANK"] == "1":
+    if os.environ["LIMIT"] == "files":
+        files = [open("/dev/null") for _ in range(20)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(f.fileno() for f in files) + 3, resource.RLIM_INFINITY))
+    else:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))
+ringroad.init(timeout=60)
+"""
+    env = {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_UCX_LIBRARY": "/nowhere", "LIMIT": limit}
+    for ended in launch(code, 2, env=env):
+        assert ended.status == 1
+        option = {"files": "ulimit -n", "address space": "ulimit -v"}[limit]
+        assert "TransportError" in ended.err and "/nowhere" in ended.err, ended.err
+        assert "rank 1 (" in ended.err and option in ended.err, ended.err
