@@ -53,8 +53,7 @@ impl Liveness {
             }
             Ok(_) | Err(Errno::SRCH) => self.looked_up.push((card.rank, process)),
             Err(error) => {
-                let text =
-                    format!("pidfd_open: {error}: the ends of other ranks are noticed a little later");
+                let text = format!("pidfd_open: {error}: the ends of other ranks are noticed a little later");
                 warn_once("pidfd_open", &text);
                 self.looked_up.push((card.rank, process));
             }

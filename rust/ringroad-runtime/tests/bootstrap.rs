@@ -324,7 +324,9 @@ fn cards_of_other_versions_can_be_read() {
     let store = memory();
     store.set(key, &bytes).unwrap();
     let text = text(&run(&store, &[card(0, 2)], |_| Some("key"), PATIENCE)[0]);
-    assert!(text.starts_with("the ranks have different versions of ringroad: ") && text.contains("7.0 on rank 1"));
+    assert!(
+        text.starts_with("the ranks have different versions of ringroad: ") && text.contains("7.0 on rank 1")
+    );
 }
 
 #[test]
@@ -407,7 +409,11 @@ fn sharing_goes_from_rank_0_to_all() {
 }
 
 /// How a communicator is made here: by threads that do not share memory, so that every kind of message is exchanged.
-fn connect(store: &Arc<dyn Store>, secret: Option<&str>, patience: Duration) -> Vec<Result<Communicator, Error>> {
+fn connect(
+    store: &Arc<dyn Store>,
+    secret: Option<&str>,
+    patience: Duration,
+) -> Vec<Result<Communicator, Error>> {
     let mut config = Config::default();
     config.secret = secret.map(|text| read(&[("RINGROAD_SECRET", text)]).unwrap().secret.unwrap());
     let options = Options { timeout: Some(patience), ..Options::default() };
@@ -475,7 +481,8 @@ fn nothing_can_be_forged_moved_or_used_again() {
         connect(&store, secret, PATIENCE).into_iter().for_each(|c| drop(c.unwrap()));
         let others = said.lock().unwrap().clone();
         let kinds: Vec<String> = others.keys().cloned().collect();
-        let expected = ["announcement", "card/0", "card/1", "choices/0", "digest/0", "digest/1", "near/0", "near/1"];
+        let expected =
+            ["announcement", "card/0", "card/1", "choices/0", "digest/0", "digest/1", "near/0", "near/1"];
         assert!(expected.iter().all(|key| others.contains_key(*key)), "{kinds:?}");
         for kind_of in kinds {
             for (name, attack) in attacks {

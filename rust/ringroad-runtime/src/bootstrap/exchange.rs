@@ -57,7 +57,9 @@ pub enum BootstrapError {
         others: Vec<Rank>,
     },
     /// A rank's process has ended.
-    #[error("{card} died while the communicator was being made (look at its own output); start all ranks anew")]
+    #[error(
+        "{card} died while the communicator was being made (look at its own output); start all ranks anew"
+    )]
     Died {
         /// Whose.
         card: Box<Card>,

@@ -222,7 +222,12 @@ impl Meeting {
     }
 
     /// What `rank` has published as `kind` by now.
-    pub(super) fn look(&self, kind: &str, rank: Rank, most: usize) -> Result<Option<Vec<u8>>, BootstrapError> {
+    pub(super) fn look(
+        &self,
+        kind: &str,
+        rank: Rank,
+        most: usize,
+    ) -> Result<Option<Vec<u8>>, BootstrapError> {
         let bytes = self.store.get(&self.key(kind, rank))?;
         bytes.map(|bytes| self.open(kind, rank, &bytes, most)).transpose()
     }

@@ -198,7 +198,9 @@ impl Communicator {
     /// A barrier that ends, too, when the user has had enough, or a rank has given up that has not come so far.
     fn first_barrier(&self, meeting: &Meeting, deadline: Instant) -> Result<()> {
         let timeout = Some(deadline.saturating_duration_since(Instant::now()));
-        let Called::InFlight(work) = self.call(Request { timeout, ..Request::barrier() })? else { return Ok(()) };
+        let Called::InFlight(work) = self.call(Request { timeout, ..Request::barrier() })? else {
+            return Ok(());
+        };
         while !work.wait_until(Instant::now() + LISTEN) {
             if let Err(error) = meeting.go_on() {
                 self.abort(&error.to_string());
@@ -250,8 +252,7 @@ fn open_network(
     prepare_environment(config);
     let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose();
     let bell = bell.map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?;
-    let options =
-        LoadOptions { explicit: config.ucx_library.clone(), wheel, environment: true, tls: None };
+    let options = LoadOptions { explicit: config.ucx_library.clone(), wheel, environment: true, tls: None };
     let ucx = ucx_sys::load(&options).map_err(|error| around.without_network(error.to_string()))?;
     let settings = UcxSettings {
         net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
