@@ -207,7 +207,7 @@ import ringroad
 if os.environ["RANK"] == "1":
     if os.environ["LIMIT"] == "files":
         files = [open("/dev/null") for _ in range(20)]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(f.fileno() for f in files) + 3, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(f.fileno() for f in files) + 3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     else:
         resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))
 ringroad.init(timeout=60)

@@ -194,7 +194,7 @@ impl Choices {
             let ranges = [floats, any].into_iter().flat_map(|selection| selection.table.ranges());
             for name in ranges.map(|range| &range.algorithm) {
                 let algorithm = algorithms::find(name).map_err(|error| error.to_string())?;
-                if !algorithm.algorithm().offer(collective).is_some() {
+                if algorithm.algorithm().offer(collective).is_none() {
                     return Err(format!("it takes {name} for {}", collective.name()));
                 }
             }

@@ -237,7 +237,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "",
         unit: "",
         allowed: "any text",
-        meaning: "seals the addresses in the store, the same on all ranks; unset: they are guarded against accidents only",
+        meaning: "seals all that ranks say in the store, the same on all ranks; unset: it is guarded against accidents only",
         secret: true,
         read: |config, text| {
             config.secret = Some(Secret(text.to_owned()));

@@ -59,7 +59,8 @@ const REASON_BYTES: usize = 1024;
 
 /// What `rank` has published of those around it.
 fn read(rank: Rank, text: &[u8], cards: &[Card]) -> std::result::Result<Around, BootstrapError> {
-    let around: std::result::Result<Around, String> = serde_json::from_slice(text).map_err(|e| unreadable(&e));
+    let around: std::result::Result<Around, String> =
+        serde_json::from_slice(text).map_err(|e| unreadable(&e));
     let around = around.and_then(|around| {
         for other in around.near.keys() {
             check_rank(*other, cards.len())?;
@@ -92,7 +93,9 @@ impl Neighbourhood {
     /// The error where there is no network either: why ranks of this host do not share memory comes first.
     pub fn without_network(&self, error: String) -> Error {
         Error::Transport(match &self.unshared {
-            Some(reason) => format!("ranks of this host share no memory ({reason}), and cannot do without: {error}"),
+            Some(reason) => {
+                format!("ranks of this host share no memory ({reason}), and cannot do without: {error}")
+            }
             None => error,
         })
     }

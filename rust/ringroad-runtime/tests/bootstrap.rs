@@ -310,23 +310,85 @@ fn damaged_and_foreign_cards_are_not_accepted() {
     assert!(text.contains("set the same RINGROAD_SECRET for all ranks or for none"), "{text}");
 }
 
-#[test]
-fn cards_of_other_versions_can_be_read() {
-    // A later version: fields that are new, fields that are gone.
-    let (key, content) = ("here/card/1", br#"{"format": 4, "ringroad": "7.0", "rank": 1, "rails": [1]}"#);
+/// As any rank seals that knows the secret.
+fn seal(secret: &str, key: &str, content: &[u8]) -> Vec<u8> {
     let mut bytes = (content.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(content);
-    let mut mac: hmac::Hmac<sha2::Sha256> = hmac::Mac::new_from_slice(b"key").unwrap();
+    let mut mac: hmac::Hmac<sha2::Sha256> = hmac::Mac::new_from_slice(secret.as_bytes()).unwrap();
     hmac::Mac::update(&mut mac, &(key.len() as u64).to_le_bytes());
     hmac::Mac::update(&mut mac, key.as_bytes());
     hmac::Mac::update(&mut mac, &bytes);
     bytes.extend_from_slice(&hmac::Mac::finalize(mac).into_bytes());
+    bytes
+}
+
+#[test]
+fn cards_of_other_versions_can_be_read() {
+    // A later version: fields that are new, fields that are gone.
+    let (key, content) = ("here/card/1", br#"{"format": 4, "ringroad": "7.0", "rank": 1, "rails": [1]}"#);
     let store = memory();
-    store.set(key, &bytes).unwrap();
+    store.set(key, &seal("key", key, content)).unwrap();
     let text = text(&run(&store, &[card(0, 2)], |_| Some("key"), PATIENCE)[0]);
-    assert!(
-        text.starts_with("the ranks have different versions of ringroad: ") && text.contains("7.0 on rank 1")
-    );
+    assert!(text.starts_with("the ranks have different versions of ringroad: "), "{text}");
+    assert!(text.contains("7.0 on rank 1"), "{text}");
+}
+
+/// Where only the limit tells, it says who came and who is missing, whatever is waited for.
+#[test]
+fn the_limit_names_ranks_in_every_phase() {
+    let meet = |rank: usize, patience: Duration, store: &Arc<dyn Store>| {
+        let deadline = Instant::now() + patience;
+        let mut meeting = Meeting::at(store.clone(), PLACE, card(rank, 2), None, deadline);
+        meeting.exchange().map(|_| meeting)
+    };
+    for rank in [0, 1] {
+        let store = memory();
+        let error = thread::scope(|scope| {
+            let other = scope.spawn(|| meet(1 - rank, PATIENCE, &store).map(drop));
+            let mut meeting = meet(rank, SHORT, &store).unwrap();
+            other.join().unwrap().unwrap();
+            match rank {
+                0 => meeting.collect("near", b"", 10).unwrap_err(),
+                _ => meeting.share("choices", None, 10).unwrap_err(),
+            }
+        });
+        let (text, other) = (error.to_string(), 1 - rank);
+        assert!(text.contains(&format!("s, rank {other} (host ")) && text.contains(") came but stopped half-way"));
+        assert!(text.contains(&format!("; rank {rank} (host ")) == (rank == 0) && !text.contains(PLACE), "{text}");
+    }
+}
+
+/// Rank 0 is started anew on another host, from where nobody can tell that the first one is gone.
+#[test]
+fn ranks_follow_a_rank_0_that_begins_anew() {
+    let store = memory();
+    let join = |deadline| Meeting::join(store.clone(), "world", card(0, 2), None, deadline).unwrap();
+    let mut first = join(soon());
+    let joined = Mutex::new(0);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| loop {
+            let mut meeting = Meeting::join(store.clone(), "world", card(1, 2), None, soon()).unwrap();
+            *joined.lock().unwrap() += 1;
+            match meeting.exchange() {
+                Err(BootstrapError::Moved) => assert!(meeting.has_moved()),
+                result => break result,
+            }
+        });
+        while *joined.lock().unwrap() == 0 {
+            thread::yield_now();
+        }
+        let second = join(soon()).exchange();
+        assert_eq!(second.unwrap(), other.join().unwrap().unwrap());
+        assert_eq!(*joined.lock().unwrap(), 2);
+        // Of two who are rank 0 at the same time, the earlier one gives up, and leaves the announcement alone.
+        let third = join(soon());
+        let error = first.exchange().unwrap_err();
+        assert!(matches!(error, BootstrapError::Replaced { .. }), "{error}");
+        drop(first);
+        assert_ne!(store.get("ringroad/world").unwrap().unwrap(), b"-", "the announcement is another's");
+        drop(third);
+        assert_eq!(store.get("ringroad/world").unwrap().unwrap(), b"-");
+    });
 }
 
 #[test]
@@ -508,6 +570,50 @@ fn nothing_can_be_forged_moved_or_used_again() {
                 let whose = told.iter().any(|text| text.contains(&format!("rank {rank}")));
                 assert!(named && (whose || what.starts_with('"')), "{name} {kind_of}: {told:?}");
             }
+        }
+    }
+}
+
+/// What a rank says that knows the secret is checked, too, before it is used.
+#[test]
+fn what_makes_no_sense_is_not_accepted() {
+    let cases = [
+        ("choices/0", r#""tables":["#, r#""tables":[],"left":["#, "no table for"),
+        ("choices/0", r#""segment":524288"#, r#""segment":0"#, "pieces of 0"),
+        ("choices/0", r#""per_host":2"#, r#""per_host":0"#, "0 ranks per host"),
+        ("choices/0", r#""spec":"hosts:1x2""#, r#""spec":"ring:64""#, "has 64 ranks, but there are 2"),
+        ("choices/0", r#""algorithm":""#, r#""algorithm":"un"#, "unknown algorithm"),
+        ("choices/0", r#""from_bytes":0"#, r#""from_bytes":1"#, "begin at 0 bytes"),
+        ("choices/0", r#"{"Ok""#, r#"{"Maybe""#, "cannot be read"),
+        ("near/1", r#"{"0":"#, r#"{"99":"#, "names rank 99, but there are 2 ranks"),
+        ("near/1", r#"{"0":"#, r#"{"1":"#, "names rank 1, which is not on its host"),
+        ("near/1", r#"{"near""#, r#"{"far""#, "cannot be read"),
+        ("card/1", r#""rank":1"#, r#""rank":0"#, "it is that of rank 0"),
+        ("card/1", r#""pid":"#, r#""pid":"many","left":"#, "cannot be read"),
+        ("digest/1", "", "longer than a digest", "are the most that make sense"),
+    ];
+    for (target, old, new, reason) in cases {
+        let forge = move |key: &str, value: &[u8]| {
+            (kind(key) == target).then(|| {
+                let content = &value[4..value.len() - 32];
+                let changed = match std::str::from_utf8(content) {
+                    Ok(text) if !old.is_empty() => {
+                        assert!(text.contains(old), "{target} has no {old}: {text}");
+                        text.replacen(old, new, usize::MAX).into_bytes()
+                    }
+                    _ => [content, new.as_bytes()].concat(),
+                };
+                seal("sesame", key, &changed)
+            })
+        };
+        let store: Arc<dyn Store> = Arc::new(Forged { inner: MemoryStore::new(), forge });
+        let start = Instant::now();
+        let results = connect(&store, Some("sesame"), PATIENCE);
+        assert!(start.elapsed() < PATIENCE / 2, "{target} {new}");
+        let (what, rank) = target.split_once('/').unwrap();
+        let refused = format!("the {what} of rank {rank} in the store is not accepted: ");
+        for text in texts(&results) {
+            assert!(text.contains(&refused) && text.contains(reason), "{target} {new}: {text}");
         }
     }
 }

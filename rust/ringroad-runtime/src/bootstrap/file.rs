@@ -145,7 +145,10 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
         return Err(Error::new(ErrorKind::InvalidData, "is no file"));
     }
     if found.len() > LARGEST {
-        return Err(Error::new(ErrorKind::InvalidData, format!("has {} bytes, more than any value", found.len())));
+        return Err(Error::new(
+            ErrorKind::InvalidData,
+            format!("has {} bytes, more than any value", found.len()),
+        ));
     }
     let mut value = Vec::new();
     file.read_to_end(&mut value)?;
