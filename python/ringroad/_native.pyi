@@ -897,9 +897,18 @@ class Communicator:
     def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]:
         """(from bytes, algorithm): the choice that rank 0 made for floating-point data."""
     def abort(self, reason: str = "") -> None:
-        """Fails every call in flight on every rank; the communicator is of no use afterwards."""
+        """Fails every call in flight on every rank; the communicator is of no use afterwards.
+
+        Raises AbortedError in a forked child, which cannot end its parent's calls.
+        """
+    def check_process(self) -> None:
+        """Raises AbortedError in a process that was forked from the one that made the communicator.
+
+        Such a child can make communicators of its own, but neither calls nor waits by inherited ones; whatever it does,
+        its parent's go on.
+        """
     def close(self) -> None:
-        """Closes the connections. Idempotent."""
+        """Closes the connections. Idempotent. A forked child only lets go: the connections are its parent's."""
     def __enter__(self) -> Communicator: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None

@@ -116,7 +116,7 @@ impl PyCommunicator {
         if let Called::InFlight(work) = py.detach(|| self.0.call(request)).map_err(raise)? {
             if let Err(interrupt) = wait_until(py, &work, None) {
                 // The caller takes the arrays back, so the call must not go on, here or anywhere.
-                py.detach(|| self.0.abort("interrupted by a signal"));
+                let _ = py.detach(|| self.0.abort("interrupted by a signal"));
                 return Err(interrupt);
             }
             work.result().unwrap_or(Ok(())).map_err(raise)?;
@@ -446,8 +446,8 @@ impl PyCommunicator {
     }
 
     #[getter]
-    fn transport(&self, py: Python<'_>) -> String {
-        py.detach(|| self.0.transport())
+    fn transport(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.0.transport()).map_err(raise)
     }
 
     #[getter]
@@ -871,9 +871,13 @@ impl PyCommunicator {
         Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.clone())).collect())
     }
 
+    fn check_process(&self) -> PyResult<()> {
+        self.0.check_process().map_err(raise)
+    }
+
     #[pyo3(signature = (reason=""))]
-    fn abort(&self, py: Python<'_>, reason: &str) {
-        py.detach(|| self.0.abort(reason));
+    fn abort(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
+        py.detach(|| self.0.abort(reason)).map_err(raise)
     }
 
     fn close(&self, py: Python<'_>) {

@@ -13,7 +13,6 @@ mod telling;
 pub(crate) use task::Task;
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,30 +56,13 @@ struct Suspect {
     since: Instant,
 }
 
-/// The transport, which only the process that made it may use or end: a forked child shares its connections.
-struct Owned(Option<Box<dyn Transport>>);
-
-impl Deref for Owned {
-    type Target = dyn Transport;
-
-    fn deref(&self) -> &Self::Target {
-        &**self.0.as_ref().expect("the transport goes with the engine")
-    }
-}
-
-impl DerefMut for Owned {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut **self.0.as_mut().expect("the transport goes with the engine")
-    }
-}
-
 pub(crate) struct Engine {
     name: String,
     rank: Rank,
     cards: Arc<Vec<Card>>,
     /// For each rank whether it is near, or nothing where none is.
     near: Arc<[bool]>,
-    transport: Owned,
+    transport: Box<dyn Transport>,
     tasks: Vec<Option<Box<Task>>>,
     active: usize,
     /// Receives whose messages have to come first.
@@ -154,7 +136,7 @@ impl Engine {
             name,
             rank,
             near: transport.near(),
-            transport: Owned(Some(transport)),
+            transport,
             tasks: Vec::new(),
             active: 0,
             waiting: Vec::new(),
@@ -183,12 +165,6 @@ impl Engine {
 
     pub fn transport(&self) -> &dyn Transport {
         &*self.transport
-    }
-
-    /// Leaves the connections alone, in a forked child.
-    pub fn disown(&mut self) {
-        std::mem::forget(self.transport.0.take());
-        self.closed = true;
     }
 
     /// Whether a call is in flight.
