@@ -284,9 +284,7 @@ impl Engine {
             match self.scratch.take(plan.scratch(), like.as_ptr() as usize, &mut *self.transport) {
                 Ok(taken) => taken,
                 Err(reason) => {
-                    let story =
-                        format!("rank {} has no memory for {}: {reason}", self.who(self.rank), task.call());
-                    self.fail(Error::Memory(story.clone()), Reason::Abort, story);
+                    self.lack_memory(&task.call().to_string(), &reason);
                     return Err(self.failure.clone().expect("it has just failed"));
                 }
             };
@@ -510,9 +508,27 @@ impl Engine {
             self.doubt(slot);
             self.finish(slot, None);
         }
-        if let Some((peer, error)) = trouble {
-            self.suspect(peer, error.reason);
+        match trouble {
+            Some((peer, error)) if error.lacks_memory => {
+                let bytes = |task: &Box<Task>| task.buffers.input.len().max(task.buffers.output.len());
+                let call = self.tasks[slot].as_ref().map(|task| (task.call().to_string(), bytes(task)));
+                let (call, bytes) = call.unwrap_or_default();
+                let what = format!("a message to rank {} ({call}, {bytes} bytes)", self.who(peer));
+                self.lack_memory(&what, &error.reason);
+            }
+            Some((peer, error)) => self.suspect(peer, error.reason),
+            None => {}
         }
+    }
+
+    /// Gives up for want of memory.
+    fn lack_memory(&mut self, what: &str, reason: &str) {
+        let story = format!(
+            "rank {} has no memory for {what}: {reason}. Let go of arrays of Communicator.empty; receive messages before \
+             more are sent, which wait in shared memory until then; or allow the process more memory",
+            self.who(self.rank)
+        );
+        self.fail(Error::Memory(story.clone()), Reason::Abort, story);
     }
 
     /// Gives up where a rank that took part has, without that any word of it has come: its memory may have been read

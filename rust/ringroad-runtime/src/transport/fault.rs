@@ -58,6 +58,8 @@ pub enum What {
     FailPeer,
     /// It is refused.
     FailPost,
+    /// Posting fails, since this rank has no memory for it.
+    NoMemory,
     /// The transport panics.
     Panic,
 }
@@ -220,6 +222,9 @@ impl<T: Transport> FaultInjector<T> {
                 self.pass(request, 0)
             }
             Some(What::FailPost) => Err(injected("it was refused by injection")),
+            Some(What::NoMemory) => {
+                Err(TransportError { lacks_memory: true, ..injected("there is no memory by injection") })
+            }
             Some(What::Panic) => panic!("it panicked by injection"),
         }
     }
@@ -280,7 +285,7 @@ impl<T: Transport> FaultInjector<T> {
 }
 
 fn injected(reason: &str) -> TransportError {
-    TransportError { transport: "fault injector", reason: reason.to_owned() }
+    TransportError { transport: "fault injector", reason: reason.to_owned(), lacks_memory: false }
 }
 
 impl<T: Transport> Transport for FaultInjector<T> {

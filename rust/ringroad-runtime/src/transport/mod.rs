@@ -170,6 +170,8 @@ pub struct TransportError {
     pub transport: &'static str,
     /// In its words.
     pub reason: String,
+    /// Whether this rank lacks memory for it: no peer is to blame.
+    pub lacks_memory: bool,
 }
 
 /// What posting a request led to.
@@ -289,7 +291,7 @@ pub trait Transport: Send {
     /// Waits for a message of `bytes` bytes from `tag.source`, a near rank, without moving it.
     fn expect(&mut self, tag: Tag, _bytes: usize, _request: RequestId) -> Result<Posted, TransportError> {
         let reason = format!("rank {}'s memory cannot be read", tag.source);
-        Err(TransportError { transport: "transport", reason })
+        Err(TransportError { transport: "transport", reason, lacks_memory: false })
     }
 
     /// The message of a request of [`Transport::expect`] that has completed. It can be had once.

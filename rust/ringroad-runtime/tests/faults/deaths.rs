@@ -11,7 +11,7 @@ use ringroad_runtime::transport::fault::{Fault, Pick, What};
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::Transport;
-use ringroad_runtime::{Communicator, Error};
+use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Request};
 
 /// A group whose rank `dying` dies after so many sends and receives.
 fn mortals(ranks: usize, means: Means, dying: Rank, posts: u64) -> Vec<Communicator> {
@@ -117,6 +117,29 @@ fn a_failure_that_one_rank_sees_reaches_all() {
             );
         }
         assert!(matches!(&results[2], Err(Error::Peer { .. })), "{:?}", results[2]);
+    }
+}
+
+/// Who has no memory for a message says so: no other rank is to blame.
+#[test]
+fn no_memory_for_a_message_is_nobody_elses_fault() {
+    let _watchdog = watch();
+    for means in SLOW {
+        let group = faulty(3, means, 0, &[Fault::send(What::NoMemory).pick(Pick::Nth(0))], &patient());
+        let results = each(&group, |communicator| {
+            if communicator.rank() == 0 {
+                let (operation, memory) = (Operation::Send { peer: 1, tag: 3 }, Memory::zeroed(1000));
+                let request = Request::new(operation, DType::U8, 1000, memory, Memory::nothing());
+                communicator.run(request)?;
+            }
+            communicator.run(allreduce(8)).map(drop)
+        });
+        let told = "rank 0 (";
+        let (Err(Error::Memory(own)), others) = (&results[0], &results[1..]) else { panic!("{results:?}") };
+        assert!(own.contains(told) && own.contains("to rank 1 (") && own.contains("1000 bytes"), "{own}");
+        for other in others {
+            assert!(matches!(other, Err(Error::Aborted(story)) if story.contains(own)), "{other:?}");
+        }
     }
 }
 
