@@ -901,6 +901,11 @@ class Communicator:
 
         Raises AbortedError in a forked child, which cannot end its parent's calls.
         """
+    def lost(self) -> list[tuple[int, str]]:
+        """(rank, how that is known) of the ranks that have died: soon on this host, on others when a connection breaks.
+
+        Ranks that have only given up or closed are not among them. Works after a failure, too.
+        """
     def check_process(self) -> None:
         """Raises AbortedError in a process that was forked from the one that made the communicator.
 

@@ -618,7 +618,7 @@ class RingroadBackend(_Base):
         self._monitored_barriers += 1
         store = PrefixStore(f"monitored_barrier/{self._monitored_barriers}", self._store)
         seconds = self.communicator.timeout if seconds is None else seconds
-        monitored_barrier(store, self._rank, self._size, seconds, wait_all_ranks)
+        monitored_barrier(store, self._rank, self._size, seconds, wait_all_ranks, self.communicator.lost)
 
 
 def _only(items: Sequence[Any]) -> Any:

@@ -875,6 +875,10 @@ impl PyCommunicator {
         self.0.check_process().map_err(raise)
     }
 
+    fn lost(&self, py: Python<'_>) -> PyResult<Vec<(usize, String)>> {
+        py.detach(|| self.0.lost()).map_err(raise)
+    }
+
     #[pyo3(signature = (reason=""))]
     fn abort(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
         py.detach(|| self.0.abort(reason)).map_err(raise)

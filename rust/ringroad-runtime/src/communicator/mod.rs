@@ -17,6 +17,7 @@ use crate::buffer::{Memory, Region};
 use crate::call::{Call, Operation, Prepared};
 use crate::config::Debug;
 use crate::dtype::{DType, ReduceOp};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::fork::Own;
 use crate::planner::{Choices, Explanation, Planned, Planner, LEND};
@@ -144,6 +145,12 @@ impl Communicator {
     /// What carries the bytes.
     pub fn transport(&self) -> Result<String> {
         Ok(self.driver.get()?.with(|engine| engine.transport().describe()))
+    }
+
+    /// Which ranks have died as far as is known, and how: soon on this host, on others when a connection breaks. Those that
+    /// have only given up or closed are not among them.
+    pub fn lost(&self) -> Result<Vec<(Rank, String)>> {
+        Ok(self.driver.get()?.with(Engine::lost))
     }
 
     /// What rank 0 decided.

@@ -44,6 +44,8 @@ const SPARED: Duration = Duration::from_millis(100);
 const ABORT: Duration = Duration::from_secs(1);
 /// Messages of at least this many bytes may be sent in a way that needs the receiver's word (rendezvous).
 const ACKNOWLEDGED: usize = 1 << 10;
+/// How the end of a peer's process is told.
+const ENDED: &str = "its process has ended";
 /// How many calls are remembered, to tell others who ask what this rank called.
 const HISTORY: usize = 64;
 /// How many tasks are kept for later calls.
@@ -71,6 +73,8 @@ pub(crate) struct Engine {
     /// One of them that is neither there nor among the tasks at the moment.
     beginning: Option<Arc<Completion>>,
     liveness: Liveness,
+    /// The ranks whose processes have ended.
+    dead: Vec<Rank>,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
     suspects: Vec<Suspect>,
@@ -142,6 +146,7 @@ impl Engine {
             waiting: Vec::new(),
             beginning: None,
             liveness: Liveness::new(rank, &cards),
+            dead: Vec::new(),
             connected: vec![false; size],
             broken: vec![None; size],
             suspects: Vec::new(),
@@ -340,12 +345,7 @@ impl Engine {
 
     /// The slow look around: deadlines, notices, messages of other calls.
     pub fn inspect(&mut self) {
-        let mut events = std::mem::take(&mut self.events);
-        self.transport.inspect(&mut events);
-        let gone = |peer| Event::PeerFailed { peer, reason: "its process has ended".to_owned() };
-        events.extend(self.liveness.ended().into_iter().map(gone));
-        self.handle(&mut events);
-        self.events = events;
+        self.look_around();
         self.look_for_strangers();
         self.look_for_leftovers();
         let now = Instant::now();
@@ -365,6 +365,38 @@ impl Engine {
             let (number, story) = (task.number, self.tell_of_timeout_before(task));
             self.late(number, story);
         }
+    }
+
+    fn look_around(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        self.transport.inspect(&mut events);
+        let gone = |peer| Event::PeerFailed { peer, reason: ENDED.to_owned() };
+        events.extend(self.note_dead().iter().copied().map(gone));
+        self.handle(&mut events);
+        self.events = events;
+    }
+
+    /// The ranks whose processes have ended since the last look.
+    fn note_dead(&mut self) -> &[Rank] {
+        let before = self.dead.len();
+        self.dead.extend(self.liveness.ended());
+        &self.dead[before..]
+    }
+
+    /// Which ranks have died, and how that is known. A rank that has only given up has not.
+    pub fn lost(&mut self) -> Vec<(Rank, String)> {
+        let connected = !self.closed && self.failure.is_none();
+        if connected {
+            self.look_around();
+        } else {
+            self.note_dead();
+        }
+        let broken = |peer: Rank| self.broken[peer].as_deref().filter(|_| connected).filter(|reason| *reason != ABORTED);
+        let reason = |peer: Rank| {
+            let ended = self.dead.contains(&peer).then_some(ENDED);
+            ended.or_else(|| broken(peer)).map(|reason| (peer, reason.to_owned()))
+        };
+        (0..self.cards.len()).filter_map(reason).collect()
     }
 
     pub fn arm(&mut self) -> bool {
