@@ -16,9 +16,9 @@ use ringroad_runtime::planner::Choices;
 use ringroad_runtime::profile::Profile;
 use ringroad_runtime::{Called, Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Work};
 
-use crate::array::{self, memory, Array, Owner};
+use crate::array::{self, check_address, memory, Array, Owner};
 use crate::cost::PyCostModel;
-use crate::errors::raise;
+use crate::errors::{raise, whole};
 use crate::explanation::PyExplanation;
 use crate::profile::PyProfile;
 use crate::shutdown;
@@ -65,6 +65,32 @@ fn reduce_op(op: &str, factor: Option<f64>) -> PyResult<ReduceOp> {
         (_, Some(_)) => Err(PyValueError::new_err(format!("factor= goes with op='premul_sum', not {op:?}"))),
         (op, None) => op.parse().map_err(raise),
     }
+}
+
+fn root(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    whole(object, "root")
+}
+
+fn peer(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    whole(object, "peer")
+}
+
+fn any_peer(object: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    (!object.is_none()).then(|| peer(object)).transpose()
+}
+
+fn tag(object: &Bound<'_, PyAny>) -> PyResult<u32> {
+    whole(object, "tag")
+}
+
+fn elements(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    whole(object, "elements")
+}
+
+/// So many elements in bytes.
+fn bytes_of(elements: usize, blocks: usize, dtype: DType) -> PyResult<usize> {
+    let bytes = elements.checked_mul(blocks).and_then(|elements| elements.checked_mul(dtype.size()));
+    bytes.ok_or_else(|| PyValueError::new_err(format!("elements is too large: {elements}")))
 }
 
 /// `peer` is `None` for whoever sends first.
@@ -135,8 +161,8 @@ impl PyCommunicator {
         owner: Owner,
         how: How,
     ) -> PyResult<Py<PyAny>> {
-        let block = elements * dtype.size();
-        let whole = block * collective.blocks_per_vector(self.0.size());
+        let block = bytes_of(elements, 1, dtype)?;
+        let whole = bytes_of(elements, collective.blocks_per_vector(self.0.size()), dtype)?;
         let bytes = |holding| match holding {
             Holding::Nothing => 0,
             Holding::Block(_) => block,
@@ -145,6 +171,8 @@ impl PyCommunicator {
         let (from, to) = (bytes(collective.input(self.0.rank())), bytes(collective.output(self.0.rank())));
         let sides = (collective.input(self.0.rank()), collective.output(self.0.rank()));
         let before = self.0.rank() * block;
+        check_address("input", input, from)?;
+        check_address("output", output, to)?;
         let in_place =
             from > 0 && to > 0 && in_place((input, input + from), (output, output + to), sides, before)?;
         let (input, output) = if in_place {
@@ -565,7 +593,7 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         algorithm: Option<String>,
         timeout: Option<f64>,
         async_op: bool,
@@ -580,7 +608,7 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         op: &str,
         factor: Option<f64>,
         algorithm: Option<String>,
@@ -597,7 +625,7 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         algorithm: Option<String>,
         timeout: Option<f64>,
         async_op: bool,
@@ -612,7 +640,7 @@ impl PyCommunicator {
         py: Python<'_>,
         send: Option<&Bound<'_, PyAny>>,
         out: Option<&Bound<'_, PyAny>>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         algorithm: Option<String>,
         timeout: Option<f64>,
         async_op: bool,
@@ -638,8 +666,8 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        peer: usize,
-        tag: u32,
+        #[pyo3(from_py_with = peer)] peer: usize,
+        #[pyo3(from_py_with = tag)] tag: u32,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -651,8 +679,8 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         out: &Bound<'_, PyAny>,
-        peer: Option<usize>,
-        tag: u32,
+        #[pyo3(from_py_with = any_peer)] peer: Option<usize>,
+        #[pyo3(from_py_with = tag)] tag: u32,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -673,12 +701,12 @@ impl PyCommunicator {
         collective: &str,
         input: usize,
         output: usize,
-        elements: usize,
+        #[pyo3(from_py_with = elements)] elements: usize,
         dtype: &str,
         owner: Py<PyAny>,
         op: &str,
         factor: Option<f64>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -715,7 +743,7 @@ impl PyCommunicator {
         output: &Bound<'_, PyAny>,
         op: &str,
         factor: Option<f64>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -762,6 +790,8 @@ impl PyCommunicator {
         let bytes = lengths
             .and_then(|[from, to]| Some([from.checked_mul(dtype.size())?, to.checked_mul(dtype.size())?]));
         let [from, to] = bytes.ok_or_else(|| PyValueError::new_err("the sum of counts is too large"))?;
+        check_address("input", input, from)?;
+        check_address("output", output, to)?;
         let owner: Owner = Arc::new(owner);
         let (input, output) = (memory(input, from, owner.clone()), memory(output, to, owner));
         let mut request = Request::new(Operation::Collective(Collective::Alltoall), dtype, 0, input, output);
@@ -775,16 +805,18 @@ impl PyCommunicator {
         py: Python<'_>,
         direction: &str,
         address: usize,
-        elements: usize,
+        #[pyo3(from_py_with = elements)] elements: usize,
         dtype: &str,
         owner: Py<PyAny>,
-        peer: Option<usize>,
-        tag: u32,
+        #[pyo3(from_py_with = any_peer)] peer: Option<usize>,
+        #[pyo3(from_py_with = tag)] tag: u32,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let dtype: DType = dtype.parse().map_err(raise)?;
-        let data = memory(address, elements * dtype.size(), Arc::new(owner));
+        let bytes = bytes_of(elements, 1, dtype)?;
+        check_address("address", address, bytes)?;
+        let data = memory(address, bytes, Arc::new(owner));
         let (operation, input, output) = match direction {
             "send" => {
                 let peer = peer.ok_or_else(|| PyTypeError::new_err("send needs a peer"))?;
