@@ -461,6 +461,7 @@ impl Transport for SharedMemory {
     }
 
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        self.take_whatever_is_ahead();
         let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
         let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
         let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
@@ -504,7 +505,9 @@ impl Transport for SharedMemory {
     fn abort(&mut self, deadline: Instant) {
         self.leave(End::Aborted);
         self.wanted.clear();
-        self.peers.iter_mut().flatten().for_each(|peer| peer.incoming.wanted_long = 0);
+        for peer in self.peers.iter_mut().flatten() {
+            (peer.incoming.wanted, peer.incoming.wanted_long) = (0, 0);
+        }
         self.readings.clear();
         self.forget_flows();
         if let Some(network) = &mut self.network {
