@@ -48,7 +48,7 @@ NAME = "ringroad"
 _UNSET = timedelta(milliseconds=-1)
 """What torch puts into options whose timeout nobody set."""
 _UNEVEN_ALLTOALL_TAG = (1 << 28) - 1
-"""Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is. Users' are below it."""
+"""Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is. Users' are below."""
 _SUM = ReduceOp(ReduceOp.SUM)
 _TORCH_NAMES = {
     "allreduce": "all_reduce",

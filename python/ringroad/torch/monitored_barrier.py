@@ -57,8 +57,8 @@ def _reasons(absent: dict[int, str]) -> str:
 
 
 def _await(store: Store, keys: dict[int, str], seconds: float, wait_all: bool, lost: Lost) -> dict[int, str]:
-    """Waits for what ranks put into the store: by rank, the keys. Returns the ranks that do not come, or one of them if not
-    `wait_all`, and why they do not where they have died.
+    """Waits for the keys that ranks put into the store. Returns the ranks that do not come, or the first that is found
+    if not `wait_all`, and how it is known that they have died, if they have.
 
     Looks again and again: while the store itself waits, Python hears no Ctrl-C.
     """

@@ -125,7 +125,8 @@ fn is_masked(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
 
 /// An error where there can be no such memory at the address that is passed as `name`.
 pub fn check_address(name: &str, address: usize, bytes: usize) -> PyResult<()> {
-    if bytes == 0 || (address > 0 && address.checked_add(bytes).is_some_and(|end| end <= isize::MAX as usize)) {
+    if bytes == 0 || (address > 0 && address.checked_add(bytes).is_some_and(|end| end <= isize::MAX as usize))
+    {
         return Ok(());
     }
     Err(PyValueError::new_err(format!("{name} is {address:#x}, where no {bytes} bytes can be")))

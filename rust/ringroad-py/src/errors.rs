@@ -1,9 +1,10 @@
 //! The Python exceptions, and which error becomes which.
 
-use pyo3::exceptions::{
-    PyConnectionError, PyMemoryError, PyOverflowError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
-};
 use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::{
+    PyConnectionError, PyMemoryError, PyOverflowError, PyRuntimeError, PyTimeoutError, PyTypeError,
+    PyValueError,
+};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
@@ -113,7 +114,9 @@ pub fn whole<'py, T: FromPyObjectOwned<'py>>(object: &Bound<'py, PyAny>, name: &
         if !error.is_instance_of::<PyOverflowError>(object.py()) {
             return error;
         }
-        PyValueError::new_err(format!("{name} is {object}; it must be a whole number from 0 on, and not so large"))
+        PyValueError::new_err(format!(
+            "{name} is {object}; it must be a whole number from 0 on, and not so large"
+        ))
     })
 }
 

@@ -78,7 +78,7 @@ mod tests {
         drop(own);
         assert_eq!(Arc::strong_count(&shared), 1);
         // As it looks in a child, of which there had better be none among a test's threads.
-        let inherited = 
+        let inherited =
             Own { value: ManuallyDrop::new(shared.clone()), process: generation().wrapping_sub(1) };
         let error = inherited.get().err().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains("forked") && error.contains("spawn"), "{error}");

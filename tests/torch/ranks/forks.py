@@ -68,7 +68,11 @@ def check_children_of_a_pipeline() -> None:
         work = dist.all_reduce(tensor, async_op=True)
         if rank == 0:
             assert not pipeline._last.done(), "it waits for the others"
-            for action in (work.wait, lambda: dist.all_reduce(torch.ones(5000)), lambda: dist.all_reduce(torch.ones(3))):
+            for action in (
+                work.wait,
+                lambda: dist.all_reduce(torch.ones(5000)),
+                lambda: dist.all_reduce(torch.ones(3)),
+            ):
                 refused(action)
             assert helpers.in_child(lambda: (work.is_completed(), work.is_success())) == [True, False]
             assert leave() == 0 and leave(dist.destroy_process_group) == 0

@@ -391,7 +391,9 @@ impl Engine {
         } else {
             self.note_dead();
         }
-        let broken = |peer: Rank| self.broken[peer].as_deref().filter(|_| connected).filter(|reason| *reason != ABORTED);
+        let broken = |peer: Rank| {
+            self.broken[peer].as_deref().filter(|_| connected).filter(|reason| *reason != ABORTED)
+        };
         let reason = |peer: Rank| {
             let ended = self.dead.contains(&peer).then_some(ENDED);
             ended.or_else(|| broken(peer)).map(|reason| (peer, reason.to_owned()))
