@@ -465,7 +465,7 @@ fn no_memory_to_share(communicator: &Communicator) {
     assert!(matches!(error, Error::Memory(_)), "{error:?}");
     let error = communicator.run(send(0, 5, &[7; 8000])).unwrap_err();
     let Error::Memory(story) = &error else { panic!("{error:?}") };
-    for part in ["rank 1 (", "to rank 0 (", "8000 bytes", "Communicator.empty"] {
+    for part in ["rank 1 (", "and rank 0 (", "8000 bytes", "Communicator.empty"] {
         assert!(story.contains(part), "{story}");
     }
     useless(communicator);

@@ -544,15 +544,20 @@ impl Engine {
         }
         match trouble {
             Some((peer, error)) if error.lacks_memory => {
-                let bytes = |task: &Box<Task>| task.buffers.input.len().max(task.buffers.output.len());
-                let call = self.tasks[slot].as_ref().map(|task| (task.call().to_string(), bytes(task)));
-                let (call, bytes) = call.unwrap_or_default();
-                let what = format!("a message to rank {} ({call}, {bytes} bytes)", self.who(peer));
-                self.lack_memory(&what, &error.reason);
+                self.lack_memory_for_message(slot, peer, &error.reason)
             }
             Some((peer, error)) => self.suspect(peer, error.reason),
             None => {}
         }
+    }
+
+    /// Gives up for want of memory for a message to or from a peer.
+    fn lack_memory_for_message(&mut self, slot: usize, peer: Rank, reason: &str) {
+        let Some(task) = self.tasks[slot].as_ref() else { return };
+        let bytes = task.buffers.input.len().max(task.buffers.output.len());
+        let what =
+            format!("a message between it and rank {} ({}, {bytes} bytes)", self.who(peer), task.call());
+        self.lack_memory(&what, reason);
     }
 
     /// Gives up for want of memory.
@@ -620,6 +625,7 @@ impl Engine {
         let Some(peer) = task.executor.operation(request as u32).command.peer() else { return };
         match failure {
             Failure::Broken(reason) => self.suspect(peer, reason),
+            Failure::Memory(reason) => self.lack_memory_for_message(slot, peer, &reason),
             Failure::Check { .. } | Failure::Length { .. } => {
                 let number = task.number;
                 let found = format!("{failure} while this rank was in {}", task.call());

@@ -276,6 +276,7 @@ impl<T: Transport> FaultInjector<T> {
             let result = match self.forward(request) {
                 Ok(Posted::Pending) => continue,
                 Ok(Posted::Complete) => Ok(()),
+                Err(error) if error.lacks_memory => Err(Failure::Memory(error.to_string())),
                 Err(error) => Err(Failure::Broken(error.to_string())),
             };
             self.events.push(Event::Completed { request: number, result });

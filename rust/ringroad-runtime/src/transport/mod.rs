@@ -125,6 +125,8 @@ pub enum Failure {
     },
     /// The connection broke, or the request was cancelled.
     Broken(String),
+    /// This rank has no memory for it.
+    Memory(String),
 }
 
 /// Work on so many bytes takes a while: peers are woken before it (see [`Transport::flush`]).
@@ -371,7 +373,7 @@ impl fmt::Display for Failure {
             Failure::Length { found: None, expected } => {
                 write!(f, "a message longer than the expected {expected} bytes came")
             }
-            Failure::Broken(reason) => f.write_str(reason),
+            Failure::Broken(reason) | Failure::Memory(reason) => f.write_str(reason),
         }
     }
 }

@@ -124,19 +124,25 @@ fn a_failure_that_one_rank_sees_reaches_all() {
 #[test]
 fn no_memory_for_a_message_is_nobody_elses_fault() {
     let _watchdog = watch();
-    for means in SLOW {
-        let group = faulty(3, means, 0, &[Fault::send(What::NoMemory).pick(Pick::Nth(0))], &patient());
+    let (peer, tag, bytes) = (1, 3, 1000);
+    for (means, sends) in SLOW.into_iter().flat_map(|means| [(means, true), (means, false)]) {
+        let fault = if sends { Fault::send(What::NoMemory) } else { Fault::receive(What::NoMemory) };
+        let group = faulty(3, means, 0, &[fault.pick(Pick::Nth(0))], &patient());
         let results = each(&group, |communicator| {
             if communicator.rank() == 0 {
-                let (operation, memory) = (Operation::Send { peer: 1, tag: 3 }, Memory::zeroed(1000));
-                let request = Request::new(operation, DType::U8, 1000, memory, Memory::nothing());
-                communicator.run(request)?;
+                let (some, none) = (Memory::zeroed(bytes), Memory::nothing());
+                let (operation, input, output) = match sends {
+                    true => (Operation::Send { peer, tag }, some, none),
+                    false => (Operation::Receive { peer, tag }, none, some),
+                };
+                communicator.run(Request::new(operation, DType::U8, bytes, input, output))?;
             }
             communicator.run(allreduce(8)).map(drop)
         });
-        let told = "rank 0 (";
         let (Err(Error::Memory(own)), others) = (&results[0], &results[1..]) else { panic!("{results:?}") };
-        assert!(own.contains(told) && own.contains("to rank 1 (") && own.contains("1000 bytes"), "{own}");
+        for part in ["rank 0 (", "and rank 1 (", "1000 bytes"] {
+            assert!(own.contains(part), "{own}");
+        }
         for other in others {
             assert!(matches!(other, Err(Error::Aborted(story)) if story.contains(own)), "{other:?}");
         }

@@ -34,7 +34,7 @@ impl Wanted {
     pub(super) fn room(&self) -> Result<Region, Failure> {
         match &self.target {
             Some(target) => Ok(target.clone()),
-            None => Region::scratch(self.bytes).map_err(|error| Failure::Broken(error.to_string())),
+            None => Region::scratch(self.bytes).map_err(|error| Failure::Memory(error.to_string())),
         }
     }
 }
