@@ -6,7 +6,9 @@ Workers import this module by name, so it imports nothing heavy.
 import hashlib
 import itertools
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -342,6 +344,30 @@ def in_threads(size: int, function: Callable[[Any], Any], **options: Any) -> lis
 
 
 # ------------------------------------------------------------------------------------------------ processes
+
+
+def in_child(action: Callable[[], Any], meanwhile: Callable[[], Any] = lambda: None, seconds: float = 30) -> Any:
+    """What a forked child returns of `action`, as JSON has it; its error's text where it fails. A child that takes
+    longer is killed."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(math.ceil(seconds))
+        try:
+            said = {"returned": action()}
+        except BaseException as error:
+            said = {"raised": f"{type(error).__name__}: {error}"}
+        os.write(writer, json.dumps(said).encode())
+        os._exit(0)
+    os.close(writer)
+    meanwhile()
+    with os.fdopen(reader) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    assert text, f"the child did not end within {seconds} s"
+    said = json.loads(text)
+    assert "returned" in said, said["raised"]
+    return said["returned"]
 
 
 def launch(

@@ -919,9 +919,23 @@ class Communicator:
         AbortedError on a rank that the others took for dead, since it had not answered for seconds.
         """
     def abort(self, reason: str = "") -> None:
-        """Fails every call in flight on every rank; the communicator is of no use afterwards."""
+        """Fails every call in flight on every rank; the communicator is of no use afterwards.
+
+        Raises AbortedError in a forked child, which cannot end its parent's calls.
+        """
+    def lost(self) -> list[tuple[int, str]]:
+        """(rank, how that is known) of the ranks that have died: soon on this host, on others when a connection breaks.
+
+        Ranks that have only given up or closed are not among them. Works after a failure, too.
+        """
+    def check_process(self) -> None:
+        """Raises AbortedError in a process that was forked from the one that made the communicator.
+
+        Such a child can make communicators of its own, but neither calls nor waits by inherited ones; whatever it does,
+        its parent's go on.
+        """
     def close(self) -> None:
-        """Closes the connections. Idempotent."""
+        """Closes the connections. Idempotent. A forked child only lets go: the connections are its parent's."""
     def __enter__(self) -> Communicator: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None

@@ -19,6 +19,10 @@ def test_messages(ranks, size):
     ranks.run("calls.check_messages", size)
 
 
+def test_high_tags(ranks):
+    ranks.run("calls.check_high_tags", 3)
+
+
 @pytest.mark.parametrize("transport", ["memory", "shm", "tcp"])
 def test_messages_from_anybody(ranks, transport):
     ranks.run("calls.check_any_source", 3, env=TRANSPORTS[transport])

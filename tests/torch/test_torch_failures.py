@@ -1,5 +1,6 @@
 """What goes wrong is raised, on every rank, and names the culprit."""
 
+import pytest
 from marks import lacking
 
 
@@ -34,6 +35,20 @@ def test_monitored_barrier(ranks):
     texts = ranks.run("failures.check_monitored_barrier", 3)
     assert "Rank 2 failed to pass monitoredBarrier" in texts[0] and texts[2] == ""
     assert "Rank 1 successfully reached monitoredBarrier" in texts[1] and "Rank 2" in texts[1]
+
+
+@lacking((2, 14), "monitored_barrier is for gloo alone")
+@pytest.mark.parametrize("dead", [0, 2])
+def test_monitored_barrier_without(ranks, dead):
+    texts = ranks.run("failures.check_monitored_barrier_without", 3, dead)
+    assert texts[dead] is None
+    for text in filter(None, texts):
+        assert f"Rank {dead} " in text and "its process has ended" in text, texts
+
+
+@lacking((2, 14), "monitored_barrier is for gloo alone")
+def test_monitored_barrier_interrupted(ranks):
+    ranks.run("failures.check_monitored_barrier_interrupted", 3)
 
 
 def test_a_rank_that_dies(ranks):

@@ -49,8 +49,8 @@ from ringroad.torch.work import Work
 NAME = "ringroad"
 _UNSET = timedelta(milliseconds=-1)
 """What torch puts into options whose timeout nobody set."""
-_UNEVEN_ALLTOALL_TAG = (1 << 26) - 1
-"""Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is."""
+_UNEVEN_ALLTOALL_TAG = (1 << 28) - 1
+"""Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is. Users' are below."""
 _SHRINK_ABORT = 1
 """As torch.distributed.distributed_c10d.SHRINK_ABORT, which older versions lack."""
 _SUM = ReduceOp(ReduceOp.SUM)
@@ -634,13 +634,14 @@ class RingroadBackend(_Base):
     def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
         tensor = _only(tensors)
         dtype_of(tensor)
-        return self._in_flight(Work((self._post("send", block_of(tensor), peer, tag, self._timeout),), tensors))
+        native = self._post("send", block_of(tensor), peer, _user_tag(tag), self._timeout)
+        return self._in_flight(Work((native,), tensors))
 
     def recv(self, tensors: Tensors, peer: int | None, tag: int = 0) -> Work:
         tensor = _only(tensors)
         dtype_of(tensor)
         block, finish = output_block(tensor)
-        native = self._post("recv", block, peer, tag, self._timeout)
+        native = self._post("recv", block, peer, _user_tag(tag), self._timeout)
         return self._in_flight(Work((native,), tensors, finish))
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
@@ -654,7 +655,13 @@ class RingroadBackend(_Base):
         self._monitored_barriers += 1
         store = PrefixStore(f"monitored_barrier/{self._monitored_barriers}", self.place)
         seconds = self.communicator.timeout if seconds is None else seconds
-        monitored_barrier(store, self._rank, self._size, seconds, wait_all_ranks)
+        monitored_barrier(store, self._rank, self._size, seconds, wait_all_ranks, self.communicator.lost)
+
+
+def _user_tag(tag: int) -> int:
+    if tag >= _UNEVEN_ALLTOALL_TAG:
+        raise ValueError(f"ringroad: tag {tag} is not below {_UNEVEN_ALLTOALL_TAG}")
+    return tag
 
 
 def _only(items: Sequence[Any]) -> Any:

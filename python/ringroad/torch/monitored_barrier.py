@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from collections.abc import Callable
 
 from torch._C._distributed_c10d import Store
 
 _ALL_HERE = "all here"
+_SHORTEST, _LONGEST = 0.001, 0.05
+"""Seconds between two looks into the store: longer and longer ones."""
+_WATCH = 0.25
+"""Seconds between two looks for ranks that have died."""
+
+Lost = Callable[[], list[tuple[int, str]]]
 
 
-def monitored_barrier(store: Store, rank: int, ranks: int, seconds: float, wait_all_ranks: bool) -> None:
-    """Rank 0 waits for all others, or until one does not come in time if not `wait_all_ranks`.
+def monitored_barrier(store: Store, rank: int, ranks: int, seconds: float, wait_all_ranks: bool, lost: Lost) -> None:
+    """Rank 0 waits for all others, or until one does not come in time, or has died, if not `wait_all_ranks`.
 
-    Goes through the store (one that no other barrier uses), so that it works where the communicator hangs. The texts
-    are gloo's, which people search their logs for.
+    Goes through the store (one that no other barrier uses), so that it works where the communicator hangs. `lost` tells
+    which ranks have died, and how that is known. The texts are gloo's, which people search their logs for.
     """
     if rank == 0:
-        verdict = _await_ranks(store, ranks, seconds, wait_all_ranks)
+        verdict = _await_ranks(store, ranks, seconds, wait_all_ranks, lost)
         store.set("verdict", verdict)
         if verdict != _ALL_HERE:
             raise RuntimeError(verdict)
         return
     store.set(str(rank), "here")
-    try:
-        # Rank 0 may be as late as the timeout allows, and then needs its own to look for the others.
-        store.wait(["verdict"], timedelta(seconds=2 * seconds + 1))
-        verdict = store.get("verdict").decode()
-    except RuntimeError:
-        verdict = f"Rank 0 did not reach monitoredBarrier in {seconds:g} s"
+    # Rank 0 may be as late as the timeout allows, and then needs its own to look for the others.
+    absent = _await(store, {0: "verdict"}, 2 * seconds + 1, True, lost)
+    verdict = f"Rank 0 did not reach monitoredBarrier in {seconds:g} s" if absent else store.get("verdict").decode()
+    verdict += _reasons(absent)
     if verdict != _ALL_HERE:
         raise RuntimeError(
             f"Rank {rank} successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
@@ -36,23 +40,47 @@ def monitored_barrier(store: Store, rank: int, ranks: int, seconds: float, wait_
         )
 
 
-def _await_ranks(store: Store, ranks: int, seconds: float, wait_all_ranks: bool) -> str:
+def _await_ranks(store: Store, ranks: int, seconds: float, wait_all_ranks: bool, lost: Lost) -> str:
     """What rank 0 finds out."""
-    deadline = time.monotonic() + seconds
-    missing: list[str] = []
-    for rank in range(1, ranks):
-        left = deadline - time.monotonic()
-        if left <= 0 and not missing:
-            return f"Rank 0 timed out in monitoredBarrier after {seconds:g} s"
-        try:
-            store.wait([str(rank)], timedelta(seconds=max(0.001, left)))
-        except RuntimeError:
-            missing.append(str(rank))
-            if not wait_all_ranks:
-                break
-    if not missing:
+    absent = _await(store, {rank: str(rank) for rank in range(1, ranks)}, seconds, wait_all_ranks, lost)
+    if not absent:
         return _ALL_HERE
     return (
-        f"[Rank 0]: Rank{'s' if len(missing) > 1 else ''} {', '.join(missing)} failed to pass monitoredBarrier in "
-        f"{seconds:g} s"
+        f"[Rank 0]: Rank{'s' if len(absent) > 1 else ''} {', '.join(map(str, absent))} failed to pass monitoredBarrier "
+        f"in {seconds:g} s{_reasons(absent)}"
     )
+
+
+def _reasons(absent: dict[int, str]) -> str:
+    reasons = "; ".join(f"rank {rank}: {reason}" for rank, reason in absent.items() if reason)
+    return f" ({reasons})" if reasons else ""
+
+
+def _await(store: Store, keys: dict[int, str], seconds: float, wait_all: bool, lost: Lost) -> dict[int, str]:
+    """Waits for the keys that ranks put into the store. Returns the ranks that do not come, or the first that is found
+    if not `wait_all`, and how it is known that they have died, if they have.
+
+    Looks again and again: while the store itself waits, Python hears no Ctrl-C.
+    """
+    deadline = time.monotonic() + seconds
+    missing, absent = dict(keys), dict[int, str]()
+    pause = watch = 0.0
+    while missing and (wait_all or not absent):
+        rank = next(iter(missing))
+        now = time.monotonic()
+        if store.check([missing[rank]]):
+            del missing[rank]
+            pause = 0.0
+        elif now >= deadline:
+            absent[rank] = ""
+            del missing[rank]
+        elif now >= watch:
+            watch = now + _WATCH
+            # Some came before they died.
+            dead = {rank: reason for rank, reason in lost() if rank in missing and not store.check([missing[rank]])}
+            absent |= dead
+            missing = {rank: key for rank, key in missing.items() if rank not in dead}
+        else:
+            pause = min(max(1.5 * pause, _SHORTEST), _LONGEST)
+            time.sleep(min(pause, deadline - now))
+    return dict(sorted(absent.items()))

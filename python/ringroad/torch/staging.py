@@ -9,13 +9,14 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 import torch
 
-from ringroad._native import Communicator, RingroadError, TimeoutError
+from ringroad._native import AbortedError, Communicator, RingroadError, TimeoutError
 from ringroad.torch.tensors import DTYPES, Tensors, address_of
 
 CHUNK = 4 << 20
@@ -61,14 +62,27 @@ class Pending:
 
     source = None
 
-    def __init__(self, name: str, future: Future[None]) -> None:
+    def __init__(self, name: str, future: Future[None], communicator: Communicator) -> None:
         self._name = name
-        self._future = future
+        self._own_future = future
+        self._communicator = communicator
+
+    @property
+    def _future(self) -> Future[None]:
+        """In a forked child one that has failed: the thread that would end the call's own is its parent's."""
+        try:
+            self._communicator.check_process()
+        except AbortedError as inherited:
+            failed = Future[None]()
+            failed.set_exception(inherited)
+            return failed
+        return self._own_future
 
     def wait(self, timeout: float | None = None) -> bool:
-        if wait([self._future], timeout).not_done:
+        future = self._future
+        if wait([future], timeout).not_done:
             raise TimeoutError(f"{self._name} has not ended within {timeout:.3f} s; it goes on until its own deadline")
-        self._future.result()
+        future.result()
         return True
 
     def is_completed(self) -> bool:
@@ -116,18 +130,22 @@ class Pipeline:
 
         A call in one chunk makes the same native call as one that goes another way, so ranks need not agree on that.
         """
+        self._communicator.check_process()
         waits = self._last is not None and not self._last.done()
         return elements > self._columns(collective, itemsize) or (waits and elements > 0)
 
     def drain(self) -> None:
         """Waits until all calls have ended, well or not: they do so by their deadlines."""
+        self._communicator.check_process()
         if self._last is not None:
             self._last.exception()
 
     def give_up(self) -> None:
-        """Ends calls that go on, on all ranks."""
-        if self._last is not None and not self._last.done():
-            self._communicator.abort("the process ended while a call was in flight")
+        """Ends calls that go on, on all ranks. A forked child has none."""
+        with suppress(AbortedError):
+            self._communicator.check_process()
+            if self._last is not None and not self._last.done():
+                self._communicator.abort("the process ended while a call was in flight")
 
     def start(
         self,
@@ -176,7 +194,7 @@ class Pipeline:
         self._last = future
         if not asynchronous:
             run()
-        return Pending(f"{collective} of {elements} elements", future)
+        return Pending(f"{collective} of {elements} elements", future, self._communicator)
 
     def _run(
         self,

@@ -33,6 +33,12 @@ impl<'py> Array<'py> {
             let found = object.get_type().name().map_or_else(|_| "?".to_owned(), |n| n.to_string());
             PyTypeError::new_err(format!("{name} must be a NumPy array, not {found}"))
         })?;
+        if !array.is_exact_instance_of::<PyUntypedArray>() && is_masked(array)? {
+            return Err(PyTypeError::new_err(format!(
+                "{name} is a masked array, whose mask would be lost; pass {name}.filled(value), or {name}.data to have \
+                 all elements"
+            )));
+        }
         if !array.is_c_contiguous() {
             return Err(PyValueError::new_err(format!(
                 "{name} is not C-contiguous; pass numpy.ascontiguousarray({name})"
@@ -110,6 +116,20 @@ pub fn memory(address: usize, bytes: usize, owner: Owner) -> Memory {
     // SAFETY: the address is that of a NumPy array or a torch tensor, which `owner` keeps alive. That nobody else
     // touches it during the call is documented as the caller's duty, as in every communication library for Python.
     unsafe { Memory::foreign(address as *mut u8, bytes, owner) }
+}
+
+fn is_masked(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
+    static MASKED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    array.is_instance(MASKED.import(array.py(), "numpy.ma", "MaskedArray")?)
+}
+
+/// An error where there can be no such memory at the address that is passed as `name`.
+pub fn check_address(name: &str, address: usize, bytes: usize) -> PyResult<()> {
+    if bytes == 0 || (address > 0 && address.checked_add(bytes).is_some_and(|end| end <= isize::MAX as usize))
+    {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("{name} is {address:#x}, where no {bytes} bytes can be")))
 }
 
 fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {

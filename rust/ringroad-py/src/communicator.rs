@@ -17,9 +17,9 @@ use ringroad_runtime::planner::Choices;
 use ringroad_runtime::profile::Profile;
 use ringroad_runtime::{Called, Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Work};
 
-use crate::array::{self, memory, Array, Owner};
+use crate::array::{self, check_address, memory, Array, Owner};
 use crate::cost::PyCostModel;
-use crate::errors::raise;
+use crate::errors::{raise, whole};
 use crate::explanation::PyExplanation;
 use crate::profile::PyProfile;
 use crate::regroup::interruptible;
@@ -67,6 +67,32 @@ fn reduce_op(op: &str, factor: Option<f64>) -> PyResult<ReduceOp> {
         (_, Some(_)) => Err(PyValueError::new_err(format!("factor= goes with op='premul_sum', not {op:?}"))),
         (op, None) => op.parse().map_err(raise),
     }
+}
+
+fn root(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    whole(object, "root")
+}
+
+fn peer(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    whole(object, "peer")
+}
+
+fn any_peer(object: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    (!object.is_none()).then(|| peer(object)).transpose()
+}
+
+fn tag(object: &Bound<'_, PyAny>) -> PyResult<u32> {
+    whole(object, "tag")
+}
+
+fn elements(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    whole(object, "elements")
+}
+
+/// So many elements in bytes.
+fn bytes_of(elements: usize, blocks: usize, dtype: DType) -> PyResult<usize> {
+    let bytes = elements.checked_mul(blocks).and_then(|elements| elements.checked_mul(dtype.size()));
+    bytes.ok_or_else(|| PyValueError::new_err(format!("elements is too large: {elements}")))
 }
 
 /// `peer` is `None` for whoever sends first.
@@ -118,7 +144,7 @@ impl PyCommunicator {
         if let Called::InFlight(work) = py.detach(|| self.0.call(request)).map_err(raise)? {
             if let Err(interrupt) = wait_until(py, &work, None) {
                 // The caller takes the arrays back, so the call must not go on, here or anywhere.
-                py.detach(|| self.0.abort("interrupted by a signal"));
+                let _ = py.detach(|| self.0.abort("interrupted by a signal"));
                 return Err(interrupt);
             }
             work.result().unwrap_or(Ok(())).map_err(raise)?;
@@ -137,8 +163,8 @@ impl PyCommunicator {
         owner: Owner,
         how: How,
     ) -> PyResult<Py<PyAny>> {
-        let block = elements * dtype.size();
-        let whole = block * collective.blocks_per_vector(self.0.size());
+        let block = bytes_of(elements, 1, dtype)?;
+        let whole = bytes_of(elements, collective.blocks_per_vector(self.0.size()), dtype)?;
         let bytes = |holding| match holding {
             Holding::Nothing => 0,
             Holding::Block(_) => block,
@@ -147,6 +173,8 @@ impl PyCommunicator {
         let (from, to) = (bytes(collective.input(self.0.rank())), bytes(collective.output(self.0.rank())));
         let sides = (collective.input(self.0.rank()), collective.output(self.0.rank()));
         let before = self.0.rank() * block;
+        check_address("input", input, from)?;
+        check_address("output", output, to)?;
         let in_place =
             from > 0 && to > 0 && in_place((input, input + from), (output, output + to), sides, before)?;
         let (input, output) = if in_place {
@@ -453,8 +481,8 @@ impl PyCommunicator {
     }
 
     #[getter]
-    fn transport(&self, py: Python<'_>) -> String {
-        py.detach(|| self.0.transport())
+    fn transport(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.0.transport()).map_err(raise)
     }
 
     #[getter]
@@ -572,7 +600,7 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         algorithm: Option<String>,
         timeout: Option<f64>,
         async_op: bool,
@@ -587,7 +615,7 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         op: &str,
         factor: Option<f64>,
         algorithm: Option<String>,
@@ -604,7 +632,7 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         algorithm: Option<String>,
         timeout: Option<f64>,
         async_op: bool,
@@ -619,7 +647,7 @@ impl PyCommunicator {
         py: Python<'_>,
         send: Option<&Bound<'_, PyAny>>,
         out: Option<&Bound<'_, PyAny>>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         algorithm: Option<String>,
         timeout: Option<f64>,
         async_op: bool,
@@ -645,8 +673,8 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        peer: usize,
-        tag: u32,
+        #[pyo3(from_py_with = peer)] peer: usize,
+        #[pyo3(from_py_with = tag)] tag: u32,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -658,8 +686,8 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         out: &Bound<'_, PyAny>,
-        peer: Option<usize>,
-        tag: u32,
+        #[pyo3(from_py_with = any_peer)] peer: Option<usize>,
+        #[pyo3(from_py_with = tag)] tag: u32,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -680,12 +708,12 @@ impl PyCommunicator {
         collective: &str,
         input: usize,
         output: usize,
-        elements: usize,
+        #[pyo3(from_py_with = elements)] elements: usize,
         dtype: &str,
         owner: Py<PyAny>,
         op: &str,
         factor: Option<f64>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -722,7 +750,7 @@ impl PyCommunicator {
         output: &Bound<'_, PyAny>,
         op: &str,
         factor: Option<f64>,
-        root: usize,
+        #[pyo3(from_py_with = root)] root: usize,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -769,6 +797,8 @@ impl PyCommunicator {
         let bytes = lengths
             .and_then(|[from, to]| Some([from.checked_mul(dtype.size())?, to.checked_mul(dtype.size())?]));
         let [from, to] = bytes.ok_or_else(|| PyValueError::new_err("the sum of counts is too large"))?;
+        check_address("input", input, from)?;
+        check_address("output", output, to)?;
         let owner: Owner = Arc::new(owner);
         let (input, output) = (memory(input, from, owner.clone()), memory(output, to, owner));
         let mut request = Request::new(Operation::Collective(Collective::Alltoall), dtype, 0, input, output);
@@ -782,16 +812,18 @@ impl PyCommunicator {
         py: Python<'_>,
         direction: &str,
         address: usize,
-        elements: usize,
+        #[pyo3(from_py_with = elements)] elements: usize,
         dtype: &str,
         owner: Py<PyAny>,
-        peer: Option<usize>,
-        tag: u32,
+        #[pyo3(from_py_with = any_peer)] peer: Option<usize>,
+        #[pyo3(from_py_with = tag)] tag: u32,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let dtype: DType = dtype.parse().map_err(raise)?;
-        let data = memory(address, elements * dtype.size(), Arc::new(owner));
+        let bytes = bytes_of(elements, 1, dtype)?;
+        check_address("address", address, bytes)?;
+        let data = memory(address, bytes, Arc::new(owner));
         let (operation, input, output) = match direction {
             "send" => {
                 let peer = peer.ok_or_else(|| PyTypeError::new_err("send needs a peer"))?;
@@ -901,9 +933,17 @@ impl PyCommunicator {
         interruptible(py, |go_on| self.0.shrink(timeout, go_on)).map(PyCommunicator::new)
     }
 
+    fn check_process(&self) -> PyResult<()> {
+        self.0.check_process().map_err(raise)
+    }
+
+    fn lost(&self, py: Python<'_>) -> PyResult<Vec<(usize, String)>> {
+        py.detach(|| self.0.lost()).map_err(raise)
+    }
+
     #[pyo3(signature = (reason=""))]
-    fn abort(&self, py: Python<'_>, reason: &str) {
-        py.detach(|| self.0.abort(reason));
+    fn abort(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
+        py.detach(|| self.0.abort(reason)).map_err(raise)
     }
 
     fn close(&self, py: Python<'_>) {

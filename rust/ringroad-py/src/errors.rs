@@ -1,7 +1,9 @@
 //! The Python exceptions, and which error becomes which.
 
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{
-    PyConnectionError, PyMemoryError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
+    PyConnectionError, PyMemoryError, PyOverflowError, PyRuntimeError, PyTimeoutError, PyTypeError,
+    PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -103,6 +105,19 @@ pub fn raise(error: impl Into<Error>) -> PyErr {
 /// The exception for a schedule that does not fit: all of the core's errors about schedules.
 pub fn schedule_error(error: impl std::fmt::Display) -> PyErr {
     SCHEDULE.with(error.to_string())
+}
+
+/// A whole number, not negative, from the argument of this name: Python's own error would not say which.
+pub fn whole<'py, T: FromPyObjectOwned<'py>>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
+    let found: PyResult<T> = object.extract().map_err(Into::into);
+    found.map_err(|error| {
+        if !error.is_instance_of::<PyOverflowError>(object.py()) {
+            return error;
+        }
+        PyValueError::new_err(format!(
+            "{name} is {object}; it must be a whole number from 0 on, and not so large"
+        ))
+    })
 }
 
 /// A wait that ended before the call did.

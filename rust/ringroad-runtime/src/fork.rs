@@ -1,20 +1,24 @@
-//! Whether this process is still the one that made something: a forked child shares its parent's connections.
+//! What only the process that made it may use: a forked child shares its parent's connections and memory, but has none of
+//! its threads, and locks that they held stay locked.
 
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Once;
+
+use crate::error::{Error, Result};
 
 /// How often this process or its ancestors have been forked off since the first look.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Of a process, from [`generation`].
-pub(crate) type Generation = u32;
+type Generation = u32;
 
 extern "C" fn count() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// A number that is another one in a forked child. Asking for the process's number instead takes a system call.
-pub(crate) fn generation() -> Generation {
+fn generation() -> Generation {
     static ONCE: Once = Once::new();
     if !ONCE.is_completed() {
         ONCE.call_once(|| {
@@ -24,4 +28,61 @@ pub(crate) fn generation() -> Generation {
         });
     }
     FORKS.load(Ordering::Relaxed)
+}
+
+/// Belongs to the process that made it. A forked child can neither use it nor drop it: there it leaks.
+pub(crate) struct Own<T> {
+    value: ManuallyDrop<T>,
+    process: Generation,
+}
+
+impl<T> Own<T> {
+    pub fn new(value: T) -> Own<T> {
+        Own { value: ManuallyDrop::new(value), process: generation() }
+    }
+
+    /// An error in a forked child. It takes no lock, and comes before everything that does.
+    #[inline]
+    pub fn get(&self) -> Result<&T> {
+        if generation() == self.process {
+            return Ok(&self.value);
+        }
+        Err(Error::Aborted(
+            "this process was forked from the one that made the communicator, and cannot use it or its calls; make a new \
+             communicator here, or start this process another way, by multiprocessing's \"spawn\" or \"forkserver\""
+                .to_owned(),
+        ))
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if generation() == self.process {
+            // SAFETY: this is the end of the only owner, and nothing else drops the value.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_child_can_neither_use_nor_drop() {
+        let shared = Arc::new(());
+        let own = Own::new(shared.clone());
+        assert!(own.get().is_ok());
+        drop(own);
+        assert_eq!(Arc::strong_count(&shared), 1);
+        // As it looks in a child, of which there had better be none among a test's threads.
+        let inherited =
+            Own { value: ManuallyDrop::new(shared.clone()), process: generation().wrapping_sub(1) };
+        let error = inherited.get().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("forked") && error.contains("spawn"), "{error}");
+        drop(inherited);
+        assert_eq!(Arc::strong_count(&shared), 2);
+    }
 }

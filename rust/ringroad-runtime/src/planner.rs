@@ -62,7 +62,7 @@ pub(crate) struct Planner {
     near: Arc<[bool]>,
     /// From vectors of how many bytes on near ranks copy out of private memory, if they do.
     copies: Option<usize>,
-    pub choices: Choices,
+    choices: Arc<Choices>,
     kept: Schedules,
     schedules: HashMap<(Member, Collective), Arc<Schedule>>,
     plans: HashMap<Key, Planned>,
@@ -73,7 +73,7 @@ impl Planner {
         rank: Rank,
         near: Arc<[bool]>,
         copies: Option<usize>,
-        choices: Choices,
+        choices: Arc<Choices>,
         kept: Schedules,
     ) -> Planner {
         Planner { rank, near, copies, choices, kept, schedules: HashMap::new(), plans: HashMap::new() }

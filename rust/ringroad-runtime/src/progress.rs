@@ -18,7 +18,6 @@ use ringroad_core::Rank;
 use crate::callbacks::Callbacks;
 use crate::engine::{Ended, Engine, Task};
 use crate::error::{Error, Result};
-use crate::fork;
 use crate::notice::Reason;
 use crate::scheduler::Crowd;
 use crate::transport::Wait;
@@ -47,7 +46,6 @@ pub(crate) struct Driver {
     waiting: AtomicUsize,
     /// Threads that are blocked, and want to know when somebody else completes their call.
     blocked: AtomicUsize,
-    process: fork::Generation,
     callbacks: Arc<Callbacks>,
     background: Arc<Background>,
 }
@@ -96,20 +94,9 @@ impl Driver {
             turns: Turns::new(rank, crowd),
             waiting: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
-            process: fork::generation(),
             callbacks: Arc::default(),
             background: Arc::default(),
         })
-    }
-
-    /// An error in a forked child, which shares the connections of its parent and must not touch them.
-    pub fn check_process(&self) -> Result<()> {
-        if fork::generation() == self.process {
-            return Ok(());
-        }
-        Err(Error::Aborted(
-            "this process was forked from the one that made the communicator; make a new one here".to_owned(),
-        ))
     }
 
     /// Uses the engine under its lock. The callbacks of calls that ended meanwhile are run soon, by another thread, or
@@ -317,12 +304,10 @@ impl Driver {
 
     /// Closes the connections and ends the background threads.
     pub fn close(&self, timeout: Duration) {
-        if self.check_process().is_ok() {
-            self.with(|engine| engine.close(timeout));
-            self.stop_background();
-            // Callbacks may wait for what the caller does next.
-            self.callbacks.finish(Instant::now() + timeout);
-        }
+        self.with(|engine| engine.close(timeout));
+        self.stop_background();
+        // Callbacks may wait for what the caller does next.
+        self.callbacks.finish(Instant::now() + timeout);
     }
 }
 
@@ -334,14 +319,10 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if self.check_process().is_ok() {
-            self.with(|engine| engine.close(Duration::from_secs(1)));
-            self.stop_background();
-            // Not waited for: a callback may need a lock that the caller holds.
-            self.callbacks.stop();
-        } else {
-            self.engine.get_mut().disown();
-        }
+        self.with(|engine| engine.close(Duration::from_secs(1)));
+        self.stop_background();
+        // Not waited for: a callback may need a lock that the caller holds.
+        self.callbacks.stop();
     }
 }
 

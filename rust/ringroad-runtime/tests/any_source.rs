@@ -155,7 +155,7 @@ fn what_goes_wrong() {
         // An abort ends it.
         let group = common::group(2, means);
         let work = group[0].start(any()).unwrap();
-        group[1].abort("for the test");
+        group[1].abort("for the test").unwrap();
         let error = work.wait().unwrap_err();
         assert!(matches!(&error, Error::Aborted(text) if text.contains("for the test")), "{error:?}");
     }

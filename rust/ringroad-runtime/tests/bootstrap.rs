@@ -353,8 +353,13 @@ fn the_limit_names_ranks_in_every_phase() {
             }
         });
         let (text, other) = (error.to_string(), 1 - rank);
-        assert!(text.contains(&format!("s, rank {other} (host ")) && text.contains(") came but stopped half-way"));
-        assert!(text.contains(&format!("; rank {rank} (host ")) == (rank == 0) && !text.contains(PLACE), "{text}");
+        assert!(
+            text.contains(&format!("s, rank {other} (host ")) && text.contains(") came but stopped half-way")
+        );
+        assert!(
+            text.contains(&format!("; rank {rank} (host ")) == (rank == 0) && !text.contains(PLACE),
+            "{text}"
+        );
     }
 }
 

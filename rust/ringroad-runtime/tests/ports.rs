@@ -136,7 +136,7 @@ fn collectives(communicator: &Communicator) {
         assert!(communicator.run(received).unwrap().to_vec::<u8>() == vec![7; 1 << 20]);
         work.wait().unwrap();
     }
-    println!("rank {rank}: {}", communicator.transport());
+    println!("rank {rank}: {}", communicator.transport().unwrap());
     let start = Instant::now();
     communicator.close();
     println!("rank {rank}: closed in {:?}", start.elapsed());
@@ -197,7 +197,7 @@ fn aborted(communicator: &Communicator) {
     let first = communicator.run(by_two_ports(100_000));
     if communicator.rank() == 0 {
         first.unwrap();
-        communicator.abort("enough of it");
+        communicator.abort("enough of it").unwrap();
         return useless(communicator);
     }
     // Some may hear of it in the first call or after it.
@@ -252,7 +252,7 @@ fn child() {
         (Ok(communicator), None) => {
             let (cabled, ports) =
                 (if scenario.cabled { "cabled " } else { "" }, config.ports.unwrap().join(", "));
-            assert!(communicator.transport().ends_with(&format!("; {cabled}ports {ports})")));
+            assert!(communicator.transport().unwrap().ends_with(&format!("; {cabled}ports {ports})")));
             (scenario.body)(&communicator);
         }
         (Err(error), Some(how)) => {

@@ -87,6 +87,7 @@ const SCENARIOS: &[Scenario] = &[
     scenario("late", &[3], late),
     scenario("different_calls", &[3], different_calls),
     scenario("aborted", &[3], aborted),
+    Scenario { environment: NO_CMA, ..scenario("no_memory_to_share", &[3], no_memory_to_share) },
     scenario("closed_early", &[3], closed_early),
     scenario("idle", &[2], idle),
     scenario("interrupted", &[2], interrupted),
@@ -137,7 +138,7 @@ mod processes_of_a_host {
     use super::run;
     tests! {
         collectives results_past_the_caches killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep killed_in_a_flow
-        exit_without_close messages late_for_a_flow late different_calls aborted closed_early idle interrupted one_without unreadable
+        exit_without_close messages late_for_a_flow late different_calls aborted no_memory_to_share closed_early idle interrupted one_without unreadable
         collectives_by_cma messages_by_cma secret_by_cma killed_in_message_by_cma killed_in_collective_by_cma late_by_cma
         refused_by_cma cma_is_forbidden one_without_cma
         collectives_on_hosts killed_on_hosts late_on_hosts different_calls_on_hosts aborted_on_hosts idle_on_hosts
@@ -435,12 +436,38 @@ fn aborted(communicator: &Communicator) {
     let first = communicator.run(allreduce(100_000));
     if communicator.rank() == 0 {
         first.unwrap();
-        communicator.abort("enough of it");
+        communicator.abort("enough of it").unwrap();
         return useless(communicator);
     }
     // Some may hear of it in the first call or after it.
     let error = first.and_then(|_| communicator.run(allreduce(100_000))).unwrap_err();
     assert!(matches!(&error, Error::Aborted(story) if story.contains("enough of it")), "{error:?}");
+    useless(communicator);
+}
+
+/// The kernel has no memory for the segment of rank 1, which is full: rank 1 says so, and the others hear just that.
+fn no_memory_to_share(communicator: &Communicator) {
+    communicator.run(allreduce(1000)).unwrap();
+    if communicator.rank() != 1 {
+        // Rank 0 waits for the message, rank 2 for all.
+        let request = if communicator.rank() == 0 { receive(1, 5, 8000) } else { allreduce(1000) };
+        let error = communicator.run(request).unwrap_err();
+        let Error::Aborted(story) = &error else { panic!("{error:?}") };
+        assert!(story.contains("rank 1 (") && story.contains("no memory"), "{story}");
+        return useless(communicator);
+    }
+    refuse(libc::SYS_fallocate, libc::ENOSPC);
+    let mut held = Vec::new();
+    for bytes in (6..20).rev().map(|power| 1 << power) {
+        held.extend(std::iter::from_fn(|| communicator.memory(bytes).ok()));
+    }
+    let error = communicator.memory(64).unwrap_err();
+    assert!(matches!(error, Error::Memory(_)), "{error:?}");
+    let error = communicator.run(send(0, 5, &[7; 8000])).unwrap_err();
+    let Error::Memory(story) = &error else { panic!("{error:?}") };
+    for part in ["rank 1 (", "and rank 0 (", "8000 bytes", "Communicator.empty"] {
+        assert!(story.contains(part), "{story}");
+    }
     useless(communicator);
 }
 
@@ -472,7 +499,7 @@ fn idle(communicator: &Communicator) {
         let (waited, used) = (start.0.elapsed(), processor_time() - start.1);
         println!("{elements} elements: {waited:?} passed, {used:?} used");
         // One percent of the time, and what the calls themselves take.
-        let most = if [ALONE, BY_CMA].contains(&communicator.transport().as_str()) {
+        let most = if [ALONE, BY_CMA].contains(&communicator.transport().unwrap().as_str()) {
             PAUSE / 100
         } else {
             PAUSE / 4
@@ -520,15 +547,19 @@ fn hide(rank: usize) {
 
 /// Has the kernel refuse rank 1 what it would copy out of others' private memory, as containers do.
 fn forbid(rank: usize) {
-    if rank != 1 {
-        return;
+    if rank == 1 {
+        refuse(libc::SYS_process_vm_readv, libc::EPERM);
     }
+}
+
+/// From now on the kernel refuses this process a system call.
+fn refuse(call: i64, error: i32) {
     let line = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut lines = [
         // The number of the system call, which comes first.
         line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_process_vm_readv as u32),
-        line(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
+        line(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | error as u32),
         line(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: lines.len() as u16, filter: lines.as_mut_ptr() };
@@ -583,7 +614,7 @@ fn child() {
     let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
     let options = Options { timeout: Some(PATIENCE / 2), ..Options::default() };
     let communicator = Communicator::connect(store, rank, ranks, None, &config, &options).unwrap();
-    let (transport, expected) = (communicator.transport(), of(scenario.transport, rank));
+    let (transport, expected) = (communicator.transport().unwrap(), of(scenario.transport, rank));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if [ALONE, BY_CMA].contains(&expected) {
         let as_cores_are = config.cma == Cma::Auto && transport == BY_CMA;

@@ -199,7 +199,7 @@ fn mismatches(peer: &mut Peer) {
                             println!("{case}: length unknown");
                         }
                     }
-                    Err(Failure::Broken(reason)) => panic!("{case}: {reason}"),
+                    Err(Failure::Broken(reason) | Failure::Memory(reason)) => panic!("{case}: {reason}"),
                 }
                 peer.barrier(&format!("sent{sequence}"));
             }

@@ -38,6 +38,24 @@ def check_messages() -> None:
         assert (strided == before).all()
 
 
+def check_high_tags() -> None:
+    """Messages of whatever tag are apart from those of an all-to-all of uneven pieces, which is made of messages."""
+    with world() as (rank, ranks):
+        sizes = [rank + peer + 1 for peer in range(ranks)]
+        after, before = (rank + 1) % ranks, (rank - 1) % ranks
+        for tag in ((1 << 26) - 1, (1 << 28) - 2):
+            sent = dist.isend(torch.full((rank + after + 1,), -1.0), after, tag=tag)
+            got = torch.empty(sum(sizes))
+            dist.all_to_all_single(got, torch.full((sum(sizes),), float(rank)), sizes, sizes)
+            assert torch.equal(got, torch.cat([torch.full((size,), float(peer)) for peer, size in enumerate(sizes)]))
+            dist.recv(late := torch.empty(before + rank + 1), before, tag=tag)
+            assert (late == -1).all()
+            sent.wait()
+        for post in (dist.send, dist.recv):
+            kind, text = helpers.failure_of(lambda post=post: post(torch.ones(1), after, tag=(1 << 28) - 1))
+            assert kind == "ValueError" and "tag 268435455" in text, (kind, text)
+
+
 def check_any_source() -> None:
     """Everybody sends to everybody, who receive from whoever comes first; the source is told as a rank of the world."""
     with world() as (rank, ranks):

@@ -3,6 +3,8 @@
 import functools
 import inspect
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -184,3 +186,32 @@ def check_monitored_barrier() -> str:
             assert kind == "RuntimeError", (kind, text)
         dist.barrier()
     return text
+
+
+def check_monitored_barrier_without(dead: int) -> str:
+    """A rank dies; the others hear of it long before the limit."""
+    with world(timeout=timedelta(seconds=50)) as (rank, _):
+        dist.monitored_barrier()
+        if rank == dead:
+            os._exit(0)
+        start = time.monotonic()
+        kind, text = helpers.failure_of(dist.monitored_barrier)
+        assert kind == "RuntimeError" and time.monotonic() - start < 20, (kind, text)
+        return text
+
+
+def check_monitored_barrier_interrupted() -> None:
+    """Ctrl-C ends the wait: rank 0's for rank 2, and rank 1's for rank 0."""
+    with world(timeout=timedelta(seconds=50)) as (rank, _):
+        if rank != 2:
+            start = time.monotonic()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            threading.Timer(0.3, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
+            try:
+                dist.monitored_barrier()
+            except KeyboardInterrupt:
+                pass
+            else:
+                raise AssertionError(f"rank {rank} was not interrupted")
+            assert time.monotonic() - start < 20
+        dist.barrier()

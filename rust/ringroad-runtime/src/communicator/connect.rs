@@ -16,6 +16,7 @@ use crate::bootstrap::{Card, Handle, Meeting, Store};
 use crate::config::{warn_once, Cma, Config, Debug, Secret};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::fork::Own;
 use crate::neighbourhood::{Neighbourhood, Offered};
 use crate::planner::{Choices, Planner};
 use crate::progress::Driver;
@@ -137,7 +138,7 @@ impl Communicator {
         // Connects what small collectives use, and finds out now who cannot be reached.
         communicator.first_barrier(meeting, deadline)?;
         if config.debug >= Debug::Info {
-            communicator.introduce(&around.obstacles);
+            communicator.introduce(&around.obstacles)?;
         }
         // Who has asked for it hears that it cannot be had.
         if config.cma == Cma::On || config.cma == Cma::Auto && config.debug >= Debug::Info {
@@ -188,7 +189,7 @@ impl Communicator {
         let crowd = crowd(&cards, rank);
         let copies = transport.private().then(|| COPIED * crowd.cores.min(crowd.ranks) / crowd.ranks);
         let crowd = Some(crowd).filter(Crowd::is_crowded);
-        let cards = Arc::new(cards);
+        let (cards, choices) = (Arc::new(cards), Arc::new(choices));
         let engine = Engine::new(name.to_owned(), rank, cards.clone(), &choices.lowering, transport);
         Communicator {
             name: name.to_owned(),
@@ -197,12 +198,13 @@ impl Communicator {
             timeout,
             debug,
             state: Mutex::new(State {
-                planner: Planner::new(rank, near, copies, choices, kept),
+                planner: Planner::new(rank, near, copies, choices.clone(), kept),
                 calls: 0,
                 recent: VecDeque::new(),
             }),
             pool,
-            driver: Driver::new(engine, rank, crowd),
+            choices,
+            driver: Own::new(Driver::new(engine, rank, crowd)),
             means: None,
             agreements: AtomicU64::new(0),
         }
@@ -216,7 +218,7 @@ impl Communicator {
         };
         while !work.wait_until(Instant::now() + LISTEN) {
             if let Err(error) = meeting.go_on() {
-                self.abort(&error.to_string());
+                self.abort(&error.to_string())?;
                 return Err(error.into());
             }
         }
@@ -224,16 +226,16 @@ impl Communicator {
     }
 
     /// Says on standard error what was found and chosen.
-    fn introduce(&self, obstacles: &[String]) {
+    fn introduce(&self, obstacles: &[String]) -> Result<()> {
         let Communicator { name, rank, .. } = self;
-        eprintln!("ringroad: {name}: rank {rank} of {}: {}", self.size(), self.transport());
+        eprintln!("ringroad: {name}: rank {rank} of {}: {}", self.size(), self.transport()?);
         for obstacle in obstacles {
             eprintln!("ringroad: {name}: rank {rank} shares no memory with others of its host: {obstacle}");
         }
         if *rank > 0 {
-            return;
+            return Ok(());
         }
-        let choices = self.choices();
+        let choices = &self.choices;
         match &choices.profile {
             Some(file) => eprintln!("ringroad: {name}: costs as measured, from {file}"),
             None => eprintln!("ringroad: {name}: costs are assumed; `ringroad tune` measures them"),
@@ -251,6 +253,7 @@ impl Communicator {
                 points.join(", ")
             );
         }
+        Ok(())
     }
 }
 

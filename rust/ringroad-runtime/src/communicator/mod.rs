@@ -20,7 +20,9 @@ use crate::buffer::{Memory, Region};
 use crate::call::{Call, Operation, Prepared};
 use crate::config::Debug;
 use crate::dtype::{DType, ReduceOp};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::fork::Own;
 use crate::planner::{Choices, Explanation, Planned, Planner, LEND};
 use crate::progress::Driver;
 use crate::transport::shared::Pool;
@@ -44,7 +46,8 @@ pub struct Communicator {
     state: Mutex<State>,
     /// Memory that near ranks can read.
     pool: Option<Arc<Pool>>,
-    driver: Arc<Driver>,
+    choices: Arc<Choices>,
+    driver: Own<Arc<Driver>>,
     /// None where ranks are threads of one process.
     means: Option<Arc<Means>>,
     /// How many there have been.
@@ -52,17 +55,17 @@ pub struct Communicator {
 }
 
 /// Closes a communicator that may be gone already.
-pub struct Closer(Weak<Driver>);
+pub struct Closer(Own<Weak<Driver>>);
 
 impl Closer {
     /// Whether there still is something to close.
     pub fn is_needed(&self) -> bool {
-        self.0.strong_count() > 0
+        self.0.get().is_ok_and(|driver| driver.strong_count() > 0)
     }
 
     /// As [`Communicator::close`].
     pub fn close(&self) {
-        if let Some(driver) = self.0.upgrade() {
+        if let Some(driver) = self.0.get().ok().and_then(Weak::upgrade) {
             driver.close(CLOSE);
         }
     }
@@ -107,9 +110,9 @@ pub enum Called {
     InFlight(Work),
 }
 
-/// A call in flight. Dropping it does not end the call.
+/// A call in flight. Dropping it does not end the call. In a forked child all inherited ones have failed.
 pub struct Work {
-    driver: Arc<Driver>,
+    driver: Own<Arc<Driver>>,
     completion: Arc<Completion>,
     output: Memory,
 }
@@ -140,20 +143,32 @@ impl Communicator {
         &self.cards
     }
 
+    /// An error in a forked child of the process that made it: nothing but what the ranks have said and chosen can be had
+    /// there.
+    pub fn check_process(&self) -> Result<()> {
+        self.driver.get().map(drop)
+    }
+
     /// What carries the bytes.
-    pub fn transport(&self) -> String {
-        self.driver.with(|engine| engine.transport().describe())
+    pub fn transport(&self) -> Result<String> {
+        Ok(self.driver.get()?.with(|engine| engine.transport().describe()))
+    }
+
+    /// Which ranks have died as far as is known, and how: soon on this host, on others when a connection breaks. Those that
+    /// have only given up or closed are not among them.
+    pub fn lost(&self) -> Result<Vec<(Rank, String)>> {
+        Ok(self.driver.get()?.with(Engine::lost))
     }
 
     /// What rank 0 decided.
     pub fn choices(&self) -> Choices {
-        self.state.lock().planner.choices.clone()
+        (*self.choices).clone()
     }
 
     /// The algorithm that a call with a vector of `bytes` would run.
     pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
         let any_order = !collective.reduces() || op.order_independent(dtype);
-        self.state.lock().planner.choices.pick(collective, bytes, any_order).to_owned()
+        self.choices.pick(collective, bytes, any_order).to_owned()
     }
 
     /// Why [`Communicator::algorithm_for`] says what it does.
@@ -165,12 +180,12 @@ impl Communicator {
         dtype: DType,
     ) -> Result<Explanation> {
         let any_order = !collective.reduces() || op.order_independent(dtype);
-        self.choices().explain(collective, bytes, any_order)
+        self.choices.explain(collective, bytes, any_order)
     }
 
     /// New memory that the ranks of this host read where it is: calls copy less of it. It holds anything.
     pub fn memory(&self, bytes: usize) -> Result<Memory> {
-        self.driver.check_process()?;
+        self.driver.get()?;
         let region = match &self.pool {
             Some(pool) => {
                 pool.allocate(bytes).map_err(|reason| Error::Memory(format!("shared memory: {reason}")))?
@@ -188,7 +203,11 @@ impl Communicator {
     /// Starts a call. Errors leave the communicator as it was.
     pub fn start(&self, request: Request) -> Result<Work> {
         let (completion, output) = self.begin(request, false)?;
-        Ok(Work { driver: self.driver.clone(), completion, output })
+        self.work(completion, output)
+    }
+
+    fn work(&self, completion: Arc<Completion>, output: Memory) -> Result<Work> {
+        Ok(Work { driver: Own::new(self.driver.get()?.clone()), completion, output })
     }
 
     /// Starts a call and does what can be done at once: short calls are mostly over then. The error is the call's if it is.
@@ -197,18 +216,18 @@ impl Communicator {
         if completion.is_done() {
             return completion.result().map(|()| Called::Ended(output));
         }
-        Ok(Called::InFlight(Work { driver: self.driver.clone(), completion, output }))
+        self.work(completion, output).map(Called::InFlight)
     }
 
     fn begin(&self, request: Request, awaited: bool) -> Result<(Arc<Completion>, Memory)> {
-        self.driver.check_process()?;
+        let driver = self.driver.get()?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let mut state = self.state.lock();
         let State { planner, calls, recent } = &mut *state;
         let prepared = self.prepare(planner, recent, &request)?;
         let ports = match request.operation {
             Operation::ReceiveAny { .. } => {
-                let topology = &planner.choices.topology;
+                let topology = &self.choices.topology;
                 (0..self.size()).map(|peer| topology.port_to(peer, self.rank).unwrap_or(0)).collect()
             }
             _ => Vec::new(),
@@ -238,7 +257,7 @@ impl Communicator {
         let (input, output) = (input.into_region(), request.output.region());
         let brief = awaited && input.len().max(output.len()) < LEND;
         let deadline = (!brief).then(|| Instant::now() + timeout);
-        let (submitted, ended) = self.driver.submit(awaited, |engine| {
+        let (submitted, ended) = driver.submit(awaited, |engine| {
             let mut task = engine.take_task(prepared);
             task.ports = ports;
             task.buffers.input = input;
@@ -251,7 +270,7 @@ impl Communicator {
             *calls = (*calls).max(number);
         }
         drop(state);
-        self.driver.call_back(ended);
+        driver.call_back(ended);
         Ok((submitted?, request.output))
     }
 
@@ -295,7 +314,7 @@ impl Communicator {
         readable: (bool, bool),
     ) -> Result<Prepared> {
         request.check(self.rank, self.size())?;
-        let port = |from, to| planner.choices.topology.port_to(from, to).unwrap_or(0);
+        let port = |from, to| self.choices.topology.port_to(from, to).unwrap_or(0);
         let planned = match request.operation {
             Operation::Send { peer, .. } => {
                 direct(Plan::send(peer, port(self.rank, peer), request.input.region().len()))
@@ -332,24 +351,29 @@ impl Communicator {
         self.run(Request { timeout, ..Request::barrier() }).map(drop)
     }
 
-    /// Fails all calls in flight on all ranks. The communicator is of no use afterwards.
-    pub fn abort(&self, reason: &str) {
+    /// Fails all calls in flight on all ranks. The communicator is of no use afterwards. An error in a forked child, which
+    /// cannot end its parent's calls.
+    pub fn abort(&self, reason: &str) -> Result<()> {
+        let driver = self.driver.get()?;
         let who = &self.cards[self.rank];
         let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        self.driver.abort(format!(
+        driver.abort(format!(
             "rank {} ({}, pid {}) aborted communicator {:?}{because}",
             self.rank, who.host, who.pid, self.name
         ));
+        Ok(())
     }
 
-    /// Closes the connections. Later calls fail.
+    /// Closes the connections. Later calls fail. A forked child only lets go: the connections are its parent's.
     pub fn close(&self) {
-        self.driver.close(CLOSE);
+        if let Ok(driver) = self.driver.get() {
+            driver.close(CLOSE);
+        }
     }
 
     /// For closing the communicator from elsewhere.
     pub fn closer(&self) -> Closer {
-        Closer(Arc::downgrade(&self.driver))
+        Closer(Own::new(self.driver.get().map_or_else(|_| Weak::new(), Arc::downgrade)))
     }
 }
 
@@ -360,14 +384,15 @@ fn direct(plan: Plan) -> Planned {
 impl Work {
     /// Whether the call has ended, well or not. Does what can be done meanwhile.
     pub fn is_completed(&self) -> bool {
+        let Ok(driver) = self.driver.get() else { return true };
         if !self.completion.is_done() {
             // Whoever only asks must hear of deadlines and failures too.
-            self.driver.with(|engine| {
+            driver.with(|engine| {
                 if !engine.progress() {
                     engine.inspect();
                 }
             });
-            self.driver.hand_over();
+            driver.hand_over();
         }
         self.completion.is_done()
     }
@@ -375,14 +400,14 @@ impl Work {
     /// Waits until the call has ended or `until` has passed; returns whether it has ended. Never longer than a moment
     /// past the call's own deadline.
     pub fn wait_until(&self, until: Instant) -> bool {
-        self.driver.wait(&self.completion, until)
+        self.driver.get().map_or(true, |driver| driver.wait(&self.completion, until))
     }
 
     /// Waits for the end; the error is the call's.
     pub fn wait(&self) -> Result<()> {
         // The engine ends every call at its deadline.
         while !self.wait_until(Instant::now() + FOREVER) {}
-        self.completion.result()
+        self.driver.get().and_then(|_| self.completion.result())
     }
 
     /// Waits for the end; returns the output.
@@ -393,7 +418,10 @@ impl Work {
 
     /// How the call ended, or `None` where it has not.
     pub fn result(&self) -> Option<Result<()>> {
-        self.completion.is_done().then(|| self.completion.result())
+        match self.driver.get() {
+            Ok(_) => self.completion.is_done().then(|| self.completion.result()),
+            Err(inherited) => Some(Err(inherited)),
+        }
     }
 
     /// Who sent the message of a receive, where that is known.
@@ -416,13 +444,18 @@ impl Work {
 
     /// Lets the call go on although nobody waits for it.
     pub fn in_background(&self) {
-        if !self.completion.is_done() {
-            self.driver.progress_in_background();
+        if let Ok(driver) = self.driver.get() {
+            if !self.completion.is_done() {
+                driver.progress_in_background();
+            }
         }
     }
 
     /// Calls `callback` with the result when the call ends, from whichever thread notices; and see to it that one does.
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
+        if let Err(inherited) = self.driver.get() {
+            return callback(Err(inherited));
+        }
         self.completion.on_complete(Box::new(callback));
         self.in_background();
     }

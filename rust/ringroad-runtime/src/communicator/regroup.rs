@@ -229,7 +229,7 @@ impl Communicator {
     }
 
     fn agree_until(&self, vote: bool, patience: Patience<'_>) -> Result<Agreement> {
-        self.driver.check_process()?;
+        self.driver.get()?;
         if self.size() == 1 {
             return Ok(Agreement { vote, alive: vec![0] });
         }

@@ -13,7 +13,6 @@ mod telling;
 pub(crate) use task::Task;
 
 use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +44,8 @@ const SPARED: Duration = Duration::from_millis(100);
 const ABORT: Duration = Duration::from_secs(1);
 /// Messages of at least this many bytes may be sent in a way that needs the receiver's word (rendezvous).
 const ACKNOWLEDGED: usize = 1 << 10;
+/// How the end of a peer's process is told.
+const ENDED: &str = "its process has ended";
 /// How many calls are remembered, to tell others who ask what this rank called.
 const HISTORY: usize = 64;
 /// How many tasks are kept for later calls.
@@ -57,30 +58,13 @@ struct Suspect {
     since: Instant,
 }
 
-/// The transport, which only the process that made it may use or end: a forked child shares its connections.
-struct Owned(Option<Box<dyn Transport>>);
-
-impl Deref for Owned {
-    type Target = dyn Transport;
-
-    fn deref(&self) -> &Self::Target {
-        &**self.0.as_ref().expect("the transport goes with the engine")
-    }
-}
-
-impl DerefMut for Owned {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut **self.0.as_mut().expect("the transport goes with the engine")
-    }
-}
-
 pub(crate) struct Engine {
     name: String,
     rank: Rank,
     cards: Arc<Vec<Card>>,
     /// For each rank whether it is near, or nothing where none is.
     near: Arc<[bool]>,
-    transport: Owned,
+    transport: Box<dyn Transport>,
     tasks: Vec<Option<Box<Task>>>,
     active: usize,
     /// Receives whose messages have to come first.
@@ -89,6 +73,8 @@ pub(crate) struct Engine {
     /// One of them that is neither there nor among the tasks at the moment.
     beginning: Option<Arc<Completion>>,
     liveness: Liveness,
+    /// The ranks whose processes have ended.
+    dead: Vec<Rank>,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
     suspects: Vec<Suspect>,
@@ -154,12 +140,13 @@ impl Engine {
             name,
             rank,
             near: transport.near(),
-            transport: Owned(Some(transport)),
+            transport,
             tasks: Vec::new(),
             active: 0,
             waiting: Vec::new(),
             beginning: None,
             liveness: Liveness::new(rank, &cards),
+            dead: Vec::new(),
             connected: vec![false; size],
             broken: vec![None; size],
             suspects: Vec::new(),
@@ -183,12 +170,6 @@ impl Engine {
 
     pub fn transport(&self) -> &dyn Transport {
         &*self.transport
-    }
-
-    /// Leaves the connections alone, in a forked child.
-    pub fn disown(&mut self) {
-        std::mem::forget(self.transport.0.take());
-        self.closed = true;
     }
 
     /// Whether a call is in flight.
@@ -308,9 +289,7 @@ impl Engine {
             match self.scratch.take(plan.scratch(), like.as_ptr() as usize, &mut *self.transport) {
                 Ok(taken) => taken,
                 Err(reason) => {
-                    let story =
-                        format!("rank {} has no memory for {}: {reason}", self.who(self.rank), task.call());
-                    self.fail(Error::Memory(story.clone()), Reason::Abort, story);
+                    self.lack_memory(&task.call().to_string(), &reason);
                     return Err(self.failure.clone().expect("it has just failed"));
                 }
             };
@@ -366,12 +345,7 @@ impl Engine {
 
     /// The slow look around: deadlines, notices, messages of other calls.
     pub fn inspect(&mut self) {
-        let mut events = std::mem::take(&mut self.events);
-        self.transport.inspect(&mut events);
-        let gone = |peer| Event::PeerFailed { peer, reason: "its process has ended".to_owned() };
-        events.extend(self.liveness.ended().into_iter().map(gone));
-        self.handle(&mut events);
-        self.events = events;
+        self.look_around();
         self.look_for_strangers();
         self.look_for_leftovers();
         let now = Instant::now();
@@ -391,6 +365,40 @@ impl Engine {
             let (number, story) = (task.number, self.tell_of_timeout_before(task));
             self.late(number, story);
         }
+    }
+
+    fn look_around(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        self.transport.inspect(&mut events);
+        let gone = |peer| Event::PeerFailed { peer, reason: ENDED.to_owned() };
+        events.extend(self.note_dead().iter().copied().map(gone));
+        self.handle(&mut events);
+        self.events = events;
+    }
+
+    /// The ranks whose processes have ended since the last look.
+    fn note_dead(&mut self) -> &[Rank] {
+        let before = self.dead.len();
+        self.dead.extend(self.liveness.ended());
+        &self.dead[before..]
+    }
+
+    /// Which ranks have died, and how that is known. A rank that has only given up has not.
+    pub fn lost(&mut self) -> Vec<(Rank, String)> {
+        let connected = !self.closed && self.failure.is_none();
+        if connected {
+            self.look_around();
+        } else {
+            self.note_dead();
+        }
+        let broken = |peer: Rank| {
+            self.broken[peer].as_deref().filter(|_| connected).filter(|reason| *reason != ABORTED)
+        };
+        let reason = |peer: Rank| {
+            let ended = self.dead.contains(&peer).then_some(ENDED);
+            ended.or_else(|| broken(peer)).map(|reason| (peer, reason.to_owned()))
+        };
+        (0..self.cards.len()).filter_map(reason).collect()
     }
 
     pub fn arm(&mut self) -> bool {
@@ -534,9 +542,32 @@ impl Engine {
             self.doubt(slot);
             self.finish(slot, None);
         }
-        if let Some((peer, error)) = trouble {
-            self.suspect(peer, error.reason);
+        match trouble {
+            Some((peer, error)) if error.lacks_memory => {
+                self.lack_memory_for_message(slot, peer, &error.reason)
+            }
+            Some((peer, error)) => self.suspect(peer, error.reason),
+            None => {}
         }
+    }
+
+    /// Gives up for want of memory for a message to or from a peer.
+    fn lack_memory_for_message(&mut self, slot: usize, peer: Rank, reason: &str) {
+        let Some(task) = self.tasks[slot].as_ref() else { return };
+        let bytes = task.buffers.input.len().max(task.buffers.output.len());
+        let what =
+            format!("a message between it and rank {} ({}, {bytes} bytes)", self.who(peer), task.call());
+        self.lack_memory(&what, reason);
+    }
+
+    /// Gives up for want of memory.
+    fn lack_memory(&mut self, what: &str, reason: &str) {
+        let story = format!(
+            "rank {} has no memory for {what}: {reason}. Let go of arrays of Communicator.empty; receive messages before \
+             more are sent, which wait in shared memory until then; or allow the process more memory",
+            self.who(self.rank)
+        );
+        self.fail(Error::Memory(story.clone()), Reason::Abort, story);
     }
 
     /// Gives up where a rank that took part has, without that any word of it has come: its memory may have been read
@@ -594,6 +625,7 @@ impl Engine {
         let Some(peer) = task.executor.operation(request as u32).command.peer() else { return };
         match failure {
             Failure::Broken(reason) => self.suspect(peer, reason),
+            Failure::Memory(reason) => self.lack_memory_for_message(slot, peer, &reason),
             Failure::Check { .. } | Failure::Length { .. } => {
                 let number = task.number;
                 let found = format!("{failure} while this rank was in {}", task.call());

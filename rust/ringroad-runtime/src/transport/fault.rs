@@ -58,6 +58,8 @@ pub enum What {
     FailPeer,
     /// It is refused.
     FailPost,
+    /// Posting fails, since this rank has no memory for it.
+    NoMemory,
     /// The transport panics.
     Panic,
 }
@@ -220,6 +222,9 @@ impl<T: Transport> FaultInjector<T> {
                 self.pass(request, 0)
             }
             Some(What::FailPost) => Err(injected("it was refused by injection")),
+            Some(What::NoMemory) => {
+                Err(TransportError { lacks_memory: true, ..injected("there is no memory by injection") })
+            }
             Some(What::Panic) => panic!("it panicked by injection"),
         }
     }
@@ -271,6 +276,7 @@ impl<T: Transport> FaultInjector<T> {
             let result = match self.forward(request) {
                 Ok(Posted::Pending) => continue,
                 Ok(Posted::Complete) => Ok(()),
+                Err(error) if error.lacks_memory => Err(Failure::Memory(error.to_string())),
                 Err(error) => Err(Failure::Broken(error.to_string())),
             };
             self.events.push(Event::Completed { request: number, result });
@@ -280,7 +286,7 @@ impl<T: Transport> FaultInjector<T> {
 }
 
 fn injected(reason: &str) -> TransportError {
-    TransportError { transport: "fault injector", reason: reason.to_owned() }
+    TransportError { transport: "fault injector", reason: reason.to_owned(), lacks_memory: false }
 }
 
 impl<T: Transport> Transport for FaultInjector<T> {

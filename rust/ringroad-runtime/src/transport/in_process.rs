@@ -181,7 +181,7 @@ impl Mailbox {
 }
 
 fn error(reason: String) -> TransportError {
-    TransportError { transport: NAME, reason }
+    TransportError { transport: NAME, reason, lacks_memory: false }
 }
 
 fn gone(peer: Rank, reason: &str) -> TransportError {

@@ -125,6 +125,8 @@ pub enum Failure {
     },
     /// The connection broke, or the request was cancelled.
     Broken(String),
+    /// This rank has no memory for it.
+    Memory(String),
 }
 
 /// Work on so many bytes takes a while: peers are woken before it (see [`Transport::flush`]).
@@ -170,6 +172,8 @@ pub struct TransportError {
     pub transport: &'static str,
     /// In its words.
     pub reason: String,
+    /// Whether this rank lacks memory for it: no peer is to blame.
+    pub lacks_memory: bool,
 }
 
 /// What posting a request led to.
@@ -289,7 +293,7 @@ pub trait Transport: Send {
     /// Waits for a message of `bytes` bytes from `tag.source`, a near rank, without moving it.
     fn expect(&mut self, tag: Tag, _bytes: usize, _request: RequestId) -> Result<Posted, TransportError> {
         let reason = format!("rank {}'s memory cannot be read", tag.source);
-        Err(TransportError { transport: "transport", reason })
+        Err(TransportError { transport: "transport", reason, lacks_memory: false })
     }
 
     /// The message of a request of [`Transport::expect`] that has completed. It can be had once.
@@ -369,7 +373,7 @@ impl fmt::Display for Failure {
             Failure::Length { found: None, expected } => {
                 write!(f, "a message longer than the expected {expected} bytes came")
             }
-            Failure::Broken(reason) => f.write_str(reason),
+            Failure::Broken(reason) | Failure::Memory(reason) => f.write_str(reason),
         }
     }
 }

@@ -146,7 +146,7 @@ pub fn each<T: Send>(group: &[Communicator], body: impl Fn(&Communicator) -> T +
     let run = |communicator: &Communicator| {
         let result = panic::catch_unwind(AssertUnwindSafe(|| body(communicator)));
         if result.is_err() {
-            communicator.abort("its thread has panicked");
+            communicator.abort("its thread has panicked").unwrap();
         }
         result
     };

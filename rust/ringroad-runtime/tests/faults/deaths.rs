@@ -11,7 +11,7 @@ use ringroad_runtime::transport::fault::{Fault, Pick, What};
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::Transport;
-use ringroad_runtime::{Communicator, Error};
+use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Request};
 
 /// A group whose rank `dying` dies after so many sends and receives.
 fn mortals(ranks: usize, means: Means, dying: Rank, posts: u64) -> Vec<Communicator> {
@@ -44,7 +44,7 @@ fn the_dead_are_named_on_every_rank() {
                     let work = communicator.start(with(allreduce(20), algorithm))?;
                     if communicator.rank() == dying {
                         // Its peers see its end once it has noticed it itself.
-                        while communicator.transport() != "dead" {
+                        while communicator.transport().unwrap() != "dead" {
                             work.wait_until(Instant::now());
                         }
                         return Ok(());
@@ -117,6 +117,35 @@ fn a_failure_that_one_rank_sees_reaches_all() {
             );
         }
         assert!(matches!(&results[2], Err(Error::Peer { .. })), "{:?}", results[2]);
+    }
+}
+
+/// Who has no memory for a message says so: no other rank is to blame.
+#[test]
+fn no_memory_for_a_message_is_nobody_elses_fault() {
+    let _watchdog = watch();
+    let (peer, tag, bytes) = (1, 3, 1000);
+    for (means, sends) in SLOW.into_iter().flat_map(|means| [(means, true), (means, false)]) {
+        let fault = if sends { Fault::send(What::NoMemory) } else { Fault::receive(What::NoMemory) };
+        let group = faulty(3, means, 0, &[fault.pick(Pick::Nth(0))], &patient());
+        let results = each(&group, |communicator| {
+            if communicator.rank() == 0 {
+                let (some, none) = (Memory::zeroed(bytes), Memory::nothing());
+                let (operation, input, output) = match sends {
+                    true => (Operation::Send { peer, tag }, some, none),
+                    false => (Operation::Receive { peer, tag }, none, some),
+                };
+                communicator.run(Request::new(operation, DType::U8, bytes, input, output))?;
+            }
+            communicator.run(allreduce(8)).map(drop)
+        });
+        let (Err(Error::Memory(own)), others) = (&results[0], &results[1..]) else { panic!("{results:?}") };
+        for part in ["rank 0 (", "and rank 1 (", "1000 bytes"] {
+            assert!(own.contains(part), "{own}");
+        }
+        for other in others {
+            assert!(matches!(other, Err(Error::Aborted(story)) if story.contains(own)), "{other:?}");
+        }
     }
 }
 

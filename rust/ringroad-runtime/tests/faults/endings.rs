@@ -17,7 +17,7 @@ fn abort_reaches_every_rank() {
         let results = each(&group, |communicator| {
             if communicator.rank() == 3 {
                 all_in.wait();
-                communicator.abort("the oven is on fire");
+                communicator.abort("the oven is on fire").unwrap();
                 return communicator.barrier(None);
             }
             let work = communicator.start(allreduce(100))?;
@@ -45,7 +45,7 @@ fn abort_spares_calls_that_had_ended_there() {
             let results = each(&group, |communicator| {
                 let result = communicator.run(allreduce(1 + 100 * round)).map(drop);
                 if communicator.rank() == round % 4 {
-                    communicator.abort("");
+                    communicator.abort("").unwrap();
                 }
                 (result, communicator.barrier(None))
             });
@@ -68,7 +68,7 @@ fn abort_ends_calls_that_had_ended_there_but_hang() {
         each(&group, |communicator| communicator.run(broadcast(communicator.rank())).map(drop).unwrap());
         let waits = group[1].start(reduce(1)).unwrap();
         group[0].run(reduce(0)).map(drop).unwrap();
-        group[0].abort("");
+        group[0].abort("").unwrap();
         assert!(matches!(waits.wait(), Err(Error::Aborted(_))));
     }
 }
@@ -80,7 +80,7 @@ fn abort_between_calls() {
     for means in SLOW {
         let group = group(3, means);
         each(&group, |communicator| communicator.barrier(None).unwrap());
-        group[1].abort("");
+        group[1].abort("").unwrap();
         for rank in [0, 2] {
             let error = group[rank].barrier(None).unwrap_err();
             assert!(
@@ -89,7 +89,7 @@ fn abort_between_calls() {
             );
         }
         // Twice is as good as once.
-        group[1].abort("again");
+        group[1].abort("again").unwrap();
         group[1].close();
     }
 }

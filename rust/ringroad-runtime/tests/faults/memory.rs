@@ -51,7 +51,7 @@ fn memory_in_flight_stays_alive() {
                 assert!(group[0].start(Request::barrier()).is_ok());
                 assert_eq!(freed(), (false, false));
             }
-            group[0].abort("enough");
+            group[0].abort("enough").unwrap();
             drop(group);
             assert_eq!(freed(), (true, true));
         }

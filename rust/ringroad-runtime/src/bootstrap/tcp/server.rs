@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::wire::{random, Key, Kind, Message};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
-use crate::fork::{generation, Generation};
+use crate::fork::Own;
 
 /// So many connections at a time may be without a handshake. If there are more, the oldest is closed: idle ones keep nobody
 /// out.
@@ -75,16 +75,14 @@ impl Server {
     /// The one of this process, which lasts as long as the process; started when first asked for. A forked child has
     /// another.
     pub fn of_process(secret: Option<&str>) -> io::Result<Arc<Server>> {
-        static SERVER: Mutex<Option<(Generation, Arc<Server>)>> = Mutex::new(None);
+        static SERVER: Mutex<Option<Own<Arc<Server>>>> = Mutex::new(None);
         let mut server = SERVER.lock();
-        match &*server {
-            Some((made, server)) if *made == generation() => Ok(server.clone()),
-            _ => {
-                let new = Arc::new(Server::start(secret)?);
-                *server = Some((generation(), new.clone()));
-                Ok(new)
-            }
+        if let Some(Ok(server)) = server.as_ref().map(Own::get) {
+            return Ok(server.clone());
         }
+        let new = Arc::new(Server::start(secret)?);
+        *server = Some(Own::new(new.clone()));
+        Ok(new)
     }
 
     pub(super) fn start(secret: Option<&str>) -> io::Result<Server> {

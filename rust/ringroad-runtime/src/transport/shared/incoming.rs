@@ -11,6 +11,10 @@ use crate::transport::{
     Event, Failure, Kind, Posted, RequestId, Returns, Tag, Transport, TransportError, LOOKED_AT,
 };
 
+/// A rank that is so many messages of collectives ahead is held up: what comes next stays in its lane while nothing else is
+/// due from it. Memory would fill up else where some ranks only send, and their receiver is late.
+const AHEAD: usize = if cfg!(miri) { 64 } else { Tag::SEQUENCES as usize };
+
 /// What is waited for.
 pub(super) struct Wanted {
     pub(super) tag: u64,
@@ -30,7 +34,7 @@ impl Wanted {
     pub(super) fn room(&self) -> Result<Region, Failure> {
         match &self.target {
             Some(target) => Ok(target.clone()),
-            None => Region::scratch(self.bytes).map_err(|error| Failure::Broken(error.to_string())),
+            None => Region::scratch(self.bytes).map_err(|error| Failure::Memory(error.to_string())),
         }
     }
 }
@@ -43,12 +47,9 @@ impl SharedMemory {
         let (source, long) = (Tag::unpack(key).source, usize::from(wanted.is_long()));
         self.incoming(source).wanted_long += long;
         // Who has waited for longer comes first.
-        let found = if self.wanted.contains_key(&key) {
-            None
-        } else {
-            pop(&mut self.unclaimed, key).or_else(|| self.take_until(key))
-        };
+        let found = if self.wanted.contains_key(&key) { None } else { self.take(key) };
         let Some(message) = found else {
+            self.incoming(source).wanted += 1;
             push(&mut self.wanted, key, wanted);
             return Ok(Posted::Pending);
         };
@@ -61,6 +62,14 @@ impl SharedMemory {
                 Ok(Posted::Pending)
             }
         }
+    }
+
+    /// The first message with this key, if it is there.
+    fn take(&mut self, key: u64) -> Option<Message> {
+        let Some(message) = pop(&mut self.unclaimed, key) else { return self.take_until(key) };
+        let tag = Tag::unpack(key);
+        self.incoming(tag.source).ahead -= usize::from(tag.kind == Kind::Collective);
+        Some(message)
     }
 
     /// Takes messages out of a lane up to the next one with this key; others go where they belong.
@@ -88,10 +97,33 @@ impl SharedMemory {
     #[inline]
     fn take_from(&mut self, rank: Rank) -> bool {
         let first = self.incoming(rank).next;
-        while let Some(message) = self.take_message(rank) {
+        while !self.is_held_up(rank) {
+            let Some(message) = self.take_message(rank) else { break };
             self.sort(message);
         }
         self.incoming(rank).next > first
+    }
+
+    /// Whether nothing is to be taken out of a rank's lane: it is far ahead, and neither side waits for anything of it.
+    #[inline]
+    fn is_held_up(&mut self, rank: Rank) -> bool {
+        let peer = self.peers[rank].as_ref().expect("the rank is near");
+        peer.incoming.ahead >= AHEAD
+            && peer.incoming.wanted == 0
+            && peer.incoming.flows.is_empty()
+            && peer.out.lent.is_empty()
+            && !peer.has_failed()
+    }
+
+    /// Takes out of the lanes of ranks that are held up what is there: it may be just what anybody is asked for.
+    pub(super) fn take_whatever_is_ahead(&mut self) {
+        for index in 0..self.ranks.len() {
+            let rank = self.ranks[index];
+            while self.is_held_up(rank) {
+                let Some(message) = self.take_message(rank) else { break };
+                self.sort(message);
+            }
+        }
     }
 
     /// Takes parcels out of a lane up to the next one that begins a message.
@@ -178,7 +210,9 @@ impl SharedMemory {
         let key = message.tag & Tag::MATCH;
         match pop(&mut self.wanted, key) {
             Some(wanted) => {
-                self.incoming(Tag::unpack(key).source).wanted_long -= usize::from(wanted.is_long());
+                let incoming = self.incoming(Tag::unpack(key).source);
+                incoming.wanted -= 1;
+                incoming.wanted_long -= usize::from(wanted.is_long());
                 let request = wanted.request;
                 match self.deliver(message, wanted) {
                     Ok(Posted::Pending) => {}
@@ -192,6 +226,7 @@ impl SharedMemory {
                 self.unclaimed_number += 1;
                 message.order = self.unclaimed_number;
                 if Tag::unpack(message.tag).kind == Kind::Collective {
+                    self.incoming(Tag::unpack(key).source).ahead += 1;
                     self.note_oldest(message.order, key);
                 }
                 push(&mut self.unclaimed, key, message);
@@ -280,6 +315,44 @@ mod tests {
         assert!(received.released.ranges() <= 1, "{early:?}: {} are remembered", received.released.ranges());
         assert!(sent.lent.len() <= 2, "{early:?}: {} are lent", sent.lent.len());
         assert!(receiver.oldest.len() <= 64, "{early:?}: {} may be the oldest", receiver.oldest.len());
+    }
+
+    /// A rank that only sends: what has come stays bounded while the receiver waits for others, and all is there when it is
+    /// asked for, also what comes behind it.
+    #[test]
+    fn a_rank_that_is_far_ahead_is_held_up() {
+        let [mut sender, mut receiver, mut other]: [SharedMemory; 3] =
+            SharedMemory::group(3).unwrap().try_into().ok().unwrap();
+        let mut events = Vec::new();
+        let total = 2 * AHEAD as u32;
+        let number = |sequence| Tag { message: sequence / Tag::SEQUENCES, ..tag(Kind::Collective, sequence) };
+        let from_other = Tag { source: 2, ..tag(Kind::PointToPoint, 0) };
+        receiver.receive(0, from_other, Region::zeroed(8), 1).unwrap();
+        let mut pending = 0;
+        for sequence in 0..total {
+            let posted = sender.send(1, 0, number(sequence), Region::zeroed(8), 1).unwrap();
+            pending += usize::from(posted == Posted::Pending);
+            receiver.progress(&mut events);
+        }
+        assert_eq!(receiver.incoming(0).ahead, AHEAD);
+        assert!(pending > 0 && sender.peers_wait_for_slots());
+        // Who is waited for is heard, and so is what comes last, if somebody asks for it.
+        other.send(1, 0, from_other, Region::zeroed(8), 1).unwrap();
+        receiver.progress(&mut events);
+        assert!(matches!(&events[..], [Event::Completed { request: 1, result: Ok(()) }]), "{events:?}");
+        let last = tag(Kind::PointToPoint, 0);
+        sender.send(1, 0, last, Region::zeroed(8), 2).unwrap();
+        receiver.receive(0, last, Region::zeroed(8), 2).unwrap();
+        for _ in 0..total {
+            sender.progress(&mut Vec::new());
+            receiver.progress(&mut events);
+        }
+        assert!(matches!(&events[..], [_, Event::Completed { request: 2, result: Ok(()) }]), "{events:?}");
+        for sequence in 0..total {
+            let posted = receiver.receive(0, number(sequence), Region::zeroed(8), 3).unwrap();
+            assert_eq!(posted, Posted::Complete, "{sequence}");
+        }
+        assert_eq!((receiver.incoming(0).ahead, receiver.incoming(0).wanted), (0, 0));
     }
 
     #[test]

@@ -58,10 +58,15 @@ const LINGER: u32 = 100;
 const SOON: u32 = 25;
 const PAUSE: Duration = Duration::from_micros(50);
 
+/// Bytes for notices when nothing else of the segment is left.
+const RESERVE: usize = 64 << 10;
+
 /// The transport among ranks of which some share a host.
 pub struct SharedMemory {
     home: Home,
     pool: Arc<Pool>,
+    /// Given back to the pool when it has no memory for a notice: others are to hear just that.
+    reserve: Option<Region>,
     /// By rank; `None` for those that are not near.
     peers: Vec<Option<Box<Peer>>>,
     near: Arc<[bool]>,
@@ -151,8 +156,10 @@ impl SharedMemory {
                 gauge,
             }));
         }
+        let pool = Pool::new(home.segment.clone());
         Ok(SharedMemory {
-            pool: Pool::new(home.segment.clone()),
+            reserve: pool.allocate(RESERVE).ok(),
+            pool,
             near: peers.iter().map(Option::is_some).collect(),
             ranks: (0..home.size).filter(|rank| peers[*rank].is_some()).collect(),
             home,
@@ -237,7 +244,7 @@ impl SharedMemory {
 }
 
 fn error(reason: impl Into<String>) -> TransportError {
-    TransportError { transport: "shared memory", reason: reason.into() }
+    TransportError { transport: "shared memory", reason: reason.into(), lacks_memory: false }
 }
 
 impl Transport for SharedMemory {
@@ -363,8 +370,12 @@ impl Transport for SharedMemory {
             return;
         }
         let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
-        // Best effort: where there is no memory left, the peer is told nothing.
-        if let Ok((parcel, region)) = self.pack(tag, Region::of(payload)) {
+        let packed = self.pack(tag, Region::of(payload)).or_else(|_| {
+            self.reserve = None;
+            self.pack(tag, Region::of(payload))
+        });
+        // Best effort: where there is no memory left at all, the peer is told nothing.
+        if let Ok((parcel, region)) = packed {
             self.put(peer, parcel, region, None, None);
             self.ring();
         }
@@ -450,6 +461,7 @@ impl Transport for SharedMemory {
     }
 
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        self.take_whatever_is_ahead();
         let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
         let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
         let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
@@ -493,7 +505,9 @@ impl Transport for SharedMemory {
     fn abort(&mut self, deadline: Instant) {
         self.leave(End::Aborted);
         self.wanted.clear();
-        self.peers.iter_mut().flatten().for_each(|peer| peer.incoming.wanted_long = 0);
+        for peer in self.peers.iter_mut().flatten() {
+            (peer.incoming.wanted, peer.incoming.wanted_long) = (0, 0);
+        }
         self.readings.clear();
         self.forget_flows();
         if let Some(network) = &mut self.network {

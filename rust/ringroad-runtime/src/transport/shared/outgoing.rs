@@ -148,7 +148,7 @@ impl SharedMemory {
         self.pool.allocate(bytes).or_else(|_| {
             // Others may have read enough meanwhile.
             self.reclaim();
-            self.pool.allocate(bytes).map_err(error)
+            self.pool.allocate(bytes).map_err(|reason| TransportError { lacks_memory: true, ..error(reason) })
         })
     }
 

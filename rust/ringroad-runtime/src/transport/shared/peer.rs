@@ -107,8 +107,11 @@ impl Lent {
 pub(super) struct Incoming {
     /// The number of the next parcel to be taken.
     pub(super) next: u64,
-    /// How many long messages are waited for.
+    /// How many messages are waited for, and how many long ones.
+    pub(super) wanted: usize,
     pub(super) wanted_long: usize,
+    /// How many messages of collectives have come that nobody has asked for yet.
+    pub(super) ahead: usize,
     /// One that has been looked for in vain: the next look brings it from the peer.
     pub(super) missed: Cell<Option<u64>>,
     pub(super) released: Released,

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::segment::Segment;
 use crate::buffer::Region;
+use crate::fork::Own;
 
 const CACHE_LINE: usize = 64;
 /// Parts of at least this many bytes begin at a huge page.
@@ -26,14 +27,17 @@ struct Free {
 
 /// A part in use.
 struct Part {
-    pool: Arc<Pool>,
+    pool: Own<Arc<Pool>>,
     offset: usize,
     bytes: usize,
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.pool.free.lock().insert(self.offset, self.bytes);
+        // A forked child has nothing to give back, and may find the lock taken for ever.
+        if let Ok(pool) = self.pool.get() {
+            pool.free.lock().insert(self.offset, self.bytes);
+        }
     }
 }
 
@@ -85,7 +89,7 @@ impl Pool {
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
         let rounded = bytes.max(1).next_multiple_of(CACHE_LINE);
         let offset = self.free.lock().take(rounded, align).ok_or_else(full)?;
-        let part = Part { pool: self.clone(), offset, bytes: rounded };
+        let part = Part { pool: Own::new(self.clone()), offset, bytes: rounded };
         self.segment.back(offset + rounded).map_err(|reason| format!("{bytes} bytes: {reason}"))?;
         let start = self.segment.at(offset);
         // SAFETY: the part is within the segment, which lives as long as the pool that the part holds, and nobody else

@@ -209,7 +209,9 @@ impl UcxTransport {
 
     #[cold]
     fn refused(&self, what: &str, peer: Rank, status: ucs_status_t) -> TransportError {
-        error(format!("cannot {what} rank {peer}: {}", self.ucx.status_text(status)))
+        let lacks_memory = status == ucx_sys::UCS_ERR_NO_MEMORY;
+        let reason = format!("cannot {what} rank {peer}: {}", self.ucx.status_text(status));
+        TransportError { lacks_memory, ..error(reason) }
     }
 
     /// Turns what the callbacks have recorded into events.
@@ -406,7 +408,7 @@ impl Drop for UcxTransport {
 }
 
 fn error(reason: impl Into<String>) -> TransportError {
-    TransportError { transport: "ucx", reason: reason.into() }
+    TransportError { transport: "ucx", reason: reason.into(), lacks_memory: false }
 }
 
 /// A status pointer that is not a request, as a result.

@@ -330,7 +330,9 @@ impl Slot {
             Purpose::Receive | Purpose::NoticeIn => "receiving from",
         };
         if status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED {
-            return Failure::Broken(format!("{doing} rank {}: {}", post.peer, ucx.status_text(status)));
+            let reason = format!("{doing} rank {}: {}", post.peer, ucx.status_text(status));
+            let lacks_memory = status == ucx_sys::UCS_ERR_NO_MEMORY;
+            return if lacks_memory { Failure::Memory(reason) } else { Failure::Broken(reason) };
         }
         // UCX promises no information about a message that is too long, but gives it; believe it if it makes sense.
         let known = status == UCS_OK || (found.sender_tag ^ self.tag.get()) & Tag::MATCH == 0;

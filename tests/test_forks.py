@@ -1,0 +1,151 @@
+"""Forked children can use nothing that they inherit, and whatever they do and however they end, their parents' calls go
+on.
+"""
+
+import numpy as np
+import pytest
+import ringroad
+from helpers import TRANSPORTS, launch
+
+REFUSED = {
+    "allreduce": lambda comm, work: comm.allreduce(np.ones(3)),
+    "start": lambda comm, work: comm.allreduce(np.ones(3), async_op=True),
+    "barrier": lambda comm, work: comm.barrier(),
+    "send": lambda comm, work: comm.send(np.ones(3), 1),
+    "receive": lambda comm, work: comm.recv(np.ones(3)),
+    "empty": lambda comm, work: comm.empty(3),
+    "transport": lambda comm, work: comm.transport,
+    "check": lambda comm, work: comm.check_process(),
+    "abort": lambda comm, work: comm.abort("by a child"),
+    "wait": lambda comm, work: work.wait(),
+    "wait a while": lambda comm, work: work.wait(0.5),
+    "result": lambda comm, work: work.result(),
+}
+
+
+def asked(work):
+    """What a call says of itself, to its callbacks too."""
+    told = []
+    work.on_complete(told.append)
+    return work.is_completed(), work.is_success(), type(work.exception()).__name__, [type(one).__name__ for one in told]
+
+
+HARMLESS = {
+    "facts": lambda comm, work: (comm.rank, comm.size, len(comm.topology), comm.algorithm_for("allreduce", 8)),
+    "questions": lambda comm, work: asked(work),
+    "close": lambda comm, work: comm.close(),
+    "exit": lambda comm, work: comm.__exit__(None, None, None),
+}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_what_children_inherit(clusters, transport):
+    def work(comm, refused, harmless):
+        from helpers import failure_of, in_child
+
+        said = {}
+        if comm.rank == 0:
+            out = np.zeros(4)
+            pending = comm.recv(out, 1, tag=5, async_op=True)
+            ended = comm.send(np.ones(1), 1, tag=6, async_op=True)
+            ended.wait()
+            for name, action in refused.items():
+                said[name] = in_child(lambda action=action: failure_of(lambda: action(comm, pending)))
+            said["ended"] = in_child(lambda: failure_of(ended.wait))
+            for name, action in harmless.items():
+                said[name] = in_child(lambda action=action: action(comm, pending))
+            comm.send(np.ones(1), 1, tag=7)
+            pending.wait()
+            assert (out == 7).all()
+        if comm.rank == 1:
+            comm.recv(np.zeros(1), 0, tag=6)
+            comm.recv(np.zeros(1), 0, tag=7)
+            comm.send(np.full(4, 7.0), 0, tag=5)
+        assert comm.allreduce(np.ones(1000))[-1] == comm.size
+        return said
+
+    said = clusters(3, transport).run(work, REFUSED, HARMLESS)[0]
+    for name in [*REFUSED, "ended"]:
+        kind, text = said.pop(name)
+        assert kind == "AbortedError" and "forked" in text and "spawn" in text, (name, kind, text)
+    assert said.pop("facts")[:2] == [0, 3]
+    assert said.pop("questions") == [True, False, "AbortedError", ["AbortedError"]]
+    assert said == {"close": None, "exit": None}
+
+
+@pytest.mark.parametrize("transport", ["memory", "shm"])
+def test_children_make_their_own(clusters, transport, tmp_path):
+    """All children meet; while they do their parents' calls go on. UCX over tcp needs a thread that children lack."""
+
+    def work(comm, directory):
+        from helpers import in_child
+
+        def child():
+            alone = ringroad.Communicator.in_process(1)[0].allreduce(np.ones(3))
+            with ringroad.Communicator(ringroad.FileStore(directory), comm.rank, comm.size, timeout=20) as own:
+                return [float(alone[0]), float(own.allreduce(np.full(70_000, own.rank + 1.0))[-1])]
+
+        comm.allreduce(np.ones(3))
+        found = in_child(child, meanwhile=lambda: [comm.allreduce(np.ones(3)) for _ in range(100)])
+        assert comm.allreduce(np.ones(1000))[-1] == comm.size
+        return found
+
+    assert clusters(2, transport).run(work, str(tmp_path)) == [[1, 3]] * 2
+
+
+def test_children_start_clusters(clusters):
+    def work(comm):
+        from helpers import in_child
+
+        def child():
+            with ringroad.local(2) as cluster:
+                return cluster.run(lambda own: float(own.allreduce(np.ones(1))[0]))
+
+        found = in_child(child) if comm.rank == 0 else None
+        comm.barrier()
+        return found
+
+    assert clusters(2).run(work) == [[2.0, 2.0], None]
+
+
+ENDINGS = """
+import gc, os, sys
+import numpy as np
+import ringroad
+
+comm = ringroad.init(timeout=20)
+shared = comm.empty(100_000)
+shared[:] = comm.rank
+work = comm.recv(out := np.zeros(3), 1 - comm.rank, tag=9, async_op=True)
+children = []
+for ending in ("exit", "quick", "collect", "raise", "close"):
+    children.append(os.fork())
+    if children[-1] == 0:
+        if ending == "quick":
+            os._exit(0)
+        if ending == "collect":
+            del comm, work, shared, out
+            gc.collect()
+        if ending == "close":
+            with comm:
+                sys.exit(0)
+        if ending == "raise":
+            sys.excepthook = lambda *error: None
+            raise RuntimeError
+        sys.exit(0)
+statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+assert statuses == [0, 0, 0, 1, 0], statuses
+comm.send(np.full(3, comm.rank + 1.0), 1 - comm.rank, tag=9)
+work.wait()
+assert (out == 2 - comm.rank).all()
+assert (shared == comm.rank).all()
+assert (comm.allreduce(shared) == 1).all()
+comm.close()
+print(1)
+"""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_ends_of_children(transport, tmp_path):
+    ended = launch(ENDINGS, 2, env=TRANSPORTS[transport] | {"RINGROAD_STORE": f"file://{tmp_path}"}, timeout=50)
+    assert [process.json() for process in ended] == [1, 1]
