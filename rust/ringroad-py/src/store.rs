@@ -63,6 +63,8 @@ struct Foreign {
     checks: bool,
 }
 
+/// More stores than stand for each other.
+const LAYERS: usize = 16;
 /// How often to look for a key.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -107,5 +109,19 @@ impl Store for Foreign {
             Python::attach(|py| py.check_signals()).map_err(|e| Foreign::failed("wait for", key, &e))?;
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// As torch's TCPStore tells it, or the store that a PrefixStore stands for.
+    fn host(&self) -> Option<String> {
+        Python::attach(|py| {
+            let mut store = self.object.bind(py).clone();
+            for _ in 0..LAYERS {
+                if let Ok(host) = store.getattr("host") {
+                    return host.extract().ok();
+                }
+                store = store.getattr("underlying_store").ok()?;
+            }
+            None
+        })
     }
 }

@@ -30,6 +30,11 @@ pub trait Store: Send + Sync {
 
     /// What is under `key`, as soon as there is something, and until `deadline` at the latest.
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError>;
+
+    /// The host that serves it, a name or an address, where there is one: ranks listen on the network that leads there.
+    fn host(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A store did not do what it was asked to.
@@ -65,6 +70,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
         (**self).wait(key, deadline)
     }
+
+    fn host(&self) -> Option<String> {
+        (**self).host()
+    }
 }
 
 /// A part of a store: every communicator has its own, so that keys do not clash.
@@ -96,5 +105,9 @@ impl<S: Store> Store for PrefixStore<S> {
 
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
         self.inner.wait(&self.key(key), deadline)
+    }
+
+    fn host(&self) -> Option<String> {
+        self.inner.host()
     }
 }

@@ -23,7 +23,7 @@ use crate::scheduler::Crowd;
 use crate::schedules::Schedules;
 use crate::transport::in_process::InProcess;
 use crate::transport::shared::SharedMemory;
-use crate::transport::ucx::{UcxSettings, UcxTransport};
+use crate::transport::ucx::{interfaces, UcxSettings, UcxTransport};
 use crate::transport::{Tag, Transport};
 
 /// From so many bytes on for each core, the vectors of all ranks taken together, the kernel's one copy out of private memory
@@ -74,7 +74,8 @@ impl Communicator {
         let bell = bell.map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?;
         let mut network = None;
         if !around.is_complete {
-            let transport = open_network(rank, size, wheel, config, bell.into_iter().collect())?;
+            let interface = interface(&cards, &store);
+            let transport = open_network(rank, size, wheel, config, interface, bell.into_iter().collect())?;
             let card = Card::new(rank, size, "ucx", transport.version(), transport.addresses());
             cards =
                 exchange(&PrefixStore::new("network", store.clone()), rank, size, &card, secret, deadline)?;
@@ -205,12 +206,25 @@ impl Communicator {
     }
 }
 
+/// The network interface to listen on: loopback where that leads to all ranks, else the one that leads to where they meet.
+/// `None` where nothing tells.
+fn interface(cards: &[Card], store: &dyn Store) -> Option<String> {
+    let here = &cards[0].net_space;
+    if !here.is_empty() && cards.iter().all(|card| card.net_space == *here) {
+        return interfaces::loopback();
+    }
+    // A host's own name may stand for loopback there, which leads to none of the others.
+    let leads = |interface: &String| interfaces::loopback().as_ref() != Some(interface);
+    interfaces::towards(&store.host()?).filter(leads)
+}
+
 /// Opens UCX, and this rank's devices.
 fn open_network(
     rank: Rank,
     size: usize,
     wheel: Option<PathBuf>,
     config: &Config,
+    interface: Option<String>,
     bell: Vec<OwnedFd>,
 ) -> Result<UcxTransport> {
     prepare_environment(config);
@@ -222,6 +236,7 @@ fn open_network(
     })?;
     let settings = UcxSettings {
         net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
+        interface,
         ports: config.ports.clone().unwrap_or_default(),
         ..UcxSettings::default()
     };
