@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -227,12 +227,12 @@ fn open_network(
     interface: Option<String>,
     bell: Vec<OwnedFd>,
 ) -> Result<UcxTransport> {
-    prepare_environment(config);
     let ucx = ucx_sys::load(&LoadOptions {
         explicit: config.ucx_library.clone(),
         wheel,
         environment: true,
-        tls: None,
+        variables: variables(config),
+        ..LoadOptions::default()
     })?;
     let settings = UcxSettings {
         net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
@@ -243,24 +243,12 @@ fn open_network(
     Ok(UcxTransport::new(ucx, rank, size, settings, bell)?)
 }
 
-/// Sets what UCX reads from the environment only, once and unless the user has. No other thread may be reading the
-/// environment meanwhile (see [`ucx_sys::load`]), which holds the better the earlier the first communicator is made.
-fn prepare_environment(config: &Config) {
-    static ONCE: Once = Once::new();
-    let set = |name: &str, value: String| {
-        if std::env::var_os(name).is_none() {
-            std::env::set_var(name, value);
-        }
-    };
-    ONCE.call_once(|| {
-        if let Some((first, last)) = config.port_range {
-            set("UCX_TCP_PORT_RANGE", format!("{first}-{last}"));
-        }
-        if config.debug < Debug::Info {
-            // What goes wrong is told by our errors; UCX's own lines appear with RINGROAD_DEBUG=INFO.
-            set("UCX_LOG_LEVEL", "fatal".to_owned());
-        }
-    });
+/// What UCX reads from the environment only, and the settings say; the user's own variables come first.
+fn variables(config: &Config) -> Vec<(&'static str, String)> {
+    let ports = config.port_range.map(|(first, last)| ("UCX_TCP_PORT_RANGE", format!("{first}-{last}")));
+    // What goes wrong is told by our errors; UCX's own lines appear with RINGROAD_DEBUG=INFO.
+    let quiet = (config.debug < Debug::Info).then(|| ("UCX_LOG_LEVEL", "fatal".to_owned()));
+    ports.into_iter().chain(quiet).collect()
 }
 
 /// The ranks on this one's host.

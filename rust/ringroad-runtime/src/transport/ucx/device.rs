@@ -4,13 +4,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::ptr::{null, null_mut};
 use std::rc::Rc;
 
 use ucx_sys::*;
 
 use super::endpoint::Endpoint;
+use super::forked::Watched;
 
 /// UCX's transports that use no network; those of accelerators begin like the names of [`ACCELERATORS`].
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
@@ -33,6 +34,8 @@ pub(super) struct Device {
     ucx: &'static Ucx,
     context: Context,
     pub worker: ucp_worker_h,
+    /// Ends before the worker does.
+    watched: Option<Watched>,
     /// By rank; dropped after the worker, see `drop`.
     pub endpoints: Vec<Option<Rc<Endpoint>>>,
 }
@@ -40,7 +43,8 @@ pub(super) struct Device {
 impl Device {
     pub fn open(ucx: &'static Ucx, size: usize, allowed: Allowed) -> Result<Device, String> {
         let context = Context::open(ucx, allowed)?;
-        let mut device = Device { ucx, context, worker: null_mut(), endpoints: vec![None; size] };
+        let mut device =
+            Device { ucx, context, worker: null_mut(), watched: None, endpoints: vec![None; size] };
         let mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
         let params = ucp_worker_params_t {
             field_mask: mask.into(),
@@ -53,6 +57,7 @@ impl Device {
         let status =
             unsafe { (ucx.ucp.ucp_worker_create)(device.context.handle, &params, &mut device.worker) };
         check(ucx, "worker", status)?;
+        device.watched = Some(Watched::new(device.event_descriptor()?));
         Ok(device)
     }
 
@@ -74,13 +79,17 @@ impl Device {
 
     /// A descriptor that becomes readable when an armed worker has something to do; it outlives the worker.
     pub fn events(&self) -> Result<OwnedFd, String> {
+        // SAFETY: the worker's descriptor, open as long as the worker, which is longer than this borrow.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(self.event_descriptor()?) };
+        borrowed.try_clone_to_owned().map_err(|error| format!("event descriptor: {error}"))
+    }
+
+    fn event_descriptor(&self) -> Result<RawFd, String> {
         let mut descriptor = -1;
         // SAFETY: a live worker and a live local.
         let status = unsafe { (self.ucx.ucp.ucp_worker_get_efd)(self.worker, &mut descriptor) };
         check(self.ucx, "event descriptor", status)?;
-        // SAFETY: the worker's descriptor, open as long as the worker, which is longer than this borrow.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        borrowed.try_clone_to_owned().map_err(|error| format!("event descriptor: {error}"))
+        Ok(descriptor)
     }
 
     #[inline]
@@ -120,6 +129,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        self.watched = None;
         if !self.worker.is_null() {
             // SAFETY: live and used no more; its context is dropped later. Destroying the worker may still call back, and
             // `endpoints` and the transport's slots are dropped later too.

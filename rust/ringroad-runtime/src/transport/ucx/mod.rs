@@ -10,6 +10,7 @@
 
 mod device;
 mod endpoint;
+mod forked;
 pub(crate) mod interfaces;
 mod notices;
 mod ports;
