@@ -42,6 +42,7 @@ impl UcxTransport {
         self.say_farewell(Farewell::Closed);
         let mut pending = self.close_endpoints(false);
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
+        self.abandon(pending);
         self.destroy();
     }
 
@@ -56,6 +57,7 @@ impl UcxTransport {
         self.finish(&mut Vec::new(), grace, |slots| !slots.receiving() && !slots.telling());
         pending.extend(self.close_endpoints(true));
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
+        self.abandon(pending);
         let busy: BTreeSet<usize> =
             self.slots.receiving_from().into_iter().map(|(device, _)| device).collect();
         for (index, device) in std::mem::take(&mut self.devices).into_iter().enumerate() {
@@ -121,6 +123,14 @@ impl UcxTransport {
             if rounds > BUSY_ROUNDS {
                 std::thread::sleep(PAUSE);
             }
+        }
+    }
+
+    /// Leaves requests to UCX, which may still end them: 1.13 ends the process where the worker goes before that.
+    fn abandon(&self, pending: Vec<ucs_status_ptr_t>) {
+        for request in pending.into_iter().filter(|request| ucs_ptr_is_ptr(*request)) {
+            // SAFETY: a request of a worker that lives, or was left behind; nobody uses it any more.
+            unsafe { (self.ucx.ucp.ucp_request_free)(request) };
         }
     }
 
