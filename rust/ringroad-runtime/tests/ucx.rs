@@ -49,6 +49,7 @@ const SCENARIOS: &[Scenario] = &[
     ("abort_without_time", abort_without_time, false),
     ("close", close, false),
     ("farewells", farewells, false),
+    ("notice_behind_messages", notice_behind_messages, false),
     ("strangers", strangers, false),
     ("ports", ports, false),
 ];
@@ -62,7 +63,8 @@ mod two_processes {
     scenarios! {
         ping_pong orders many mismatches notices blocking latency killed_before_any_message
         killed_while_received_from killed_while_sent_to killed_within_a_message killed_with_a_child last_words abort
-        abort_within_a_message abort_without_time close farewells strangers ports
+        abort_within_a_message abort_without_time close farewells notice_behind_messages
+        strangers ports
     }
 }
 
@@ -520,6 +522,33 @@ fn farewells(peer: &mut Peer) {
         let error = peer.transport.connect(1).unwrap_err();
         assert!(error.reason.starts_with("rank 1 has failed"), "{error}");
         peer.barrier("gone");
+    }
+}
+
+/// One look finds a notice behind many messages.
+fn notice_behind_messages(peer: &mut Peer) {
+    let tag = peer.tag(0, 0, 0);
+    const COUNT: u32 = 40;
+    if peer.rank == 1 {
+        peer.send_bytes(tag, &[1]);
+        for message in 1..=COUNT {
+            peer.send_bytes(Tag { message, ..tag }, &[2]);
+        }
+        peer.transport.notify(0, b"fire");
+        peer.observe(Duration::from_millis(50));
+        peer.barrier("told");
+        peer.until_barrier("heard");
+    } else {
+        peer.expect_bytes(tag, &[1]);
+        peer.barrier("told");
+        let mut events = Vec::new();
+        peer.transport.inspect(&mut events);
+        peer.transport.inspect(&mut events);
+        assert!(matches!(&events[..], [Event::Notice { from: 1, .. }]), "{events:?}");
+        for message in 1..=COUNT {
+            peer.expect_bytes(Tag { message, ..tag }, &[2]);
+        }
+        peer.until_barrier("heard");
     }
 }
 

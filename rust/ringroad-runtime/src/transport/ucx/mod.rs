@@ -356,9 +356,7 @@ impl Transport for UcxTransport {
     }
 
     fn inspect(&mut self, events: &mut Vec<Event>) {
-        for device in &self.devices {
-            device.progress();
-        }
+        self.devices.iter().for_each(Device::catch_up);
         self.take_notices(events);
         self.drain(events);
     }
