@@ -525,29 +525,35 @@ fn farewells(peer: &mut Peer) {
     }
 }
 
-/// One look finds a notice behind many messages.
+/// A look finds a notice behind many messages.
 fn notice_behind_messages(peer: &mut Peer) {
-    let tag = peer.tag(0, 0, 0);
     const COUNT: u32 = 40;
+    let tags: Vec<Tag> = (0..=COUNT).map(|message| peer.tag(0, message, 0)).collect();
+    // By one port, which the first message connects.
+    let expect = |peer: &mut Peer, tag: Tag| {
+        let request = peer.receive_by(1, tag, Region::zeroed(1));
+        peer.finish(request).unwrap();
+    };
     if peer.rank == 1 {
-        peer.send_bytes(tag, &[1]);
-        for message in 1..=COUNT {
-            peer.send_bytes(Tag { message, ..tag }, &[2]);
+        for (number, tag) in tags.into_iter().enumerate() {
+            let request = peer.send_by(1, tag, Region::zeroed(1));
+            peer.finish(request).unwrap();
+            if number == 0 {
+                peer.until_barrier("connected");
+            }
         }
         peer.transport.notify(0, b"fire");
         peer.observe(Duration::from_millis(50));
         peer.barrier("told");
         peer.until_barrier("heard");
     } else {
-        peer.expect_bytes(tag, &[1]);
+        expect(peer, tags[0]);
+        peer.until_barrier("connected");
         peer.barrier("told");
         let mut events = Vec::new();
         peer.transport.inspect(&mut events);
-        peer.transport.inspect(&mut events);
         assert!(matches!(&events[..], [Event::Notice { from: 1, .. }]), "{events:?}");
-        for message in 1..=COUNT {
-            peer.expect_bytes(Tag { message, ..tag }, &[2]);
-        }
+        tags[1..].iter().for_each(|tag| expect(peer, *tag));
         peer.until_barrier("heard");
     }
 }

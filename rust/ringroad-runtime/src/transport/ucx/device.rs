@@ -17,7 +17,7 @@ use super::forked::Watched;
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
 const ACCELERATORS: [&str; 4] = ["cuda", "gdr_copy", "rocm", "ze_"];
 
-/// How often UCX is driven to see all that has come: it takes at least two messages at a time.
+/// How often UCX is driven, at most, to see all that has come; each time it takes one message at least.
 const ROUNDS: u32 = 500;
 
 /// What UCX may use: network devices as `UCX_NET_DEVICES` names them, transports as `UCX_TLS` does. `None` leaves the
@@ -97,21 +97,14 @@ impl Device {
 
     #[inline]
     pub fn progress(&self) -> bool {
-        self.advance() > 0
-    }
-
-    /// How many things have happened.
-    #[inline]
-    fn advance(&self) -> u32 {
         // SAFETY: a live worker; no callback is running, because none calls back into the transport.
-        unsafe { (self.ucx.ucp.ucp_worker_progress)(self.worker) }
+        unsafe { (self.ucx.ucp.ucp_worker_progress)(self.worker) != 0 }
     }
 
-    /// Progress until all that has come is seen, if that is not for ever: a notice may be behind many messages. Where one
-    /// thing has happened at most, nothing is behind it.
+    /// Progress until all that has come is seen, if that is not for ever: a notice may be behind many messages.
     #[inline]
     pub fn catch_up(&self) {
-        let _ = (0..ROUNDS).any(|_| self.advance() < 2);
+        let _ = (0..ROUNDS).all(|_| self.progress());
     }
 
     /// `false` where something has happened. An error also means that blocking would not be safe.
