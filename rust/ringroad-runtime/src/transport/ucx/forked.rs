@@ -137,7 +137,9 @@ fn is_socket(descriptor: RawFd, inode: u64) -> bool {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use std::os::fd::AsRawFd;
+    use std::fs::File;
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::UnixStream;
 
     use rustix::event::epoll;
@@ -167,15 +169,13 @@ mod tests {
         let inner = listen(ours.as_raw_fd());
         let outer = listen(inner.as_raw_fd());
         let other = UnixStream::pair().unwrap().0;
-        let mut status: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: a live local.
-        unsafe { libc::fstat(ours.as_raw_fd(), &mut status) };
-        assert!(is_socket(ours.as_raw_fd(), status.st_ino) && !is_socket(other.as_raw_fd(), status.st_ino));
+        let inode = File::from(OwnedFd::from(ours.try_clone().unwrap())).metadata().unwrap().ino();
+        assert!(is_socket(ours.as_raw_fd(), inode) && !is_socket(other.as_raw_fd(), inode));
         let open_in_child = || {
             // SAFETY: the child only asks for a descriptor, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                let is_open = is_socket(ours.as_raw_fd(), status.st_ino);
+                let is_open = is_socket(ours.as_raw_fd(), inode);
                 // SAFETY: ends the child at once.
                 unsafe { libc::_exit(i32::from(is_open)) };
             }
