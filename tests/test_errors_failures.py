@@ -2,6 +2,7 @@
 
 import re
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -232,3 +233,38 @@ def test_death_while_others_wait_elsewhere(tmp_path):
     assert ended[2].status == -signal.SIGKILL
     for rank in (0, 1, 3):
         assert "rank 2" in ended[rank].json()["text"]
+
+
+# ------------------------------------------------------------------------------------------------ leaving
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_who_leaves_early_is_named(clusters, transport):
+    """Long before the deadline, though its process lives."""
+
+    def work(comm):
+        comm.barrier()
+        if comm.rank == 1:
+            comm.close()
+        comm.barrier(timeout=20)
+
+    errors = failures_of(clusters(3, transport), work)
+    for rank in (0, 2):
+        assert isinstance(errors[rank], ringroad.PeerError) and "rank 1" in str(errors[rank]), repr(errors[rank])
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_nothing_is_taken_of_a_rank_that_has_given_up(clusters, transport, tmp_path):
+    def work(comm, sign):
+        comm.barrier()
+        if comm.rank == 1:
+            for work in [comm.send(np.ones(100), 0, tag, async_op=True) for tag in range(20)]:
+                work.wait()
+            comm.abort("enough")
+            sign.touch()
+        while not sign.exists():
+            time.sleep(0.01)
+        comm.recv(np.empty(100), 1, 0) if comm.rank == 0 else comm.barrier()
+
+    for error in failures_of(clusters(2, transport), work, tmp_path / "gone").values():
+        assert isinstance(error, ringroad.AbortedError) and "enough" in str(error), repr(error)

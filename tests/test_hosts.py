@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -42,8 +43,16 @@ with ringroad.init(timeout=60) as comm:
 """
 
 
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=20)
+def ip(*arguments: str) -> str:
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=20).stdout
+
+
+def await_cable(name: str) -> None:
+    """The kernel takes a moment to use a link; UCX knows none that is not used."""
+    end = time.monotonic() + 20
+    while "state UP" not in ip("-n", name, "link", "show", "cable"):
+        assert time.monotonic() < end, "the cable stays down"
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -65,6 +74,8 @@ def two_hosts() -> Iterator[list[str]]:
             ip("-n", name, "address", "add", f"10.77.0.{number}/24", "dev", "cable")
             ip("-n", name, "link", "set", "cable", "up")
             ip("-n", name, "link", "set", "lo", "up")
+        for name in names:
+            await_cable(name)
         yield names
     finally:
         for name in made:
@@ -79,7 +90,7 @@ def on(names: list[str], per_host: list[int]) -> Host:
 
 @pytest.mark.parametrize("per_host", [[2, 2], [3, 1]])
 def test_shared_memory_within_and_ucx_between(two_hosts, tmp_path, per_host):
-    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": "cable"}
+    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": "cable", "UCX_TLS": "tcp,self"}
     for ended in launch(CHECK, 4, env=env, host=on(two_hosts, per_host)):
         topology, transport, chosen = ended.json()
         assert "shared memory (with" in transport or per_host == [3, 1], transport
@@ -89,6 +100,42 @@ def test_shared_memory_within_and_ucx_between(two_hosts, tmp_path, per_host):
             assert any(name.startswith("hierarchical") for name in chosen), chosen
         else:
             assert topology == "switch:4"
+
+
+STORE = """
+import os, time
+from pathlib import Path
+import ringroad
+
+class Store:
+    host = os.environ["SERVED_BY"]
+
+    def set(self, key, value):
+        place = Path(os.environ["FOLDER"], key.replace("/", "+"))
+        place.with_suffix(f".{os.getpid()}").write_bytes(value)
+        place.with_suffix(f".{os.getpid()}").rename(place)
+
+    def get(self, key):
+        place = Path(os.environ["FOLDER"], key.replace("/", "+"))
+        return place.read_bytes() if place.exists() else None
+
+class Prefix(Store):
+    host = property()
+    underlying_store = Store()
+
+with ringroad.init(Prefix(), timeout=20) as comm:
+    comm.barrier()
+    print('"' + comm.transport + '"')
+"""
+
+
+@pytest.mark.parametrize("served_by, devices", [("10.77.0.1", "cable"), ("127.0.0.1", "cable, lo")])
+def test_the_way_to_the_store_is_listened_on(two_hosts, tmp_path, served_by, devices):
+    """Loopback would lead to no other host: where the store seems to be there, UCX chooses."""
+    env = {"FOLDER": str(tmp_path), "SERVED_BY": served_by, "UCX_TLS": "tcp,self"}
+    for ended in launch(STORE, 2, env=env, host=on(two_hosts, [1, 1])):
+        transport = ended.json()
+        assert transport.endswith(f"; devices {devices})"), transport
 
 
 def test_death_is_seen_across_hosts(two_hosts, tmp_path):

@@ -45,7 +45,7 @@ pub fn settings_warnings() -> PyResult<Vec<String>> {
 #[pyo3(signature = (wheel=None))]
 pub fn ucx_info(py: Python<'_>, wheel: Option<PathBuf>) -> PyResult<HashMap<&'static str, String>> {
     let explicit = config(None)?.ucx_library;
-    let options = LoadOptions { explicit, wheel, environment: true, tls: None };
+    let options = LoadOptions { explicit, wheel, environment: true, ..LoadOptions::default() };
     let ucx = py.detach(|| ucx_sys::load(&options)).map_err(raise)?;
     Ok(HashMap::from([
         ("path", ucx.path.display().to_string()),

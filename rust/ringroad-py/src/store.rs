@@ -89,6 +89,10 @@ impl Store for Listening {
             })
         })
     }
+
+    fn host(&self) -> Option<String> {
+        self.inner.host()
+    }
 }
 
 /// The store that a Python object is.
@@ -123,6 +127,8 @@ struct Foreign {
     raised: Raised,
 }
 
+/// More stores than stand for each other.
+const LAYERS: usize = 16;
 /// How often to look for a key.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -172,5 +178,19 @@ impl Store for Foreign {
             }
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// As torch's TCPStore tells it, or the store that a PrefixStore stands for.
+    fn host(&self) -> Option<String> {
+        Python::attach(|py| {
+            let mut store = self.object.bind(py).clone();
+            for _ in 0..LAYERS {
+                if let Ok(host) = store.getattr("host") {
+                    return host.extract().ok();
+                }
+                store = store.getattr("underlying_store").ok()?;
+            }
+            None
+        })
     }
 }

@@ -191,7 +191,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "",
         unit: "",
         allowed: "UCX network devices, separated by commas, such as mlx5_0:1,eth0",
-        meaning: "which network devices to use; unset: those that UCX chooses",
+        meaning: "which network devices to use; unset: UCX_NET_DEVICES, or for tcp loopback if all ranks are on one machine, else the one that leads to the store's host (MASTER_ADDR), else those that UCX chooses",
         secret: false,
         read: |config, text| {
             config.net_devices = Some(devices(text)?);

@@ -18,6 +18,7 @@ mod engine;
 pub mod error;
 #[allow(unsafe_code)]
 mod fork;
+mod interfaces;
 mod judging;
 pub mod kernels;
 mod liveness;

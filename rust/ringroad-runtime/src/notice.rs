@@ -40,12 +40,72 @@ pub(crate) struct Notice {
     pub ended: u64,
 }
 
+/// The longest notice that is taken, in bytes.
+pub(crate) const LONGEST: usize = if cfg!(miri) { 64 << 10 } else { 1 << 20 };
+/// How many of its latest calls a rank tells the others.
+pub(crate) const CALLS_TOLD: usize = 8;
+/// How many bytes of each text are told: with all its calls a notice is not too long then, whatever JSON makes of them (six
+/// bytes of one, at most).
+const TEXT: usize = LONGEST / 64;
+
 impl Notice {
     pub fn to_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a notice holds only numbers and text")
+        let calls = self.calls.iter().map(|(number, call)| (*number, cut(call))).collect();
+        let told = Notice { story: cut(&self.story), calls, ..*self };
+        serde_json::to_vec(&told).expect("a notice holds only numbers and text")
     }
 
-    pub fn parse(payload: &[u8]) -> Option<Notice> {
-        serde_json::from_slice(payload).ok()
+    /// What one of `ranks` ranks tells; nothing where that makes no sense.
+    pub fn parse(payload: &[u8], ranks: usize) -> Option<Notice> {
+        let notice: Notice = serde_json::from_slice(payload).ok()?;
+        let exists = !matches!(notice.reason, Reason::Peer { rank } if rank >= ranks);
+        (exists && notice.calls.len() <= CALLS_TOLD).then_some(notice)
+    }
+}
+
+/// The beginning of a text that is too long.
+fn cut(text: &str) -> String {
+    if text.len() <= TEXT {
+        return text.to_owned();
+    }
+    let end = (0..=TEXT - 3).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}...", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(reason: Reason, story: &str, calls: usize) -> Notice {
+        let calls = (0..calls as u64).map(|number| (number, story.to_owned())).collect();
+        Notice { reason, story: story.to_owned(), calls, ended: 3 }
+    }
+
+    #[test]
+    fn notices_come_back() {
+        for reason in [Reason::Mismatch { number: 3 }, Reason::Peer { rank: 1 }, Reason::Abort] {
+            let told = notice(reason, "why", CALLS_TOLD);
+            assert_eq!(Notice::parse(&told.to_bytes(), 2), Some(told));
+        }
+    }
+
+    /// Whatever JSON makes of the texts.
+    #[test]
+    fn long_stories_are_cut() {
+        for letter in ["x", "\u{1}", "\u{e4}", "\u{1f525}"] {
+            let told = notice(Reason::Abort, &letter.repeat(LONGEST), CALLS_TOLD).to_bytes();
+            assert!(told.len() <= LONGEST, "{letter:?}: {}", told.len());
+            let story = Notice::parse(&told, 2).unwrap().story;
+            assert!(story.len() <= TEXT && story.ends_with(&format!("{letter}...")), "{letter:?}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let ghost = notice(Reason::Peer { rank: 2 }, "", 0);
+        let talker = notice(Reason::Abort, "", CALLS_TOLD + 1);
+        for payload in [ghost.to_bytes(), talker.to_bytes(), b"{}".to_vec(), b"\xff".to_vec(), Vec::new()] {
+            assert_eq!(Notice::parse(&payload, 2), None, "{payload:?}");
+        }
     }
 }

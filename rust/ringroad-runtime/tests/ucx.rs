@@ -42,11 +42,15 @@ const SCENARIOS: &[Scenario] = &[
     ("killed_while_received_from", killed_while_received_from, true),
     ("killed_while_sent_to", killed_while_sent_to, true),
     ("killed_within_a_message", killed_within_a_message, true),
+    ("killed_with_a_child", killed_with_a_child, true),
     ("last_words", last_words, true),
     ("abort", abort, false),
     ("abort_within_a_message", abort_within_a_message, false),
     ("abort_without_time", abort_without_time, false),
     ("close", close, false),
+    ("farewells", farewells, false),
+    ("notice_behind_messages", notice_behind_messages, false),
+    ("strangers", strangers, false),
     ("ports", ports, false),
 ];
 
@@ -58,8 +62,9 @@ mod two_processes {
     use super::run;
     scenarios! {
         ping_pong orders many mismatches notices blocking latency killed_before_any_message
-        killed_while_received_from killed_while_sent_to killed_within_a_message last_words abort
-        abort_within_a_message abort_without_time close ports
+        killed_while_received_from killed_while_sent_to killed_within_a_message killed_with_a_child last_words abort
+        abort_within_a_message abort_without_time close farewells notice_behind_messages
+        strangers ports
     }
 }
 
@@ -383,6 +388,26 @@ fn killed_within_a_message(peer: &mut Peer) {
 }
 
 /// A message that arrived before its sender failed can still be received.
+/// A child of the dead lives on, and holds what the dead had open.
+fn killed_with_a_child(peer: &mut Peer) {
+    let tag = peer.tag(0, 0, 0);
+    if peer.rank == 1 {
+        peer.send_bytes(tag, &[1]);
+        // SAFETY: the child makes only calls that a child may make, and ends by itself.
+        unsafe {
+            if libc::fork() == 0 {
+                // The parent's output ends with the parent.
+                (0..3).for_each(|descriptor| _ = libc::close(descriptor));
+                libc::sleep(20);
+                libc::_exit(0);
+            }
+        }
+        peer.die();
+    }
+    peer.expect_bytes(tag, &[1]);
+    peer.sees_death();
+}
+
 fn last_words(peer: &mut Peer) {
     let tag = Tag { source: 1, ..peer.tag(99, 0, 0) };
     peer.transport.connect(1 - peer.rank).unwrap();
@@ -471,6 +496,94 @@ fn close(peer: &mut Peer) {
         peer.expect_bytes(Tag { source: 0, message: 1, ..tag }, &pattern(8, 6));
         peer.observe(Duration::from_secs(1));
         peer.ends("close", Duration::from_secs(3), |transport, deadline| transport.close(deadline));
+    }
+}
+
+/// Who leaves says so, over shared memory too, and as the last thing.
+fn farewells(peer: &mut Peer) {
+    let tag = peer.tag(0, 0, 0);
+    peer.inspect = true;
+    if peer.rank == 1 {
+        peer.send_bytes(tag, &[1]);
+        peer.until_barrier("heard");
+        peer.transport.notify(0, b"bye");
+        peer.send_bytes(Tag { message: 1, ..tag }, &[2]);
+        peer.ends("close", Duration::from_secs(3), |transport, deadline| transport.close(deadline));
+        // Its process lives.
+        peer.barrier("gone");
+    } else {
+        peer.expect_bytes(tag, &[1]);
+        peer.until_barrier("heard");
+        peer.until("the farewell comes", |peer| !peer.failed.is_empty());
+        assert_eq!(peer.failed.len(), 1, "{:?}", peer.failed);
+        assert_eq!(peer.failed[0].0, 1);
+        assert_eq!(peer.notices, [(1, b"bye".to_vec())]);
+        peer.expect_bytes(Tag { message: 1, ..tag }, &[2]);
+        let error = peer.transport.connect(1).unwrap_err();
+        assert!(error.reason.starts_with("rank 1 has failed"), "{error}");
+        peer.barrier("gone");
+    }
+}
+
+/// A look finds a notice behind many messages.
+fn notice_behind_messages(peer: &mut Peer) {
+    const COUNT: u32 = 40;
+    let tags: Vec<Tag> = (0..=COUNT).map(|message| peer.tag(0, message, 0)).collect();
+    // By one port, which the first message connects.
+    let expect = |peer: &mut Peer, tag: Tag| {
+        let request = peer.receive_by(1, tag, Region::zeroed(1));
+        peer.finish(request).unwrap();
+    };
+    if peer.rank == 1 {
+        for (number, tag) in tags.into_iter().enumerate() {
+            let request = peer.send_by(1, tag, Region::zeroed(1));
+            peer.finish(request).unwrap();
+            if number == 0 {
+                peer.until_barrier("connected");
+            }
+        }
+        peer.transport.notify(0, b"fire");
+        peer.observe(Duration::from_millis(50));
+        peer.barrier("told");
+        peer.until_barrier("heard");
+    } else {
+        expect(peer, tags[0]);
+        peer.until_barrier("connected");
+        peer.barrier("told");
+        let mut events = Vec::new();
+        peer.transport.inspect(&mut events);
+        assert!(matches!(&events[..], [Event::Notice { from: 1, .. }]), "{events:?}");
+        tags[1..].iter().for_each(|tag| expect(peer, *tag));
+        peer.until_barrier("heard");
+    }
+}
+
+/// Messages that no rank can have sent are thrown away, and notices that are too long make their sender suspect.
+fn strangers(peer: &mut Peer) {
+    let tag = peer.tag(0, 0, 0);
+    peer.inspect = true;
+    if peer.rank == 1 {
+        let ghost = Tag { source: 77, ..tag };
+        for tag in [ghost, Tag { kind: Kind::Control, ..ghost }, Tag { source: 0, ..tag }] {
+            peer.send_as(tag, 100_000);
+        }
+        peer.send_bytes(tag, &[1]);
+        peer.until_barrier("heard");
+        peer.send_as(Tag { kind: Kind::Control, ..tag }, 2 << 20);
+        peer.until_barrier("refused");
+    } else {
+        let any = Tag { source: 0, ..tag };
+        peer.until("a message is seen", |peer| peer.transport.unclaimed(any, None).is_some());
+        assert_eq!(peer.transport.unclaimed(any, None), Some(1));
+        peer.expect_bytes(tag, &[1]);
+        assert_eq!(peer.transport.unclaimed(any, None), None);
+        assert_eq!((peer.failed.len(), peer.notices.len()), (0, 0));
+        peer.until_barrier("heard");
+        peer.until("the notice is refused", |peer| !peer.failed.is_empty());
+        let story = &peer.failed[0].1;
+        assert!(story.contains("notice of kind 0 and 2097152 bytes"), "{story}");
+        assert_eq!(peer.notices, []);
+        peer.until_barrier("refused");
     }
 }
 
@@ -603,6 +716,13 @@ impl Peer {
             self.done.insert(self.next, Ok(()));
         }
         self.next
+    }
+
+    /// Sends so many bytes under any tag, and does not care what becomes of them.
+    fn send_as(&mut self, tag: Tag, bytes: usize) {
+        self.next += 1;
+        let posted = self.transport.send(1 - self.rank, 1, tag, Region::zeroed(bytes), self.next);
+        self.posted(posted);
     }
 
     fn send_bytes(&mut self, tag: Tag, bytes: &[u8]) {

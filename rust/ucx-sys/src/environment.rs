@@ -2,8 +2,15 @@
 //!
 //! `ucp_config_modify` silently ignores several of them, and UCX reads others in its constructors, so the environment
 //! is the only way. What the user has set always wins.
+//!
+//! Other threads may be looking for variables meanwhile, in C too, which `setenv` does not allow: it may free what they read.
+//! So they are given a new list, and the old one stays as it is.
 
+use std::collections::BTreeSet;
+use std::ffi::{c_char, CString};
 use std::path::Path;
+use std::ptr::null;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Defaults, as (name, value). `UCX_TLS` gains `rc,ud` where there are InfiniBand devices, see [`default_tls`].
 pub const ENVIRONMENT: &[(&str, &str)] = &[
@@ -40,28 +47,71 @@ fn tls_for(devices: &Path) -> String {
     format!("{base}{}", if present { ",rc,ud" } else { "" })
 }
 
-/// Sets what is unset: `tls` always when given, the table when `defaults`.
-pub(crate) fn apply(defaults: bool, tls: Option<&str>) {
-    if let Some(tls) = tls {
-        set_if_unset(TLS, tls);
-    }
+/// Sets what is unset: `tls` and `variables` always, the table when `defaults`.
+pub(crate) fn apply(defaults: bool, tls: Option<&str>, variables: &[(&str, String)]) {
+    let mut wanted: Vec<(&str, String)> = variables.to_vec();
+    wanted.extend(tls.map(|tls| (TLS, tls.to_owned())));
     if defaults {
-        for (name, value) in ENVIRONMENT.iter().filter(|(name, _)| *name != TLS) {
-            set_if_unset(name, value);
-        }
-        set_if_unset(TLS, &default_tls());
+        let table = ENVIRONMENT.iter().filter(|(name, _)| *name != TLS);
+        wanted.extend(table.map(|(name, value)| (*name, (*value).to_owned())));
+        wanted.push((TLS, default_tls()));
     }
+    let mut names = BTreeSet::new();
+    wanted.retain(|(name, _)| std::env::var_os(name).is_none() && names.insert(*name));
+    add(&wanted);
 }
 
-fn set_if_unset(name: &str, value: &str) {
-    if std::env::var_os(name).is_none() {
-        std::env::set_var(name, value);
+/// Puts variables that are unset behind those that are set. No other thread may *change* the environment meanwhile.
+fn add(variables: &[(&str, String)]) {
+    extern "C" {
+        static mut environ: *const *const c_char;
     }
+    let added: Vec<CString> =
+        variables.iter().filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok()).collect();
+    if added.is_empty() {
+        return;
+    }
+    let mut list = Vec::new();
+    // SAFETY: the C library's list of strings, which ends in null; this thread alone changes it (see above).
+    unsafe {
+        let mut next = environ;
+        while !next.is_null() && !(*next).is_null() {
+            list.push(*next);
+            next = next.add(1);
+        }
+    }
+    // Neither the strings nor the lists are ever freed: anybody may have found them.
+    list.extend(added.into_iter().map(|text| text.into_raw().cast_const()));
+    list.push(null());
+    let list: &'static mut [*const c_char] = list.leak();
+    // SAFETY: the C library's variable, a pointer that is always written whole; whoever reads it finds the old list or the
+    // new one, which is complete. When `setenv` finds a list that is not its own it copies it.
+    let current = unsafe { AtomicPtr::from_ptr((&raw mut environ).cast::<*mut *const c_char>()) };
+    current.store(list.as_mut_ptr(), Ordering::SeqCst);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Variables that are set afterwards, by `setenv`, and those that were there.
+    #[test]
+    fn variables_are_added_to_those_that_are_set() {
+        let value = |name: &str| std::env::var(name).ok();
+        std::env::set_var("UCX_SYS_TEST_A", "user's");
+        let path = value("PATH");
+        let some = |names: &[&'static str]| -> Vec<(&str, String)> {
+            names.iter().map(|name| (*name, "ours".to_owned())).collect()
+        };
+        apply(false, None, &some(&["UCX_SYS_TEST_A", "UCX_SYS_TEST_B", "UCX_SYS_TEST_B"]));
+        apply(false, None, &some(&["UCX_SYS_TEST_C"]));
+        std::env::set_var("UCX_SYS_TEST_D", "user's");
+        std::env::set_var("UCX_SYS_TEST_C", "user's");
+        let found = ["A", "B", "C", "D"].map(|last| value(&format!("UCX_SYS_TEST_{last}")));
+        assert_eq!(found.map(Option::unwrap), ["user's", "ours", "user's", "user's"]);
+        std::env::remove_var("UCX_SYS_TEST_B");
+        assert_eq!((value("UCX_SYS_TEST_B"), value("PATH")), (None, path));
+    }
 
     #[test]
     fn rdma_transports_only_where_there_are_devices() {

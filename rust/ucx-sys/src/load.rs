@@ -30,6 +30,8 @@ pub struct LoadOptions {
     pub environment: bool,
     /// The value for `UCX_TLS` if that is unset, whatever `environment` says.
     pub tls: Option<String>,
+    /// More variables to set if they are unset, whatever `environment` says.
+    pub variables: Vec<(&'static str, String)>,
 }
 
 /// How the library was found.
@@ -143,8 +145,8 @@ pub enum LoadError {
 
 /// Opens UCX; after the first success every call returns the same one, whatever its options.
 ///
-/// With `environment` or `tls` it changes the environment of the process, which on Unix no other thread may read
-/// meanwhile: call it before threads that do so exist.
+/// With `environment`, `tls` or `variables` it adds to the environment of the process. Other threads may read that
+/// meanwhile, but not change it.
 pub fn load(options: &LoadOptions) -> Result<&'static Ucx, LoadError> {
     static UCX: OnceLock<Ucx> = OnceLock::new();
     static LOADING: Mutex<()> = Mutex::new(());
@@ -156,7 +158,7 @@ pub fn load(options: &LoadOptions) -> Result<&'static Ucx, LoadError> {
     if let Some(ucx) = UCX.get() {
         return Ok(ucx);
     }
-    environment::apply(options.environment, options.tls.as_deref());
+    environment::apply(options.environment, options.tls.as_deref(), &options.variables);
     let (library, origin) = find(options)?;
     let ucx = verify(library, origin)?;
     if let (Some(explicit), Origin::AlreadyLoaded) = (&options.explicit, origin) {

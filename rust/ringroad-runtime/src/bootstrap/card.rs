@@ -43,6 +43,8 @@ pub struct Card {
     pub pid_space: String,
     /// When it started, in clock ticks since the machine did: its number may be used again.
     pub started: Option<u64>,
+    /// Where its loopback leads: names the kernel and the namespace; empty where that is not known.
+    pub net_space: String,
     /// Tells it from whoever claims to be the same rank: drawn at random.
     pub instance: u64,
     /// What carries its bytes, for example `ucx`.
@@ -82,7 +84,8 @@ impl Card {
             ranks,
             host: host_name(),
             pid: std::process::id(),
-            pid_space: pid_space(),
+            pid_space: space("pid"),
+            net_space: space("net"),
             started: liveness::started(std::process::id()),
             instance: token(),
             transport: transport.to_owned(),
@@ -135,9 +138,10 @@ pub(crate) fn token() -> u64 {
     hasher.finish()
 }
 
-pub(super) fn pid_space() -> String {
+/// The kernel and this process's namespace of a kind.
+pub(super) fn space(kind: &str) -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    let namespace = std::fs::read_link("/proc/self/ns/pid");
+    let namespace = std::fs::read_link(format!("/proc/self/ns/{kind}"));
     match (boot, namespace) {
         (Ok(boot), Ok(namespace)) => format!("{} {}", boot.trim(), namespace.display()),
         _ => String::new(),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::card::{host_name, pid_space, token};
+use super::card::{host_name, space, token};
 use super::tcp::Server;
 use crate::liveness::is_gone;
 
@@ -22,6 +22,7 @@ pub struct Handle {
     host: String,
     pid: u32,
     pid_space: String,
+    net_space: String,
     /// Tells the handles of one process apart.
     instance: u64,
     ringroad: u32,
@@ -40,7 +41,8 @@ impl Handle {
         Handle {
             host: host_name(),
             pid: std::process::id(),
-            pid_space: pid_space(),
+            pid_space: space("pid"),
+            net_space: space("net"),
             instance: token(),
             ringroad: FORMAT,
             token: *server.token(),
@@ -71,18 +73,17 @@ impl Handle {
 
     /// Whether this process issued it.
     pub fn is_own(&self) -> bool {
-        self.pid == std::process::id() && self.pid_space == pid_space()
+        self.pid == std::process::id() && self.pid_space == space("pid")
     }
 
-    /// Whether its process runs on the same kernel.
-    pub(super) fn is_on_this_machine(&self) -> bool {
-        let boot = |space: &str| space.split(' ').next().map(str::to_owned).filter(|boot| !boot.is_empty());
-        boot(&self.pid_space).is_some() && boot(&self.pid_space) == boot(&pid_space())
+    /// Whether this process's loopback leads to it.
+    pub(super) fn is_behind_loopback(&self) -> bool {
+        !self.net_space.is_empty() && self.net_space == space("net")
     }
 
     /// Whether its process certainly is no more.
     pub(super) fn has_ended(&self) -> bool {
-        !self.pid_space.is_empty() && self.pid_space == pid_space() && is_gone(self.pid)
+        !self.pid_space.is_empty() && self.pid_space == space("pid") && is_gone(self.pid)
     }
 }
 

@@ -143,6 +143,11 @@ impl Meeting {
         }
     }
 
+    /// The host that serves the store, where there is one.
+    pub fn host(&self) -> Option<String> {
+        self.store.host()
+    }
+
     /// Takes rank 0's announcement back.
     pub fn close(&mut self) {
         let Some(key) = self.announced.take().filter(|_| self.card.rank == 0) else { return };

@@ -41,6 +41,11 @@ pub trait Store: Send + Sync {
     fn go_on(&self) -> Result<(), StoreError> {
         Ok(())
     }
+
+    /// The host that serves it, a name or an address, where there is one: ranks listen on the network that leads there.
+    fn host(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A store did not do what it was asked to.
@@ -83,6 +88,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     fn go_on(&self) -> Result<(), StoreError> {
         (**self).go_on()
     }
+
+    fn host(&self) -> Option<String> {
+        (**self).host()
+    }
 }
 
 /// A part of a store: every communicator has its own, so that keys do not clash.
@@ -118,5 +127,9 @@ impl<S: Store> Store for PrefixStore<S> {
 
     fn go_on(&self) -> Result<(), StoreError> {
         self.inner.go_on()
+    }
+
+    fn host(&self) -> Option<String> {
+        self.inner.host()
     }
 }

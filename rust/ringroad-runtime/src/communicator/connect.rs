@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use crate::config::{warn_once, Cma, Config, Debug, Secret};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::fork::Own;
+use crate::interfaces;
 use crate::neighbourhood::{Neighbourhood, Offered};
 use crate::planner::{Choices, Planner};
 use crate::progress::Driver;
@@ -105,7 +106,8 @@ impl Communicator {
         let around = Neighbourhood::explore(meeting, offered, &cards, rank, config)?;
         let mut network = None;
         if !around.is_complete {
-            let transport = open_network(rank, cards.len(), wheel.clone(), config, &around)?;
+            let interface = interface(&cards, meeting.host());
+            let transport = open_network(rank, cards.len(), wheel.clone(), config, interface, &around)?;
             cards = meeting.exchange_addresses("ucx", transport.version(), transport.addresses())?;
             network = Some(transport);
         }
@@ -257,21 +259,40 @@ impl Communicator {
     }
 }
 
+/// The network interface to listen on: loopback where that leads to all ranks, else the one that leads to where they meet.
+/// `None` where nothing tells.
+fn interface(cards: &[Card], meeting_place: Option<String>) -> Option<String> {
+    let here = &cards[0].net_space;
+    if !here.is_empty() && cards.iter().all(|card| card.net_space == *here) {
+        return interfaces::loopback();
+    }
+    // A host's own name may stand for loopback there, which leads to none of the others.
+    let leads = |interface: &String| interfaces::loopback().as_ref() != Some(interface);
+    interfaces::towards(&meeting_place?).filter(leads)
+}
+
 /// Opens UCX, and this rank's devices.
 fn open_network(
     rank: Rank,
     size: usize,
     wheel: Option<PathBuf>,
     config: &Config,
+    interface: Option<String>,
     around: &Neighbourhood,
 ) -> Result<UcxTransport> {
-    prepare_environment(config);
     let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose();
     let bell = bell.map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?;
-    let options = LoadOptions { explicit: config.ucx_library.clone(), wheel, environment: true, tls: None };
+    let options = LoadOptions {
+        explicit: config.ucx_library.clone(),
+        wheel,
+        environment: true,
+        variables: variables(config),
+        ..LoadOptions::default()
+    };
     let ucx = ucx_sys::load(&options).map_err(|error| around.without_network(error.to_string()))?;
     let settings = UcxSettings {
         net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
+        interface,
         ports: config.ports.clone().unwrap_or_default(),
         ..UcxSettings::default()
     };
@@ -279,24 +300,12 @@ fn open_network(
     transport.map_err(|error| around.without_network(error.to_string()))
 }
 
-/// Sets what UCX reads from the environment only, once and unless the user has. No other thread may be reading the
-/// environment meanwhile (see [`ucx_sys::load`]), which holds the better the earlier the first communicator is made.
-fn prepare_environment(config: &Config) {
-    static ONCE: Once = Once::new();
-    let set = |name: &str, value: String| {
-        if std::env::var_os(name).is_none() {
-            std::env::set_var(name, value);
-        }
-    };
-    ONCE.call_once(|| {
-        if let Some((first, last)) = config.port_range {
-            set("UCX_TCP_PORT_RANGE", format!("{first}-{last}"));
-        }
-        if config.debug < Debug::Info {
-            // What goes wrong is told by our errors; UCX's own lines appear with RINGROAD_DEBUG=INFO.
-            set("UCX_LOG_LEVEL", "fatal".to_owned());
-        }
-    });
+/// What UCX reads from the environment only, and the settings say; the user's own variables come first.
+fn variables(config: &Config) -> Vec<(&'static str, String)> {
+    let ports = config.port_range.map(|(first, last)| ("UCX_TCP_PORT_RANGE", format!("{first}-{last}")));
+    // What goes wrong is told by our errors; UCX's own lines appear with RINGROAD_DEBUG=INFO.
+    let quiet = (config.debug < Debug::Info).then(|| ("UCX_LOG_LEVEL", "fatal".to_owned()));
+    ports.into_iter().chain(quiet).collect()
 }
 
 /// The ranks on this one's host.

@@ -82,6 +82,10 @@ impl Store for Heeding {
     fn go_on(&self) -> std::result::Result<(), StoreError> {
         (self.go_on)()
     }
+
+    fn host(&self) -> Option<String> {
+        self.store.host()
+    }
 }
 
 /// What the ranks that are left have agreed on; the same on all of them.

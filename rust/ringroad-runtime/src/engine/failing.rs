@@ -10,11 +10,8 @@ use ringroad_core::Rank;
 use super::{Engine, Task, ABORT, HEARING, SPARED};
 use crate::call::{generation, generation_of, Prepared};
 use crate::error::Error;
-use crate::notice::{Notice, Reason};
+use crate::notice::{Notice, Reason, CALLS_TOLD};
 use crate::transport::{Event, Tag};
-
-/// How many of its latest calls a rank tells the others.
-const CALLS_TOLD: usize = 8;
 
 impl Engine {
     /// Looks for messages of the calls in flight that come from another idea of the call.
@@ -168,10 +165,18 @@ impl Engine {
             self.transport.inspect(&mut events);
             for event in events.drain(..) {
                 if let Event::Notice { from, payload } = event {
-                    self.notices.extend(Notice::parse(&payload).map(|n| (from, n)));
+                    self.note(from, &payload);
                 }
             }
             std::thread::yield_now();
+        }
+    }
+
+    /// Keeps what a rank tells until it is due. Who tells what makes no sense is not to be relied on any more.
+    pub(super) fn note(&mut self, from: Rank, payload: &[u8]) {
+        match Notice::parse(payload, self.cards.len()) {
+            Some(notice) => self.notices.push_back((from, notice)),
+            None => self.lose(from, "it has sent a notice that makes no sense".to_owned()),
         }
     }
 

@@ -440,19 +440,14 @@ impl Engine {
         // Notices first: whoever fails over another event needs what the others say about it.
         for event in events.iter() {
             if let Event::Notice { from, payload } = event {
-                self.notices.extend(Notice::parse(payload).map(|n| (*from, n)));
+                self.note(*from, payload);
             }
         }
         for event in events.drain(..) {
             match event {
                 Event::Completed { request, result: Ok(()) } => self.completed(request),
                 Event::Completed { request, result: Err(failure) } => self.request_failed(request, failure),
-                Event::PeerFailed { peer, reason } => {
-                    self.broken[peer] = Some(reason.clone());
-                    if self.is_needed(peer) {
-                        self.suspect(peer, reason);
-                    }
-                }
+                Event::PeerFailed { peer, reason } => self.lose(peer, reason),
                 Event::Notice { .. } => {}
             }
         }
@@ -610,6 +605,14 @@ impl Engine {
         self.ended.any = true;
         if completion.finish(error) {
             self.ended.awaited.push(completion.clone());
+        }
+    }
+
+    /// Nothing more is expected of `peer`, nor sent to it.
+    fn lose(&mut self, peer: Rank, reason: String) {
+        self.broken[peer] = Some(reason.clone());
+        if self.is_needed(peer) {
+            self.suspect(peer, reason);
         }
     }
 

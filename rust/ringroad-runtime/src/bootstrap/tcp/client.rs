@@ -51,7 +51,7 @@ impl TcpStore {
         let deadline = deadline.min(Instant::now() + PATIENCE);
         let key = Key::new(&handle.token, secret);
         let mut places: Vec<IpAddr> = handle.addresses.clone();
-        if handle.is_on_this_machine() && !places.iter().any(IpAddr::is_loopback) {
+        if handle.is_behind_loopback() && !places.iter().any(IpAddr::is_loopback) {
             places.insert(0, Ipv4Addr::LOCALHOST.into());
         }
         let (mut refused, mut strange) = (false, false);

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use super::wire::{random, Key, Kind, Message};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
 use crate::fork::Own;
+use crate::interfaces::address_towards;
 
 /// So many connections at a time may be without a handshake. If there are more, the oldest is closed: idle ones keep nobody
 /// out.
@@ -99,9 +100,7 @@ impl Server {
         let port = listener.local_addr()?.port();
         let addresses = if address.is_unspecified() {
             let all = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip());
-            // Addresses that mean something to this interface only say nothing to others.
-            let link_local = |address: &IpAddr| matches!(address, IpAddr::V6(a) if a.is_unicast_link_local());
-            all.filter(|a| a.is_ipv4() && !a.is_loopback() && !link_local(a)).collect()
+            all.filter(|a| a.is_ipv4() && !a.is_loopback()).collect()
         } else {
             vec![address]
         };
@@ -240,14 +239,6 @@ impl Shared {
 /// The address by which this machine reaches the place where the job meets (`MASTER_ADDR`): nobody else can come that way. Where
 /// that is not known, all addresses.
 fn listening_address() -> IpAddr {
-    let route = |master: String| {
-        let target = (master.as_str(), 9).to_socket_addrs().ok()?.next()?;
-        let any: SocketAddr = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().ok()?;
-        let socket = UdpSocket::bind(any).ok()?;
-        // Sends nothing; finds the route.
-        socket.connect(target).ok()?;
-        Some(socket.local_addr().ok()?.ip())
-    };
     let master = std::env::var("MASTER_ADDR").ok().filter(|master| !master.is_empty());
-    master.and_then(route).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+    master.and_then(|master| address_towards(&master)).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }

@@ -17,10 +17,8 @@ use super::private::Private;
 use super::released::Released;
 use super::segment::Segment;
 use crate::buffer::Region;
+use crate::notice::LONGEST;
 use crate::transport::{self, Arrived, Event, Kind, RequestId, Returns, Tag};
-
-/// The longest notice that is taken.
-const NOTICE: usize = if cfg!(miri) { 64 << 10 } else { 64 << 20 };
 
 /// The memory of a near rank, and what goes to and fro.
 pub(super) struct Peer {
@@ -223,7 +221,8 @@ impl Peer {
     #[inline]
     fn may_send(&self, parcel: &Parcel) -> bool {
         let tag = Tag::unpack(parcel.tag);
-        let may_notify = || matches!(parcel.form(), Form::Inline | Form::Segment) && parcel.bytes() <= NOTICE;
+        let may_notify =
+            || matches!(parcel.form(), Form::Inline | Form::Segment) && parcel.bytes() <= LONGEST;
         tag.source == self.rank && (tag.kind != Kind::Control || may_notify())
     }
 

@@ -4,17 +4,21 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::ptr::{null, null_mut};
 use std::rc::Rc;
 
 use ucx_sys::*;
 
 use super::endpoint::Endpoint;
+use super::forked::Watched;
 
 /// UCX's transports that use no network; those of accelerators begin like the names of [`ACCELERATORS`].
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
 const ACCELERATORS: [&str; 4] = ["cuda", "gdr_copy", "rocm", "ze_"];
+
+/// How often UCX is driven, at most, to see all that has come; each time it takes one message at least.
+const ROUNDS: u32 = 500;
 
 /// What UCX may use: network devices as `UCX_NET_DEVICES` names them, transports as `UCX_TLS` does. `None` leaves the
 /// choice to that variable.
@@ -33,6 +37,8 @@ pub(super) struct Device {
     ucx: &'static Ucx,
     context: Context,
     pub worker: ucp_worker_h,
+    /// Ends before the worker does.
+    watched: Option<Watched>,
     /// By rank; dropped after the worker, see `drop`.
     pub endpoints: Vec<Option<Rc<Endpoint>>>,
 }
@@ -40,7 +46,8 @@ pub(super) struct Device {
 impl Device {
     pub fn open(ucx: &'static Ucx, size: usize, allowed: Allowed) -> Result<Device, String> {
         let context = Context::open(ucx, allowed)?;
-        let mut device = Device { ucx, context, worker: null_mut(), endpoints: vec![None; size] };
+        let mut device =
+            Device { ucx, context, worker: null_mut(), watched: None, endpoints: vec![None; size] };
         let mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
         let params = ucp_worker_params_t {
             field_mask: mask.into(),
@@ -53,6 +60,7 @@ impl Device {
         let status =
             unsafe { (ucx.ucp.ucp_worker_create)(device.context.handle, &params, &mut device.worker) };
         check(ucx, "worker", status)?;
+        device.watched = Some(Watched::new(device.event_descriptor()?));
         Ok(device)
     }
 
@@ -74,19 +82,29 @@ impl Device {
 
     /// A descriptor that becomes readable when an armed worker has something to do; it outlives the worker.
     pub fn events(&self) -> Result<OwnedFd, String> {
+        // SAFETY: the worker's descriptor, open as long as the worker, which is longer than this borrow.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(self.event_descriptor()?) };
+        borrowed.try_clone_to_owned().map_err(|error| format!("event descriptor: {error}"))
+    }
+
+    fn event_descriptor(&self) -> Result<RawFd, String> {
         let mut descriptor = -1;
         // SAFETY: a live worker and a live local.
         let status = unsafe { (self.ucx.ucp.ucp_worker_get_efd)(self.worker, &mut descriptor) };
         check(self.ucx, "event descriptor", status)?;
-        // SAFETY: the worker's descriptor, open as long as the worker, which is longer than this borrow.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        borrowed.try_clone_to_owned().map_err(|error| format!("event descriptor: {error}"))
+        Ok(descriptor)
     }
 
     #[inline]
     pub fn progress(&self) -> bool {
         // SAFETY: a live worker; no callback is running, because none calls back into the transport.
         unsafe { (self.ucx.ucp.ucp_worker_progress)(self.worker) != 0 }
+    }
+
+    /// Progress until all that has come is seen, if that is not for ever: a notice may be behind many messages.
+    #[inline]
+    pub fn catch_up(&self) {
+        let _ = (0..ROUNDS).all(|_| self.progress());
     }
 
     /// `false` where something has happened. An error also means that blocking would not be safe.
@@ -120,6 +138,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        self.watched = None;
         if !self.worker.is_null() {
             // SAFETY: live and used no more; its context is dropped later. Destroying the worker may still call back, and
             // `endpoints` and the transport's slots are dropped later too.
@@ -153,6 +172,12 @@ impl Context {
 
     /// The network devices that it uses; `None` where UCX does not tell in a way known here.
     pub fn network_devices(&self) -> Option<Vec<String>> {
+        let pairs = self.network_resources()?;
+        Some(BTreeSet::from_iter(pairs.into_iter().map(|(_, device)| device)).into_iter().collect())
+    }
+
+    /// The transports that it uses over the network, each with a device.
+    fn network_resources(&self) -> Option<Vec<(String, String)>> {
         let (mut text, mut length) = (null_mut(), 0);
         // SAFETY: two live locals, which the stream writes until it is closed.
         let stream = unsafe { libc::open_memstream(&mut text, &mut length) };
@@ -172,7 +197,7 @@ impl Context {
         let printed = String::from_utf8_lossy(bytes).into_owned();
         // SAFETY: freed once and used no more, as the stream wants it.
         unsafe { libc::free(text.cast()) };
-        (closed == 0).then(|| network_devices(&printed)).flatten()
+        (closed == 0).then(|| network_resources(&printed)).flatten()
     }
 }
 
@@ -183,8 +208,8 @@ impl Drop for Context {
     }
 }
 
-/// The network devices among the resources that UCX lists like `#  resource 1  :  md 1  dev 1  flags -- tcp/eth0`.
-fn network_devices(printed: &str) -> Option<Vec<String>> {
+/// What UCX uses the network by, of the resources that it lists like `#  resource 1  :  md 1  dev 1  flags -- tcp/eth0`.
+fn network_resources(printed: &str) -> Option<Vec<(String, String)>> {
     let lines = printed.lines().map(|line| line.trim_start_matches(['#', ' ']));
     let resources = lines.filter(|line| line.starts_with("resource"));
     let named: Vec<(&str, &str)> =
@@ -192,9 +217,21 @@ fn network_devices(printed: &str) -> Option<Vec<String>> {
     let remote = |tl: &str| {
         !LOCAL.contains(&tl) && !ACCELERATORS.iter().any(|accelerator| tl.starts_with(accelerator))
     };
-    let devices: BTreeSet<&str> =
-        named.iter().filter(|(tl, _)| remote(tl)).map(|(_, device)| *device).collect();
-    (!named.is_empty()).then(|| devices.into_iter().map(str::to_owned).collect())
+    let owned = |(tl, device): &(&str, &str)| ((*tl).to_owned(), (*device).to_owned());
+    (!named.is_empty()).then(|| named.iter().filter(|(tl, _)| remote(tl)).map(owned).collect())
+}
+
+/// All network devices, in the way of `UCX_NET_DEVICES`, but for those that tcp would listen on besides `interface`.
+/// Nothing where UCX does not know that, or where the user has named devices.
+pub(super) fn with_interface(ucx: &'static Ucx, interface: &str, tls: Option<&str>) -> Option<String> {
+    if std::env::var_os("UCX_NET_DEVICES").is_some() {
+        return None;
+    }
+    let resources = Context::open(ucx, Allowed { net_devices: None, tls }).ok()?.network_resources()?;
+    let by_tcp = |of: &str| resources.iter().any(|(tl, device)| tl == "tcp" && device == of);
+    let wanted = resources.iter().map(|(_, device)| device.as_str());
+    let wanted: BTreeSet<&str> = wanted.filter(|device| *device == interface || !by_tcp(device)).collect();
+    by_tcp(interface).then(|| Vec::from_iter(wanted).join(","))
 }
 
 fn modify(
@@ -240,10 +277,10 @@ pub(super) fn said(name: &str, chosen: Option<&str>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::network_devices;
+    use super::network_resources;
 
     #[test]
-    fn network_devices_are_found_in_what_ucx_prints() {
+    fn network_resources_are_found_in_what_ucx_prints() {
         let printed =
             "#\n# UCP context\n#\n#     component 1  :  tcp\n#\n#            md 1  :  component 1  tcp \n#\n\
             #      resource 0  :  md 0  dev 0  flags -- self/memory0\n\
@@ -253,16 +290,20 @@ mod tests {
             #      resource 4  :  md 3  dev 4  flags -- cuda_copy/cuda\n\
             #      resource 12  :  md 4  dev 5  flags -s rc_verbs/mlx5_0:1\n\
             #      resource 13  :  md 4  dev 5  flags -- ud_verbs/mlx5_0:1\n#\n";
+        let all = ["tcp/lo", "tcp/eth0.17", "rc_verbs/mlx5_0:1", "ud_verbs/mlx5_0:1"];
         let cases: [(&str, Option<&[&str]>); 3] = [
-            (printed, Some(&["eth0.17", "lo", "mlx5_0:1"])),
+            (printed, Some(&all)),
             ("#      resource 0  :  md 0  dev 0  flags -- posix/memory\n", Some(&[])),
             ("something else\n", None),
         ];
         for (printed, expected) in cases {
-            let found = network_devices(printed);
-            let found: Option<Vec<&str>> =
-                found.as_ref().map(|names| names.iter().map(String::as_str).collect());
-            assert_eq!(found.as_deref(), expected, "{printed}");
+            let found = network_resources(printed);
+            let found = found.map(|all| all.iter().map(|(tl, at)| format!("{tl}/{at}")).collect::<Vec<_>>());
+            assert_eq!(
+                found,
+                expected.map(|all| all.iter().map(|one| (*one).to_owned()).collect()),
+                "{printed}"
+            );
         }
     }
 }

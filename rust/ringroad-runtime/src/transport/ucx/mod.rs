@@ -10,6 +10,7 @@
 
 mod device;
 mod endpoint;
+mod forked;
 mod notices;
 mod ports;
 mod requests;
@@ -26,6 +27,7 @@ use ucx_sys::{ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_OK};
 
 use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
+use self::notices::Farewell;
 use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
@@ -37,6 +39,8 @@ use crate::buffer::Region;
 pub struct UcxSettings {
     /// Network devices to use, as `UCX_NET_DEVICES` names them; `None` leaves the choice to that variable.
     pub net_devices: Option<String>,
+    /// The network interface to use for tcp, where UCX knows it and nothing else names devices.
+    pub interface: Option<String>,
     /// The network devices that serve the ports, one each, in rotation; they are used instead of `net_devices`. None: one
     /// device serves them all.
     pub ports: Vec<String>,
@@ -53,6 +57,8 @@ pub struct UcxTransport {
     rank: Rank,
     size: usize,
     settings: UcxSettings,
+    /// The network devices, where there are any and UCX tells.
+    used: Option<Vec<String>>,
     /// Of this rank, by device.
     own_addresses: Vec<Vec<u8>>,
     /// By rank and device.
@@ -86,12 +92,17 @@ impl UcxTransport {
     ) -> Result<Self, TransportError> {
         let tls = settings.tls.as_deref();
         let devices = if settings.ports.is_empty() {
-            let allowed = Allowed { net_devices: settings.net_devices.as_deref(), tls };
+            let named = settings.net_devices.clone().or_else(|| {
+                let interface = settings.interface.as_deref()?;
+                device::with_interface(ucx, interface, tls)
+            });
+            let allowed = Allowed { net_devices: named.as_deref(), tls };
             Device::open(ucx, size, allowed).map(|device| vec![device])
         } else {
             ports::open(ucx, size, &settings.ports, tls)
         };
         let devices = devices.map_err(error)?;
+        let used = devices[0].context().network_devices().filter(|names| !names.is_empty());
         let own_addresses = devices.iter().map(Device::address).collect::<Result<_, _>>().map_err(error)?;
         let mut events: Vec<OwnedFd> =
             devices.iter().map(Device::events).collect::<Result<_, _>>().map_err(error)?;
@@ -103,6 +114,7 @@ impl UcxTransport {
             rank,
             size,
             settings,
+            used,
             own_addresses,
             addresses: Vec::new(),
             wiring: Wiring::default(),
@@ -234,7 +246,7 @@ impl UcxTransport {
                             events.push(Event::Notice { from: post.peer, payload });
                         }
                     }
-                    Purpose::NoticeOut => {}
+                    Purpose::NoticeOut | Purpose::Nothing => {}
                 }
             }
             self.draining = ended;
@@ -273,7 +285,9 @@ impl Transport for UcxTransport {
             Vec::from_iter(used).join(", ")
         };
         let ports = match &self.settings.ports[..] {
-            [] => String::new(),
+            [] => {
+                self.used.as_ref().map_or_else(String::new, |names| format!("; devices {}", names.join(", ")))
+            }
             names => {
                 let how = if self.wiring.is_cabled() { "cabled ports" } else { "ports" };
                 format!("; {how} {}", names.join(", "))
@@ -328,18 +342,7 @@ impl Transport for UcxTransport {
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
-        let tag = Tag { source: self.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
-        let payload = Region::of(payload);
-        // Best effort, by the first device that takes it: whoever cannot be reached is told nothing. Devices that lead
-        // elsewhere do not connect for it: UCX crashes if a peer goes away while it answers such a connection, as
-        // peers do when there is something to tell.
-        let connected = |device: &usize| matches!(self.devices[*device].endpoints.get(peer), Some(Some(_)));
-        let (known, others): (Vec<_>, Vec<_>) = (0..self.devices.len()).partition(connected);
-        let others = others.into_iter().filter(|device| self.wiring.joins(*device, peer)).collect::<Vec<_>>();
-        let _ = known.into_iter().chain(others).any(|device| {
-            let post = Post { purpose: Purpose::NoticeOut, peer, device, request: 0 };
-            self.start_send(post, tag, payload.clone()).is_ok()
-        });
+        self.send_notice(peer, payload);
     }
 
     #[inline]
@@ -354,10 +357,8 @@ impl Transport for UcxTransport {
     }
 
     fn inspect(&mut self, events: &mut Vec<Event>) {
-        for device in &self.devices {
-            device.progress();
-        }
-        self.take_notices();
+        self.devices.iter().for_each(Device::catch_up);
+        self.take_notices(events);
         self.drain(events);
     }
 
@@ -369,12 +370,12 @@ impl Transport for UcxTransport {
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
         let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
         let tag = Tag { source: source.unwrap_or(0), ..tag }.pack();
-        self.devices.iter().find_map(|device| device.probe(tag, mask)).map(|found| Tag::unpack(found).source)
+        (0..self.devices.len()).find_map(|device| self.look(device, tag, mask)).map(|found| found.source)
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
-        let oldest = self.devices.iter().filter_map(|device| device.probe(tag, Tag::KIND)).map(Tag::unpack);
+        let oldest = (0..self.devices.len()).filter_map(|device| self.look(device, tag, Tag::KIND));
         // Devices do not tell when a message came; the oldest is that of the earliest call.
         oldest.reduce(|a, b| if super::is_earlier(b.sequence, a.sequence) { b } else { a })
     }
@@ -393,7 +394,7 @@ impl Transport for UcxTransport {
     }
 
     fn abort(&mut self, deadline: Instant) {
-        self.end_by_force(deadline);
+        self.end_by_force(Farewell::Aborted, deadline);
     }
 
     fn close(&mut self, deadline: Instant) {
@@ -403,7 +404,7 @@ impl Transport for UcxTransport {
 
 impl Drop for UcxTransport {
     fn drop(&mut self) {
-        self.end_by_force(Instant::now() + shutdown::DROP_TIME);
+        self.end_by_force(Farewell::Closed, Instant::now() + shutdown::DROP_TIME);
     }
 }
 

@@ -61,12 +61,14 @@ pub(super) enum Purpose {
     Receive,
     NoticeOut,
     NoticeIn,
+    /// What came is not looked at.
+    Nothing,
 }
 
 impl Purpose {
     #[inline]
     pub fn receives(self) -> bool {
-        matches!(self, Purpose::Receive | Purpose::NoticeIn)
+        matches!(self, Purpose::Receive | Purpose::NoticeIn | Purpose::Nothing)
     }
 }
 
@@ -168,21 +170,21 @@ impl Slots {
         self.started(&slot, handle)
     }
 
-    /// Receives a message that a probe has removed from UCX's list.
+    /// Receives a message that a probe has removed from UCX's list, up to `length` bytes of it.
     pub fn receive_probed(
         &mut self,
         worker: ucp_worker_h,
         post: Post,
         message: ucp_tag_message_h,
-        info: ucp_tag_recv_info_t,
+        tag: u64,
+        length: usize,
     ) -> Result<Posted, ucs_status_t> {
-        let target = Region::zeroed(info.length);
+        let target = Region::zeroed(length);
         let start = target.as_ptr().cast();
-        let slot = self.take(post, info.sender_tag, target);
+        let slot = self.take(post, tag, target);
         let params = ucp_request_param_t { user_data: Rc::as_ptr(&slot).cast_mut().cast(), ..self.receive };
         // SAFETY: the message is used this once; for memory and slot see `send`.
-        let handle =
-            unsafe { (self.ucx.ucp.ucp_tag_msg_recv_nbx)(worker, start, info.length, message, &params) };
+        let handle = unsafe { (self.ucx.ucp.ucp_tag_msg_recv_nbx)(worker, start, length, message, &params) };
         self.started(&slot, handle)
     }
 
@@ -269,6 +271,12 @@ impl Slots {
         self.all.len() - self.free.len()
     }
 
+    /// Whether a notice is on its way to somebody.
+    pub fn telling(&self) -> bool {
+        let tells = |slot: &Slot| slot.post.get().purpose == Purpose::NoticeOut;
+        self.all.iter().any(|slot| slot.state.get() == State::InFlight && tells(slot))
+    }
+
     /// Whether a receive is in flight.
     pub fn receiving(&self) -> bool {
         self.all.iter().any(|slot| slot.receiving())
@@ -327,7 +335,7 @@ impl Slot {
         let post = self.post.get();
         let doing = match post.purpose {
             Purpose::Send | Purpose::NoticeOut => "sending to",
-            Purpose::Receive | Purpose::NoticeIn => "receiving from",
+            Purpose::Receive | Purpose::NoticeIn | Purpose::Nothing => "receiving from",
         };
         if status != UCS_OK && status != UCS_ERR_MESSAGE_TRUNCATED {
             let reason = format!("{doing} rank {}: {}", post.peer, ucx.status_text(status));

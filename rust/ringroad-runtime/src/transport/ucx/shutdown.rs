@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::Rank;
 use ucx_sys::{ucs_ptr_is_ptr, ucs_status_ptr_t, UCS_INPROGRESS, UCS_OK};
 
+use super::notices::Farewell;
 use super::requests::{Ended, Lost, Slots};
 use super::UcxTransport;
 use crate::transport::Failure;
@@ -13,15 +14,17 @@ use crate::transport::Failure;
 /// What dropping a transport may take.
 pub(super) const DROP_TIME: Duration = Duration::from_millis(500);
 
-/// How long force waits, at most, for receives that have found their message: reading a peer's memory needs no peer.
+/// How long force waits, at most, for receives that have found their message (reading a peer's memory needs no peer), and
+/// for notices to leave.
 const GRACE: Duration = Duration::from_millis(500);
 /// Rounds of progress before the processor is left to others, who may be the peers.
 const BUSY_ROUNDS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
 
 impl UcxTransport {
-    pub(super) fn end_by_force(&mut self, deadline: Instant) {
+    pub(super) fn end_by_force(&mut self, farewell: Farewell, deadline: Instant) {
         self.cancel_receives();
+        self.say_farewell(farewell);
         self.force(Vec::new(), deadline);
     }
 
@@ -32,10 +35,14 @@ impl UcxTransport {
         let mut pending: Vec<_> = endpoints.map(|endpoint| endpoint.flush()).collect();
         let half = now + deadline.saturating_duration_since(now) / 2;
         if !self.finish(&mut pending, half, |slots| slots.in_use() == 0) {
+            self.say_farewell(Farewell::Closed);
             return self.force(pending, deadline);
         }
+        // Behind all that was sent.
+        self.say_farewell(Farewell::Closed);
         let mut pending = self.close_endpoints(false);
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
+        self.abandon(pending);
         self.destroy();
     }
 
@@ -47,9 +54,10 @@ impl UcxTransport {
         let grace = now + (deadline.saturating_duration_since(now) / 2).min(GRACE);
         // At least one round, so that peers who are connecting get their answer: UCX 1.13 aborts the process of a peer
         // whose request comes when its endpoint is gone.
-        self.finish(&mut Vec::new(), grace, |slots| !slots.receiving());
+        self.finish(&mut Vec::new(), grace, |slots| !slots.receiving() && !slots.telling());
         pending.extend(self.close_endpoints(true));
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
+        self.abandon(pending);
         let busy: BTreeSet<usize> =
             self.slots.receiving_from().into_iter().map(|(device, _)| device).collect();
         for (index, device) in std::mem::take(&mut self.devices).into_iter().enumerate() {
@@ -115,6 +123,14 @@ impl UcxTransport {
             if rounds > BUSY_ROUNDS {
                 std::thread::sleep(PAUSE);
             }
+        }
+    }
+
+    /// Leaves requests to UCX, which may still end them: 1.13 ends the process where the worker goes before that.
+    fn abandon(&self, pending: Vec<ucs_status_ptr_t>) {
+        for request in pending.into_iter().filter(|request| ucs_ptr_is_ptr(*request)) {
+            // SAFETY: a request of a worker that lives, or was left behind; nobody uses it any more.
+            unsafe { (self.ucx.ucp.ucp_request_free)(request) };
         }
     }
 

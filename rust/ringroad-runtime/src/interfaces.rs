@@ -1,0 +1,41 @@
+//! Which network interface leads somewhere.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
+
+/// The interface by which packets to `host`, a name or an address, leave this one.
+pub(crate) fn towards(host: &str) -> Option<String> {
+    let own = address_towards(host)?;
+    let interface = if_addrs::get_if_addrs().ok()?.into_iter().find(|interface| interface.ip() == own)?;
+    // A second address of an interface may have a label of its own.
+    interface.name.split(':').next().map(str::to_owned)
+}
+
+/// The one that leads to this host itself, if it is up.
+pub(crate) fn loopback() -> Option<String> {
+    towards("127.0.0.1")
+}
+
+/// The address that packets to `host`, a name or an address, have as their sender's.
+pub(crate) fn address_towards(host: &str) -> Option<IpAddr> {
+    let source = |target: SocketAddr| {
+        let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let socket = UdpSocket::bind(any).ok()?;
+        socket.connect(target).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    // Any port: a datagram socket that is connected sends nothing.
+    (host, 9).to_socket_addrs().ok()?.find_map(source)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_found_by_where_they_lead() {
+        let own = loopback().expect("loopback is up");
+        assert_eq!(towards("127.0.0.1").as_ref(), Some(&own));
+        assert_eq!(towards("localhost").as_ref(), Some(&own));
+        assert_eq!(towards("no such host"), None);
+    }
+}

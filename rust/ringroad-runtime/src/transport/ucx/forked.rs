@@ -1,0 +1,193 @@
+//! What a forked child leaves alone: it closes its copies of UCX's sockets, since peers hear of the end of a process only
+//! when nobody holds its end of a connection any more.
+//!
+//! UCX opens and accepts connections at any time. Those that it has are those that its workers listen to, which the kernel
+//! lists. A child may do little before it begins: it takes no lock and asks for no memory.
+
+use std::io::Write;
+use std::os::fd::RawFd;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::Once;
+
+/// No descriptor.
+const NONE: RawFd = -1;
+/// How many descriptors of events listen to each other, at most: a worker's, and those of its network devices.
+const DEPTH: usize = 3;
+
+/// A worker's descriptor of events. Entries are used again, and never freed.
+struct Entry {
+    events: AtomicI32,
+    next: *mut Entry,
+}
+
+static FIRST: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
+
+/// Makes children close the sockets of a worker.
+pub(super) struct Watched(&'static AtomicI32);
+
+impl Watched {
+    /// The worker that has this descriptor, which stays open as long as this lives.
+    pub fn new(events: RawFd) -> Watched {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // SAFETY: registers a function of this library, which is never unloaded, that does only what a child may do.
+            // Where that fails, for lack of memory, children keep the sockets.
+            unsafe { libc::pthread_atfork(None, None, Some(close_sockets)) };
+        });
+        let free = entries().find(|entry| {
+            entry.events.compare_exchange(NONE, events, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        });
+        Watched(&free.unwrap_or_else(|| add(events)).events)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.store(NONE, Ordering::SeqCst);
+    }
+}
+
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    let mut next = FIRST.load(Ordering::SeqCst);
+    std::iter::from_fn(move || {
+        // SAFETY: null, or an entry that is never freed and whose link never changes.
+        let entry = unsafe { next.as_ref() }?;
+        next = entry.next;
+        Some(entry)
+    })
+}
+
+fn add(events: RawFd) -> &'static Entry {
+    let entry = Box::leak(Box::new(Entry { events: AtomicI32::new(events), next: null_mut() }));
+    let added: *mut Entry = entry;
+    let link = |first: *mut Entry| {
+        entry.next = first;
+        Some(added)
+    };
+    let _ = FIRST.fetch_update(Ordering::SeqCst, Ordering::SeqCst, link);
+    entry
+}
+
+extern "C" fn close_sockets() {
+    for entry in entries() {
+        let events = entry.events.load(Ordering::SeqCst);
+        if events != NONE {
+            close_listened_to(events, DEPTH);
+        }
+    }
+}
+
+/// Closes the sockets that `events` listens to, also by way of others.
+fn close_listened_to(events: RawFd, depth: usize) {
+    let mut path = [0; 32];
+    // The last byte stays zero.
+    if write!(&mut path[..31], "/proc/self/fdinfo/{events}").is_err() {
+        return;
+    }
+    // SAFETY: a path that ends in zero.
+    let file = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return;
+    }
+    let (mut line, mut length, mut chunk) = ([0; 256], 0, [0; 1024]);
+    loop {
+        // SAFETY: an open file, and as much memory as is said.
+        let read = unsafe { libc::read(file, chunk.as_mut_ptr().cast(), chunk.len()) };
+        let Ok(read @ 1..) = usize::try_from(read) else { break };
+        for &byte in &chunk[..read] {
+            if byte != b'\n' {
+                // What does not fit is no line that is looked for.
+                line[length.min(255)] = byte;
+                length += 1;
+                continue;
+            }
+            let target = std::str::from_utf8(&line[..length.min(256)]).ok().and_then(target);
+            length = 0;
+            match target {
+                Some((descriptor, inode)) if is_socket(descriptor, inode) => {
+                    // SAFETY: the child's copy of UCX's socket, which nobody uses there: the transport is the parent's.
+                    unsafe { libc::close(descriptor) };
+                }
+                Some((descriptor, _)) if depth > 1 => close_listened_to(descriptor, depth - 1),
+                _ => {}
+            }
+        }
+    }
+    // SAFETY: opened above, and used no more.
+    unsafe { libc::close(file) };
+}
+
+/// A descriptor that is listened to, and its inode, of a line like `tfd:  5 events:  19 data:  5  pos:0 ino:40e sdev:8`.
+fn target(line: &str) -> Option<(RawFd, u64)> {
+    let mut words = line.strip_prefix("tfd:")?.split_ascii_whitespace();
+    let descriptor = words.next()?.parse().ok()?;
+    let inode = words.find_map(|word| word.strip_prefix("ino:"))?;
+    Some((descriptor, u64::from_str_radix(inode, 16).ok()?))
+}
+
+/// Whether a descriptor is a socket, and still this one.
+fn is_socket(descriptor: RawFd, inode: u64) -> bool {
+    // SAFETY: all zero is a valid status, which is written if there is such a descriptor.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a live local.
+    let known = unsafe { libc::fstat(descriptor, &mut status) } == 0;
+    known && status.st_mode & libc::S_IFMT == libc::S_IFSOCK && status.st_ino == inode
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::net::UnixStream;
+
+    use rustix::event::epoll;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_the_kernel_are_understood() {
+        let line = "tfd:       17 events:       19 data:               1b  pos:0 ino:27f2f sdev:8";
+        assert_eq!(target(line), Some((17, 0x27f2f)));
+        for line in ["", "pos:\t0", "tfd:", "tfd: x ino:1", "tfd: 1 events: 19", "tfd: 1 ino:-"] {
+            assert_eq!(target(line), None, "{line:?}");
+        }
+    }
+
+    /// Sockets are found through two descriptors of events, and only as long as they are watched.
+    #[test]
+    fn children_close_what_is_watched() {
+        let listen = |to: RawFd| {
+            let events = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+            // SAFETY: open for longer than the borrow.
+            let to = unsafe { std::os::fd::BorrowedFd::borrow_raw(to) };
+            epoll::add(&events, to, epoll::EventData::new_u64(0), epoll::EventFlags::IN).unwrap();
+            events
+        };
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let inner = listen(ours.as_raw_fd());
+        let outer = listen(inner.as_raw_fd());
+        let other = UnixStream::pair().unwrap().0;
+        let inode = File::from(OwnedFd::from(ours.try_clone().unwrap())).metadata().unwrap().ino();
+        assert!(is_socket(ours.as_raw_fd(), inode) && !is_socket(other.as_raw_fd(), inode));
+        let open_in_child = || {
+            // SAFETY: the child only asks for a descriptor, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let is_open = is_socket(ours.as_raw_fd(), inode);
+                // SAFETY: ends the child at once.
+                unsafe { libc::_exit(i32::from(is_open)) };
+            }
+            let mut ended = 0;
+            // SAFETY: a child of this process, and a live local.
+            assert_eq!(unsafe { libc::waitpid(child, &mut ended, 0) }, child);
+            libc::WIFEXITED(ended).then(|| libc::WEXITSTATUS(ended))
+        };
+        let watched = Watched::new(outer.as_raw_fd());
+        assert_eq!(open_in_child(), Some(0));
+        drop(watched);
+        assert_eq!(open_in_child(), Some(1));
+        drop(theirs);
+    }
+}
