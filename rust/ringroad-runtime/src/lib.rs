@@ -19,6 +19,7 @@ pub mod error;
 #[allow(unsafe_code)]
 mod fork;
 mod judging;
+mod kept;
 pub mod kernels;
 mod liveness;
 mod neighbourhood;

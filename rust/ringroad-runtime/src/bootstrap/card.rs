@@ -93,7 +93,8 @@ impl Card {
     /// Whether both run on one machine, as its kernel says; where that is not known, by the names of their hosts, which may
     /// be the same on several machines, and several on one.
     pub(crate) fn shares_machine(&self, other: &Card) -> bool {
-        let kernel = |card: &Card| card.pid_space.split(' ').next().map(str::to_owned).filter(|name| !name.is_empty());
+        let kernel =
+            |card: &Card| card.pid_space.split(' ').next().map(str::to_owned).filter(|name| !name.is_empty());
         match (kernel(self), kernel(other)) {
             (Some(own), Some(others)) => own == others,
             _ => self.host == other.host,
@@ -243,7 +244,11 @@ mod tests {
             (card("localhost", ""), true),
             (card("other", ""), false),
         ] {
-            assert_eq!((own.shares_machine(&other), other.shares_machine(&own)), (expected, expected), "{other:?}");
+            assert_eq!(
+                (own.shares_machine(&other), other.shares_machine(&own)),
+                (expected, expected),
+                "{other:?}"
+            );
         }
     }
 
