@@ -188,7 +188,7 @@ mod tests {
         (0..16_000).step_by(1000).for_each(|peer| home.prepare_for(peer).unwrap());
         let spread = blocks() - alone;
         // A page of the counters and one lane, or two where it begins within a page.
-        assert!((16 * 8 << 10..=16 * 12 << 10).contains(&spread), "{spread} bytes for 16 neighbours");
+        assert!((16 * 8192..=16 * 12_288).contains(&spread), "{spread} bytes for 16 neighbours");
         for (peer, last) in [(0, 0), (15_000, 63)] {
             home.lane_to(peer).put(last, &super::super::lane::Parcel::default());
             home.counters_for(peer).take(1);

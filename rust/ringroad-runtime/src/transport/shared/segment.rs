@@ -328,7 +328,7 @@ mod tests {
         // SAFETY: within the mapping, and nobody else knows it.
         unsafe { more.at(start).write(7) };
         let wider = reader.wider(start + PAGE).unwrap();
-        assert!(wider.mapped() >= start + PAGE && wider.at(0) as usize % HUGE_PAGE == 0);
+        assert!(wider.mapped() >= start + PAGE && (wider.at(0) as usize).is_multiple_of(HUGE_PAGE));
         drop(reader);
         // SAFETY: as above.
         assert_eq!(unsafe { wider.at(start).read() }, 7);
