@@ -163,7 +163,7 @@ def memory_of_segments():
 
 def test_memory_that_is_let_go_of_is_given_back(clusters):
     def work(comm):
-        before, size = memory_of_segments(), 512 << 20
+        before, size = memory_of_segments(), 400 << 20
         found = []
         for _ in range(2):
             large = comm.empty(size, np.uint8)
