@@ -152,3 +152,120 @@ def test_who_shares_cores(tmp_path, ranks, pinned, env, cores):
     env = {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_PROFILE": "none"} | env
     ended = launch(PINNED.replace("{pinned}", str(pinned)), ranks, env=env)
     assert [process.json() for process in ended] == [cores] * ranks
+
+
+def memory_of_segments():
+    """Bytes of memory that this process's segments have."""
+    links = {f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")}
+    files = [link for link in links if os.path.lexists(link) and "memfd:ringroad" in os.readlink(link)]
+    return sum(os.stat(file).st_blocks * 512 for file in files)
+
+
+def test_memory_that_is_let_go_of_is_given_back(clusters):
+    def work(comm):
+        before, size = memory_of_segments(), 400 << 20
+        found = []
+        for _ in range(2):
+            large = comm.empty(size, np.uint8)
+            large[:] = 1
+            assert (comm.allreduce(large, out=large) == comm.size).all()
+            comm.barrier()
+            assert memory_of_segments() >= before + size
+            del large
+            found.append(memory_of_segments() - before)
+        # What calls of such a length need themselves stays for the next ones.
+        return max(found) <= 320 << 20 or found
+
+    assert clusters(2).run(work) == [True] * 2
+
+
+def test_calls_keep_the_memory_that_they_use_again(clusters):
+    def work(comm):
+        data = np.ones(3 << 20, np.float32)
+        found = []
+        for _ in range(12):
+            total = comm.empty(data.shape, data.dtype)
+            comm.allreduce(data, out=total)
+            assert (total == comm.size).all()
+            del total
+            comm.barrier()
+            found.append(memory_of_segments())
+        return len(set(found[6:])) == 1 or found
+
+    assert clusters(2).run(work) == [True] * 2
+
+
+def test_a_forked_child_takes_nothing_from_its_parent(clusters):
+    def work(comm):
+        array = comm.empty(200 << 20, np.uint8)
+        array[:] = 7
+        child = os.fork()
+        if child == 0:
+            del array
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        return bool((array == 7).all())
+
+    assert clusters(2).run(work) == [True] * 2
+
+
+def test_a_limit_of_address_space_is_an_error_and_no_end(clusters):
+    def work(comm):
+        import re
+        import resource
+        from pathlib import Path
+
+        def fill():
+            arrays = []
+            for _ in range(100):
+                try:
+                    arrays.append(comm.empty(100 << 20, np.uint8))
+                except MemoryError as error:
+                    assert str(100 << 20) in str(error), error
+                    return arrays
+                arrays[-1][:] = 1
+            return arrays
+
+        taken = int(re.search(r"VmSize:\s+(\d+)", Path("/proc/self/status").read_text())[1]) << 10
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (taken + (350 << 20), limits[1]))
+        try:
+            with pytest.raises(MemoryError, match=str(2 << 30)):
+                comm.empty(2 << 30, np.uint8)
+            first = len(fill())
+            # All has been dropped, and is to be had again.
+            again = len(fill())
+            total = comm.allreduce(np.ones(100_000))
+            assert (total == comm.size).all()
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+        assert len(comm.empty(200 << 20, np.uint8)) == 200 << 20
+        return (1 <= first < 100 and again >= first) or (first, again)
+
+    assert clusters(2).run(work) == [True] * 2
+
+
+def test_groups_of_one_job_take_few_descriptors_and_little_address_space(clusters, tmp_path):
+    def work(comm, directory):
+        import re
+        from pathlib import Path
+
+        def taken():
+            status = Path("/proc/self/status").read_text()
+            return len(os.listdir("/proc/self/fd")), int(re.search(r"VmSize:\s+(\d+)", status)[1]) << 10
+
+        before, groups, kept = taken(), 10, []
+        for number in range(groups):
+            store = ringroad.FileStore(directory)
+            group = ringroad.Communicator(store, comm.rank, comm.size, name=f"group {number}")
+            assert group.allreduce(np.ones(10))[0] == comm.size
+            kept.append(group)
+        descriptors, space = (after - first for first, after in zip(before, taken(), strict=True))
+        comm.barrier()
+        while kept:
+            kept.pop().close()
+        # A pipe to each of the others, and this rank's own; 128 MiB of each segment at most.
+        fits = descriptors <= groups * (comm.size - 1 + 5) and space <= groups * comm.size * (128 << 20)
+        return fits or (descriptors, space)
+
+    assert clusters(4).run(work, str(tmp_path)) == [True] * 4

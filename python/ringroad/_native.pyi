@@ -680,7 +680,8 @@ class Communicator:
 
         Use it as `numpy.empty`. Calls that take or fill such arrays copy less: the others reduce straight out of what
         is passed in, and read a large result where it arises. The memory lives as long as the array, and a
-        forked child shares it. Raises TransportError where there is no memory left.
+        forked child shares it. Most of it is given back to the machine then; what arrays need again and again
+        stays. Raises MemoryError where there is no memory left.
         """
     def allreduce(
         self,

@@ -20,6 +20,7 @@ pub mod error;
 mod fork;
 mod interfaces;
 mod judging;
+mod kept;
 pub mod kernels;
 mod liveness;
 mod neighbourhood;

@@ -3,10 +3,13 @@
 //! Transports notice a death by a broken connection or a keep-alive, which shared memory does not have everywhere and
 //! which a process that nobody has waited for (a zombie) can satisfy. The kernel knows better.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use ringroad_core::Rank;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -18,10 +21,33 @@ use crate::config::warn_once;
 /// How often processes are looked up that the kernel does not watch.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// The processes that some communicator of this process watches: one descriptor of each serves all.
+static WATCHED: LazyLock<Mutex<HashMap<Pid, Weak<OwnedFd>>>> = LazyLock::new(Mutex::default);
+
+/// A descriptor of a process that has not ended, or just now.
+fn watch(pid: Pid) -> Result<Arc<OwnedFd>, Errno> {
+    let mut all = WATCHED.lock();
+    // The number is not used again before its process has ended.
+    if let Some(known) = all.get(&pid).and_then(Weak::upgrade).filter(|known| !have_ended(&[known])[0]) {
+        return Ok(known);
+    }
+    let new = Arc::new(pidfd_open(pid, PidfdFlags::empty())?);
+    all.retain(|_, known| known.strong_count() > 0);
+    all.insert(pid, Arc::downgrade(&new));
+    Ok(new)
+}
+
+/// Which of these processes have ended.
+fn have_ended(processes: &[&Arc<OwnedFd>]) -> Vec<bool> {
+    let mut fds: Vec<PollFd<'_>> = processes.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let any = matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..));
+    fds.iter().map(|fd| any && !fd.revents().is_empty()).collect()
+}
+
 /// Watches processes: by descriptors of them, or by looking them up where the kernel gives none.
 #[derive(Default)]
 pub(crate) struct Liveness {
-    watched: Vec<(Rank, OwnedFd)>,
+    watched: Vec<(Rank, Arc<OwnedFd>)>,
     looked_up: Vec<(Rank, Process)>,
     /// When they were looked up last.
     looked: Option<Instant>,
@@ -29,11 +55,11 @@ pub(crate) struct Liveness {
 
 impl Liveness {
     pub fn new(rank: Rank, cards: &[Card]) -> Liveness {
-        Liveness::with(rank, cards, |pid| pidfd_open(pid, PidfdFlags::empty()))
+        Liveness::with(rank, cards, watch)
     }
 
     /// With a way to get a descriptor of a process.
-    fn with(rank: Rank, cards: &[Card], open: impl Fn(Pid) -> Result<OwnedFd, Errno>) -> Liveness {
+    fn with(rank: Rank, cards: &[Card], open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>) -> Liveness {
         let mut liveness = Liveness::default();
         cards.iter().for_each(|card| liveness.watch_by(&cards[rank], card, &open));
         liveness
@@ -41,10 +67,10 @@ impl Liveness {
 
     /// Watches another rank's process, too, if that can be seen from this one.
     pub fn watch(&mut self, own: &Card, card: &Card) {
-        self.watch_by(own, card, |pid| pidfd_open(pid, PidfdFlags::empty()));
+        self.watch_by(own, card, watch);
     }
 
-    fn watch_by(&mut self, own: &Card, card: &Card, open: impl Fn(Pid) -> Result<OwnedFd, Errno>) {
+    fn watch_by(&mut self, own: &Card, card: &Card, open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>) {
         let Some(process) = Process::of(own, card) else { return };
         match open(process.pid) {
             // The number may have been used again before.
@@ -75,12 +101,10 @@ impl Liveness {
         if self.watched.is_empty() {
             return Vec::new();
         }
-        let mut fds: Vec<PollFd<'_>> =
-            self.watched.iter().map(|(_, fd)| PollFd::new(fd, PollFlags::IN)).collect();
-        if !matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..)) {
+        let ended = have_ended(&self.watched.iter().map(|(_, fd)| fd).collect::<Vec<_>>());
+        if !ended.contains(&true) {
             return Vec::new();
         }
-        let ended: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         let mut ranks = Vec::new();
         let mut index = 0;
         self.watched.retain(|(rank, _)| {
@@ -220,6 +244,24 @@ mod tests {
             children[0].kill().unwrap();
             children[0].wait().unwrap();
         }
+    }
+
+    /// All communicators of a process share the descriptors of others, as long as these have not ended.
+    #[test]
+    fn one_descriptor_serves_all() {
+        let mut child = child();
+        let cards = [card(0, std::process::id()), card(1, child.id())];
+        let [mut first, mut second] = [Liveness::new(0, &cards), Liveness::new(0, &cards)];
+        let descriptor = |liveness: &Liveness| liveness.watched[0].1.clone();
+        let old = descriptor(&first);
+        assert!(Arc::ptr_eq(&old, &descriptor(&second)));
+        child.kill().unwrap();
+        assert_eq!([ended(&mut first), ended(&mut second)], [[1], [1]]);
+        // Nobody has waited for it, so its number still is its own.
+        let mut third = Liveness::new(0, &cards);
+        assert!(!Arc::ptr_eq(&old, &descriptor(&third)));
+        assert_eq!(ended(&mut third), [1]);
+        child.wait().unwrap();
     }
 
     /// Another process with the same number.

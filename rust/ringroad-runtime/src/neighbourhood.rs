@@ -121,7 +121,11 @@ impl Neighbourhood {
             Offered::Memory(home) => {
                 let (mut opened, cma) = (Vec::new(), config.cma != Cma::Off);
                 for other in cards.iter().filter(|other| may_be_near(&cards[rank], other)) {
-                    match other.memory.as_ref().map(|offer| home.open(other.rank, offer, cma)) {
+                    let open = |offer| {
+                        home.prepare_for(other.rank)?;
+                        home.open(other.rank, offer, cma)
+                    };
+                    match other.memory.as_ref().map(open) {
                         Some(Ok(neighbour)) => opened.push(neighbour),
                         Some(Err(reason)) => obstacles.push(format!("rank {}: {reason}", other.rank)),
                         None => {}

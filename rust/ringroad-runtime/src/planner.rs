@@ -1,6 +1,5 @@
 //! From a call to the plan that performs it: what this rank has to do, by the algorithm that was chosen.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use ringroad_core::algorithms::{self, Member};
@@ -9,11 +8,13 @@ use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule};
 
 pub use crate::choices::{candidates, explain, Choices, Explanation, Lowering, Wishes};
 use crate::error::Result;
+use crate::kept::Kept;
 use crate::schedules::Schedules;
 use crate::transport::shared::PRIVATE;
 
-/// Plans kept for calls to come. A training loop repeats a few hundred.
-const PLANS: usize = 2048;
+/// Plans kept for calls to come take so many bytes, and as many the schedules that they are made of. A training loop repeats
+/// a few hundred plans, mostly of less than 100 KiB each.
+const KEPT_BYTES: usize = 64 << 20;
 
 /// The most bytes in one message between ranks that share memory. Long ones, because what was just written is dear to read
 /// as long as it is in another core's own cache: on two cores that share the last-level one (AMD EPYC), 4 MiB in messages
@@ -64,8 +65,8 @@ pub(crate) struct Planner {
     copies: Option<usize>,
     choices: Arc<Choices>,
     kept: Schedules,
-    schedules: HashMap<(Member, Collective), Arc<Schedule>>,
-    plans: HashMap<Key, Planned>,
+    schedules: Kept<(Member, Collective), Arc<Schedule>>,
+    plans: Kept<Key, Planned>,
 }
 
 impl Planner {
@@ -76,7 +77,8 @@ impl Planner {
         choices: Arc<Choices>,
         kept: Schedules,
     ) -> Planner {
-        Planner { rank, near, copies, choices, kept, schedules: HashMap::new(), plans: HashMap::new() }
+        let (schedules, plans) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
+        Planner { rank, near, copies, choices, kept, schedules, plans }
     }
 
     /// The plan for a call, made now or kept from an earlier one.
@@ -118,10 +120,8 @@ impl Planner {
         };
         let plan = Plan::lower(&schedule, self.rank, key.counts(), key.element_bytes, &options)?;
         let planned = Planned { algorithm: member.name().into(), plan: Arc::new(plan) };
-        if self.plans.len() >= PLANS {
-            self.plans.clear();
-        }
-        self.plans.insert(key.clone(), planned.clone());
+        let bytes = planned.plan.footprint() + key.counts.as_ref().map_or(0, |counts| size_of_val(&**counts));
+        self.plans.insert(key.clone(), planned.clone(), bytes);
         Ok(planned)
     }
 
@@ -133,7 +133,64 @@ impl Planner {
         let expected = self.choices.digest(collective, &member.name());
         let schedule = self.kept.schedule(&self.choices.topology, member, collective, self.rank, expected)?;
         let schedule = Arc::new(schedule);
-        self.schedules.insert((member, collective), schedule.clone());
+        self.schedules.insert((member, collective), schedule.clone(), schedule.footprint());
         Ok(schedule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agreement::choose;
+    use crate::bootstrap::Card;
+    use crate::communicator::Options;
+    use crate::config::Config;
+
+    const RANKS: usize = 12;
+
+    fn planner(most: usize) -> Planner {
+        let cards: Vec<Card> = (0..RANKS).map(|rank| Card::new(rank, RANKS, "", "", Vec::new())).collect();
+        let choices = choose(&cards, &Config::default(), &Options::default(), 1).unwrap();
+        let near = Arc::new([false; RANKS]);
+        let planner = Planner::new(3, near, None, choices, Schedules::new(None));
+        Planner { schedules: Kept::new(most), plans: Kept::new(most), ..planner }
+    }
+
+    fn key(collective: Collective, elements: usize, algorithm: Option<&str>) -> Key {
+        Key {
+            collective,
+            elements,
+            counts: None,
+            element_bytes: 4,
+            any_order: true,
+            in_place: false,
+            readable: (false, false),
+            premultiply: false,
+            average: false,
+            algorithm: algorithm.map(|name| algorithms::find(name).unwrap()),
+        }
+    }
+
+    /// However many sizes and algorithms are called, what is kept stays within its bounds, and every plan is right.
+    #[test]
+    #[cfg_attr(miri, ignore = "hundreds of plans, and no unsafe code")]
+    fn what_is_kept_is_bounded_and_plans_stay_right() {
+        const MOST: usize = 256 << 10;
+        let (mut small, mut large) = (planner(MOST), planner(usize::MAX));
+        let collectives = [Collective::Allreduce, Collective::Allgather, Collective::Broadcast { root: 5 }];
+        let algorithms = [None, Some("ring"), Some("direct"), Some("bfb")];
+        for round in 0..200 {
+            for collective in collectives {
+                for algorithm in algorithms {
+                    let key = key(collective, 1 + round % 80 * 57, algorithm);
+                    let (Ok(plan), Ok(expected)) = (small.plan(&key), large.plan(&key)) else { continue };
+                    assert_eq!((&plan.algorithm, &plan.plan), (&expected.algorithm, &expected.plan));
+                    assert!(small.plans.bytes() <= MOST && small.schedules.bytes() <= MOST);
+                }
+            }
+        }
+        assert!(large.plans.bytes() > 2 * MOST, "{} bytes are no test", large.plans.bytes());
+        let plan = large.plan(&key(Collective::Allreduce, 1000, None)).unwrap().plan;
+        assert!(Arc::ptr_eq(&plan, &large.plan(&key(Collective::Allreduce, 1000, None)).unwrap().plan));
     }
 }

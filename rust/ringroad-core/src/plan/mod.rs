@@ -268,6 +268,13 @@ impl Plan {
         self.scratch
     }
 
+    /// How many bytes the plan itself takes, about.
+    pub fn footprint(&self) -> usize {
+        let numbers = self.pending.len() + self.starts.len() + self.dependents.len() + self.expects.len();
+        let lists = size_of_val(&*self.operations) + size_of_val(&*self.sources) + size_of_val(&*self.peers);
+        size_of::<Plan>() + lists + numbers * size_of::<u32>()
+    }
+
     /// The operands of a reduction of this plan, from left to right.
     pub fn sources(&self, sources: Sources) -> &[Span] {
         &self.sources[sources.start as usize..(sources.start + sources.count) as usize]

@@ -52,6 +52,12 @@ impl Group {
         Some(Group { products, last, inverses })
     }
 
+    /// How many bytes it takes, about.
+    pub(super) fn footprint(&self) -> usize {
+        let products: usize = self.products.iter().map(|row| size_of_val(&**row)).sum();
+        products + size_of_val(&*self.last) + size_of_val(&*self.inverses)
+    }
+
     /// How many elements.
     pub fn size(&self) -> usize {
         self.last.len()

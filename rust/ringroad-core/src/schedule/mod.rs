@@ -125,6 +125,19 @@ impl Schedule {
         }
     }
 
+    /// How many bytes it takes, about.
+    pub fn footprint(&self) -> usize {
+        let runs = |chunks: &ChunkSet| size_of_val(chunks.runs());
+        let of_step = |step: &Step| {
+            let sends = step.sends.iter().map(|send| size_of::<Send>() + runs(&send.chunks));
+            let locals = step.locals.iter().map(|local| size_of::<Local>() + runs(&local.chunks));
+            sends.chain(locals).sum::<usize>()
+        };
+        let slices = self.symmetry.iter().flat_map(|symmetry| &symmetry.slices);
+        let symmetry: usize = slices.map(Slice::footprint).sum();
+        size_of::<Schedule>() + symmetry + self.steps.iter().map(of_step).sum::<usize>()
+    }
+
     /// How many slots a rank has for each chunk.
     pub fn slots(&self) -> usize {
         let sends = self.steps.iter().flat_map(|s| &s.sends).map(|s| s.from.max(s.into));

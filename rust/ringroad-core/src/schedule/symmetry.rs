@@ -133,6 +133,16 @@ pub struct Symmetry {
 }
 
 impl Slice {
+    /// How many bytes it takes, about.
+    pub(super) fn footprint(&self) -> usize {
+        let cycle = |cycle: &Cycle| size_of_val(&*cycle.ranks) + size_of_val(&*cycle.ports);
+        let group = |group: &Arc<Group>| group.footprint();
+        size_of::<Slice>()
+            + size_of_val(&*self.chunks)
+            + self.cycle.as_ref().map_or(0, cycle)
+            + self.group.as_ref().map_or(0, group)
+    }
+
     /// A slice on a grid on which rank `i` stands at position `i`.
     pub fn on_grid(axes: Vec<Axis>, chunks: Vec<ChunkId>) -> Slice {
         Slice { axes, chunks, cycle: None, group: None }

@@ -100,6 +100,17 @@ impl Card {
         }
     }
 
+    /// Whether both run on one machine, as its kernel says; where that is not known, by the names of their hosts, which may
+    /// be the same on several machines, and several on one.
+    pub(crate) fn shares_machine(&self, other: &Card) -> bool {
+        let kernel =
+            |card: &Card| card.pid_space.split(' ').next().map(str::to_owned).filter(|name| !name.is_empty());
+        match (kernel(self), kernel(other)) {
+            (Some(own), Some(others)) => own == others,
+            _ => self.host == other.host,
+        }
+    }
+
     /// How many cores these ranks of one host have together. Where quotas leave fewer than their masks say, they are taken
     /// for one quota that all share.
     pub(crate) fn cores_of(cards: &[&Card]) -> usize {
@@ -205,6 +216,29 @@ mod tests {
         };
         let cards: Vec<Card> = ranks.iter().map(card).collect();
         Card::cores_of(&cards.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn kernels_tell_machines_apart_and_names_only_where_there_is_nothing_else() {
+        let card = |host: &str, pid_space: &str| Card {
+            host: host.to_owned(),
+            pid_space: pid_space.to_owned(),
+            ..Card::default()
+        };
+        let own = card("localhost", "boot-1 pid:[7]");
+        for (other, expected) in [
+            (card("localhost", "boot-1 pid:[7]"), true),
+            (card("container", "boot-1 pid:[8]"), true),
+            (card("localhost", "boot-2 pid:[7]"), false),
+            (card("localhost", ""), true),
+            (card("other", ""), false),
+        ] {
+            assert_eq!(
+                (own.shares_machine(&other), other.shares_machine(&own)),
+                (expected, expected),
+                "{other:?}"
+            );
+        }
     }
 
     #[test]

@@ -308,9 +308,9 @@ fn variables(config: &Config) -> Vec<(&'static str, String)> {
     ports.into_iter().chain(quiet).collect()
 }
 
-/// The ranks on this one's host.
+/// The ranks on this one's machine.
 fn crowd(cards: &[Card], rank: Rank) -> Crowd {
-    let here: Vec<&Card> = cards.iter().filter(|card| card.host == cards[rank].host).collect();
+    let here: Vec<&Card> = cards.iter().filter(|card| card.shares_machine(&cards[rank])).collect();
     let number = here.iter().position(|card| card.rank == rank).expect("it has a card itself");
     Crowd { ranks: here.len(), cores: Card::cores_of(&here), number }
 }

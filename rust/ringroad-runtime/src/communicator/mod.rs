@@ -187,9 +187,9 @@ impl Communicator {
     pub fn memory(&self, bytes: usize) -> Result<Memory> {
         self.driver.get()?;
         let region = match &self.pool {
-            Some(pool) => {
-                pool.allocate(bytes).map_err(|reason| Error::Memory(format!("shared memory: {reason}")))?
-            }
+            Some(pool) => pool
+                .allocate_for_caller(bytes)
+                .map_err(|reason| Error::Memory(format!("shared memory: {reason}")))?,
             None => Region::try_zeroed(bytes)?,
         };
         Ok(Memory::new(region))

@@ -1,5 +1,6 @@
 //! Shared memory: what is read where it is, what is copied, what flows, and the pool.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,14 +39,63 @@ fn messages_are_read_where_they_are() {
             assert!(!is_free(&a, place, len), "the receiver has not read it");
             let arrived = b.arrived(2).unwrap();
             assert!(b.arrived(2).is_none(), "it can be had once");
-            assert_eq!(arrived.region.as_ptr() as usize, place);
             assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 7)));
+            // SAFETY: it has not been released, and nobody is reading it just now.
+            unsafe { Region::foreign(place as *mut u8, len, Arc::new(())).copy_from(&pattern(len, 9)) };
+            assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 9)), "it is no copy");
             b.release(arrived);
             a.tidy();
             assert!(is_free(&a, place, len));
             assert_eq!((poll(&mut a), poll(&mut b)), (vec![], vec![]));
         }
     }
+}
+
+/// Memory that was not mapped when the ranks met: messages there are found, whole and in parts.
+#[test]
+#[cfg_attr(miri, ignore = "it knows no mappings")]
+fn messages_are_found_where_the_segment_has_grown() {
+    let [mut a, mut b] = shared();
+    let far = a.pool().unwrap().allocate(100 << 20).unwrap();
+    let len = 70_000;
+    for (round, place) in [0, (100 << 20) - len].into_iter().enumerate() {
+        let source = far.part(place..place + len);
+        // SAFETY: nobody else has it.
+        unsafe { source.copy_from(&pattern(len, 7)) };
+        let tag = tag(0, round as u32, 5);
+        assert_eq!(a.lend(1, 0, tag, source, 1).unwrap(), Posted::Complete);
+        assert_eq!(b.expect(tag, len, 2).unwrap(), Posted::Complete);
+        let arrived = b.arrived(2).unwrap();
+        assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 7)));
+        b.release(arrived);
+    }
+    // There is no room left where the ranks began.
+    let _near = a.pool().unwrap().allocate(62 << 20).unwrap();
+    let (source, target) = (pattern(2 * LONG, 3), Region::zeroed(2 * LONG));
+    assert_eq!(a.send(1, 0, tag(0, 3, 5), source.clone(), 1).unwrap(), Posted::Pending);
+    let posted = b.receive(0, tag(0, 3, 5), target.clone(), 2).unwrap();
+    let mut events = Vec::new();
+    while posted == Posted::Pending && !events.contains(&done(2)) {
+        a.progress(&mut Vec::new());
+        b.progress(&mut events);
+        assert!(events.iter().all(|event| *event == done(2)), "{events:?}");
+    }
+    assert!(bytes(&target) == bytes(&source));
+}
+
+/// What somebody may still be reading stays as it is when its owner has gone.
+#[test]
+#[cfg_attr(miri, ignore = "it has no room for so much")]
+fn what_was_sent_outlives_its_sender() {
+    let [mut a, mut b] = shared();
+    let len = 64 << 20;
+    let source = a.pool().unwrap().allocate_for_caller(len).unwrap();
+    // SAFETY: it is new.
+    unsafe { source.copy_from(&pattern(len, 7)) };
+    a.lend(1, 0, tag(0, 1, 5), source, 1).unwrap();
+    drop(a);
+    assert_eq!(b.expect(tag(0, 1, 5), len, 2).unwrap(), Posted::Complete);
+    assert!(bytes(&b.arrived(2).unwrap().region) == bytes(&pattern(len, 7)));
 }
 
 /// Short messages are inside; what they are sent from is free at once.

@@ -21,6 +21,11 @@ pub(super) fn lanes(size: usize) -> usize {
     (COUNTERS + size * size_of::<Counters>()).next_multiple_of(4096)
 }
 
+/// How long the part before the pool's is. Of the lanes and counters only neighbours' are ever touched.
+fn control(size: usize) -> usize {
+    lanes(size) + size * size_of::<Lane>()
+}
+
 /// How to reach a rank's memory from another process of the same host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -53,7 +58,8 @@ pub struct Home {
 impl Home {
     /// New memory for rank `rank` of `size`, or why there is none.
     pub fn new(rank: Rank, size: usize) -> Result<Home, String> {
-        let segment = Segment::create(lanes(size) + size * size_of::<Lane>())?;
+        let segment = Segment::create(control(size))?;
+        segment.back(segment.mapping(), 0..COUNTERS)?;
         let instance = crate::bootstrap::token();
         // SAFETY: the segment's first bytes, which nobody has seen yet.
         unsafe { segment.at(0).cast::<u64>().write(instance) };
@@ -86,10 +92,7 @@ impl Home {
 
     /// The memory of rank `rank`, or why it cannot be read; with `cma` also what is private, if possible.
     pub fn open(&self, rank: Rank, offer: &Offer, cma: bool) -> Result<Neighbour, String> {
-        let segment = Segment::open(offer.pid, offer.segment)?;
-        if segment.len() != self.segment.len() {
-            return Err(format!("rank {rank} has a segment of another size"));
-        }
+        let segment = Segment::open(offer.pid, offer.segment, control(self.size))?;
         // SAFETY: the segment's first bytes, which its owner wrote before it made the offer.
         if unsafe { segment.at(0).cast::<u64>().read() } != offer.instance {
             return Err(format!("the memory found is not that of rank {rank}"));
@@ -108,7 +111,19 @@ impl Home {
     pub fn beside(&self) -> Result<Neighbour, String> {
         let bell = self.bell[1].try_clone().map_err(|error| refused("dup", &error))?;
         let private = Err("it is not tried within a process".to_owned());
-        Ok(Neighbour { rank: self.rank, segment: self.segment.clone(), bell, private })
+        let segment = match self.segment.file() {
+            Some(file) => Arc::new(Segment::reader(file, control(self.size))?),
+            None => self.segment.clone(),
+        };
+        Ok(Neighbour { rank: self.rank, segment, bell, private })
+    }
+
+    /// Makes room for what goes to and fro between this rank and a neighbour, before anything does.
+    pub fn prepare_for(&self, peer: Rank) -> Result<(), String> {
+        let back =
+            |offset: usize, bytes: usize| self.segment.back(self.segment.mapping(), offset..offset + bytes);
+        back(COUNTERS + peer * size_of::<Counters>(), size_of::<Counters>())?;
+        back(lanes(self.size) + peer * size_of::<Lane>(), size_of::<Lane>())
     }
 
     /// For the transport of UCX: what ends blocking.
@@ -154,5 +169,30 @@ impl Neighbour {
     /// Why its private memory cannot be read, if so.
     pub fn obstacle(&self) -> Option<&str> {
         self.private.as_ref().err().map(String::as_str)
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    /// What a rank of a large job takes depends on how many are near.
+    #[test]
+    fn only_neighbours_take_memory() {
+        let home = Home::new(17, 16_000).unwrap();
+        let blocks = || home.segment.file().unwrap().metadata().unwrap().blocks() * 512;
+        let alone = blocks();
+        assert!(alone <= 4 << 10, "{alone} bytes");
+        (0..16_000).step_by(1000).for_each(|peer| home.prepare_for(peer).unwrap());
+        let spread = blocks() - alone;
+        // A page of the counters and one lane, or two where it begins within a page.
+        assert!((16 * 8192..=16 * 12_288).contains(&spread), "{spread} bytes for 16 neighbours");
+        for (peer, last) in [(0, 0), (15_000, 63)] {
+            home.lane_to(peer).put(last, &super::super::lane::Parcel::default());
+            home.counters_for(peer).take(1);
+        }
+        assert_eq!(blocks() - alone, spread);
     }
 }

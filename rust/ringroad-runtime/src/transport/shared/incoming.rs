@@ -141,7 +141,7 @@ impl SharedMemory {
                 }
                 parcel
             };
-            if !peer.is_sound(&parcel) {
+            if !peer.is_sound(&parcel) && !peer.reach(&parcel) {
                 peer.refuse_parcel(number, &parcel);
                 return None;
             }

@@ -8,6 +8,7 @@
 //! (see `flow.rs`), or, where that is faster, the kernel copies it out of there for the receiver (see `private.rs`). Plans for
 //! near ranks do the copying themselves, where it is needed, and keep their scratch memory in the segment.
 
+mod available;
 mod flow;
 mod gauge;
 mod home;
@@ -113,6 +114,9 @@ impl SharedMemory {
         let beside = |rank| homes.iter().filter(move |home| home.rank != rank).map(Home::beside).collect();
         let neighbours: Vec<Vec<Neighbour>> =
             (0..size).map(beside).collect::<Result<_, _>>().map_err(error)?;
+        for (home, near) in homes.iter().zip(&neighbours) {
+            near.iter().try_for_each(|near| home.prepare_for(near.rank)).map_err(error)?;
+        }
         homes
             .into_iter()
             .zip(neighbours)
@@ -120,7 +124,8 @@ impl SharedMemory {
             .collect()
     }
 
-    /// `neighbours` are the ranks that this one can read and that can read it; all others need the `network`. `private`:
+    /// `neighbours` are the ranks that this one can read and that can read it, for which its memory has been prepared; all
+    /// others need the `network`. `private`:
     /// they are to read long messages out of private memory, which they can; they do if this rank can tell what is there.
     /// `cache`: how far they seem to be.
     pub fn new(
@@ -530,5 +535,8 @@ impl Transport for SharedMemory {
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         self.leave(End::Dropped);
+        if self.peers.iter().flatten().any(|peer| !peer.out.lent.is_empty()) {
+            self.pool.keep_all();
+        }
     }
 }

@@ -205,7 +205,7 @@ impl Peer {
     #[inline]
     pub(super) fn is_sound(&self, parcel: &Parcel) -> bool {
         let bytes = parcel.bytes();
-        let fits = |bytes| lies_within(parcel.place, bytes, self.segment.len());
+        let fits = |bytes| lies_within(parcel.place, bytes, self.segment.mapped());
         match parcel.form() {
             Form::Inline => bytes <= INLINE && self.may_send(parcel),
             Form::Segment => fits(bytes) && self.may_send(parcel),
@@ -215,6 +215,26 @@ impl Peer {
             Form::Release => parcel.place < self.out.next,
             Form::Unknown => false,
         }
+    }
+
+    /// Maps what a parcel is about, if that is in the peer's segment and not mapped yet. Returns whether the parcel can be
+    /// meant so then.
+    #[cold]
+    pub(super) fn reach(&mut self, parcel: &Parcel) -> bool {
+        let bytes = match parcel.form() {
+            Form::Segment | Form::Part => parcel.bytes(),
+            Form::Flow => PART,
+            _ => return false,
+        };
+        let is_new = |end: &usize| *end > self.segment.mapped() && *end <= self.segment.len();
+        let Some(end) = (parcel.place as usize).checked_add(bytes).filter(is_new) else { return false };
+        match self.segment.wider(end) {
+            Ok(wider) => self.segment = Arc::new(wider),
+            Err(reason) => {
+                self.flaw.get_or_insert_with(|| format!("its shared memory cannot be read: {reason}"));
+            }
+        }
+        self.is_sound(parcel)
     }
 
     /// Whether a message can have this tag.

@@ -1,47 +1,85 @@
 //! Memory that other processes can map: a file without a name, found through the process that made it.
 //!
-//! It is as large as it could ever need to be, but sparse: only what is used takes memory, and nobody has to map
-//! anything anew when it grows. Peers map it to read only.
+//! The file is longer than it could ever need to be, but sparse: only what is used takes memory. Address space is taken
+//! piece by piece: the owner maps more of the file when it needs it, and so do its peers, to read only.
 
 use std::alloc::Layout;
 use std::fs::{File, OpenOptions};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::null_mut;
 
-use parking_lot::Mutex;
-
-/// The most address space that a segment takes.
-const LARGEST: usize = 64 << 30;
-/// It grows by at least so much at a time.
-const GROWTH: usize = 1 << 20;
+/// The length of every file, the same on all machines.
+const LENGTH: usize = 1 << 40;
+/// So much address space is taken at first, beside what the control part needs.
+const FIRST: usize = 64 << 20;
 /// The kernel is asked for so much at once: signals that come again and again may undo a longer request each time.
 const STEP: usize = 2 << 20;
 const PAGE: usize = 4096;
 /// The length is as it is from the beginning on: memory comes to what is used of it.
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-const HUGE_PAGE: usize = 2 << 20;
+pub(super) const HUGE_PAGE: usize = 2 << 20;
 
-/// A mapping of one rank's memory.
+/// One rank's memory: its beginning is mapped.
 pub(crate) struct Segment {
-    start: *mut u8,
-    bytes: usize,
+    mapping: Mapping,
+    length: usize,
     /// Where the part begins that the pool hands out.
     data: usize,
-    /// The owner's file, and how many bytes of it have memory.
-    file: Option<(File, Mutex<usize>)>,
+    /// The owner's.
+    file: Option<File>,
+}
+
+/// A mapped part of a segment.
+pub(super) struct Mapping {
+    start: *mut u8,
+    /// Which bytes of the segment.
+    range: Range<usize>,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread; who accesses which bytes is decided elsewhere.
-unsafe impl Send for Segment {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above; a shared reference only tells where it is.
-unsafe impl Sync for Segment {}
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Where this byte of the segment is.
+    #[inline]
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        self.start.wrapping_add(offset - self.range.start)
+    }
+
+    /// Which bytes of the segment.
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// Which byte of the segment is at `address`, if so many from there on are here.
+    #[inline]
+    pub fn offset_of(&self, address: usize, bytes: usize) -> Option<usize> {
+        let offset = address.checked_sub(self.start as usize)?;
+        (offset + bytes <= self.range.len()).then(|| self.range.start + offset)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if cfg!(miri) {
+            // SAFETY: allocated with this layout, and nobody refers to it any more.
+            return unsafe { std::alloc::dealloc(self.start, heap_layout()) };
+        }
+        // SAFETY: mapped in one piece, and nobody refers to it any more.
+        unsafe { libc::munmap(self.start.cast(), self.range.len()) };
+    }
+}
 
 impl Segment {
-    /// New memory of this process, of which the first `control` bytes are zero and not the pool's.
+    /// New memory of this process, of which the first `control` bytes are zero and not the pool's. None of it is backed.
     pub fn create(control: usize) -> Result<Segment, String> {
+        let data = control.next_multiple_of(PAGE);
         if cfg!(miri) {
-            return Ok(Segment::on_heap(control));
+            return Ok(Segment::on_heap(data));
         }
         // SAFETY: the name is a text that ends with zero.
         let descriptor =
@@ -51,48 +89,78 @@ impl Segment {
         }
         // SAFETY: new, so nobody else owns it.
         let file = unsafe { File::from_raw_fd(descriptor) };
-        let bytes = (2 * memory()).clamp(1 << 30, LARGEST);
-        file.set_len(bytes as u64).map_err(|error| refused("ftruncate", &error))?;
+        file.set_len(LENGTH as u64).map_err(|error| refused("ftruncate", &error))?;
         seal(&file)?;
-        let start = map(&file, bytes, libc::PROT_READ | libc::PROT_WRITE)?;
-        // SAFETY: advice on a mapping that was just made; failure is harmless.
-        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
-        let data = control.next_multiple_of(PAGE);
-        let segment = Segment { start, bytes, data, file: Some((file, Mutex::new(0))) };
-        segment.back(data)?;
-        Ok(segment)
+        let mapping = map(&file, 0..first(control), libc::PROT_READ | libc::PROT_WRITE)?;
+        Ok(Segment { mapping, length: LENGTH, data, file: Some(file) })
     }
 
     /// For Miri, which knows no mappings: enough for the ranks of one process.
-    fn on_heap(control: usize) -> Segment {
+    fn on_heap(data: usize) -> Segment {
         // SAFETY: the layout's size is not zero.
         let start = unsafe { std::alloc::alloc_zeroed(heap_layout()) };
-        let data = control.next_multiple_of(PAGE);
-        Segment { start, bytes: heap_layout().size(), data, file: None }
+        let length = heap_layout().size();
+        Segment { mapping: Mapping { start, range: 0..length }, length, data, file: None }
     }
 
-    /// The memory of another process, to read.
-    pub fn open(pid: u32, descriptor: i32) -> Result<Segment, String> {
+    /// The memory of another process, to read. Its control part is as long as here.
+    pub fn open(pid: u32, descriptor: i32, control: usize) -> Result<Segment, String> {
         let path = format!("/proc/{pid}/fd/{descriptor}");
         let file = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(&path);
         let file = file.map_err(|error| refused(&path, &error))?;
-        if !is_sealed(&file) {
-            return Err(format!("{path}: it could be made shorter while it is read"));
+        Segment::reader(&file, control).map_err(|reason| format!("{path}: {reason}"))
+    }
+
+    /// The same memory, to read.
+    pub fn reader(file: &File, control: usize) -> Result<Segment, String> {
+        if !is_sealed(file) {
+            return Err("it could be made shorter while it is read".to_owned());
         }
-        let bytes = file.metadata().map_err(|error| format!("{path}: {error}"))?.len() as usize;
-        let start = map(&file, bytes, libc::PROT_READ)?;
-        // SAFETY: as in `create`.
-        unsafe { libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE) };
-        Ok(Segment { start, bytes, data: 0, file: None })
+        let length = file.metadata().map_err(|error| error.to_string())?.len() as usize;
+        if length < first(control) {
+            return Err(format!("it has only {length} bytes"));
+        }
+        let mapping = map(file, 0..first(control), libc::PROT_READ)?;
+        Ok(Segment { mapping, length, data: 0, file: None })
+    }
+
+    /// The same memory, mapped up to `end` at least: elsewhere, since somebody may still be reading here.
+    pub fn wider(&self, end: usize) -> Result<Segment, String> {
+        let (start, mapped) = (self.mapping.start.cast(), self.mapped());
+        let map = |bytes: usize| {
+            let reserved = reserve(bytes)?;
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            // SAFETY: of no bytes the kernel makes a second mapping, at a place that was reserved for it.
+            match unsafe { libc::mremap(start, 0, bytes, flags, reserved) } {
+                libc::MAP_FAILED => Err(give_up(reserved, bytes, "mremap")),
+                start => Ok(Mapping { start: start.cast(), range: 0..bytes }),
+            }
+        };
+        let least = end.next_multiple_of(HUGE_PAGE).min(self.length);
+        // Not for every part anew, if that can be had.
+        let mapping = map(least.max(2 * mapped).min(self.length)).or_else(|_| map(least))?;
+        Ok(Segment { mapping, length: self.length, data: self.data, file: None })
     }
 
     /// What others need to [`Segment::open`] it.
     pub fn descriptor(&self) -> i32 {
-        self.file.as_ref().map_or(-1, |(file, _)| file.as_raw_fd())
+        self.file.as_ref().map_or(-1, File::as_raw_fd)
     }
 
+    /// The owner's file.
+    pub(super) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// How long the file is.
     pub fn len(&self) -> usize {
-        self.bytes
+        self.length
+    }
+
+    /// So many of its first bytes can be read.
+    #[inline]
+    pub fn mapped(&self) -> usize {
+        self.mapping.range.end
     }
 
     /// Where the control part ends.
@@ -100,28 +168,36 @@ impl Segment {
         self.data
     }
 
+    /// What of it is mapped.
     #[inline]
-    pub fn at(&self, offset: usize) -> *mut u8 {
-        self.start.wrapping_add(offset)
+    pub(super) fn mapping(&self) -> &Mapping {
+        &self.mapping
     }
 
-    /// Makes sure that everything before `end` has memory: to run out of it later would kill the process. It is mapped at
+    #[inline]
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        self.mapping.at(offset)
+    }
+
+    /// Another part of the owner's memory.
+    pub(super) fn map(&self, range: Range<usize>) -> Result<Mapping, String> {
+        let file = self.file.as_ref().ok_or("it cannot grow")?;
+        map(file, range, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    /// Makes sure that this part of a mapping has memory: to run out of it later would kill the process. It is mapped at
     /// once, too, which else costs two interruptions for every page of the first calls, one here and one where it is read.
-    pub fn back(&self, end: usize) -> Result<(), String> {
-        let Some((file, backed)) = &self.file else { return Ok(()) };
-        let mut backed = backed.lock();
-        if end <= *backed {
-            return Ok(());
-        }
-        let grown = end.max(*backed + GROWTH).next_multiple_of(PAGE).min(self.bytes);
-        while *backed < grown {
-            let bytes = STEP.min(grown - *backed);
+    pub(super) fn back(&self, mapping: &Mapping, range: Range<usize>) -> Result<(), String> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let (mut start, end) = (range.start / PAGE * PAGE, range.end.next_multiple_of(PAGE));
+        while start < end {
+            let bytes = STEP.min(end - start);
             // SAFETY: an open file of this process.
-            match unsafe { libc::posix_fallocate(file.as_raw_fd(), *backed as i64, bytes as i64) } {
+            match unsafe { libc::posix_fallocate(file.as_raw_fd(), start as i64, bytes as i64) } {
                 0 => {
                     // SAFETY: advice on a part of the mapping; failure is harmless, and usual before Linux 5.14.
-                    unsafe { libc::madvise(self.at(*backed).cast(), bytes, libc::MADV_POPULATE_WRITE) };
-                    *backed += bytes;
+                    unsafe { libc::madvise(mapping.at(start).cast(), bytes, libc::MADV_POPULATE_WRITE) };
+                    start += bytes;
                 }
                 libc::EINTR => {}
                 code => {
@@ -131,17 +207,19 @@ impl Segment {
         }
         Ok(())
     }
+
+    /// Gives back what memory a part has; whoever still reads it finds zeros. Returns whether that was possible.
+    pub(super) fn unback(&self, range: Range<usize>) -> bool {
+        let Some(file) = &self.file else { return false };
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: an open file of this process.
+        unsafe { libc::fallocate(file.as_raw_fd(), mode, range.start as i64, range.len() as i64) == 0 }
+    }
 }
 
-impl Drop for Segment {
-    fn drop(&mut self) {
-        if cfg!(miri) {
-            // SAFETY: allocated with this layout, and nobody refers to it any more.
-            return unsafe { std::alloc::dealloc(self.start, heap_layout()) };
-        }
-        // SAFETY: mapped in one piece, and nobody refers to it any more.
-        unsafe { libc::munmap(self.start.cast(), self.bytes) };
-    }
+/// How much is mapped of a segment with so long a control part.
+fn first(control: usize) -> usize {
+    (control + FIRST).next_multiple_of(HUGE_PAGE)
 }
 
 /// From now on nobody can change the file's length: to read beyond the end would kill the process.
@@ -160,45 +238,54 @@ fn is_sealed(file: &File) -> bool {
     seals >= 0 && seals & SEALS == SEALS
 }
 
-/// Maps a file from the beginning of a huge page on, else it could have none.
-fn map(file: &File, bytes: usize, protection: i32) -> Result<*mut u8, String> {
-    let failed = || failed(&format!("mmap of {} GiB", bytes >> 30));
+/// Maps a part of a file that begins with a huge page.
+fn map(file: &File, range: Range<usize>, protection: i32) -> Result<Mapping, String> {
+    let bytes = range.len();
+    let reserved = reserve(bytes)?;
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: what was reserved, which nobody else uses.
+    let start = unsafe {
+        libc::mmap(reserved, bytes, protection, flags, file.as_raw_fd(), range.start as libc::off_t)
+    };
+    if start == libc::MAP_FAILED {
+        return Err(give_up(reserved, bytes, "mmap"));
+    }
+    for advice in [libc::MADV_HUGEPAGE, libc::MADV_DONTDUMP] {
+        // SAFETY: advice on a mapping that was just made; failure is harmless. A core dump need not hold it.
+        unsafe { libc::madvise(start, bytes, advice) };
+    }
+    Ok(Mapping { start: start.cast(), range })
+}
+
+/// Addresses for so many bytes that begin as a huge page does, else there could be none.
+fn reserve(bytes: usize) -> Result<*mut libc::c_void, String> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let room = bytes + HUGE_PAGE;
     // SAFETY: a new mapping at an address of the kernel's choice.
     let reserved = unsafe { libc::mmap(null_mut(), room, libc::PROT_NONE, flags, -1, 0) };
     if reserved == libc::MAP_FAILED {
-        return Err(failed());
+        return Err(failed(&format!("mmap of {room} bytes")));
     }
     let before = (reserved as usize).next_multiple_of(HUGE_PAGE) - reserved as usize;
     let start = reserved.wrapping_byte_add(before);
-    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
-    // SAFETY: within what was reserved, which nobody else uses.
-    let mapped = unsafe { libc::mmap(start, bytes, protection, flags, file.as_raw_fd(), 0) };
     let after = room - before - bytes;
     for (unused, length) in [(reserved, before), (start.wrapping_byte_add(bytes), after)] {
-        // SAFETY: reserved, and not mapped to the file.
+        // SAFETY: reserved, and not needed.
         unsafe { libc::munmap(unused, length) };
     }
-    if mapped == libc::MAP_FAILED {
-        // SAFETY: as above.
-        unsafe { libc::munmap(start, bytes) };
-        return Err(failed());
-    }
-    // SAFETY: advice: a core dump need not hold it.
-    unsafe { libc::madvise(start, bytes, libc::MADV_DONTDUMP) };
-    Ok(start.cast())
+    Ok(start)
+}
+
+/// Takes no addresses after all, since this failed.
+fn give_up(reserved: *mut libc::c_void, bytes: usize, what: &str) -> String {
+    let reason = failed(&format!("{what} of {bytes} bytes"));
+    // SAFETY: reserved, and not mapped to anything else.
+    unsafe { libc::munmap(reserved, bytes) };
+    reason
 }
 
 fn heap_layout() -> Layout {
     Layout::from_size_align(1 << 20, PAGE).expect("it is small")
-}
-
-/// Bytes of memory of this machine.
-fn memory() -> usize {
-    // SAFETY: asks the system, touches nothing.
-    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    usize::try_from(pages).unwrap_or(0) * usize::try_from(page).unwrap_or(0)
 }
 
 fn failed(what: &str) -> String {
@@ -234,23 +321,44 @@ mod tests {
         for bytes in [0, PAGE, segment.len() - PAGE, segment.len() + PAGE] {
             assert!(file.set_len(bytes as u64).is_err(), "{bytes} bytes");
         }
-        let end = 8 * GROWTH;
-        segment.back(end).unwrap();
+        let end = segment.mapped();
+        segment.back(segment.mapping(), end - 10 * PAGE..end).unwrap();
         // SAFETY: within the mapping, and nobody else knows it.
         unsafe { segment.at(end - 1).write(7) };
-        let other = Segment::open(std::process::id(), segment.descriptor()).unwrap();
+        let other = Segment::open(std::process::id(), segment.descriptor(), PAGE).unwrap();
         // SAFETY: as above.
         assert_eq!(unsafe { other.at(end - 1).read() }, 7);
     }
 
     #[test]
-    fn memory_that_could_become_shorter_is_not_read() {
+    fn more_is_mapped_by_who_writes_and_by_who_reads() {
+        let segment = Segment::create(PAGE).unwrap();
+        let reader = Segment::reader(segment.file().unwrap(), PAGE).unwrap();
+        let start = segment.mapped() + HUGE_PAGE;
+        let more = segment.map(start..start + 2 * HUGE_PAGE).unwrap();
+        segment.back(&more, start..start + PAGE).unwrap();
+        // SAFETY: within the mapping, and nobody else knows it.
+        unsafe { more.at(start).write(7) };
+        let wider = reader.wider(start + PAGE).unwrap();
+        assert!(wider.mapped() >= start + PAGE && (wider.at(0) as usize).is_multiple_of(HUGE_PAGE));
+        drop(reader);
+        // SAFETY: as above.
+        assert_eq!(unsafe { wider.at(start).read() }, 7);
+        assert!(segment.unback(start..start + PAGE), "the seals permit it");
+        // SAFETY: as above.
+        assert_eq!(unsafe { (wider.at(start).read(), more.at(start).read()) }, (0, 0));
+    }
+
+    #[test]
+    fn memory_that_could_become_shorter_or_is_too_short_is_not_read() {
         // SAFETY: the name is a text that ends with zero.
         let descriptor = unsafe { libc::memfd_create(c"open".as_ptr(), libc::MFD_ALLOW_SEALING) };
         // SAFETY: new, so nobody else owns it.
         let file = unsafe { File::from_raw_fd(descriptor) };
         file.set_len(1 << 20).unwrap();
-        let refused = Segment::open(std::process::id(), descriptor).map(drop).unwrap_err();
-        assert!(refused.contains("made shorter"), "{refused}");
+        let refused = || Segment::open(std::process::id(), descriptor, PAGE).map(drop).unwrap_err();
+        assert!(refused().contains("made shorter"), "{}", refused());
+        seal(&file).unwrap();
+        assert!(refused().contains("only 1048576 bytes"), "{}", refused());
     }
 }
