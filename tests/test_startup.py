@@ -9,6 +9,7 @@ import time
 
 import pytest
 from helpers import launch
+from test_api_init import free_port
 
 # Far longer than anything here takes: whoever meets it has waited for nothing.
 LIMIT = 60
@@ -85,6 +86,31 @@ def test_interruption(tmp_path, store):
     for as_raised, error, seconds in found:
         assert as_raised, error
         assert seconds < LIMIT / 2, error
+
+
+def test_interruption_of_a_rendezvous():
+    """Also where torch looks for the store that MASTER_ADDR names, or waits there for the others."""
+    pytest.importorskip("torch")
+    code = """
+import os, signal, threading, time
+import ringroad
+import torch.distributed
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+start = time.monotonic()
+try:
+    ringroad.init(timeout=60)
+except KeyboardInterrupt:
+    print(time.monotonic() - start)
+"""
+    for rank in (0, 1):
+        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "RANK": str(rank), "WORLD_SIZE": "2"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=100
+        )
+        assert done.returncode == 0 and done.stderr == "", done
+        assert float(done.stdout) < LIMIT / 2
 
 
 # ------------------------------------------------------------------------------------------------ death
