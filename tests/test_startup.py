@@ -232,10 +232,12 @@ import os, resource
 import ringroad
 if os.environ["RANK"] == "1":
     if os.environ["LIMIT"] == "files":
+        # Enough for the store, too few for memory to share.
         files = [open("/dev/null") for _ in range(20)]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(f.fileno() for f in files) + 3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        kind, most = resource.RLIMIT_NOFILE, max(file.fileno() for file in files) + 3
     else:
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))
+        kind, most = resource.RLIMIT_AS, 1 << 30
+    resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
 ringroad.init(timeout=60)
 """
     env = {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_UCX_LIBRARY": "/nowhere", "LIMIT": limit}

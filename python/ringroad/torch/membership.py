@@ -61,7 +61,7 @@ class Membership:
         """Collective over the members: their communicator, and a part of the store that is its alone.
 
         Torch numbers groups anew after destroy_process_group, and takes a number again where a group could not be made,
-        over the same store. Whatever an earlier group of this name has left there is no matter: its meeting was another.
+        over the same store. What an earlier group of this name has left there is no matter: its meeting was another.
         """
         members = hashlib.sha256(repr((self.size, list(self.ranks))).encode()).hexdigest()[:16]
         place: Any = PrefixStore(f"ringroad/{members}", self.store)
