@@ -52,8 +52,9 @@ def init(
     `algorithm` (as in `RINGROAD_ALGO`) say how to communicate. With `deterministic="size-invariant"` floats are added
     up in one order, whatever the length of the vector.
 
-    Raises ConfigError where rank, size or store are unknown, TimeoutError naming the ranks that did not come,
-    TransportError where UCX is missing, StoreError where the store fails.
+    Raises ConfigError where rank, size or store are unknown, TimeoutError naming the ranks that did not come, PeerError
+    naming a rank that died or gave up meanwhile, TransportError where UCX is missing, StoreError where the store fails.
+    What a signal handler raises, such as KeyboardInterrupt, comes out at once.
     """
     rank, size = _place(rank, size, os.environ)
     if store is None:

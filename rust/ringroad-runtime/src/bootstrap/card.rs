@@ -38,7 +38,7 @@ pub struct Card {
     pub host: String,
     /// Its process.
     pub pid: u32,
-    /// Where that number means something: names the kernel and the namespace; empty where that is not known.
+    /// Where that number means something: names the kernel and the namespaces; empty where that is not known.
     pub pid_space: String,
     /// When it started, in clock ticks since the machine did: its number may be used again.
     pub started: Option<u64>,
@@ -133,9 +133,13 @@ pub(crate) fn token() -> u64 {
 
 fn pid_space() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    let namespace = std::fs::read_link("/proc/self/ns/pid");
-    match (boot, namespace) {
-        (Ok(boot), Ok(namespace)) => format!("{} {}", boot.trim(), namespace.display()),
+    let namespace = |kind: &str| std::fs::read_link(format!("/proc/self/ns/{kind}"));
+    match (boot, namespace("pid")) {
+        (Ok(boot), Ok(pids)) => {
+            // When a process started is told differently in another one of these.
+            let time = namespace("time").unwrap_or_default();
+            format!("{} {} {}", boot.trim(), pids.display(), time.display())
+        }
         _ => String::new(),
     }
 }
