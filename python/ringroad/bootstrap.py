@@ -6,10 +6,11 @@ tell is an error that says what to set, never a group of one.
 
 import os
 from collections.abc import Mapping, Sequence, Set
+from concurrent.futures import Future
 from datetime import timedelta
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -52,8 +53,9 @@ def init(
     `algorithm` (as in `RINGROAD_ALGO`) say how to communicate. With `deterministic="size-invariant"` floats are added
     up in one order, whatever the length of the vector.
 
-    Raises ConfigError where rank, size or store are unknown, TimeoutError naming the ranks that did not come,
-    TransportError where UCX is missing, StoreError where the store fails.
+    Raises ConfigError where rank, size or store are unknown, TimeoutError naming the ranks that did not come, PeerError
+    naming a rank that died or gave up meanwhile, TransportError where UCX is missing, StoreError where the store fails.
+    What a signal handler raises, such as KeyboardInterrupt, comes out at once.
     """
     rank, size = _place(rank, size, os.environ)
     if store is None:
@@ -157,14 +159,31 @@ def _store(rank: int, size: int, timeout: float | None) -> Any:
     return _tcp_store(rank, size, timeout)
 
 
-@cache  # rank 0 hosts the store, for as long as the process lives
+_rendezvous: dict[tuple[int, int, float], Future[Any]] = {}
+"""Torch's stores, or threads that still look for one. Rank 0 hosts it, for as long as the process lives."""
+
+
 def _tcp_store(rank: int, size: int, timeout: float) -> Any:
     """torch's TCPStore at MASTER_ADDR and MASTER_PORT: rank 0 hosts it, or under torchrun the agent does."""
     distributed: Any = import_module("torch.distributed")
-    url = f"env://?rank={rank}&world_size={size}"
+    place = (rank, size, timeout)
+    if place not in _rendezvous:
+        found = _rendezvous[place] = Future[Any]()
+
+        def look() -> None:
+            try:
+                url = f"env://?rank={rank}&world_size={size}"
+                store, _, _ = next(distributed.rendezvous(url, timeout=timedelta(seconds=timeout)))
+                found.set_result(distributed.PrefixStore("ringroad", store))
+            except BaseException as error:
+                found.set_exception(error)
+
+        # Torch sees to no signals while it waits; this thread does.
+        Thread(target=look, name="ringroad-rendezvous", daemon=True).start()
     try:
-        store, _, _ = next(distributed.rendezvous(url, timeout=timedelta(seconds=timeout)))
+        return _rendezvous[place].result()
     except (RuntimeError, ValueError) as error:
-        place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        raise StoreError(f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={place}: {error}") from error
-    return distributed.PrefixStore("ringroad", store)
+        del _rendezvous[place]
+        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        text = f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}"
+        raise StoreError(text) from error

@@ -39,7 +39,7 @@ pub struct Card {
     pub host: String,
     /// Its process.
     pub pid: u32,
-    /// Where that number means something: names the kernel and the namespace; empty where that is not known.
+    /// Where that number means something: names the kernel and the namespaces; empty where that is not known.
     pub pid_space: String,
     /// When it started, in clock ticks since the machine did: its number may be used again.
     pub started: Option<u64>,
@@ -84,7 +84,7 @@ impl Card {
             ranks,
             host: host_name(),
             pid: std::process::id(),
-            pid_space: space("pid"),
+            pid_space: pid_space(),
             net_space: space("net"),
             started: liveness::started(std::process::id()),
             instance: token(),
@@ -147,6 +147,17 @@ pub(crate) fn token() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());
     hasher.finish()
+}
+
+/// Where this process's number, and when it started, mean what they mean here.
+pub(super) fn pid_space() -> String {
+    let pids = space("pid");
+    if pids.is_empty() {
+        return pids;
+    }
+    // When a process started is told differently in another one of these.
+    let time = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    format!("{pids} {}", time.display())
 }
 
 /// The kernel and this process's namespace of a kind.

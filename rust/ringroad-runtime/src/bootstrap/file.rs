@@ -1,7 +1,7 @@
 //! A store in a directory that all processes of a job can reach.
 //!
 //! A value is a file, written under another name and renamed, so that nobody sees half of it. Waiting means looking
-//! again. A directory serves one job: [`super::exchange()`] notices what an earlier job has left behind.
+//! again. A directory serves one job: [`super::Meeting::exchange`] notices what an earlier job has left behind.
 
 use std::fs;
 use std::io::{Error, ErrorKind, Read, Write};

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::card::{host_name, space, token};
+use super::card::{host_name, pid_space, space, token};
 use super::tcp::Server;
 use crate::liveness::is_gone;
 
@@ -41,7 +41,7 @@ impl Handle {
         Handle {
             host: host_name(),
             pid: std::process::id(),
-            pid_space: space("pid"),
+            pid_space: pid_space(),
             net_space: space("net"),
             instance: token(),
             ringroad: FORMAT,
@@ -73,7 +73,7 @@ impl Handle {
 
     /// Whether this process issued it.
     pub fn is_own(&self) -> bool {
-        self.pid == std::process::id() && self.pid_space == space("pid")
+        self.pid == std::process::id() && self.pid_space == pid_space()
     }
 
     /// Whether this process's loopback leads to it.
@@ -83,7 +83,7 @@ impl Handle {
 
     /// Whether its process certainly is no more.
     pub(super) fn has_ended(&self) -> bool {
-        !self.pid_space.is_empty() && self.pid_space == space("pid") && is_gone(self.pid)
+        !self.pid_space.is_empty() && self.pid_space == pid_space() && is_gone(self.pid)
     }
 }
 

@@ -81,8 +81,8 @@ impl Meeting {
             return Ok(meeting);
         }
         let start = Instant::now();
-        // What is announced, and rank 0's card there, where that meeting is over.
-        let (mut over, mut host) = (None, None);
+        // What is announced, rank 0's card there, and who gave up, where that meeting is over.
+        let (mut over, mut host, mut end) = (None, None, None);
         loop {
             let announced = store.get(&key)?.filter(|announced| announced != NOWHERE);
             let known = announced.is_some() && announced == over;
@@ -93,9 +93,15 @@ impl Meeting {
                     meeting.announced = Some(key);
                     return Ok(meeting);
                 }
+                end = meeting.end().ok().flatten();
                 (over, host) = (Some(bytes), meeting.cards[0].take());
             }
             if Instant::now() >= deadline {
+                if let Some(End { rank, story, .. }) = end {
+                    let waited = start.elapsed().as_secs_f64();
+                    let story = format!("within {waited:.1} s, rank 0 did not begin anew, after {story}");
+                    return Err(BootstrapError::GaveUp { rank, late: true, story });
+                }
                 let came = host.into_iter().collect();
                 return Err(BootstrapError::Missing { missing: vec![0], came, waited: start.elapsed() });
             }
@@ -183,11 +189,14 @@ impl Meeting {
     }
 
     /// Tells those who still wait for this rank that it gives up, and why. Nothing where it has not come, or where
-    /// another rank was the first.
-    pub fn give_up(&self, error: &Error) {
+    /// another rank was the first. The announcement stays, so that who comes later hears of it, too.
+    pub fn give_up(&mut self, error: &Error) {
         let key = self.end_key();
-        let is_known = || !matches!(self.store.get(&key), Ok(None));
-        if self.moved || self.cards[self.card.rank].is_none() || is_known() {
+        if self.moved || self.cards[self.card.rank].is_none() {
+            return;
+        }
+        if !matches!(self.store.get(&key), Ok(None)) {
+            self.announced = None;
             return;
         }
         let late = matches!(error, Error::Timeout(_));
@@ -195,7 +204,9 @@ impl Meeting {
         let end = End { rank: self.card.rank, late, story };
         let content = serde_json::to_vec(&end).expect("numbers and text can be written");
         // Where the store is gone, nobody else can read it either.
-        let _ = self.store.set(&key, &seal::seal(self.secret(), &key, &content));
+        if self.store.set(&key, &seal::seal(self.secret(), &key, &content)).is_ok() {
+            self.announced = None;
+        }
     }
 
     pub(super) fn tell(&self, kind: &str, value: &[u8]) -> Result<(), BootstrapError> {
