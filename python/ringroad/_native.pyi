@@ -668,7 +668,7 @@ class Communicator:
         neighbour."""
     @property
     def transport(self) -> str:
-        """For example `ucx 1.22.0 (posix, cma, tcp)`."""
+        """For example `ucx 1.22.0 (cma, posix, tcp; devices eth0)`: UCX's transports, and the network devices it may use."""
     @property
     def hosts(self) -> list[str]:
         """The host of every rank."""
