@@ -668,7 +668,7 @@ class Communicator:
         neighbour."""
     @property
     def transport(self) -> str:
-        """For example `ucx 1.22.0 (cma, posix, tcp; devices eth0)`: UCX's transports, and the network devices it may use."""
+        """For example `ucx 1.22.0 (cma, posix, tcp; devices eth0)`: its transports and network devices."""
     @property
     def hosts(self) -> list[str]:
         """The host of every rank."""
