@@ -671,7 +671,7 @@ class Communicator:
         neighbour."""
     @property
     def transport(self) -> str:
-        """For example `ucx 1.22.0 (posix, cma, tcp)`."""
+        """For example `ucx 1.22.0 (cma, posix, tcp; devices eth0)`: its transports and network devices."""
     @property
     def hosts(self) -> list[str]:
         """The host of every rank."""

@@ -216,7 +216,7 @@ pub(crate) enum Returns {
 /// may read there ([`Transport::expect`]) instead of having it copied. A transport without near ranks needs none of
 /// these methods.
 pub trait Transport: Send {
-    /// For people: what carries the bytes, for example `ucx 1.22.0 (posix, cma)`.
+    /// For people: what carries the bytes, for example `ucx 1.22.0 (cma, posix; devices lo)`.
     fn describe(&self) -> String;
 
     /// Makes sure that `peer` can be reached and is watched. Cheap where that is so already.
