@@ -14,6 +14,7 @@ import gc
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,7 +51,7 @@ class Tally:
 
 def run(kind: Kind, job: Job, directory: Path, slack: float) -> tuple[list[Finding], float]:
     """One job, from its start to the verdict."""
-    board = Board(LIMIT * max(1.0, slack))
+    board = Board(LIMIT)
     everybody = list(range(job.ranks))
     ranks = Ranks(job.ranks, directory, lambda rank, log: ranks_part.live(job, kind, board, directory, rank, log))
     try:
@@ -73,7 +74,7 @@ def kept(directory: Path, details: dict[str, Any]) -> None:
         shutil.rmtree(directory / place, ignore_errors=True)
 
 
-def one(kind: Kind, seed: str, base: Path, tally: Tally, slack: float) -> None:
+def one(kind: Kind, seed: str, base: Path, tally: Tally, slack: float, verbose: bool) -> None:
     """The kind's next run."""
     job = kind.draw(Random(f"{seed}/{kind.name}/{tally.runs}"), tally.runs)
     directory = base / f"{kind.name}-{tally.runs}"
@@ -85,6 +86,9 @@ def one(kind: Kind, seed: str, base: Path, tally: Tally, slack: float) -> None:
     tally.longest = max(tally.longest, longest)
     for what in {what for what, _ in findings}:
         tally.found[what] += 1
+    if verbose:
+        said = ", ".join(sorted({what for what, _ in findings})) or "well"
+        print(f"{directory.name} {job.transport} {job.where} {job.what}: {tally.seconds:.0f} s, {said}", flush=True)
     if findings:
         tally.failed.append({"run": tally.runs - 1, "job": asdict(job), "findings": findings})
     if findings and len(tally.failed) <= KEPT:
@@ -111,6 +115,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default=names, help=f"some of {names}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes the table and all that failed")
     parser.add_argument("--slack", type=float, default=1, help="multiplies the bounds on time, for busy machines")
+    parser.add_argument("--verbose", action="store_true", help="a line for each run")
     return parser.parse_args()
 
 
@@ -125,6 +130,7 @@ def main() -> int:
     chosen = options.only.split(",")
     kinds = [kind for kind in (each(hosts) for each in KINDS) if kind.name in chosen and kind.transports]
     tallies = {kind.name: Tally() for kind in kinds}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # tidies up as after Ctrl-C
     end = time.monotonic() + 60 * options.minutes
     gc.freeze()  # the ranks have nothing to collect of what they are forked with
     try:
@@ -135,7 +141,7 @@ def main() -> int:
                 break
             # Whoever has had the least of its share.
             for kind in sorted(kinds, key=lambda kind: tallies[kind.name].seconds / kind.share)[:1]:
-                one(kind, options.seed, base, tallies[kind.name], options.slack)
+                one(kind, options.seed, base, tallies[kind.name], options.slack, options.verbose)
     except KeyboardInterrupt:
         print("interrupted")
     finally:

@@ -4,6 +4,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+import time
 
 CABLE = "cable"
 CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
@@ -40,6 +41,7 @@ class Hosts:
                 ip("-n", name, "address", "add", f"10.77.0.{number}/24", "dev", CABLE)
                 ip("-n", name, "link", "set", CABLE, "up")
                 ip("-n", name, "link", "set", "lo", "up")
+            self._wait()
         except (OSError, subprocess.SubprocessError):
             self.close()
             raise
@@ -48,6 +50,14 @@ class Hosts:
         for name in self.made:
             ip("netns", "delete", name)
         self.made = []
+
+    def _wait(self) -> None:
+        """Until the devices are up, a moment after they are told to be: UCX leaves out those that are not."""
+        end = time.monotonic() + 20
+        while not all("LOWER_UP" in ip("-n", name, "-br", "link", "show", CABLE) for name in self.names):
+            if time.monotonic() > end:
+                raise OSError("the cable between two namespaces does not come up")
+            time.sleep(0.02)
 
     def enter(self, side: int) -> None:
         """Moves this process, which must have one thread, to a host: its network, and the /sys that tells of it."""
@@ -75,3 +85,4 @@ class Hosts:
             ip("-n", name, "neighbour", "flush", "nud", "all", "dev", CABLE)
             for other in ("10.77.0.1", "10.77.0.2"):
                 subprocess.run(["ip", "-n", name, "neighbour", "delete", other, "dev", CABLE], capture_output=True)
+        self._wait()

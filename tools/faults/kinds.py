@@ -25,7 +25,8 @@ TRANSPORTS: dict[str, dict[str, str]] = {
     "memory": {},
     "shm": {"RINGROAD_TRANSPORT": "ucx"},
     "tcp": {"RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"},
-    "hosts": {"UCX_NET_DEVICES": CABLE},
+    # Namespaces share a kernel, and UCX would take its memory instead of the cable.
+    "hosts": {"UCX_NET_DEVICES": CABLE, "UCX_TLS": "tcp,self"},
 }
 """Shared memory, UCX over shared memory, UCX over tcp, and two namespaces of two ranks each."""
 
@@ -67,11 +68,11 @@ class Clock:
 
 
 def run_calls(job: Job, comm: Communicator, log: Log, clock: Clock, board: Board) -> Iterator[None]:
-    """The same random calls on all ranks, one after the other or a few at a time; stops after each."""
+    """The same random calls on all ranks, one after the other or a few at a time; a step after each."""
     random = Random(job.seed)
     endless = draws(random, comm.size, job.largest)
     done = 0
-    while (job.calls is None or done < job.calls) and not board.over():
+    while (job.calls is None or done < job.calls) and not board.missed():
         together = random.choice([0, 0, 0, 2, 4])  # 0: one that is waited for at once
         options: dict[str, Any] = {"asynchronous": together > 0, "timeout": job.timeout}
         clock.began = time.monotonic()

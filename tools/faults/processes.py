@@ -19,6 +19,7 @@ import numpy as np
 
 WAITING, WARM, START, CALLS, CLOSE, DONE = range(6)
 LOOK = 0.002  # seconds between two looks
+UNNOTICED = 25.0  # seconds
 MOST = 64  # ranks
 PR_SET_PDEATHSIG = 1
 
@@ -50,6 +51,10 @@ class Board:
 
     def over(self) -> bool:
         return time.monotonic() > self._numbers[2]
+
+    def missed(self) -> bool:
+        """Whether the fault is so long ago that nobody will notice it."""
+        return self.over() or 0 < self.fault < time.monotonic() - UNNOTICED
 
     def wait(self, condition: Callable[[], bool]) -> bool:
         """False where the time was over first."""
