@@ -102,7 +102,9 @@ class Soak:
 
     def plain(self, comm: Communicator, random: Random, calls: int) -> None:
         """One after the other; one of a hundred is long."""
-        chosen = [random.choice(self.short) if random.random() < 0.99 else random.choice(self.long) for _ in range(calls)]
+        chosen = [
+            random.choice(self.short) if random.random() < 0.99 else random.choice(self.long) for _ in range(calls)
+        ]
         self.count(Running(comm, one).finish() for one in chosen)
 
     def later(self, comm: Communicator, random: Random, calls: int) -> None:

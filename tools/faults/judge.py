@@ -67,7 +67,10 @@ def of_rank(
         if error["at"] < fault or fault == 0:
             yield "wrong error", f"before anything happened, {said}"
         elif error["type"] not in kind.types or (missing if kind.named == "all" else culprits and missing == culprits):
-            yield "wrong error", f"{said}\nshould be one of {', '.join(kind.types)}, and name {kind.named} of {culprits}"
+            yield (
+                "wrong error",
+                f"{said}\nshould be one of {', '.join(kind.types)}, and name {kind.named} of {culprits}",
+            )
         late = error["at"] - kind.deadline(job, error, fault)
         if late > (slack - 1) * kind.bound:
             yield "late", f"{error['at'] - fault:.2f} s after the fault, {late:.2f} s too late, {said}"

@@ -82,7 +82,9 @@ def main(
         kind.lift()
         if comms and kind.aborts and rank in job.victims:
             comms[0].abort("gives up")
-        log("error", at=at, began=clock.began, type=type(error).__name__, text=str(error), phase=int(board.phases[rank]))
+        log(
+            "error", at=at, began=clock.began, type=type(error).__name__, text=str(error), phase=int(board.phases[rank])
+        )
     kind.lift()
 
 
