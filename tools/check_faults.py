@@ -49,7 +49,7 @@ class Tally:
     failed: list[dict[str, Any]] = field(default_factory=list)
 
 
-def run(kind: Kind, job: Job, directory: Path, slack: float) -> tuple[list[Finding], float]:
+def run(kind: Kind, job: Job, directory: Path) -> tuple[list[Finding], dict[int, tuple[str, float]]]:
     """One job, from its start to the verdict."""
     board = Board(LIMIT)
     everybody = list(range(job.ranks))
@@ -59,13 +59,13 @@ def run(kind: Kind, job: Job, directory: Path, slack: float) -> tuple[list[Findi
         board.let(ranks_part.MET)
         kind.strike(job, ranks, board)
         left = kind.left(job)
-        board.wait(lambda: board.reached(left, DONE) or ranks.reap(left))
+        board.wait(lambda: board.reached(left, DONE) or ranks.reap(left) or ranks.any_failed(left))
         board.let(ranks_part.TIDY)
-        board.wait(lambda: ranks.reap(left))
+        board.wait(lambda: ranks.reap(left) or ranks.any_failed(left))
     finally:
         hanging = ranks.end()
     logs = {rank: read_log(directory / f"rank-{rank}.jsonl") for rank in everybody}
-    return judge(kind, job, board.fault, logs, ranks.status, hanging, slack)
+    return judge(kind, job, board.fault, logs, ranks.status, hanging)
 
 
 def kept(directory: Path, details: dict[str, Any]) -> None:
@@ -74,21 +74,22 @@ def kept(directory: Path, details: dict[str, Any]) -> None:
         shutil.rmtree(directory / place, ignore_errors=True)
 
 
-def one(kind: Kind, seed: str, base: Path, tally: Tally, slack: float, verbose: bool) -> None:
+def one(kind: Kind, seed: str, base: Path, tally: Tally, verbose: bool) -> None:
     """The kind's next run."""
     job = kind.draw(Random(f"{seed}/{kind.name}/{tally.runs}"), tally.runs)
     directory = base / f"{kind.name}-{tally.runs}"
     directory.mkdir()
     began = time.monotonic()
-    findings, longest = run(kind, job, directory, slack)
+    findings, raised = run(kind, job, directory)
     tally.runs += 1
     tally.seconds += time.monotonic() - began
-    tally.longest = max(tally.longest, longest)
+    tally.longest = max([tally.longest, *(seconds for _, seconds in raised.values())])
     for what in {what for what, _ in findings}:
         tally.found[what] += 1
     if verbose:
         said = ", ".join(sorted({what for what, _ in findings})) or "well"
-        print(f"{directory.name} {job.transport} {job.where} {job.what}: {tally.seconds:.0f} s, {said}", flush=True)
+        types = ", ".join(f"{rank}: {what} {seconds:.2f} s" for rank, (what, seconds) in raised.items())
+        print(f"{directory.name} {job.transport} {job.where} {job.what} ({types}): {said}", flush=True)
     if findings:
         tally.failed.append({"run": tally.runs - 1, "job": asdict(job), "findings": findings})
     if findings and len(tally.failed) <= KEPT:
@@ -128,7 +129,7 @@ def main() -> int:
         print(f"without network namespaces: {error}")
     base = Path(tempfile.mkdtemp(prefix="ringroad-faults-"))
     chosen = options.only.split(",")
-    kinds = [kind for kind in (each(hosts) for each in KINDS) if kind.name in chosen and kind.transports]
+    kinds = [kind for kind in (each(hosts, options.slack) for each in KINDS) if kind.name in chosen and kind.transports]
     tallies = {kind.name: Tally() for kind in kinds}
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # tidies up as after Ctrl-C
     end = time.monotonic() + 60 * options.minutes
@@ -141,7 +142,7 @@ def main() -> int:
                 break
             # Whoever has had the least of its share.
             for kind in sorted(kinds, key=lambda kind: tallies[kind.name].seconds / kind.share)[:1]:
-                one(kind, options.seed, base, tallies[kind.name], options.slack, options.verbose)
+                one(kind, options.seed, base, tallies[kind.name], options.verbose)
     except KeyboardInterrupt:
         print("interrupted")
     finally:

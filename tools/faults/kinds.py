@@ -32,7 +32,6 @@ TRANSPORTS: dict[str, dict[str, str]] = {
 
 LARGEST = 4 << 20  # bytes
 PATIENCE = 20.0  # seconds: the limit of calls that must not meet it
-START_LIMIT = 6.0  # seconds: that of starting, which faults may meet
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ class Job:
     largest: int = LARGEST
     timeout: float = PATIENCE  # of a call
     what: str = ""  # the variant
-    first: Call = Call("barrier")  # of a mismatch
-    other: Call = Call("barrier")
+    first: Call | None = None  # of a mismatch
+    other: Call | None = None
 
     @property
     def survivors(self) -> list[int]:
@@ -113,8 +112,10 @@ class Kind:
     aborts = False  # the victims do where they fail
     over_hosts = True
 
-    def __init__(self, hosts: Hosts | None) -> None:
+    def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
         self.hosts = hosts
+        self.bound = type(self).bound * slack
+        self.start_limit = self.bound + 3  # who meets it is late
         self.transports = [name for name in TRANSPORTS if name != "hosts" or (hosts and self.over_hosts)]
 
     def draw(self, random: Random, number: int) -> Job:
@@ -218,8 +219,8 @@ class Cuts(Kind):
     bound = 5.0
     dies = False
 
-    def __init__(self, hosts: Hosts | None) -> None:
-        super().__init__(hosts)
+    def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
+        super().__init__(hosts, slack)
         self.transports = ["hosts"] if hosts else []
 
     def draw(self, random: Random, number: int) -> Job:
@@ -255,8 +256,8 @@ class Mismatches(Kind):
     types = ("MismatchError",)
     dies = False
 
-    def __init__(self, hosts: Hosts | None) -> None:
-        super().__init__(hosts)
+    def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
+        super().__init__(hosts, slack)
         names = [*COLLECTIVES, "barrier"]
         self.variants = [
             (what, name, count)
@@ -288,6 +289,7 @@ class Mismatches(Kind):
         for _ in run_calls(replace(job, largest=1 << 16, timeout=PATIENCE), comm, log, clock, board):
             pass
         comm.barrier()
+        assert job.first and job.other
         calls = [job.first, job.other] if job.what == "order" else [job.first]
         if comm.rank in job.victims:
             calls = [job.other, job.first] if job.what == "order" else [job.other]
@@ -304,6 +306,7 @@ class Mismatches(Kind):
         return set(range(job.ranks))
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
+        assert job.first and job.other
         silent = {job.first.name, job.other.name} & {*ROOTED, "barrier"} and job.what in ("root", "collective", "order")
         return fault + self.bound + (2 * job.timeout if silent else 0)
 
@@ -319,15 +322,16 @@ class Limits(Kind):
     aborts = True
     over_hosts = False
     resource = resource.RLIMIT_AS
+    phases = ("start", "calls")
 
     def draw(self, random: Random, number: int) -> Job:
         job = super().draw(random, number)
-        where = random.choice(["start", "calls"])
+        where = random.choice(self.phases)
         return replace(job, where=where, victims=job.victims[:1], calls=40, what=str(self.room(random)))
 
     def room(self, random: Random) -> int:
         """How much more it may take than it has."""
-        return int(256 << 10) * int(2 ** (10 * random.random()))
+        return int((64 << 10) * 2 ** (10 * random.random()))
 
     def now(self) -> int:
         """How much it has."""
@@ -373,9 +377,10 @@ class Descriptors(Limits):
     name = "descriptors"
     goal = 150
     resource = resource.RLIMIT_NOFILE
+    phases = ("start", "start", "start", "calls")
 
     def room(self, random: Random) -> int:
-        return random.randrange(24)
+        return random.randrange(14)
 
     def now(self) -> int:
         return max(int(name) for name in os.listdir("/proc/self/fd")) + 1

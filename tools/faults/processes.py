@@ -125,6 +125,10 @@ class Ranks:
                     self.status[rank] = os.waitstatus_to_exitcode(status)
         return all(rank in self.status for rank in ranks)
 
+    def any_failed(self, ranks: list[int]) -> bool:
+        """Whether one of these has ended badly, as far as `reap` has seen."""
+        return any(self.status.get(rank) for rank in ranks)
+
     def signal(self, rank: int, number: int) -> None:
         if rank not in self.status:
             os.kill(self.pids[rank], number)

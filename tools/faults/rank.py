@@ -10,7 +10,7 @@ import numpy as np
 import ringroad
 from ringroad import Communicator
 
-from faults.kinds import PATIENCE, START_LIMIT, TRANSPORTS, Clock, Job, Kind
+from faults.kinds import PATIENCE, TRANSPORTS, Clock, Job, Kind
 from faults.processes import CALLS, CLOSE, DONE, LOOK, START, WARM, Board, Log, open_things
 
 Start = Callable[[str, int, int, float], Communicator]
@@ -70,7 +70,7 @@ def main(
         board.phases[rank] = START
         clock.began = time.monotonic()
         kind.limit(job, rank, "start")
-        comms.append(start("main", rank, job.ranks, PATIENCE if job.where != "start" else START_LIMIT))
+        comms.append(start("main", rank, job.ranks, PATIENCE if job.where != "start" else kind.start_limit))
         board.phases[rank] = CALLS
         kind.limit(job, rank, "calls")
         kind.work(job, comms[0], log, clock, board)
