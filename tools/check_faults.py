@@ -91,7 +91,7 @@ def one(kind: Kind, seed: str, base: Path, tally: Tally, verbose: bool) -> None:
         types = ", ".join(f"{rank}: {what} {seconds:.2f} s" for rank, (what, seconds) in raised.items())
         print(f"{directory.name} {job.transport} {job.where} {job.what} ({types}): {said}", flush=True)
     if findings:
-        tally.failed.append({"run": tally.runs - 1, "job": asdict(job), "findings": findings})
+        tally.failed.append({"kind": kind.name, "run": tally.runs - 1, "job": asdict(job), "findings": findings})
     if findings and len(tally.failed) <= KEPT:
         kept(directory, tally.failed[-1])
     else:

@@ -115,7 +115,7 @@ class Kind:
     def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
         self.hosts = hosts
         self.bound = type(self).bound * slack
-        self.start_limit = self.bound + 3  # who meets it is late
+        self.start_limit = self.bound + 1  # who meets it is late
         self.transports = [name for name in TRANSPORTS if name != "hosts" or (hosts and self.over_hosts)]
 
     def draw(self, random: Random, number: int) -> Job:
