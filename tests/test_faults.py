@@ -107,16 +107,18 @@ def test_a_cut_cable(tmp_path):
 
 # Rank 0 does not run until the root has met its deadline, and uses its array for something else.
 STOPPED = """
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, time
+from pathlib import Path
 import numpy as np
 import ringroad
 
 comm = ringroad.init(timeout=30)
+comm.allreduce(np.ones(10))
 comm.barrier()
 array = np.full(18_464, 7 if comm.rank == 3 else 0, np.uint8)
+end = Path(os.environ["END"])
 if comm.rank == 0:
-    code = "import os, signal, sys, time; time.sleep(1); os.kill(int(sys.argv[1]), signal.SIGCONT)"
-    subprocess.Popen([sys.executable, "-c", code, str(os.getpid())])
+    subprocess.Popen(["sh", "-c", f"sleep 1.5; kill -CONT {os.getpid()}"])
     os.kill(os.getpid(), signal.SIGSTOP)
 try:
     comm.broadcast(array, 3, timeout=0.3)
@@ -124,13 +126,18 @@ try:
     comm.barrier(timeout=0.3)
 except ringroad.RingroadError:
     array[:] = 0  # the caller's again
-time.sleep(1.5)
+finally:
+    if comm.rank == 0:
+        end.touch()
+while not end.exists():
+    time.sleep(0.01)
 """
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_no_call_ends_well_with_what_came_after_it(transport, tmp_path):
-    ended = launch(STOPPED, 4, env={"RINGROAD_STORE": f"file://{tmp_path}"} | TRANSPORTS[transport])
+    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "END": f"{tmp_path}/end"}
+    ended = launch(STOPPED, 4, env=env | TRANSPORTS[transport])
     if transport == "shm" and any("wrong result" in rank.err for rank in ended):
         pytest.skip("known, and still so: UCX copies out of the memory of a rank whose call has failed")
     assert [rank.status for rank in ended] == [0] * 4, [rank.err for rank in ended]
