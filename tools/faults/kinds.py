@@ -333,14 +333,14 @@ class Limits(Kind):
         """How much more it may take than it has."""
         return int((64 << 10) * 2 ** (10 * random.random()))
 
-    def now(self) -> int:
-        """How much it has."""
-        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    def most(self, room: int) -> int:
+        """The limit that leaves that much room."""
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + room
 
     def limit(self, job: Job, rank: int, where: str) -> None:
         if rank in job.victims and where == job.where:
             hard = resource.getrlimit(self.resource)[1]
-            resource.setrlimit(self.resource, (self.now() + int(job.what), hard))
+            resource.setrlimit(self.resource, (self.most(int(job.what)), hard))
 
     def lift(self) -> None:
         hard = resource.getrlimit(self.resource)[1]
@@ -382,8 +382,9 @@ class Descriptors(Limits):
     def room(self, random: Random) -> int:
         return random.randrange(14)
 
-    def now(self) -> int:
-        return max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+    def most(self, room: int) -> int:
+        taken = {int(name) for name in os.listdir("/proc/self/fd")}
+        return next(end for end in range(10**6) if end - len([one for one in taken if one < end]) > room)
 
 
 class Refusals(Kind):

@@ -51,7 +51,8 @@ def live(job: Job, kind: Kind, board: Board, directory: Path, rank: int, log: Lo
     if kind.dies and rank in job.victims:
         while True:
             time.sleep(1)
-    board.wait_for(TIDY)
+    if not kind.dies:  # else nobody needs to wait: others may still have to hear of it
+        board.wait_for(TIDY)
 
     regroup(kind.left(job), job, rank, log, comms, start)
     comms.clear()
