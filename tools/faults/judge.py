@@ -68,8 +68,7 @@ def of_rank(
 
 
 def of_error(kind: Kind, job: Job, rank: int, fault: float, error: dict[str, Any], said: str) -> Iterator[Finding]:
-    # A rank that fails tells the others before it raises.
-    if fault == 0 or (error["at"] < fault and not kind.aborts):
+    if fault == 0 or (error["at"] < fault and not kind.told_early):
         yield "wrong error", f"before anything happened, {said}"
         return
     culprits = kind.culprits(job, rank)

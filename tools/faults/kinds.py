@@ -110,6 +110,7 @@ class Kind:
     types: tuple[str, ...] = ("PeerError", "AbortedError", "TimeoutError")
     dies = True  # the victims do
     aborts = False  # the victims do where they fail
+    told_early = False  # others may hear of it before the last one has come, or the victim has raised
     over_hosts = True
 
     def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
@@ -255,6 +256,7 @@ class Mismatches(Kind):
     named = "all"
     types = ("MismatchError",)
     dies = False
+    told_early = True
 
     def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
         super().__init__(hosts, slack)
@@ -320,6 +322,7 @@ class Limits(Kind):
     types = ("MemoryError", "TransportError", "StoreError", "PeerError", "AbortedError", "TimeoutError")
     dies = False
     aborts = True
+    told_early = True
     over_hosts = False
     resource = resource.RLIMIT_AS
     phases = ("start", "calls")
