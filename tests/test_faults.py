@@ -57,7 +57,7 @@ def failed_briefly(tally: dict) -> str:
 def is_known(failed: dict) -> bool:
     """Gaps that are being closed: then this function goes."""
     job, found = failed["job"], {what for what, _ in failed["findings"]}
-    late_start = job["where"] == "start" and found <= {"late"}
+    late_start = job["where"] == "start" and found <= {"late", "wrong error"}
     # UCX itself ends a process in which it cannot start its thread.
     no_thread = job["transport"] in ("shm", "tcp") and failed["kind"] == "descriptors" and found == {"died"}
     # UCX copies out of the memory of a rank whose call has failed.
