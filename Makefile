@@ -9,13 +9,15 @@ RANKS    ?= 2,4
 TORCHES  ?= 2.8 2.13 2.14
 # Seconds that bench-peers takes, about.
 BUDGET   ?= 1080
+# Minutes that check-faults and soak take.
+MINUTES  ?= 30
 # PASSES=1 builds the extension quickly, for work on its code; short calls are slower then.
 PASSES   ?= 2
 SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory bench bench-peers bench-far bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,6 +70,12 @@ check-all: check ## As check, and the long tests of all algorithms and flows: la
 
 check-memory: ## Look for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (15 minutes)
 	tools/check_memory.sh
+
+check-faults: build ## Kill, stop, cut off and starve ranks at random moments, and check all that is left (30 minutes; MINUTES=3)
+	$(PYTHON) tools/check_faults.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
+
+soak: build ## Make mixed calls for long, compare every result, and see that nothing grows (30 minutes; MINUTES=3)
+	$(PYTHON) tools/soak.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
 
 bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in one run
 	$(PYTHON) -m ringroad.bench --ranks $(RANKS) --buffers torch --peers gloo

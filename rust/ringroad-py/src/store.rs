@@ -82,6 +82,10 @@ impl Store for Listening {
     }
 
     fn go_on(&self) -> Result<(), StoreError> {
+        // It may have come out of a store's method while nobody looked.
+        if matches!(*self.raised.lock().expect("nothing panics under this lock"), Some((_, true))) {
+            return Err(StoreError::Interrupted);
+        }
         Python::attach(|py| {
             py.check_signals().map_err(|error| {
                 keep(&self.raised, error, true);

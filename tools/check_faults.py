@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Real faults at random moments, and what the ranks that are left make of them.
+
+    tools/check_faults.py --minutes 30 [--seed S] [--only kills,stops] [--json FILE]
+
+Ranks are killed, stopped, cut off, refused memory, descriptors or system calls, or call something else than the others.
+Checked is that nobody hangs, no call that ends well has a wrong result, all others raise an error of the right type
+that names the culprit in time, can go on, and keep nothing open. The exit status is 1 where anything of that failed.
+The same seed repeats the same faults; how far the ranks are by then differs from run to run.
+"""
+
+import argparse
+import gc
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+# Before they are imported: a thread of theirs would not survive the fork.
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+os.environ |= {"RINGROAD_PROFILE": "none", "RINGROAD_SCHEDULE_CACHE": "none"}
+
+from faults import rank as ranks_part
+from faults.hosts import Hosts
+from faults.judge import FINDINGS, Finding, judge
+from faults.kinds import KINDS, Job, Kind
+from faults.processes import DONE, WARM, Board, Ranks, read_log
+
+LIMIT = 60.0  # seconds that a run may take before what is left of it hangs
+KEPT = 20  # failed runs of a kind whose details are kept
+
+
+@dataclass
+class Tally:
+    """A row of the table: in how many runs something was found."""
+
+    runs: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+    found: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FINDINGS, 0))
+    failed: list[dict[str, Any]] = field(default_factory=list)
+
+
+def run(kind: Kind, job: Job, directory: Path) -> tuple[list[Finding], dict[int, tuple[str, float]]]:
+    """One job, from its start to the verdict."""
+    board = Board(LIMIT)
+    everybody = list(range(job.ranks))
+    ranks = Ranks(job.ranks, directory, lambda rank, log: ranks_part.live(job, kind, board, directory, rank, log))
+    try:
+        board.wait(lambda: board.reached(everybody, WARM) or any(ranks.reap([rank]) for rank in everybody))
+        board.let(ranks_part.MET)
+        kind.strike(job, ranks, board)
+        left = kind.left(job)
+        board.wait(lambda: board.reached(left, DONE) or ranks.reap(left) or ranks.any_failed(left))
+        board.let(ranks_part.TIDY)
+        board.wait(lambda: ranks.reap(left) or ranks.any_failed(left))
+    finally:
+        hanging = ranks.end()
+    logs = {rank: read_log(directory / f"rank-{rank}.jsonl") for rank in everybody}
+    return judge(kind, job, board.fault, logs, ranks.status, hanging)
+
+
+def kept(directory: Path, details: dict[str, Any]) -> None:
+    (directory / "findings.json").write_text(json.dumps(details, indent=1) + "\n")
+    for place in ("warm", "main", "again"):
+        shutil.rmtree(directory / place, ignore_errors=True)
+
+
+def one(kind: Kind, seed: str, base: Path, tally: Tally, verbose: bool) -> None:
+    """The kind's next run."""
+    job = kind.draw(Random(f"{seed}/{kind.name}/{tally.runs}"), tally.runs)
+    directory = base / f"{kind.name}-{tally.runs}"
+    directory.mkdir()
+    began = time.monotonic()
+    findings, raised = run(kind, job, directory)
+    tally.runs += 1
+    tally.seconds += time.monotonic() - began
+    tally.longest = max([tally.longest, *(seconds for _, seconds in raised.values())])
+    for what in {what for what, _ in findings}:
+        tally.found[what] += 1
+    if verbose:
+        said = ", ".join(sorted({what for what, _ in findings})) or "well"
+        types = ", ".join(f"{rank}: {what} {seconds:.2f} s" for rank, (what, seconds) in raised.items())
+        print(f"{directory.name} {job.transport} {job.where} {job.what} ({types}): {said}", flush=True)
+    if findings:
+        tally.failed.append({"kind": kind.name, "run": tally.runs - 1, "job": asdict(job), "findings": findings})
+    if findings and len(tally.failed) <= KEPT:
+        kept(directory, tally.failed[-1])
+    else:
+        shutil.rmtree(directory)
+
+
+def table(tallies: dict[str, Tally], goals: dict[str, int]) -> str:
+    rows = [["kind", "runs", "goal", *FINDINGS, "longest s"]]
+    for name, tally in tallies.items():
+        found = [str(tally.found[what]) for what in FINDINGS]
+        rows.append([name, str(tally.runs), str(goals[name]), *found, f"{tally.longest:.2f}"])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def arguments() -> argparse.Namespace:
+    names = ",".join(kind.name for kind in KINDS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--runs", type=int, help="so many of each kind, instead of minutes")
+    parser.add_argument("--seed", default="0", help="any text")
+    parser.add_argument("--only", default=names, help=f"some of {names}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="writes the table and all that failed")
+    parser.add_argument("--slack", type=float, default=1, help="multiplies the bounds on time, for busy machines")
+    parser.add_argument("--verbose", action="store_true", help="a line for each run")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    hosts: Hosts | None = None
+    try:
+        hosts = Hosts()
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"without network namespaces: {error}")
+    base = Path(tempfile.mkdtemp(prefix="ringroad-faults-"))
+    chosen = options.only.split(",")
+    kinds = [kind for kind in (each(hosts, options.slack) for each in KINDS) if kind.name in chosen and kind.transports]
+    tallies = {kind.name: Tally() for kind in kinds}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # tidies up as after Ctrl-C
+    end = time.monotonic() + 60 * options.minutes
+    gc.freeze()  # the ranks have nothing to collect of what they are forked with
+    try:
+        while kinds:
+            if options.runs:
+                kinds = [kind for kind in kinds if tallies[kind.name].runs < options.runs]
+            elif time.monotonic() > end:
+                break
+            # Whoever has had the least of its share.
+            for kind in sorted(kinds, key=lambda kind: tallies[kind.name].seconds / kind.share)[:1]:
+                one(kind, options.seed, base, tallies[kind.name], options.verbose)
+    except KeyboardInterrupt:
+        print("interrupted")
+    finally:
+        if hosts:
+            hosts.close()
+    goals = {kind.name: round(kind.goal * options.minutes / 30) for kind in KINDS}
+    print(table(tallies, goals))
+    failed = sum(len(tally.failed) for tally in tallies.values())
+    if failed:
+        print(f"{failed} runs failed; details in {base}")
+    else:
+        shutil.rmtree(base)
+    if options.json:
+        options.json.write_text(json.dumps({name: asdict(tally) for name, tally in tallies.items()}, indent=1) + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

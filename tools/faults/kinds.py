@@ -1,0 +1,413 @@
+"""The kinds of faults: how one is drawn, done, and what everybody must say of it."""
+
+import errno
+import math
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import ringroad
+from ringroad import Communicator
+
+from faults import seccomp
+from faults.calls import COLLECTIVES, REDUCTIONS, ROOTED, Call, Running, draws, known
+from faults.hosts import CABLE, Hosts
+from faults.processes import CALLS, CLOSE, DONE, START, Board, Log, Ranks
+
+TRANSPORTS: dict[str, dict[str, str]] = {
+    "memory": {},
+    "shm": {"RINGROAD_TRANSPORT": "ucx"},
+    "tcp": {"RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"},
+    # Namespaces share a kernel, and UCX would take its memory instead of the cable.
+    "hosts": {"UCX_NET_DEVICES": CABLE, "UCX_TLS": "tcp,self"},
+}
+"""Shared memory, UCX over shared memory, UCX over tcp, and two namespaces of two ranks each."""
+
+LARGEST = 4 << 20  # bytes
+PATIENCE = 20.0  # seconds: the limit of calls that must not meet it
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: everything that the seed decides."""
+
+    seed: str
+    transport: str
+    ranks: int = 4
+    victims: tuple[int, ...] = ()
+    where: str = "calls"  # the phase that the fault falls into
+    delay: float = 0.0  # after its beginning, in seconds
+    calls: int | None = None  # how many; None: until one fails
+    largest: int = LARGEST
+    timeout: float = PATIENCE  # of a call
+    what: str = ""  # the variant
+    first: Call | None = None  # of a mismatch
+    other: Call | None = None
+
+    @property
+    def survivors(self) -> list[int]:
+        return [rank for rank in range(self.ranks) if rank not in self.victims]
+
+    def side(self, rank: int) -> int:
+        """On which of two hosts."""
+        return 2 * rank // self.ranks
+
+
+class Clock:
+    """When this rank began the call in which it is."""
+
+    began = 0.0
+
+
+def run_calls(job: Job, comm: Communicator, log: Log, clock: Clock, board: Board) -> Iterator[None]:
+    """The same random calls on all ranks, one after the other or a few at a time; a step after each."""
+    random = Random(job.seed)
+    endless = draws(random, comm.size, job.largest)
+    done = 0
+    while (job.calls is None or done < job.calls) and not board.missed():
+        together = random.choice([0, 0, 0, 2, 4])  # 0: one that is waited for at once
+        options: dict[str, Any] = {"asynchronous": together > 0, "timeout": job.timeout}
+        clock.began = time.monotonic()
+        running, failure = [], None
+        try:
+            for _ in range(together or 1):
+                running.append(Running(comm, known(next(endless), comm.size, comm.rank), **options))
+        except Exception as error:
+            failure = error
+        for call in running:  # those that end well must have ended right, whatever became of the others
+            try:
+                check(call, log)
+            except Exception as error:
+                failure = failure or error
+        running.clear()
+        if failure:
+            raise failure
+        done += together or 1
+        yield
+
+
+def check(call: Running, log: Log) -> None:
+    wrong = call.finish()
+    if wrong is not None:
+        log("wrong", text=wrong)
+
+
+class Kind:
+    """Kills, and what the other kinds have in common."""
+
+    name = "kills"
+    share = 9.0  # of the time
+    goal = 1000  # runs in 30 minutes
+    bound = 2.0  # seconds from the fault to the last error
+    named = "any"  # of `culprits`, or all
+    types: tuple[str, ...] = ("PeerError", "AbortedError", "TimeoutError")
+    dies = True  # the victims do
+    aborts = False  # the victims do where they fail
+    told_early = False  # others may hear of it before the last one has come, or the victim has raised
+    over_hosts = True
+
+    def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
+        self.hosts = hosts
+        self.bound = type(self).bound * slack
+        self.start_limit = self.bound + 1  # who meets it is late
+        self.transports = [name for name in TRANSPORTS if name != "hosts" or (hosts and self.over_hosts)]
+
+    def draw(self, random: Random, number: int) -> Job:
+        transport = self.transports[number % len(self.transports)]
+        ranks = 4 if transport == "hosts" else random.choice([2, 3, 4, 4, 5])
+        where = random.choice(["start", "calls", "calls", "close"])
+        victims = random.sample(range(ranks), 2 if ranks > 3 and random.random() < 0.15 else 1)
+        # Closing takes a millisecond or two, starting up to a hundred times as long.
+        shortest, longest = {"start": (1e-4, 0.15), "calls": (1e-4, 0.1), "close": (1e-5, 0.01)}[where]
+        return Job(
+            seed=str(random.random()),
+            transport=transport,
+            ranks=ranks,
+            victims=tuple(sorted(victims)),
+            where=where,
+            delay=shortest * math.exp(random.random() * math.log(longest / shortest)),
+            calls=random.randrange(10) if where == "close" else None,
+            largest=random.choice([64, 64 << 10, LARGEST]),
+        )
+
+    def left(self, job: Job) -> list[int]:
+        """Who goes on."""
+        return job.survivors if self.dies else list(range(job.ranks))
+
+    # In the ranks.
+
+    def prepare(self, job: Job, rank: int) -> None:
+        """Before a rank opens anything."""
+
+    def limit(self, job: Job, rank: int, where: str) -> None:
+        """At the beginning of a phase."""
+
+    def lift(self) -> None:
+        """After an error."""
+
+    def work(self, job: Job, comm: Communicator, log: Log, clock: Clock, board: Board) -> None:
+        for _ in run_calls(job, comm, log, clock, board):
+            pass
+
+    # In their parent.
+
+    def strike(self, job: Job, ranks: Ranks, board: Board) -> None:
+        phase = {"start": START, "calls": CALLS, "close": CLOSE}[job.where]
+        waited = list(job.victims) if job.where == "close" else list(range(job.ranks))
+        board.wait(lambda: board.reached(waited, phase) or ranks.reap(waited))
+        time.sleep(job.delay)
+        for victim in job.victims:
+            ranks.signal(victim, signal.SIGKILL)
+        board.fault = time.monotonic()
+
+    # What must hold.
+
+    def must_fail(self, job: Job, rank: int, errors: dict[int, dict[str, Any]]) -> bool:
+        """Whether this rank must raise something. Where a rank has ended all calls, it need not hear of a death."""
+        return job.where != "close"
+
+    def culprits(self, job: Job, rank: int) -> set[int]:
+        return set(job.victims)
+
+    def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
+        """Until when the error must have come."""
+        return fault + self.bound
+
+
+class Stops(Kind):
+    """A rank does not run for longer than a call may take, then goes on."""
+
+    name = "stops"
+    share = 4.0
+    goal = 200
+    dies = False
+
+    def draw(self, random: Random, number: int) -> Job:
+        job = super().draw(random, number)
+        delay = 1e-4 * 1000 ** random.random()
+        return replace(job, where="calls", victims=job.victims[:1], calls=None, timeout=0.5, delay=delay)
+
+    def strike(self, job: Job, ranks: Ranks, board: Board) -> None:
+        (victim,) = job.victims
+        board.wait(lambda: board.reached(list(range(job.ranks)), CALLS))
+        time.sleep(job.delay)
+        ranks.signal(victim, signal.SIGSTOP)
+        board.fault = time.monotonic()
+        board.wait(lambda: board.reached(job.survivors, DONE))
+        time.sleep(max(0.0, board.fault + 2 * job.timeout - time.monotonic()))
+        ranks.signal(victim, signal.SIGCONT)
+
+    def culprits(self, job: Job, rank: int) -> set[int]:
+        return set() if rank in job.victims else set(job.victims)  # who was stopped hears from the others
+
+    def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
+        return max(error["began"], fault) + job.timeout + self.bound
+
+
+class Cuts(Kind):
+    """The network between two hosts goes, and comes back when all have noticed."""
+
+    name = "cuts"
+    share = 5.0
+    goal = 100
+    bound = 5.0
+    dies = False
+
+    def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
+        super().__init__(hosts, slack)
+        self.transports = ["hosts"] if hosts else []
+
+    def draw(self, random: Random, number: int) -> Job:
+        job = super().draw(random, number)
+        how = ["down", "drop", "drop one way"][number % 3]
+        side, delay = random.randrange(2), 1e-4 * 1000 ** random.random()
+        return replace(job, where="calls", calls=None, delay=delay, what=how, victims=(2 * side,))
+
+    def strike(self, job: Job, ranks: Ranks, board: Board) -> None:
+        everybody = list(range(job.ranks))
+        board.wait(lambda: board.reached(everybody, CALLS))
+        time.sleep(job.delay)
+        assert self.hosts is not None
+        try:
+            self.hosts.cut(job.what, job.side(job.victims[0]))
+            board.fault = time.monotonic()
+            board.wait(lambda: board.reached(everybody, DONE))
+        finally:
+            self.hosts.heal()
+
+    def culprits(self, job: Job, rank: int) -> set[int]:
+        """Any rank of the other host; or, told by a rank of the own host, any at all."""
+        return set(range(job.ranks)) - {rank}
+
+
+class Mismatches(Kind):
+    """One rank calls something else."""
+
+    name = "mismatches"
+    share = 3.0
+    goal = 400
+    named = "all"
+    types = ("MismatchError",)
+    dies = False
+    told_early = True
+
+    def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
+        super().__init__(hosts, slack)
+        names = [*COLLECTIVES, "barrier"]
+        self.variants = [
+            (what, name, count)
+            for count in (1, 100, 3_000, 100_000, 500_000)
+            for what in ("dtype", "count", "op", "root", "collective", "order")
+            for name in names
+            if (what != "op" or name in REDUCTIONS) and (what != "root" or name in ROOTED)
+            if name != "barrier" or (what in ("collective", "order") and count == 1)
+        ]
+        Random(0).shuffle(self.variants)  # so that few runs have some of everything
+
+    def draw(self, random: Random, number: int) -> Job:
+        job = super().draw(random, number)
+        what, name, count = self.variants[number % len(self.variants)]
+        first = Call(name, "float32", count, root=random.randrange(job.ranks))
+        others = [other for other in [*COLLECTIVES, "barrier"] if other != name]
+        other = {
+            "dtype": replace(first, dtype=random.choice(["int32", "float64", "int8"])),
+            "count": replace(first, count=random.choice([count + 1, 2 * count, 1000 * count if count < 1000 else 1])),
+            "op": replace(first, op=random.choice(["min", "max"])),
+            "root": replace(first, root=(first.root + 1) % job.ranks),
+        }.get(what, replace(first, name=random.choice(others)))
+        # Where everybody waits and nobody sends, only the deadline tells.
+        return replace(
+            job, where="calls", victims=job.victims[:1], what=what, first=first, other=other, calls=5, timeout=1.0
+        )
+
+    def work(self, job: Job, comm: Communicator, log: Log, clock: Clock, board: Board) -> None:
+        for _ in run_calls(replace(job, largest=1 << 16, timeout=PATIENCE), comm, log, clock, board):
+            pass
+        comm.barrier()
+        assert job.first and job.other
+        calls = [job.first, job.other] if job.what == "order" else [job.first]
+        if comm.rank in job.victims:
+            calls = [job.other, job.first] if job.what == "order" else [job.other]
+        prepared = [known(call, comm.size, comm.rank) for call in calls]
+        clock.began = board.faults[comm.rank] = time.monotonic()
+        for one in prepared:
+            Running(comm, one, timeout=job.timeout).finish()  # no result is right here
+        for _ in range(10):  # a rank that only sends may hear of it late
+            comm.barrier(timeout=job.timeout)
+
+    def strike(self, job: Job, ranks: Ranks, board: Board) -> None:
+        pass
+
+    def culprits(self, job: Job, rank: int) -> set[int]:
+        return set(range(job.ranks))
+
+    def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
+        assert job.first and job.other
+        silent = {job.first.name, job.other.name} & {*ROOTED, "barrier"} and job.what in ("root", "collective", "order")
+        return fault + self.bound + (2 * job.timeout if silent else 0)
+
+
+class Limits(Kind):
+    """A rank runs out of memory while it makes a communicator, or arrays between calls."""
+
+    name = "memory"
+    share = 2.0
+    goal = 150
+    types = ("MemoryError", "TransportError", "StoreError", "PeerError", "AbortedError", "TimeoutError")
+    dies = False
+    aborts = True
+    told_early = True
+    over_hosts = False
+    resource = resource.RLIMIT_AS
+    phases = ("start", "calls")
+
+    def draw(self, random: Random, number: int) -> Job:
+        job = super().draw(random, number)
+        where = random.choice(self.phases)
+        return replace(job, where=where, victims=job.victims[:1], calls=40, what=str(self.room(random)))
+
+    def room(self, random: Random) -> int:
+        """How much more it may take than it has."""
+        return int((64 << 10) * 2 ** (10 * random.random()))
+
+    def most(self, room: int) -> int:
+        """The limit that leaves that much room."""
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + room
+
+    def limit(self, job: Job, rank: int, where: str) -> None:
+        if rank in job.victims and where == job.where:
+            hard = resource.getrlimit(self.resource)[1]
+            resource.setrlimit(self.resource, (self.most(int(job.what)), hard))
+
+    def lift(self) -> None:
+        hard = resource.getrlimit(self.resource)[1]
+        resource.setrlimit(self.resource, (hard, hard))
+
+    def work(self, job: Job, comm: Communicator, log: Log, clock: Clock, board: Board) -> None:
+        hoard: list[np.ndarray] = []
+        random = Random(job.seed + "hoard")
+        for _ in run_calls(job, comm, log, clock, board):
+            if comm.rank in job.victims:
+                try:
+                    hoard.append(comm.empty(1 + int(LARGEST ** random.random()), np.uint8))
+                except (MemoryError, ringroad.TransportError):
+                    hoard.clear()
+        hoard.clear()
+        comm.barrier(timeout=job.timeout)
+
+    def strike(self, job: Job, ranks: Ranks, board: Board) -> None:
+        pass
+
+    def must_fail(self, job: Job, rank: int, errors: dict[int, dict[str, Any]]) -> bool:
+        return job.victims[0] in errors  # it may have had enough
+
+    def culprits(self, job: Job, rank: int) -> set[int]:
+        return set() if rank in job.victims else set(job.victims)
+
+    def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
+        return fault + self.bound
+
+
+class Descriptors(Limits):
+    """A rank's table of descriptors is full."""
+
+    name = "descriptors"
+    goal = 150
+    resource = resource.RLIMIT_NOFILE
+    phases = ("start", "start", "start", "calls")
+
+    def room(self, random: Random) -> int:
+        return random.randrange(14)
+
+    def most(self, room: int) -> int:
+        taken = {int(name) for name in os.listdir("/proc/self/fd")}
+        return next(end for end in range(10**6) if end - len([one for one in taken if one < end]) > room)
+
+
+class Refusals(Kind):
+    """The kernel refuses system calls, to all ranks or to one; then one of them is killed."""
+
+    name = "seccomp"
+    share = 2.0
+    goal = 150
+
+    def draw(self, random: Random, number: int) -> Job:
+        refused = list(seccomp.LISTS)[number // len(self.transports) % len(seccomp.LISTS)]
+        answer = random.choice(["EPERM", "ENOSYS"])
+        to = random.choice(["all", "one"])
+        return replace(super().draw(random, number), where="calls", calls=None, what=f"{refused} {answer} {to}")
+
+    def prepare(self, job: Job, rank: int) -> None:
+        refused, answer, to = job.what.split()
+        if to == "all" or rank == job.survivors[0]:
+            seccomp.refuse(seccomp.LISTS[refused], getattr(errno, answer))
+
+
+KINDS: list[type[Kind]] = [Kind, Stops, Cuts, Mismatches, Limits, Descriptors, Refusals]
