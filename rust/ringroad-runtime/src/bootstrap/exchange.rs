@@ -152,12 +152,12 @@ impl Meeting {
         let all = self.collect(NETWORK, &self.card.write(), CARD_BYTES)?;
         let mut cards = Vec::with_capacity(all.len());
         for (rank, content) in all.iter().enumerate() {
-            let Card { transport, transport_version, addresses, .. } = Card::read(rank, content)?;
+            let Card { transport, transport_version, addresses, handle, .. } = Card::read(rank, content)?;
             if addresses.iter().any(Vec::is_empty) {
                 return Err(refused(NETWORK, rank, "an address is empty".to_owned()));
             }
             let known = self.cards[rank].clone().unwrap_or_default();
-            cards.push(Card { transport, transport_version, addresses, ..known });
+            cards.push(Card { transport, transport_version, addresses, handle, ..known });
         }
         compare(&cards)?;
         Ok(cards)

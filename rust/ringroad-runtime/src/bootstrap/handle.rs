@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 use super::card::{host_name, pid_space, space, token};
-use super::tcp::Server;
+use super::tcp::{Reach, Server};
+use crate::interfaces::address_towards;
 use crate::liveness::is_gone;
 
 const FORMAT: u32 = 1;
@@ -27,18 +28,30 @@ pub struct Handle {
     instance: u64,
     ringroad: u32,
     pub(super) token: [u8; 16],
-    pub(super) port: u16,
-    pub(super) addresses: Vec<IpAddr>,
+    pub(super) places: Vec<SocketAddr>,
 }
 
 impl Handle {
-    /// A new one of this process.
+    /// A new one of this process, for everybody who reaches it by the interface that leads to `MASTER_ADDR`, or, where that
+    /// is not set, by any.
     pub fn issue(secret: Option<&str>) -> io::Result<Handle> {
-        Server::of_process(secret).map(|server| Handle::of(&server))
+        let master = std::env::var("MASTER_ADDR").ok().filter(|master| !master.is_empty());
+        Handle::for_all(secret, master.as_deref())
     }
 
-    pub(super) fn of(server: &Server) -> Handle {
-        Handle {
+    /// As [`Handle::issue`], with a host in place of `MASTER_ADDR`.
+    pub(crate) fn for_all(secret: Option<&str>, host: Option<&str>) -> io::Result<Handle> {
+        let address = host.and_then(address_towards);
+        Handle::of(&*Server::of_process(secret)?, address.map_or(Reach::All, Reach::Address))
+    }
+
+    /// A new one of this process, for processes of this machine.
+    pub(crate) fn for_machine(secret: Option<&str>) -> io::Result<Handle> {
+        Handle::of(&*Server::of_process(secret)?, Reach::Machine)
+    }
+
+    pub(super) fn of(server: &Server, reach: Reach) -> io::Result<Handle> {
+        Ok(Handle {
             host: host_name(),
             pid: std::process::id(),
             pid_space: pid_space(),
@@ -46,9 +59,8 @@ impl Handle {
             instance: token(),
             ringroad: FORMAT,
             token: *server.token(),
-            port: server.port(),
-            addresses: server.addresses().to_vec(),
-        }
+            places: server.places(reach)?,
+        })
     }
 
     /// The inverse of [`Handle::to_text`]; the error says what is wrong.

@@ -40,7 +40,7 @@ pub struct Meeting {
     place: String,
     /// The part of it that ranks use who have seen the same cards.
     pub(super) part: String,
-    pub(super) card: Card,
+    pub(crate) card: Card,
     secret: Option<String>,
     start: Instant,
     deadline: Instant,

@@ -68,13 +68,7 @@ impl Communicator {
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
         let name = if options.name.is_empty() { "world" } else { &options.name };
         let secret = config.secret.as_ref().map(Secret::reveal);
-        let handle = (size > 1).then(|| Handle::issue(secret)).transpose().unwrap_or_else(|error| {
-            warn_once(
-                "listen",
-                &format!("{error}: cannot listen for others, so that ranks that are left could not regroup"),
-            );
-            None
-        });
+        let handle = (size > 1).then(|| listen(Handle::for_machine(secret))).flatten();
         loop {
             let offered = Offered::new(rank, size, config);
             let mut card = Card::new(rank, size, "", "", Vec::new());
@@ -108,6 +102,10 @@ impl Communicator {
         if !around.is_complete {
             let interface = interface(&cards, meeting.host());
             let transport = open_network(rank, cards.len(), wheel.clone(), config, interface, &around)?;
+            if !share_loopback(&cards) {
+                let secret = config.secret.as_ref().map(Secret::reveal);
+                meeting.card.handle = listen(Handle::for_all(secret, meeting.host().as_deref()));
+            }
             cards = meeting.exchange_addresses("ucx", transport.version(), transport.addresses())?;
             network = Some(transport);
         }
@@ -259,11 +257,26 @@ impl Communicator {
     }
 }
 
+/// Whether the loopback of each leads to all.
+fn share_loopback(cards: &[Card]) -> bool {
+    let here = &cards[0].net_space;
+    !here.is_empty() && cards.iter().all(|card| card.net_space == *here)
+}
+
+/// By what others find this process again; without it, the job goes as well, as long as nobody is lost.
+fn listen(handle: std::io::Result<Handle>) -> Option<Handle> {
+    let unheard = |error| {
+        let text =
+            format!("{error}: cannot listen for others, so that ranks that are left could not regroup");
+        warn_once("listen", &text);
+    };
+    handle.map_err(unheard).ok()
+}
+
 /// The network interface to listen on: loopback where that leads to all ranks, else the one that leads to where they meet.
 /// `None` where nothing tells.
 fn interface(cards: &[Card], meeting_place: Option<String>) -> Option<String> {
-    let here = &cards[0].net_space;
-    if !here.is_empty() && cards.iter().all(|card| card.net_space == *here) {
+    if share_loopback(cards) {
         return interfaces::loopback();
     }
     // A host's own name may stand for loopback there, which leads to none of the others.

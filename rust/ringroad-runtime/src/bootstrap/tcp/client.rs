@@ -1,7 +1,7 @@
 //! Another process's store.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -50,16 +50,15 @@ impl TcpStore {
         }
         let deadline = deadline.min(Instant::now() + PATIENCE);
         let key = Key::new(&handle.token, secret);
-        let mut places: Vec<IpAddr> = handle.addresses.clone();
-        if handle.is_behind_loopback() && !places.iter().any(IpAddr::is_loopback) {
-            places.insert(0, Ipv4Addr::LOCALHOST.into());
-        }
+        let near = handle.is_behind_loopback();
+        let places: Vec<SocketAddr> =
+            handle.places.iter().copied().filter(|place| near || !place.ip().is_loopback()).collect();
         let (mut refused, mut strange) = (false, false);
         let count = places.len() as u32;
         for (tried, place) in (0..).zip(places) {
             let left = deadline.saturating_duration_since(Instant::now());
             let until = Instant::now() + left / (count - tried);
-            match open(SocketAddr::new(place, handle.port), &key, until) {
+            match open(place, &key, until) {
                 Ok(Some(stream)) => return Ok(TcpStore { stream: Mutex::new(stream), who }),
                 Ok(None) => strange = true,
                 Err(error) => refused |= error.kind() == ErrorKind::ConnectionRefused,

@@ -12,7 +12,6 @@ use parking_lot::{Condvar, Mutex};
 use super::wire::{random, Key, Kind, Message};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
 use crate::fork::Own;
-use crate::interfaces::address_towards;
 
 /// So many connections at a time may be without a handshake. If there are more, the oldest is closed: idle ones keep nobody
 /// out.
@@ -58,9 +57,20 @@ impl Promise {
 /// The server of this process. Whoever knows its token may store and read.
 pub struct Server {
     token: [u8; 16],
-    port: u16,
-    addresses: Vec<IpAddr>,
+    /// The addresses that it listens on, each with its port.
+    doors: Mutex<Vec<SocketAddr>>,
     shared: Arc<Shared>,
+}
+
+/// Who may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Processes of this machine.
+    Machine,
+    /// Those who reach this address, too.
+    Address(IpAddr),
+    /// All that reach any address of this machine.
+    All,
 }
 
 struct Shared {
@@ -87,8 +97,6 @@ impl Server {
     }
 
     pub(super) fn start(secret: Option<&str>) -> io::Result<Server> {
-        let address = listening_address();
-        let listener = TcpListener::bind(SocketAddr::new(address, 0))?;
         let token = random()?;
         let shared = Arc::new(Shared {
             key: Key::new(&token, secret),
@@ -97,32 +105,43 @@ impl Server {
             changed: Condvar::new(),
             unknown: Mutex::default(),
         });
-        let port = listener.local_addr()?.port();
-        let addresses = if address.is_unspecified() {
-            let all = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip());
-            all.filter(|a| a.is_ipv4() && !a.is_loopback()).collect()
-        } else {
-            vec![address]
-        };
-        let listening = shared.clone();
-        thread::Builder::new()
-            .name("ringroad-store".to_owned())
-            .stack_size(STACK)
-            .spawn(move || listening.listen(&listener))?;
-        Ok(Server { token, port, addresses, shared })
+        Ok(Server { token, doors: Mutex::default(), shared })
+    }
+
+    /// Listens for those who may come, from now on; returns where they find it.
+    pub fn places(&self, reach: Reach) -> io::Result<Vec<SocketAddr>> {
+        let loopback = self.open(Ipv4Addr::LOCALHOST.into())?;
+        let mut places = vec![loopback];
+        match reach {
+            Reach::Machine => {}
+            Reach::Address(address) => places.push(self.open(address)?),
+            Reach::All => {
+                let port = self.open(Ipv4Addr::UNSPECIFIED.into())?.port();
+                let all = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip());
+                let others = all.filter(|address| address.is_ipv4() && !address.is_loopback());
+                places.extend(others.map(|address| SocketAddr::new(address, port)));
+            }
+        }
+        Ok(places)
+    }
+
+    /// Listens on an address, once.
+    fn open(&self, address: IpAddr) -> io::Result<SocketAddr> {
+        let mut doors = self.doors.lock();
+        if let Some(door) = doors.iter().find(|door| door.ip() == address) {
+            return Ok(*door);
+        }
+        let listener = TcpListener::bind(SocketAddr::new(address, 0))?;
+        let door = listener.local_addr()?;
+        let shared = self.shared.clone();
+        let thread = thread::Builder::new().name("ringroad-store".to_owned()).stack_size(STACK);
+        thread.spawn(move || shared.listen(&listener))?;
+        doors.push(door);
+        Ok(door)
     }
 
     pub fn token(&self) -> &[u8; 16] {
         &self.token
-    }
-
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Where others reach it; empty where only this machine does.
-    pub fn addresses(&self) -> &[IpAddr] {
-        &self.addresses
     }
 
     /// What it holds.
@@ -234,11 +253,4 @@ impl Shared {
             }
         }
     }
-}
-
-/// The address by which this machine reaches the place where the job meets (`MASTER_ADDR`): nobody else can come that way. Where
-/// that is not known, all addresses.
-fn listening_address() -> IpAddr {
-    let master = std::env::var("MASTER_ADDR").ok().filter(|master| !master.is_empty());
-    master.and_then(|master| address_towards(&master)).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
