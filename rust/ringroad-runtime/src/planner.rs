@@ -152,7 +152,7 @@ mod tests {
         let cards: Vec<Card> = (0..RANKS).map(|rank| Card::new(rank, RANKS, "", "", Vec::new())).collect();
         let choices = choose(&cards, &Config::default(), &Options::default(), 1).unwrap();
         let near = Arc::new([false; RANKS]);
-        let planner = Planner::new(3, near, None, choices, Schedules::new(None));
+        let planner = Planner::new(3, near, None, Arc::new(choices), Schedules::new(None));
         Planner { schedules: Kept::new(most), plans: Kept::new(most), ..planner }
     }
 
