@@ -42,6 +42,8 @@ def monitored_barrier(store: Store, rank: int, ranks: int, seconds: float, wait_
 
 def _await_ranks(store: Store, ranks: int, seconds: float, wait_all_ranks: bool, lost: Lost) -> str:
     """What rank 0 finds out."""
+    if seconds <= 0:
+        return f"Rank 0 timed out in monitoredBarrier after {seconds:g} s"
     absent = _await(store, {rank: str(rank) for rank in range(1, ranks)}, seconds, wait_all_ranks, lost)
     if not absent:
         return _ALL_HERE
