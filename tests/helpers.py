@@ -22,6 +22,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import ringroad
+from ringroad._processes import Processes
 
 TRANSPORTS = {
     "memory": {},
@@ -384,28 +385,18 @@ def launch(
     """
     environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | (env or {})
     command = [sys.executable, "-X", "faulthandler", "-c", code]
-    processes = [
-        subprocess.Popen(
-            host(rank)[0] + command,
-            env=environ | {"RANK": str(rank), "WORLD_SIZE": str(size)} | host(rank)[1],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(size)
-    ]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
     def end(process: subprocess.Popen[str]) -> Ended:
         out, err = process.communicate(timeout=timeout)
         return Ended(process.pid, out, err, process.returncode)
 
-    try:
+    with Processes() as processes:
+        for rank in range(size):
+            before, more = host(rank)
+            processes.start(before + command, environ | {"RANK": str(rank), "WORLD_SIZE": str(size)} | more, **pipes)
         with ThreadPoolExecutor(size) as pool:  # no process waits as a zombie for the others
-            return list(pool.map(end, processes))
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+            return list(pool.map(end, processes.all))
 
 
 @dataclass(frozen=True)

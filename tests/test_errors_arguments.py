@@ -28,7 +28,7 @@ OUT = np.zeros(6, np.float32)
 
 def raw(comm, collective, **changes):
     passed = {"input": FLOATS.ctypes.data, "output": OUT.ctypes.data, "elements": 6} | changes
-    return comm.run_raw(collective, dtype="float32", owner=(FLOATS, OUT), timeout=5, **passed)
+    return comm._run_raw(collective, dtype="float32", owner=(FLOATS, OUT), timeout=5, **passed)
 
 
 MASKED = np.ma.masked_array(np.ones(6, np.float32), mask=[0, 1, 0, 0, 0, 0])
@@ -107,10 +107,10 @@ REFUSED = {
     "too many elements to send": (lambda c: raw(c, "send", elements=1 << 62, root=1), ValueError, "elements"),
     "no input": (lambda c: raw(c, "allreduce", input=0), ValueError, "input is 0x0, .* 24 bytes"),
     "no output": (lambda c: raw(c, "allreduce", output=0), ValueError, "output is 0x0"),
-    "nothing to send": (lambda c: raw(c, "send", input=0, root=1), ValueError, "address is 0x0"),
+    "nothing to send": (lambda c: raw(c, "send", input=0, root=1), ValueError, "input is 0x0"),
     "addresses beyond the end": (lambda c: raw(c, "allreduce", input=(1 << 64) - 8), ValueError, "input is 0xf"),
     "nothing to exchange": (
-        lambda c: c.run_raw_alltoall_v(0, OUT.ctypes.data, [[1, 1], [1, 1]], "float32", OUT),
+        lambda c: c._run_raw_alltoall_v(0, OUT.ctypes.data, [[1, 1], [1, 1]], "float32", OUT),
         ValueError,
         "input is 0x0",
     ),

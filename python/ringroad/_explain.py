@@ -9,7 +9,7 @@ _ORIGINS = {
     "rules": "by a rule of RINGROAD_TUNER_FILE",
     "only": "nothing else may be used",
 }
-TERMS = {
+_TERMS = {
     "steps": "starting steps",
     "messages": "further messages",
     "incast": "messages that meet at a port",
@@ -58,7 +58,7 @@ def _margin(runner_up: str, margin: float) -> str:
 def _terms(found: Explanation) -> list[str]:
     """What both take, term by term, largest difference first, without those that take neither any time."""
     ours, theirs = found.terms or {}, found.runner_up_terms or {}
-    rows = [(TERMS[name], ours[name], theirs[name]) for name in TERMS if max(ours[name], theirs[name]) > 0]
+    rows = [(_TERMS[name], ours[name], theirs[name]) for name in _TERMS if max(ours[name], theirs[name]) > 0]
     rows.sort(key=lambda row: -abs(row[2] - row[1]))
     rows.append(("together", sum(ours.values()), sum(theirs.values())))
     cells = [("", found.algorithm, found.runner_up or "")]
@@ -96,8 +96,8 @@ def _factor(name: str, factor: float, model: CostModel) -> str:
         now, then = 1e-9 / model.reduce_cost, 1e-9 / model.reduce_cost / factor
         return f"ranks reduced {significant(then)} GB/s instead of {significant(now)} GB/s"
     if factor >= 1:
-        return f"{TERMS[name]} took {significant(factor)} times as long"
-    return f"{TERMS[name]} took {significant(100 * factor)} % of the time"
+        return f"{_TERMS[name]} took {significant(factor)} times as long"
+    return f"{_TERMS[name]} took {significant(100 * factor)} % of the time"
 
 
 def _instead(seconds: float, factor: float) -> str:

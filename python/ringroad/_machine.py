@@ -1,6 +1,7 @@
 """What `ringroad info` reports: the software and the machine, as far as they matter to communication."""
 
 import fcntl
+import json
 import os
 import platform
 import socket
@@ -9,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ringroad._native import ConfigError, RingroadError, __version__, settings, settings_warnings, ucx_info
+from ringroad._native import Config, ConfigError, RingroadError, __version__, machine, ucx_info
 from ringroad._ucx import _ucx_wheel
 
 _SIOCGIFADDR = 0x8915
@@ -17,7 +18,8 @@ _SIOCGIFADDR = 0x8915
 
 def describe() -> dict[str, Any]:
     """Everything, ready for JSON. Sizes are in bytes. What is wrong is part of it, not an exception."""
-    rows, warnings = _settings()
+    config, warnings = _config()
+    found = json.loads(machine())
     return {
         "versions": {
             "ringroad": __version__,
@@ -33,22 +35,35 @@ def describe() -> dict[str, Any]:
             "cores": len(os.sched_getaffinity(0)),
             "core_quota": core_quota(),
             "shared_memory": shared_memory(),
+            "distance": found["distance"],
+            "last_level_cache": found["last_level"],
+            **{name: found[name] for name in ("cache_line", "page", "huge_page")},
         },
         "interfaces": interfaces(),
         "settings": [
-            {"variable": variable, "value": value, "origin": origin, "meaning": meaning}
-            for variable, value, origin, meaning in rows
+            {
+                "variable": setting.name,
+                "value": setting.value,
+                "unit": setting.unit,
+                "origin": setting.origin,
+                "default": setting.default,
+                "values": setting.choices or setting.values,
+                "help": setting.help,
+            }
+            for setting in config.settings
         ],
+        "numbers": found["numbers"],
         "warnings": warnings,
     }
 
 
-def _settings() -> tuple[list[tuple[str, str, str, str]], list[str]]:
-    """Every setting, and what is wrong with them; where one cannot be read, the defaults of all."""
+def _config() -> tuple[Config, list[str]]:
+    """The settings, and what is wrong with them; where one cannot be read, the defaults of all."""
     try:
-        return settings(), settings_warnings()
+        config = Config()
     except ConfigError as error:
-        return settings({}), [f"{error}; shown are the defaults"]
+        return Config.defaults(), [f"{error}; shown are the defaults"]
+    return config, config.warnings
 
 
 def _version(package: str) -> str | None:

@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol, TypeAlias, final
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import disjoint_base
 
+from ringroad.tracing import Trace
+
 Array: TypeAlias = NDArray[Any]
 CollectiveName: TypeAlias = Literal[
     "allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"
@@ -637,11 +639,13 @@ class Communicator:
         topology: str | Topology | None = None,
         algorithm: str | None = None,
         deterministic: Literal["size-invariant"] | None = None,
+        settings: Mapping[str, str] | None = None,
         name: str = "world",
         ucx_wheel: str | None = None,
     ) -> Communicator:
         """Collective: every rank calls it, with the same name. `algorithm` is as RINGROAD_ALGO, `deterministic` as
-        RINGROAD_DETERMINISTIC; rank 0's count."""
+        RINGROAD_DETERMINISTIC; rank 0's count. `settings` are like variables of the environment, and come before
+        them."""
     @staticmethod
     def in_process(
         size: int,
@@ -821,7 +825,7 @@ class Communicator:
     ) -> Any:
         """Receives exactly out's bytes, from `peer` or from whoever sends first; returns out."""
     def barrier(self, *, timeout: float | None = None, async_op: bool = False) -> Any: ...
-    def run_raw(
+    def _run_raw(
         self,
         collective: str,
         input: int,
@@ -842,7 +846,7 @@ class Communicator:
         `elements` is the whole vector (allreduce, broadcast, reduce, send, recv) or one rank's block (the others).
         Addresses are 0 where the rank has no such buffer; equal or enclosing addresses mean in place. `owner` is kept
         until the call ends. Blocking calls return None and run inline in the caller with the GIL released."""
-    def run_tensors(
+    def _run_tensors(
         self,
         collective: str,
         input: object,
@@ -854,12 +858,12 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool = False,
     ) -> Work | None:
-        """As `run_raw`, of torch tensors; both have the size that the collective needs, or are the same tensor.
+        """As `_run_raw`, of torch tensors; both have the size that the collective needs, or are the same tensor.
 
         NotImplemented, and no call, where a tensor is no plain block of this host's memory (then the adapter has to
         stage it), does not fit, or is complex, and where torch has no DLPack exchange API (before 2.10). Tensors whose
         negative bit is set are for the caller to find."""
-    def run_raw_tagged(
+    def _run_raw_tagged(
         self,
         direction: Literal["send", "recv"],
         address: int,
@@ -872,7 +876,7 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool = False,
     ) -> Work | None: ...
-    def run_raw_alltoall_v(
+    def _run_raw_alltoall_v(
         self,
         input: int,
         output: int,
@@ -929,6 +933,18 @@ class Communicator:
 
         Ranks that have only given up or closed are not among them. Works after a failure, too.
         """
+    def trace(self) -> Trace:
+        """Writes down what all ranks do while a `with` block runs. Collective: all ranks enter and leave it.
+
+        with comm.trace() as trace:
+            comm.allreduce(array)
+        trace.save_chrome_trace("trace.json")  # for ui.perfetto.dev
+
+        """
+    def _start_trace(self) -> None:
+        """Of this rank alone."""
+    def _end_trace(self) -> str:
+        """As JSON, for ui.perfetto.dev."""
     def check_process(self) -> None:
         """Raises AbortedError in a process that was forked from the one that made the communicator.
 
@@ -965,11 +981,61 @@ def regroup(
 ) -> Communicator:
     """As ringroad.regroup; `sort` puts the handles in an order of their own."""
 
-def settings(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, str, str]]:
-    """(variable, value, "default" or "environment", meaning) of every RINGROAD_* setting."""
+@final
+class Setting:
+    """One RINGROAD_* variable: what it is, and what it can be."""
 
-def settings_warnings() -> list[str]:
-    """One line for each unknown RINGROAD_* variable."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> str | None:
+        """As written; "set" where it is secret, None where it is unset and has no default."""
+    @property
+    def unit(self) -> str:
+        """Of the value; mostly empty."""
+    @property
+    def origin(self) -> str:
+        """Where the value is from: "default" or "environment"."""
+    @property
+    def default(self) -> str | None: ...
+    @property
+    def values(self) -> str:
+        """What can be written, in words."""
+    @property
+    def choices(self) -> list[str]:
+        """All that can be written, where that is a list of names; else empty."""
+    @property
+    def help(self) -> str:
+        """What it is for, and what leaving it unset means."""
+
+@final
+class Config:
+    """What `settings` say, by the names of the variables, and this process's environment where they say nothing.
+
+    Raises ConfigError where a value cannot be used, ValueError where `settings` name no setting."""
+
+    def __new__(cls, settings: Mapping[str, str] | None = None) -> Config: ...
+    @staticmethod
+    def defaults() -> Config:
+        """What holds where nothing is set."""
+    @property
+    def settings(self) -> list[Setting]:
+        """All there are."""
+    @property
+    def warnings(self) -> list[str]:
+        """One line for each unknown RINGROAD_* variable."""
+    @property
+    def store(self) -> str | None:
+        """The directory in which ranks meet."""
+    @property
+    def timeout(self) -> float:
+        """Seconds."""
+    @property
+    def profile(self) -> str | None:
+        """The file of measurements that is named, if one is."""
+
+def machine() -> str:
+    """What is known of this machine, and the numbers that were measured on others, as JSON."""
 
 def ucx_info(wheel: str | None = None) -> dict[str, str]:
     """path, version, origin of the UCX that would be used; raises TransportError where there is none."""

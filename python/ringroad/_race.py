@@ -6,13 +6,64 @@ are behind drop out, and leave their time to the others: what is close is measur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Times = Sequence[Sequence[float]]
 """Seconds of each contestant in each round. All begin in the first round; who drops out has fewer."""
+
+
+class Racer(Protocol):
+    """One that takes part."""
+
+    times: list[float]
+    """Seconds of each round."""
+
+
+R = TypeVar("R", bound=Racer)
+
+
+@dataclass
+class Race(Generic[R]):
+    """Rounds of contestants, until enough is known."""
+
+    contestants: list[R]
+    left: list[R] = field(init=False)
+    """Who has not dropped out."""
+    _turns: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.left = list(self.contestants)
+
+    def leave(self, contestant: R) -> None:
+        """Takes one out for good."""
+        for group in (self.contestants, self.left):
+            group.remove(contestant)
+
+    def run(
+        self,
+        take_turns: Callable[[list[R]], bool],
+        goes_on: Callable[[int], bool],
+        rivals: Callable[[], list[list[R]]],
+    ) -> None:
+        """Rounds for as long as it `goes_on` after so many that count. In a round those that are left `take_turns`,
+        which says whether it counts; after it those drop out who are far behind others of their group of `rivals`."""
+        rounds = 0
+        while goes_on(rounds):
+            # Every other round in the opposite order: nobody always comes first.
+            self._turns += 1
+            if not take_turns(self.left[:: 1 if self._turns % 2 else -1]):
+                continue
+            rounds += 1
+            for group in rivals():
+                stay = ahead([one.times for one in group])
+                behind = {id(one) for one, stays in zip(group, stay, strict=True) if not stays}
+                self.left = [one for one in self.left if id(one) not in behind]
+
 
 _DROPPED = ((2, 4.0), (3, 2.0), (5, 1.5), (7, 1.25), (12, 1.12))
 """After so many rounds, who takes so many times as long as the fastest drops out."""

@@ -1,5 +1,6 @@
 """Numbers with units and tables, for the command line."""
 
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -66,6 +67,19 @@ def significant(number: float) -> str:
     digits = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
     text = f"{number:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def print_json(value: object) -> None:
+    """The value, so that people can read it, too."""
+    print(json.dumps(value, indent=2))
+
+
+def print_fields(title: str, rows: list[tuple[str, str]]) -> None:
+    """A title, and rows of a name and what there is to say about it."""
+    print(title)
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"  {name:<{width}}  {value}")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:

@@ -12,10 +12,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from ringroad import _native
-from ringroad._native import Communicator, ConfigError, FileStore, MemoryStore, StoreError, Topology, settings
+from ringroad._native import Communicator, Config, ConfigError, FileStore, MemoryStore, StoreError, Topology
 from ringroad._ucx import _ucx_wheel
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ def init(
     topology: str | Topology | None = None,
     algorithm: str | None = None,
     deterministic: Literal["size-invariant"] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Communicator:
     """The communicator of all processes of this job. Collective: every process calls it, equally often.
 
@@ -51,7 +51,8 @@ def init(
 
     `timeout` in seconds bounds this call and is the default of every later one; `topology` (such as `torus:4x4`) and
     `algorithm` (as in `RINGROAD_ALGO`) say how to communicate. With `deterministic="size-invariant"` floats are added
-    up in one order, whatever the length of the vector.
+    up in one order, whatever the length of the vector. `settings` are RINGROAD_* variables with their values, for this
+    communicator only; they come before those of the environment (`ringroad info` lists all).
 
     Raises ConfigError where rank, size or store are unknown, TimeoutError naming the ranks that did not come, PeerError
     naming a rank that died or gave up meanwhile, TransportError where UCX is missing, StoreError where the store fails.
@@ -59,7 +60,7 @@ def init(
     """
     rank, size = _place(rank, size, os.environ)
     if store is None:
-        store = _store(rank, size, timeout)
+        store = _store(rank, size, timeout, Config(settings))
     return Communicator(
         store,
         rank,
@@ -68,6 +69,7 @@ def init(
         topology=topology,
         algorithm=algorithm,
         deterministic=deterministic,
+        settings=settings,
         ucx_wheel=_ucx_wheel(),
     )
 
@@ -133,14 +135,10 @@ def _number(name: str, environ: Mapping[str, str]) -> int:
         raise ConfigError(f"{name}={environ[name]!r} is not a number") from None
 
 
-def _store(rank: int, size: int, timeout: float | None) -> Any:
-    """The store that the environment names."""
-    url = os.environ.get("RINGROAD_STORE")
-    if url:
-        parts = urlsplit(url)
-        if parts.scheme != "file" or parts.netloc or not parts.path:
-            raise ConfigError(f"RINGROAD_STORE={url!r} is no store; write file:///directory/that/all/ranks/share")
-        return FileStore(parts.path)
+def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
+    """The store that the settings name, or else the launcher."""
+    if config.store is not None:
+        return FileStore(config.store)
     if size == 1:
         return MemoryStore()
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
@@ -154,9 +152,7 @@ def _store(rank: int, size: int, timeout: float | None) -> Any:
             "MASTER_ADDR and MASTER_PORT name a store of torch, which is not installed: install torch, or set "
             "RINGROAD_STORE=file:///shared/directory, or pass store="
         )
-    if timeout is None:
-        timeout = next(float(value.split()[0]) for variable, value, *_ in settings() if variable == "RINGROAD_TIMEOUT")
-    return _tcp_store(rank, size, timeout)
+    return _tcp_store(rank, size, config.timeout if timeout is None else timeout)
 
 
 _rendezvous: dict[tuple[int, int, float], Future[Any]] = {}

@@ -8,9 +8,7 @@ import contextlib
 import os
 import pickle
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,6 +22,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ringroad._native import AbortedError, Communicator, PeerError, RingroadError, Topology
+from ringroad._processes import Processes, ending
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -206,7 +205,7 @@ def _error(size: int, failures: list[WorkerFailure], restarts: bool) -> WorkerEr
 class _Worker:
     """The parent's view of one worker."""
 
-    def __init__(self, rank: int, size: int, env: Mapping[str, str]) -> None:
+    def __init__(self, rank: int, size: int, env: Mapping[str, str], processes: Processes) -> None:
         self.rank = rank
         ours, theirs = socket.socketpair()
         with theirs:
@@ -215,9 +214,8 @@ class _Worker:
             interpreter = [sys.executable, "-P", "-X", "faulthandler", "-m", "ringroad._worker"]
             path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
             environ = {**os.environ, "PYTHONPATH": path, **env}
-            self.process = subprocess.Popen(
-                [*interpreter, str(fd), str(rank), str(size)], env=environ, stdin=subprocess.DEVNULL, pass_fds=[fd]
-            )
+            command = [*interpreter, str(fd), str(rank), str(size)]
+            self.process = processes.start(command, environ, pass_fds=[fd])
         self.pipe = Connection(ours.detach())
 
     def receive(self) -> Any:
@@ -234,17 +232,7 @@ class _Worker:
             return self.failure(text)
 
     def ending(self) -> str:
-        try:
-            status = self.process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return f"process {self.process.pid} closed its connection but still runs"
-        if status >= 0:
-            return f"process {self.process.pid} exited with status {status}"
-        try:
-            name = signal.Signals(-status).name
-        except ValueError:
-            name = f"signal {-status}"
-        return f"process {self.process.pid} was killed by {name} (exit status {status})"
+        return ending(self.process, _GRACE_SECONDS)
 
     def failure(self, text: str, exception: BaseException | None = None) -> WorkerFailure:
         return WorkerFailure(self.rank, self.process.pid, text, exception)
@@ -255,6 +243,7 @@ class _Team:
 
     def __init__(self, size: int, env: Mapping[str, str]) -> None:
         self.directory = tempfile.mkdtemp(prefix="ringroad-")
+        self.processes = Processes()
         self.workers: list[_Worker] = []
         self.stores = 0
         self.lost = False  # whether a worker died or does not answer
@@ -262,7 +251,7 @@ class _Team:
         self.owner = os.getpid()
         try:
             for rank in range(size):
-                self.workers.append(_Worker(rank, size, env))
+                self.workers.append(_Worker(rank, size, env, self.processes))
         except BaseException:
             self.stop()
             raise
@@ -307,11 +296,5 @@ class _Team:
             return  # a fork of the owner, at its exit
         for worker in self.workers:
             worker.pipe.close()
-        deadline = time.monotonic() + (2 * _GRACE_SECONDS if self.patient else 0)
-        for worker in self.workers:
-            try:
-                worker.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
+        self.processes.stop(2 * _GRACE_SECONDS if self.patient else 0)
         shutil.rmtree(self.directory, ignore_errors=True)

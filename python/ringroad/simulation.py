@@ -163,6 +163,21 @@ class Simulation:
         return self._outcome.step_ends
 
     @property
+    def ranks(self) -> int:
+        """How many take part."""
+        return self.schedule.ranks
+
+    @property
+    def steps(self) -> int:
+        """How many the schedule has."""
+        return self.schedule.steps
+
+    @property
+    def dividers(self) -> list[float]:
+        """When steps end that are synchronous."""
+        return [] if self.free_running else self.step_ends
+
+    @property
     def messages(self) -> int:
         """How many messages were sent."""
         return self._outcome.messages
@@ -206,7 +221,7 @@ class Simulation:
         return _pandas().DataFrame(self.link_loads, columns=LinkLoad._fields)
 
     def save_trace(self, path: str | Path) -> None:
-        """Writes the timeline as JSON, in the form in which the runtime writes down what it measures."""
+        """Writes the timeline as JSON, an object for each event."""
         Path(path).write_text(self._outcome.trace_json())
 
     def save_chrome_trace(self, path: str | Path) -> None:

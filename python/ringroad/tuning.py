@@ -136,14 +136,19 @@ def _compete(communicator: Communicator, contestants: list[_Contestant], seconds
         _lengthen(contestants, seconds / _ROUNDS)
         for contestant in contestants:
             contestant.times.clear()
-    left, rounds = contestants, 0
-    while rounds < _FEWEST or (spent < seconds and len(left) > 1):
-        # Every other round in the opposite order: nobody always comes first.
-        spent += _round(communicator, left[:: 1 if rounds % 2 == 0 else -1])
-        rounds += 1
-        still = race.ahead([contestant.times for contestant in contestants])
-        left = [contestant for contestant, stays in zip(contestants, still, strict=True) if stays]
-        _lengthen(left, (seconds - spent) / max(_ROUNDS - rounds, 1))
+    rounds = race.Race(contestants)
+
+    def goes_on(done: int) -> bool:
+        if done:
+            _lengthen(rounds.left, (seconds - spent) / max(_ROUNDS - done, 1))
+        return done < _FEWEST or (spent < seconds and len(rounds.left) > 1)
+
+    def take_turns(left: list[_Contestant]) -> bool:
+        nonlocal spent
+        spent += _round(communicator, left)
+        return True
+
+    rounds.run(take_turns, goes_on, lambda: [contestants])
     ratios = race.ratios([contestant.times for contestant in contestants])
     fastest = float(np.median(contestants[int(ratios.argmin())].times))
     for contestant, ratio in zip(contestants, ratios, strict=True):

@@ -390,6 +390,11 @@ class Descriptors(Limits):
         taken = {int(name) for name in os.listdir("/proc/self/fd")}
         return next(end for end in range(10**6) if end - len([one for one in taken if one < end]) > room)
 
+    def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
+        """Without any descriptor a rank cannot tell those who wait for it to come."""
+        silent = job.where == "start" and int(job.what) < 2
+        return super().deadline(job, error, fault) + (self.start_limit if silent else 0)
+
 
 class Refusals(Kind):
     """The kernel refuses system calls, to all ranks or to one; then one of them is killed."""

@@ -3,7 +3,7 @@
 All peers run in the same processes and take turns round by round, so that what the machine does meanwhile meets all of
 them. Results are verified.
 
-- `command`: the command line; `options`: what was asked for.
+- `options`: what was asked for, on the command line (`commands/bench`).
 - `conductor`: measures, size by size: warms up, gives everybody turns, within a budget of time.
 - `launch`: starts the ranks, itself or through mpirun, and talks to them; `worker`: a rank; it obeys.
 - `peers`: who is measured: ringroad, torch.distributed's backends, mpi4py; `floor`: the plain program.

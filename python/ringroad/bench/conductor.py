@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ringroad import _race as race
+from ringroad._race import Race
 from ringroad.bench import floor, record
 from ringroad.bench.data import LONGEST, Case
 from ringroad.bench.floor import Floor
@@ -36,7 +37,7 @@ _PAUSE = 0.5
 
 
 @dataclass(eq=False)
-class Contestant:
+class _Contestant:
     """A peer with one way to call it."""
 
     peer: str
@@ -64,19 +65,17 @@ class Contestant:
         self.samples.pop()
         self.times.pop()
 
-    def restart(self, new: Contestant) -> None:
+    def restart(self, new: _Contestant) -> None:
         """Goes on as `new`, which is the same in other processes."""
         self.burst = new.burst
         self.ways += [way for way in new.ways if way not in self.ways]
 
 
 @dataclass
-class Bout:
+class _Bout:
     """Everything that is measured of one size and kind of buffers in one team."""
 
-    contestants: list[Contestant] = field(default_factory=list)
-    left: list[Contestant] = field(default_factory=list)
-    """Who has not dropped out."""
+    race: Race[_Contestant] = field(default_factory=lambda: Race([]))
     caches: list[tuple[floor.Cache, floor.Cache]] = field(default_factory=list)
     """Before and after every round that counts."""
     launches: int = 0
@@ -85,7 +84,7 @@ class Bout:
 
 
 @dataclass(frozen=True)
-class Team:
+class _Team:
     """The peers that share processes. Open MPI sends messages in one way per process: others need other teams."""
 
     ranks: int
@@ -93,14 +92,14 @@ class Team:
     peers: list[str]
 
 
-def teams(options: Options) -> list[Team]:
+def _teams(options: Options) -> list[_Team]:
     """Everybody is in the first team of a number of ranks; in the others only what is different there."""
     others = [peer for peer in options.peers if peer != MPI]
     if MPI not in options.peers:
-        return [Team(ranks, None, others) for ranks in options.ranks]
+        return [_Team(ranks, None, others) for ranks in options.ranks]
     first, *more = PMLS
     return [
-        Team(ranks, pml, [*others, f"{MPI}-{pml}"] if pml == first else [f"{MPI}-{pml}"])
+        _Team(ranks, pml, [*others, f"{MPI}-{pml}"] if pml == first else [f"{MPI}-{pml}"])
         for ranks in options.ranks
         for pml in (first, *more)
     ]
@@ -109,7 +108,7 @@ def teams(options: Options) -> list[Team]:
 class Conductor:
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.teams = teams(options)
+        self.teams = _teams(options)
         needed = floor.NAME in options.peers or options.cache is not None
         self.floor = floor.build() if needed or floor.missing() is None else None
         weight = sum(
@@ -121,12 +120,12 @@ class Conductor:
     def run(self) -> Iterator[Row]:
         """The rows, as they come."""
         for team in self.teams:
-            bouts: dict[tuple[str, Case], Bout] = {}
+            bouts: dict[tuple[str, Case], _Bout] = {}
             for launch in range(1, self.options.launches + 1):
                 yield from self._launch(team, bouts, launch)
             _progress("")
 
-    def _launch(self, team: Team, bouts: dict[tuple[str, Case], Bout], launch: int) -> Iterator[Row]:
+    def _launch(self, team: _Team, bouts: dict[tuple[str, Case], _Bout], launch: int) -> Iterator[Row]:
         """Starts the team and measures everything; the rows come from the last launch."""
         options = self.options
         name = f"{team.ranks} ranks" + (f", launch {launch} of {options.launches}" if options.launches > 1 else "")
@@ -154,13 +153,13 @@ class Conductor:
             for buffers in options.buffers:
                 for case in options.cases(team.ranks):
                     _progress(f"{name}, {buffers}, {case.size} B, {self._left():.0f} s left")
-                    bout = bouts.setdefault((buffers, case), Bout())
+                    bout = bouts.setdefault((buffers, case), _Bout())
                     bout.busy_cores = max(bout.busy_cores, busy_cores or 0.0)
                     yield from self._measure(bout, case, buffers, ranks, plain)
                     if launch == options.launches:
                         yield from self._rows(bout, case, buffers, team)
 
-    def _setup(self, team: Team, path: str) -> Setup:
+    def _setup(self, team: _Team, path: str) -> Setup:
         options = self.options
         backends = [peer for peer in team.peers if peer != floor.NAME and not peer.startswith(MPI)]
         if "torch" in options.buffers:
@@ -190,60 +189,62 @@ class Conductor:
 
     # ------------------------------------------------------------------------------------------ one size
 
-    def _measure(self, bout: Bout, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> Iterator[Row]:
+    def _measure(self, bout: _Bout, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> Iterator[Row]:
         """Rounds of one launch. The rows say who cannot make the call."""
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
         new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks, plain)}
         if not bout.launches:
-            bout.contestants, bout.left = list(new.values()), list(new.values())
-        bout.left = [one for one in bout.left if (one.peer, one.place) in new]
-        for contestant in bout.left:
+            bout.race = Race(list(new.values()))
+        bout.race.left = [one for one in bout.race.left if (one.peer, one.place) in new]
+        for contestant in bout.race.left:
             contestant.restart(new[contestant.peer, contestant.place])
         tuned = floor.probe(self.floor)
         self._tune_floor(bout, case, plain)
         for text in self._warm_up(bout, seconds):
             yield {"kind": "refusal", "text": text}
-        start, rounds, turns = time.monotonic(), 0, bout.launches
-        before = floor.probe(self.floor)
-        while self._another(bout.left, rounds, time.monotonic() - start < seconds):
+        start, before = time.monotonic(), floor.probe(self.floor)
+
+        def take_turns(left: list[_Contestant]) -> bool:
+            nonlocal before, tuned
             if not self._counts(before):
                 _progress(f"{case.size} B, until caches are {self.options.cache}, {self._left():.0f} s left")
                 time.sleep(_PAUSE)
                 before = floor.probe(self.floor)
-                continue
+                return False
             if before and tuned and before.label != tuned.label:
                 self._tune_floor(bout, case, plain)
                 tuned = before
-            # Every other round in the opposite order: nobody always comes first.
-            for contestant in bout.left[:: 1 if turns % 2 == 0 else -1]:
+            for contestant in left:
                 contestant.run()
-            turns += 1
             after = floor.probe(self.floor)
-            if self._counts(after):
-                rounds += 1
+            counts = self._counts(after)
+            if counts:
                 bout.caches += [(before, after)] if before and after else []
-                if self.options.calls is None:
-                    hopeless = _hopeless(bout.contestants)
-                    bout.left = [contestant for contestant in bout.left if contestant not in hopeless]
             else:
-                for contestant in bout.left:
+                for contestant in left:
                     contestant.forget()
             before = after
+            return counts
+
+        def goes_on(rounds: int) -> bool:
+            return self._another(bout.race.left, rounds, time.monotonic() - start < seconds)
+
+        bout.race.run(take_turns, goes_on, lambda: _rivals(bout.race.contestants) if self.options.calls is None else [])
         bout.launches += 1
 
     def _counts(self, cache: floor.Cache | None) -> bool:
         """Whether rounds that begin or end so far apart count."""
         return self.options.cache is None or (cache is not None and cache.label == self.options.cache)
 
-    def _tune_floor(self, bout: Bout, case: Case, plain: Floor | None) -> None:
+    def _tune_floor(self, bout: _Bout, case: Case, plain: Floor | None) -> None:
         """Another way may be the fastest now."""
-        for contestant in bout.left:
+        for contestant in bout.race.left:
             if plain is not None and contestant.peer == floor.NAME:
                 way = plain.tune(case, contestant.place)
                 contestant.ways += [way] if way not in contestant.ways else []
 
-    def _rows(self, bout: Bout, case: Case, buffers: str, team: Team) -> Iterator[Row]:
+    def _rows(self, bout: _Bout, case: Case, buffers: str, team: _Team) -> Iterator[Row]:
         shared = {
             "buffers": buffers,
             "pml": team.pml,
@@ -251,13 +252,13 @@ class Conductor:
             "busy_cores": bout.busy_cores,
             **_cache(bout.caches),
         }
-        if bout.contestants and self.options.cache is not None and len(bout.caches) < _FEWEST_ROUNDS:
+        if bout.race.contestants and self.options.cache is not None and len(bout.caches) < _FEWEST_ROUNDS:
             text = f"{case.size} B, {buffers}: only {len(bout.caches)} rounds while caches were {self.options.cache}"
             yield {"kind": "refusal", "text": text}
         else:
-            yield from _rows(case, bout.contestants, shared, self.options.check)
+            yield from _rows(case, bout.race.contestants, shared, self.options.check)
 
-    def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> list[Contestant]:
+    def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> list[_Contestant]:
         found = _agreed(ranks.ask("case", case, buffers))
         alone = len({peer for peer, _, _ in found}) + (plain is not None) == 1
         most = LONGEST if alone else _BURST_AMONG_PEERS
@@ -270,7 +271,7 @@ class Conductor:
             return run
 
         contestants = [
-            Contestant(
+            _Contestant(
                 peer, place, [algorithm] if algorithm else [], burst(peer, place), min(most, case.longest(place))
             )
             for peer, place, algorithm in found
@@ -281,22 +282,21 @@ class Conductor:
             raise BenchError("bench: the peer floor performs the sum of float32 in allreduce only")
         for place in case.collective.places:
             longest = min(most, case.longest(place))
-            contestants.append(Contestant(floor.NAME, place, [], _floor_burst(plain, case, place), longest))
+            contestants.append(_Contestant(floor.NAME, place, [], _floor_burst(plain, case, place), longest))
         return contestants
 
-    def _warm_up(self, bout: Bout, seconds: float) -> list[str]:
+    def _warm_up(self, bout: _Bout, seconds: float) -> list[str]:
         """Runs a few calls, and decides how long a contestant's bursts are. Who cannot make the call drops out."""
         refusals = []
-        rounds, number = max(_ROUNDS_AIM, self.options.launches), len(bout.contestants)
-        for contestant in list(bout.left):
+        rounds, number = max(_ROUNDS_AIM, self.options.launches), len(bout.race.contestants)
+        for contestant in list(bout.race.left):
             try:
                 first, _ = contestant.burst(1)
                 most = min(self.options.warmup - 1, contestant.longest)
                 times, _ = contestant.burst(burst_length(float(first.max()), 0.1 * seconds, most))
-            except Refusal as refusal:
+            except _Refusal as refusal:
                 refusals.append(f"{contestant.peer}, {contestant.place.replace('_', ' ')}: {refusal}")
-                for group in (bout.contestants, bout.left):
-                    group.remove(contestant)
+                bout.race.leave(contestant)
                 continue
             if not contestant.calls:
                 time_of_call = float(np.median(times, axis=1).max())
@@ -307,7 +307,7 @@ class Conductor:
                 contestant.calls = min(contestant.longest, self.options.calls or fitting)
         return refusals
 
-    def _another(self, contestants: list[Contestant], rounds: int, in_time: bool) -> bool:
+    def _another(self, contestants: list[_Contestant], rounds: int, in_time: bool) -> bool:
         """Whether there is another round in this launch."""
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
@@ -317,18 +317,16 @@ class Conductor:
         return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
 
 
-def _hopeless(contestants: list[Contestant]) -> list[Contestant]:
-    """Fixed algorithms that are not the fastest: they are no peers, and who is the fastest is all they are asked."""
-    found = []
-    for place in {contestant.place for contestant in contestants}:
-        fixed = [one for one in contestants if one.place == place and one.peer.startswith(f"{OURS}:")]
-        if fixed:
-            stay = race.ahead([contestant.times for contestant in fixed])
-            found += [contestant for contestant, stays in zip(fixed, stay, strict=True) if not stays]
-    return found
+def _rivals(contestants: list[_Contestant]) -> list[list[_Contestant]]:
+    """Fixed algorithms: they are no peers, and who is the fastest is all they are asked."""
+    groups: dict[str, list[_Contestant]] = {}
+    for one in contestants:
+        if one.peer.startswith(f"{OURS}:"):
+            groups.setdefault(one.place, []).append(one)
+    return list(groups.values())
 
 
-class Refusal(Exception):
+class _Refusal(Exception):
     """A library cannot make a call, as all ranks say."""
 
 
@@ -336,7 +334,7 @@ def _agreed(answers: list[Any], same: bool = True) -> list[Any]:
     """What the ranks answer, or the first's answer where all say the same."""
     texts = [answer for answer in answers if isinstance(answer, str)]
     if len(texts) == len(answers):
-        raise Refusal(texts[0])
+        raise _Refusal(texts[0])
     if texts:
         raise BenchError("bench: some ranks failed and others did not:\n" + "\n".join(texts))
     return list(answers[0]) if same else answers
@@ -366,7 +364,7 @@ def _cache(rounds: list[tuple[floor.Cache, floor.Cache]]) -> Row:
     }
 
 
-def _rows(case: Case, contestants: list[Contestant], shared: Row, checked: bool) -> Iterator[Row]:
+def _rows(case: Case, contestants: list[_Contestant], shared: Row, checked: bool) -> Iterator[Row]:
     statistics = {(c.peer, c.place): Statistics.of(np.stack(c.samples, axis=1)) for c in contestants}
     collective = case.collective
     for contestant in contestants:

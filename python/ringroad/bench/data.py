@@ -1,6 +1,6 @@
 """The vectors of one rank: what it brings, and whether what it gets is right.
 
-What a rank brings repeats every `PERIOD` elements, so that the right result is a short pattern, however often it was
+What a rank brings repeats every `_PERIOD` elements, so that the right result is a short pattern, however often it was
 reduced in place: k calls on the same memory are simulated on the pattern, and one look at the last result checks all.
 """
 
@@ -13,12 +13,12 @@ import numpy as np
 
 from ringroad.bench.collectives import IN, OUT, Collective, Vector, dtype_of, reduce_once
 
-PERIOD = 61
+_PERIOD = 61
 LONGEST = 500
 """Calls in a burst, at most."""
 _POISON = 101
 """What no right result holds."""
-_TILE = PERIOD * 1024
+_TILE = _PERIOD * 1024
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Case:
         return self.elements * dtype_of(self.dtype).itemsize
 
     def contributions(self) -> Vector:
-        """What every rank brings, one row each, as float64 or int64; element i is that of column i % PERIOD."""
-        column, rank = np.arange(PERIOD), np.arange(self.ranks)[:, None]
+        """What every rank brings, one row each, as float64 or int64; element i is that of column i % _PERIOD."""
+        column, rank = np.arange(_PERIOD), np.arange(self.ranks)[:, None]
         dtype = dtype_of(self.dtype)
         if not self.collective.reduces:
             values = (column + 7 * rank) % 97
@@ -164,14 +164,14 @@ class Buffers:
 
 def _lay(target: Vector, pattern: Vector, start: int) -> None:
     """Repeats the pattern over the target, whose first element is number `start`."""
-    tile = np.resize(np.roll(pattern, -(start % PERIOD)), min(_TILE, target.size)).astype(target.dtype)
+    tile = np.resize(np.roll(pattern, -(start % _PERIOD)), min(_TILE, target.size)).astype(target.dtype)
     for begin in range(0, target.size, _TILE):
         piece = target[begin : begin + _TILE]
         piece[:] = tile[: piece.size]
 
 
 def _wrong(result: Vector, pattern: Vector, start: int, tolerance: float) -> int:
-    exact = np.resize(np.roll(pattern, -(start % PERIOD)), min(_TILE, result.size))
+    exact = np.resize(np.roll(pattern, -(start % _PERIOD)), min(_TILE, result.size))
     tile, wrong = exact.astype(result.dtype), 0
     for begin in range(0, result.size, _TILE):
         piece = result[begin : begin + _TILE]

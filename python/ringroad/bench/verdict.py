@@ -59,7 +59,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Selection:
+class _Selection:
     """ringroad's choice beside its fastest fixed algorithm, of the same run.
 
     The least of many times is less than what its algorithm takes: luck is part of it. So the fastest is found by half
@@ -94,7 +94,7 @@ class Selection:
         )
 
 
-def selections(rows: list[Row]) -> list[Selection]:
+def _selections(rows: list[Row]) -> list[_Selection]:
     """For every call that fixed algorithms made as well."""
     fixed = [row for row in rows if row["peer"].startswith(f"{OURS}:")]
     found = []
@@ -102,11 +102,11 @@ def selections(rows: list[Row]) -> list[Selection]:
         others = [row for row in fixed if _same(row, ours)]
         if others:
             ratios = race.ratios([row["by_round"][::2] for row in others])
-            found.append(Selection(ours, others[int(ratios.argmin())]))
+            found.append(_Selection(ours, others[int(ratios.argmin())]))
     return found
 
 
-def _selection_lines(found: list[Selection]) -> list[str]:
+def _selection_lines(found: list[_Selection]) -> list[str]:
     if not found:
         return []
     near = [one for one in found if one.is_best or one.ratio <= _NEARLY]
@@ -170,7 +170,7 @@ def text(rows: list[Row]) -> str:
     busy = max((row.get("busy_cores") or 0.0 for row in rows), default=0.0)
     if lines and busy > BUSY:
         lines.append(f"# WARNING: others kept up to {busy:.1f} cores busy; this says nothing of an idle machine")
-    lines += _selection_lines(selections(rows))
+    lines += _selection_lines(_selections(rows))
     lines.append(f"# wrong elements: {sum(row['wrong'] or 0 for row in rows)}")
     return "\n".join(lines)
 

@@ -95,11 +95,12 @@ class Worker:
             distributed += join(f"{setup.directory}/torch", rank, ranks, setup.timeout, setup.backends)
         return [ours, *distributed, *mpi]
 
-    def _own(self, store: str) -> Own:
+    def _own(self, store: str, settings: dict[str, str] | None = None) -> Own:
         from ringroad.bench.peers.own import Own
 
         setup = self.setup
-        return Own(f"{setup.directory}/{store}", self.rank, setup.ranks, setup.timeout, "torch" in setup.buffers)
+        tensors = "torch" in setup.buffers
+        return Own(f"{setup.directory}/{store}", self.rank, setup.ranks, setup.timeout, tensors, settings)
 
     def tune(self, collective: str, seconds: float) -> list[str]:
         """Measures, and begins anew with a communicator that chooses by that; the name of the profile."""
@@ -109,9 +110,8 @@ class Worker:
         if self.rank == 0:
             path.write_text(profile)
         communicator.barrier()
-        os.environ["RINGROAD_PROFILE"] = str(path)
         self.ours.close()
-        self.ours = self.peers[OURS] = self._own("tuned")
+        self.ours = self.peers[OURS] = self._own("tuned", {"RINGROAD_PROFILE": str(path)})
         return [str(self.ours.communicator.profile)]
 
     def case(self, case: Case, kind: str) -> list[tuple[str, str, str | None]]:

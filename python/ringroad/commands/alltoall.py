@@ -1,6 +1,5 @@
 """`ringroad alltoall`: how much every pair of ranks can send each other at once."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +9,10 @@ import typer
 from ringroad import Topology
 from ringroad._options import Json
 from ringroad._pictures import pyplot
-from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
+from ringroad._text import bytes_text, parse_bytes, print_json, print_table, seconds_text, significant
 from ringroad.synthesis import AlltoallFlow, alltoall_flow
 
-BUSIEST = 8
+_BUSIEST = 8
 
 
 def alltoall(
@@ -53,7 +52,7 @@ def alltoall(
         alltoall_loads(flow).savefig(plot, dpi=120)
     block = parse_bytes(size) / network.ranks if matrix is None else 1
     if as_json:
-        print(json.dumps(_report(flow, block), indent=2))
+        print_json(_report(flow, block))
     else:
         _print(flow, block, f"of {bytes_text(parse_bytes(size))}" if matrix is None else f"of {demands}")
 
@@ -92,7 +91,7 @@ def _print(flow: AlltoallFlow, block: float, what: str) -> None:
     links = sorted(flow.links, key=lambda link: -link.seconds)
     full = flow.seconds * 0.999
     print(f"{sum(link.seconds >= full for link in links)} of {len(links)} links are as busy as the busiest")
-    spare = [link for link in links if link.seconds < full][-BUSIEST:]
+    spare = [link for link in links if link.seconds < full][-_BUSIEST:]
     if spare:
         idle = ", ".join(f"{link.source}-{link.target} {100 * link.seconds / flow.seconds:.0f} %" for link in spare)
         print(f"least busy: {idle}")

@@ -10,10 +10,10 @@ import typer
 from ringroad import _explain
 from ringroad._native import Candidate, CostModel, Explanation, Profile, Topology
 from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency
-from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text
+from ringroad._text import bytes_text, parse_bytes, print_json, print_table, seconds_text
 
-DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
-SHOWN_CANDIDATES = 5
+_DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
+_SHOWN_CANDIDATES = 5
 
 
 def explain(
@@ -36,7 +36,7 @@ def explain(
     measured = None if profile is None else Profile.read(str(profile))
     stated = (step_latency, hop_latency, bandwidth)
     model = _model(measured, *stated)
-    lengths = [parse_bytes(size) for size in sizes or DEFAULT_SIZES]
+    lengths = [parse_bytes(size) for size in sizes or _DEFAULT_SIZES]
     candidates = {length: model.explain(collective, network, length) for length in lengths}
     # Measurements hold where they were made, unless costs are stated.
     here = measured if measured and _is_on(measured, network) and stated == (None, None, None) else None
@@ -63,12 +63,12 @@ def explain(
                 for data, points in switches.items()
             },
         }
-        print(json.dumps(report, indent=2))
+        print_json(report)
         return
     for length, row in candidates.items():
         _, *reason = _explain.text(reasons[length]).splitlines()
         print(f"{collective} of {bytes_text(length)} on {network.spec}: {reasons[length].algorithm}")
-        shown = row if everything else row[:SHOWN_CANDIDATES]
+        shown = row if everything else row[:_SHOWN_CANDIDATES]
         _print_candidates(shown)
         if len(shown) < len(row):
             print(f"and {len(row) - len(shown)} slower ones (--all)")

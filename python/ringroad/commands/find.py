@@ -1,6 +1,5 @@
 """`ringroad find`: which network to build."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +7,15 @@ import typer
 
 from ringroad._options import Json
 from ringroad._pictures import pyplot
-from ringroad._text import bytes_text, parse_bandwidth, parse_bytes, parse_seconds, print_table, seconds_text
+from ringroad._text import (
+    bytes_text,
+    parse_bandwidth,
+    parse_bytes,
+    parse_seconds,
+    print_json,
+    print_table,
+    seconds_text,
+)
 from ringroad.finding import Findings, Network
 from ringroad.finding import find as search
 
@@ -58,7 +65,7 @@ def find(
         pyplot()
         findings.plot().savefig(plot)
     if as_json:
-        print(json.dumps(_report(findings), indent=2))
+        print_json(_report(findings))
         return
     _print(findings)
 

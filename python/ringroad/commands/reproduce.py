@@ -1,11 +1,11 @@
 """`ringroad reproduce`: the evaluations of papers, recomputed with the cost model."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ringroad._text import print_json
 from ringroad.reproduce import PAPERS, Report, TableReport
 from ringroad.reproduce import reproduce as reports
 from ringroad.reproduce.definition import ORIGINS, Definition, NetworkDefinition, introduction
@@ -34,7 +34,7 @@ def reproduce(
         summary: dict[str, Any] = {"paper": paper, "source": definition.source, "model": vars(definition.model)}
         summary["assumptions"] = [vars(assumption) for assumption in definition.assumptions]
         counts = {"statements": len(verdicts), "agreeing": agreeing}
-        print(json.dumps(summary | counts | {"figures": [report.json() for report in found]}, indent=2))
+        print_json(summary | counts | {"figures": [report.json() for report in found]})
         return
     print(f"{agreeing} of {len(verdicts)} statements agree")
 

@@ -1,6 +1,5 @@
 """`ringroad routes`: one path for each pair of ranks, and the virtual channel of each hop."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ import typer
 from ringroad import Topology
 from ringroad import routes as tables
 from ringroad._options import Json
-from ringroad._text import print_table, seconds_text, significant
+from ringroad._text import print_json, print_table, seconds_text, significant
 
 
 def routes(
@@ -38,7 +37,7 @@ def routes(
         made.save(save)
     report = _report(made)
     if as_json:
-        print(json.dumps(report, indent=2))
+        print_json(report)
     else:
         _print(report)
 

@@ -1,6 +1,5 @@
 """`ringroad simulate`: a schedule on a model of the network."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ import typer
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad._options import Bandwidth, HopLatency, Json
 from ringroad._pictures import pyplot
-from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text
+from ringroad._text import bytes_text, parse_bytes, print_fields, print_json, print_table, seconds_text
 from ringroad.simulation import LinkLoad, Simulation
 from ringroad.simulation import simulate as run
 
@@ -96,13 +95,9 @@ def simulate(
         if file is not None:
             _draw(simulation, what, file)
     if as_json:
-        print(json.dumps(_report(simulation), indent=2))
+        print_json(_report(simulation))
         return
-    print(simulation.title)
-    rows = simulation.rows()
-    width = max(len(label) for label, _ in rows)
-    for label, value in rows:
-        print(f"  {label:<{width}}  {value}")
+    print_fields(simulation.title, simulation.rows())
     if steps:
         print()
         _print_steps(simulation)

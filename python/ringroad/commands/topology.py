@@ -1,6 +1,5 @@
 """`ringroad topology`: what a network looks like, and its file."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,9 +7,9 @@ import typer
 
 from ringroad._graphs import describe, save
 from ringroad._native import Topology
-from ringroad._text import print_table
+from ringroad._text import print_fields, print_json, print_table
 
-NAMED = [
+_NAMED = [
     "octahedron",
     "k55-minus-matching",
     "heawood",
@@ -48,10 +47,10 @@ FAMILIES = [
     ("cayley:z8*z2^3:5.1,3.0", "a group (z8, z8*z2^3, d13, s4, z3xz3) and generators: (x,c)(y,e) = (x + 3^c y, c + e)"),
     ("odd-graph:4", "sets of 3 of 7 things, joined if they have none in common"),
     ("doubled-odd-graph:4", "sets of 3 and of 4 of 7 things, joined if one is part of the other"),
-    ("petersen", "10 ranks, 3 links; others are " + ", ".join(NAMED)),
+    ("petersen", "10 ranks, 3 links; others are " + ", ".join(_NAMED)),
     ("net.graphml", "any graph: .json, .graphml, .gml, .csv, .edges, .edgelist, .txt; networkx reads it"),
 ]
-OPERATORS = [
+_OPERATORS = [
     ("line(petersen)", "a rank for every link, which leads on to those out of its end"),
     ("line-graph(petersen)", "a rank for every cable, joined to those with an end in common"),
     ("degree(ring:5, 2)", "2 copies of every rank, each linked to all copies of its neighbours"),
@@ -62,7 +61,7 @@ OPERATORS = [
     ("without(torus:4x4, 0-1, 5>6)", "without the cable from 0 to 1, and the link from 5 to 6"),
     ("bottleneck(torus:4x4, 2)", "ranks that send and receive no more than 2 of their links carry"),
 ]
-ROUTINGS = [
+_ROUTINGS = [
     ("minimal", "spread over all shortest paths; unless told otherwise"),
     ("dimension-ordered", "one dimension after the other; on grids only"),
     ("single-path", "one shortest path, by the first links"),
@@ -87,26 +86,22 @@ def topology(
     if file is not None:
         save(network, file)
     if as_json:
-        print(json.dumps(_report(network), indent=2))
+        print_json(_report(network))
         return None
-    print(network.spec)
-    rows = describe(network)
-    width = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        print(f"  {name:<{width}}  {value}")
+    print_fields(network.spec, describe(network))
     return None
 
 
 def _list(as_json: bool) -> None:
     if as_json:
-        listed = {"topologies": dict(FAMILIES), "operators": dict(OPERATORS), "routings": dict(ROUTINGS)}
-        print(json.dumps(listed, indent=2))
+        listed = {"topologies": dict(FAMILIES), "operators": dict(_OPERATORS), "routings": dict(_ROUTINGS)}
+        print_json(listed)
         return
     print_table(["topology", "what it is"], [list(row) for row in FAMILIES])
     print("\nand what is made of these, in any order\n")
-    print_table(["operator", "what it makes"], [list(row) for row in OPERATORS])
+    print_table(["operator", "what it makes"], [list(row) for row in _OPERATORS])
     print("\nwith a routing, as in torus:4x4,routing=single-path\n")
-    print_table(["routing", "which paths bytes take"], [list(row) for row in ROUTINGS])
+    print_table(["routing", "which paths bytes take"], [list(row) for row in _ROUTINGS])
 
 
 def _report(network: Topology) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """`ringroad training`: an iteration of data-parallel training on several networks."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import typer
 from ringroad._native import CostModel
 from ringroad._options import Bandwidth, HopLatency, Json, StepLatency
 from ringroad._pictures import pyplot
-from ringroad._text import about_bytes, print_table, seconds_text
+from ringroad._text import about_bytes, print_json, print_table, seconds_text
 from ringroad.training import SHIPPED, Comparison, Iteration, Line, Model, Network, compare
 from ringroad.training.iteration import BUCKET, Place
 
@@ -53,7 +52,7 @@ def training(
     if plot is not None:
         _draw(comparison, plot)
     if as_json:
-        print(json.dumps(_report(comparison), indent=2))
+        print_json(_report(comparison))
         return None
     print(comparison.title)
     if trained.source:
@@ -69,7 +68,7 @@ def training(
 def _list(as_json: bool) -> None:
     models = [Model.load(name) for name in SHIPPED]
     if as_json:
-        print(json.dumps([_head(model) for model in models], indent=2))
+        print_json([_head(model) for model in models])
         return
     rows = [[m.name, str(len(m.layers)), about_bytes(m.bytes), str(m.batch), m.source.split(". ")[0]] for m in models]
     print_table(["model", "layers", "gradients", "batch", "source"], rows, right=["layers", "gradients", "batch"])

@@ -1,9 +1,7 @@
 """`ringroad tune`: measures this network, and stores what follows from it."""
 
-import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +9,9 @@ import typer
 
 import ringroad
 from ringroad import tuning
-from ringroad._native import ConfigError, Profile, profile_directory
+from ringroad._native import Config, ConfigError, Profile, profile_directory
 from ringroad._options import Json
-from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
+from ringroad._text import bytes_text, parse_bytes, print_json, print_table, seconds_text, significant
 from ringroad.tuning import Options
 
 # The profile that is about to be made anew does not matter meanwhile, fitting or not. What restricts the choice, or
@@ -55,7 +53,7 @@ def tune(
     if csv is not None:
         _write(csv, profile.to_csv())
     if as_json:
-        print(json.dumps(_report(profile, path), indent=2))
+        print_json(_report(profile, path))
     else:
         _print(profile, path)
 
@@ -68,7 +66,7 @@ def _names(text: str) -> list[str]:
 def _measure(ranks: int | None, topology: str | None, options: Options, quiet: bool) -> Profile | None:
     """What the ranks of this job measured, on rank 0; without a job, what ranks of our own did."""
     if ranks is None and _launched(os.environ):
-        with _environment(_WITHOUT), ringroad.init(topology=topology) as communicator:
+        with ringroad.init(topology=topology, settings=_WITHOUT) as communicator:
             text = tuning.tune(communicator, options, quiet)
             return Profile.from_json(text) if communicator.rank == 0 else None
     if ranks is None:
@@ -85,27 +83,13 @@ def _launched(environ: Mapping[str, str]) -> bool:
     return any(environ.get(name, "1") not in ("", "1") for name in sizes)
 
 
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 def _path(profile: Profile, output: Path | None) -> Path:
     """Where communicators look for it."""
     if output is not None:
         return output
-    wanted = os.environ.get("RINGROAD_PROFILE", "").strip()
-    if wanted and wanted.lower() != "none":
-        return Path(wanted)
+    named = Config().profile
+    if named is not None:
+        return Path(named)
     directory = profile_directory()
     if directory is None:
         raise ConfigError("there is no place for profiles: set HOME or XDG_CACHE_HOME, or say --output FILE")

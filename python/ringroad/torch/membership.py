@@ -14,7 +14,7 @@ from ringroad._native import Communicator, Topology
 from ringroad._ucx import _ucx_wheel
 from ringroad.bootstrap import regroup
 
-SIZE_INVARIANT = "size-invariant"
+_SIZE_INVARIANT = "size-invariant"
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Options:
         timeout = self.timeout
         if timeout is not None and (timeout.total_seconds() if isinstance(timeout, timedelta) else timeout) <= 0:
             raise ValueError(f"ringroad: a timeout must be above 0, not {timeout}")
-        if self.deterministic not in (None, SIZE_INVARIANT):
-            raise ValueError(f'ringroad: deterministic is "{SIZE_INVARIANT}" or None, not {self.deterministic!r}')
+        if self.deterministic not in (None, _SIZE_INVARIANT):
+            raise ValueError(f'ringroad: deterministic is "{_SIZE_INVARIANT}" or None, not {self.deterministic!r}')
 
     def seconds(self, otherwise: timedelta) -> float:
         timeout = otherwise if self.timeout is None else self.timeout

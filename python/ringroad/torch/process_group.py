@@ -15,7 +15,8 @@ import torch
 import torch._C._distributed_c10d as c10d
 from torch._C._distributed_c10d import ProcessGroup
 
-from ringroad.torch.backend import NAME, RingroadBackend
+from ringroad.torch.backend import RingroadBackend
+from ringroad.torch.calls import NAME
 from ringroad.torch.membership import Membership, Options
 from ringroad.torch.versions import MODERN, OLDER_NAMES
 from ringroad.torch.work import Work

@@ -13,7 +13,7 @@ import torch
 
 from ringroad.training import Layer, Model
 
-REST = "(rest)"
+_REST = "(rest)"
 """What belongs to no layer: the loss, what has no gradient, and what the backward pass does after the last one."""
 
 _MODEL = "(model)"  # parameters of the outermost module itself
@@ -56,9 +56,9 @@ def profile_layers(
             record.start(device)
             output = model(*inputs, **options)
             number = _loss(output, loss)
-            record.mark("forward", REST)
+            record.mark("forward", _REST)
             number.backward()  # type: ignore[no-untyped-call]
-            record.mark("backward", REST)
+            record.mark("backward", _REST)
             runs.append(record.end())
     model.zero_grad(set_to_none=True)
     return Model(name or type(model).__name__.lower(), _layers(runs[1:], owners), _batch(inputs, options))
@@ -145,7 +145,7 @@ def _layers(runs: list[list[tuple[str, str, float]]], owners: dict[torch.nn.Para
     forward: dict[str, list[float]] = {}
     complete: dict[str, list[float]] = {}
     for marks in runs:
-        clock, taken, done = 0.0, dict.fromkeys([*owners.values(), REST], 0.0), {}
+        clock, taken, done = 0.0, dict.fromkeys([*owners.values(), _REST], 0.0), {}
         for phase, layer, when in marks:
             if phase == "forward":
                 taken[layer] += when - clock
@@ -161,8 +161,8 @@ def _layers(runs: list[list[tuple[str, str, float]]], owners: dict[torch.nn.Para
         if layer in bytes:
             bytes[layer] += parameter.numel() * parameter.element_size()
     passed = {layer: median(times) for layer, times in forward.items()}
-    passed[REST] += sum(seconds for layer, seconds in passed.items() if layer not in ready)
-    order = sorted(ready, key=lambda layer: (layer == REST, ready[layer]))
+    passed[_REST] += sum(seconds for layer, seconds in passed.items() if layer not in ready)
+    order = sorted(ready, key=lambda layer: (layer == _REST, ready[layer]))
     layers, before = [], 0.0
     for layer in order:
         layers.append(Layer(layer, bytes[layer], passed[layer], max(0.0, ready[layer] - before)))

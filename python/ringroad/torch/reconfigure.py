@@ -19,7 +19,7 @@ from ringroad.torch.process_group import RingroadProcessGroup
 from ringroad.torch.work import Work
 
 
-class Unconfigured:
+class _Unconfigured:
     """In place of a communicator, in a group that has no members yet."""
 
     meeting = "none"
@@ -31,10 +31,10 @@ class Unconfigured:
             "torch.distributed._reconfigure(uuid, handles) on all"
         )
 
-    def run_raw(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__getattr__("run_raw")
+    def _run_raw(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__getattr__("_run_raw")
 
-    run_tensors = run_raw
+    _run_tensors = _run_raw
 
     def abort(self, reason: str = "") -> None:
         """There is nothing to end."""
@@ -51,7 +51,7 @@ class ReconfigurableBackend(RingroadBackend):
     def __init__(self, member: Membership) -> None:
         self._handle = handle()
         self._uuids: set[int] = set()
-        super().__init__(member, splitting=True, communicator=cast(Communicator, Unconfigured()))
+        super().__init__(member, splitting=True, communicator=cast(Communicator, _Unconfigured()))
         # A communicator's own timeout is what was left for making it.
         self._timeout = member.options.seconds(member.timeout)
 

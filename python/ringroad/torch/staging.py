@@ -216,7 +216,7 @@ class Pipeline:
             ready = [fetch(chunk) for chunk in chunks[:2]]
             for chunk, next_but_one in zip_longest(chunks, chunks[2:]):
                 ready.pop(0).synchronize()
-                self._communicator.run_raw(
+                self._communicator._run_raw(
                     collective,
                     chunk.input,
                     chunk.output,

@@ -6,7 +6,7 @@ import re
 
 import torch
 
-OLDEST = (2, 8)
+_OLDEST = (2, 8)
 """Before, torch cannot bear Works that are written in Python."""
 
 
@@ -28,8 +28,8 @@ OLDER_NAMES = {
 """What ProcessGroup's methods were called before torch 2.13."""
 
 
-if _version() < OLDEST:
+if _version() < _OLDEST:
     raise ImportError(
-        f"ringroad needs torch {'.'.join(map(str, OLDEST))} or later as a torch.distributed backend, and 2.14 or later "
-        f"for all that it can do; this is {torch.__version__}. ringroad's NumPy API does not need torch."
+        f"ringroad needs torch {'.'.join(map(str, _OLDEST))} or later as a torch.distributed backend, and 2.14 or "
+        f"later for all that it can do; this is {torch.__version__}. ringroad's NumPy API does not need torch."
     )

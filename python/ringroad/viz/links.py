@@ -7,12 +7,11 @@ import numpy as np
 
 from ringroad._text import bytes_text, seconds_text
 from ringroad.viz.layout import Drawing, draw
+from ringroad.viz.subjects import Loaded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from ringroad.simulation import Simulation
 
 _COLOURS = "plasma_r"
 _IDLE = "#d8d8d8"
@@ -20,12 +19,12 @@ _NAMED = 128  # ranks; more have no room for their numbers
 _PANELS = 12
 
 
-def link_loads(simulation: "Simulation", *, steps: "list[int] | None" = None, columns: int = 4) -> "Figure":
+def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns: int = 4) -> "Figure":
     """One panel for each step (or those of `steps`; by default at most 12, spread over all), in one scale of colours:
     the bytes of every link. Needs the simulation's details."""
     from matplotlib import pyplot
 
-    chosen = _spread(simulation.schedule.steps) if steps is None else steps
+    chosen = _spread(simulation.steps) if steps is None else steps
     loads, top = _by_step(simulation)
     drawing = draw(simulation.topology)
     rows = max(1, -(-len(chosen) // columns))
@@ -43,7 +42,7 @@ def link_loads(simulation: "Simulation", *, steps: "list[int] | None" = None, co
     return figure
 
 
-def animate(simulation: "Simulation", *, milliseconds: int = 700) -> Any:
+def animate(simulation: Loaded, *, milliseconds: int = 700) -> Any:
     """For notebooks: the same with a slider, a picture for each step. An IPython.display.HTML object."""
     from matplotlib import pyplot
     from matplotlib.animation import FuncAnimation
@@ -60,7 +59,7 @@ def animate(simulation: "Simulation", *, milliseconds: int = 700) -> Any:
         _paint_step(panel, simulation, drawing, loads[step], top, step)
         return []
 
-    steps = simulation.schedule.steps
+    steps = simulation.steps
     animation = FuncAnimation(figure, frame, frames=steps, init_func=lambda: [], interval=milliseconds)
     page = animation.to_jshtml(default_mode="once")
     pyplot.close(figure)
@@ -73,9 +72,9 @@ def _spread(steps: int) -> list[int]:
     return [int(step) for step in np.unique(np.linspace(0, steps - 1, _PANELS).round())]
 
 
-def _by_step(simulation: "Simulation") -> tuple[list[dict[int, float]], float]:
+def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float]:
     """The bytes of each step's links, and the most of all."""
-    loads: list[dict[int, float]] = [{} for _ in range(simulation.schedule.steps)]
+    loads: list[dict[int, float]] = [{} for _ in range(simulation.steps)]
     for load in simulation.link_loads:
         loads[load.step][load.link] = load.bytes
     if simulation.messages and not any(loads):
@@ -99,7 +98,7 @@ def panel_size(drawing: Drawing) -> tuple[float, float]:
 
 
 def _paint_step(
-    panel: "Axes", simulation: "Simulation", drawing: Drawing, loads: dict[int, float], top: float, step: int
+    panel: "Axes", simulation: Loaded, drawing: Drawing, loads: dict[int, float], top: float, step: int
 ) -> None:
     paint(panel, drawing, simulation.topology.ranks, loads, top)
     most = max(loads.values(), default=0.0)

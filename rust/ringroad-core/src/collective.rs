@@ -231,6 +231,12 @@ impl fmt::Display for Collective {
     }
 }
 
+/// Whether users may write a name so: case does not matter, nor whether `-` or `_` joins the words.
+pub(crate) fn is_name(text: &str, name: &str) -> bool {
+    let plain = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    text == name || text.len() == name.len() && text.bytes().map(plain).eq(name.bytes().map(plain))
+}
+
 /// The text names no collective.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown collective {0:?}; choose one of allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall")]
@@ -241,10 +247,7 @@ impl FromStr for Collective {
 
     /// Accepts the names with `_` or `-`; the root is 0.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let name = text.to_ascii_lowercase().replace('-', "_");
-        Collective::ALL
-            .into_iter()
-            .find(|c| c.name() == name)
-            .ok_or_else(|| UnknownCollective(text.to_owned()))
+        let found = Collective::ALL.into_iter().find(|collective| is_name(text, collective.name()));
+        found.ok_or_else(|| UnknownCollective(text.to_owned()))
     }
 }

@@ -19,6 +19,7 @@ mod digest;
 pub mod executor;
 pub mod plan;
 pub mod schedule;
+pub mod selection;
 pub mod simulate;
 pub mod synthesis;
 pub mod topology;

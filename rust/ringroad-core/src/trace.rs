@@ -12,6 +12,8 @@ use crate::units::{Bytes, Rank, Seconds};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceKind {
+    /// From the beginning of a call to its end, as the rank sees it. The peer is the rank itself.
+    Call,
     /// From posting a send until its memory was free again.
     Send,
     /// From posting a receive until the data was there.
@@ -21,11 +23,12 @@ pub enum TraceKind {
 }
 
 impl TraceKind {
-    const ALL: [TraceKind; 3] = [TraceKind::Send, TraceKind::Receive, TraceKind::Reduce];
+    const ALL: [TraceKind; 4] = [TraceKind::Call, TraceKind::Send, TraceKind::Receive, TraceKind::Reduce];
 
     /// The word for it, as it is serialised.
     pub fn name(self) -> &'static str {
         match self {
+            TraceKind::Call => "call",
             TraceKind::Send => "send",
             TraceKind::Receive => "receive",
             TraceKind::Reduce => "reduce",
@@ -42,7 +45,7 @@ pub struct TraceEvent {
     pub rank: Rank,
     /// The other side.
     pub peer: Rank,
-    /// Message size, or how many bytes were combined with others.
+    /// Message size, the larger of a call's input and output, or how many bytes were combined with others.
     pub bytes: Bytes,
     /// Which call of the communicator.
     pub sequence: u32,
@@ -54,6 +57,9 @@ pub struct TraceEvent {
     /// The algorithm that performs the call, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Arc<str>>,
+    /// What was called, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Arc<str>>,
     /// When it began, from the start of the trace.
     pub start: Seconds,
     /// When it was complete, or `None` where it never was.
@@ -71,17 +77,25 @@ impl Trace {
     /// The trace in the format of Chrome's trace viewer and of Perfetto: a process for each rank, with rows for each kind
     /// of event, as many as overlap, and an arrow for each message that arrived. What has no end is shown as begun.
     pub fn to_chrome(&self) -> String {
+        self.to_chrome_with(json!({}))
+    }
+
+    /// The same with something about the whole.
+    pub fn to_chrome_with(&self, about: Value) -> String {
         let mut order: Vec<&TraceEvent> = self.events.iter().collect();
         order.sort_by(|a, b| a.start.total_cmp(&b.start));
         let mut rows = Rows::default();
-        let mut records = Vec::with_capacity(2 * order.len());
+        // Text, since values take many times as much memory, and traces may be long.
+        let mut records = String::new();
         for event in order {
             let row = rows.take(event);
             event.add_chrome_records(row, &mut records);
         }
-        let mut all = rows.names();
-        all.append(&mut records);
-        json!({"displayTimeUnit": "ns", "traceEvents": all}).to_string()
+        let mut all = String::new();
+        rows.names().iter().for_each(|name| append(&mut all, name));
+        all.push_str(&records);
+        let all = all.trim_start_matches(',');
+        format!(r#"{{"displayTimeUnit":"ns","otherData":{about},"traceEvents":[{all}]}}"#)
     }
 }
 
@@ -123,17 +137,24 @@ impl Rows {
     }
 }
 
+/// One more record, after a comma.
+fn append(records: &mut String, record: &Value) {
+    records.push(',');
+    records.push_str(&record.to_string());
+}
+
 /// The unit of the format.
 const MICROSECONDS: f64 = 1e6;
 
 impl TraceEvent {
-    fn add_chrome_records(&self, row: usize, records: &mut Vec<Value>) {
+    fn add_chrome_records(&self, row: usize, records: &mut String) {
         let name = match self.kind {
+            TraceKind::Call => self.call.as_deref().unwrap_or("call").to_owned(),
             TraceKind::Send => format!("send to {}", self.peer),
             TraceKind::Receive => format!("receive from {}", self.peer),
             TraceKind::Reduce => "reduce".to_owned(),
         };
-        let mut arguments = json!({"bytes": self.bytes, "sequence": self.sequence, "message": self.message});
+        let mut arguments = json!({"peer": self.peer, "bytes": self.bytes, "sequence": self.sequence, "message": self.message});
         if let Some(step) = self.step {
             arguments["step"] = json!(step);
         }
@@ -151,17 +172,18 @@ impl TraceEvent {
             }
             None => record["ph"] = json!("B"),
         }
-        records.push(record);
+        append(records, &record);
         // An arrow leads from the beginning of the send to the end of the receive, and is told by both their names.
         let (phase, source, destination, at) = match (self.kind, self.end) {
             (TraceKind::Send, Some(_)) => ("s", self.rank, self.peer, self.start),
             (TraceKind::Receive, Some(end)) => ("f", self.peer, self.rank, end),
             _ => return,
         };
-        records.push(json!({
+        let arrow = json!({
             "ph": phase, "bp": "e", "name": "message", "cat": "message", "pid": self.rank, "tid": row,
             "ts": at * MICROSECONDS, "id": format!("{}.{source}.{destination}.{}", self.sequence, self.message),
-        }));
+        });
+        append(records, &arrow);
     }
 }
 
@@ -180,11 +202,13 @@ mod tests {
             message: 3,
             step: (kind == TraceKind::Reduce).then_some(2),
             algorithm: (peer != 2).then(|| "swing".into()),
+            call: (kind == TraceKind::Call).then(|| "allreduce, by swing".into()),
             start,
             end,
         };
         let trace = Trace {
             events: vec![
+                event(TraceKind::Call, 0, 0, 0.0, Some(3e-6)),
                 event(TraceKind::Send, 0, 1, 0.0, Some(1e-6)),
                 event(TraceKind::Receive, 1, 0, 0.0, Some(2e-6)),
                 event(TraceKind::Reduce, 1, 1, 2e-6, Some(3e-6)),
@@ -196,5 +220,6 @@ mod tests {
         let value: Value = serde_json::from_str(&trace.to_chrome()).unwrap();
         let records = value["traceEvents"].as_array().unwrap().iter().map(Value::to_string);
         insta::assert_snapshot!(records.collect::<Vec<_>>().join("\n"));
+        assert_eq!(value["otherData"], json!({}));
     }
 }

@@ -576,7 +576,7 @@ fn names() {
          ranks of one number do between the hosts: recursive-doubling, direct-latency or gather-sum"
     );
     let unknown = find("trivanse").unwrap_err().to_string();
-    let names: Vec<&str> = catalogue().iter().map(|a| a.name).collect();
+    let names: Vec<&str> = catalogue().map(|a| a.name).collect();
     let (last, others) = names.split_last().unwrap();
     let expected = "unknown algorithm \"trivanse\"; did you mean trivance? There are ";
     assert_eq!(unknown, format!("{expected}{} and {last}", others.join(", ")));
@@ -674,7 +674,7 @@ enum Mutation {
 
 /// What algorithms offer, less the broadcast whose allgather tells ranks what they know from the scatter.
 fn tight_offers() -> Vec<(&'static str, Collective)> {
-    let offers = catalogue().iter().flat_map(|a| a.collectives().map(|c| (a.name, c)));
+    let offers = catalogue().flat_map(|a| a.collectives().map(|c| (a.name, c)));
     offers.filter(|offer| *offer != ("scatter-allgather", Collective::Broadcast { root: 0 })).collect()
 }
 

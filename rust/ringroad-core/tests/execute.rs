@@ -280,7 +280,7 @@ every_algorithm!(check_algorithm);
 #[test]
 fn default_options() {
     for topology in [2, 3, 4].map(|ranks| Topology::ring(ranks).unwrap()) {
-        for (algorithm, collective) in catalogue().iter().flat_map(|a| a.collectives().map(move |c| (a, c))) {
+        for (algorithm, collective) in catalogue().flat_map(|a| a.collectives().map(move |c| (a, c))) {
             for member in algorithm.members(&topology) {
                 let Ok(schedule) = member.build(&topology, collective) else { continue };
                 let options = vec![LowerOptions::default(); topology.ranks()];
@@ -528,7 +528,7 @@ fn what_cannot_be_lowered() {
 fn long_vectors_have_few_messages() {
     let options = LowerOptions { segment: 1, ..LowerOptions::default() };
     for topology in [2, 4, 27, 64].map(|ranks| Topology::ring(ranks).unwrap()) {
-        for (algorithm, collective) in catalogue().iter().flat_map(|a| a.collectives().map(move |c| (a, c))) {
+        for (algorithm, collective) in catalogue().flat_map(|a| a.collectives().map(move |c| (a, c))) {
             for member in algorithm.members(&topology) {
                 let Ok(schedule) = member.build(&topology, collective) else { continue };
                 let plan = Plan::lower(&schedule, topology.ranks() / 2, 1 << 32, 4, &options);

@@ -72,7 +72,7 @@ fn sweep_all(topologies: &[Topology]) {
         for core in 0..cores {
             scope.spawn(move || {
                 for topology in topologies.iter().skip(core).step_by(cores) {
-                    catalogue().iter().for_each(|algorithm| sweep(algorithm, topology));
+                    catalogue().for_each(|algorithm| sweep(algorithm, topology));
                 }
             });
         }

@@ -90,8 +90,8 @@ impl PyAlgorithm {
 #[pyo3(signature = (topology=None))]
 pub fn algorithms(topology: Option<TopologyArgument<'_>>) -> PyResult<Vec<PyAlgorithm>> {
     let Some(topology) = topology else {
-        return catalogue().iter().map(|algorithm| PyAlgorithm::new(algorithm.name)).collect();
+        return catalogue().map(|algorithm| PyAlgorithm::new(algorithm.name)).collect();
     };
     let topology = topology.resolve()?;
-    Ok(catalogue().iter().flat_map(|algorithm| algorithm.members(&topology)).map(PyAlgorithm).collect())
+    Ok(catalogue().flat_map(|algorithm| algorithm.members(&topology)).map(PyAlgorithm).collect())
 }

@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
+use ringroad_runtime::call::Side;
 use ringroad_runtime::{DType, Memory};
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
@@ -81,10 +82,6 @@ impl<'py> Array<'py> {
         self.object.shape()
     }
 
-    pub fn bytes(&self) -> usize {
-        self.elements * self.dtype.size()
-    }
-
     /// A new array of this one's type.
     pub fn empty(&self, shape: &[usize]) -> PyResult<Array<'py>> {
         static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -97,19 +94,20 @@ impl<'py> Array<'py> {
         self.object.clone().into_any().unbind()
     }
 
-    /// The first byte's address, and one past the last.
-    pub fn range(&self) -> (usize, usize) {
-        (self.start, self.start + self.bytes())
+    /// The first byte's address.
+    pub fn address(&self) -> usize {
+        self.start
     }
 
     /// The array's memory, to be lent to one call. `owner` keeps the array alive.
     pub fn memory(&self, owner: Owner) -> Memory {
-        memory(self.start, self.bytes(), owner)
+        memory(Side { address: self.start, bytes: self.elements * self.dtype.size() }, owner)
     }
 }
 
 /// Memory at an address that an adapter passed in; `owner` keeps it alive.
-pub fn memory(address: usize, bytes: usize, owner: Owner) -> Memory {
+pub fn memory(side: Side, owner: Owner) -> Memory {
+    let Side { address, bytes } = side;
     if bytes == 0 {
         return Memory::nothing();
     }
@@ -124,7 +122,8 @@ fn is_masked(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
 }
 
 /// An error where there can be no such memory at the address that is passed as `name`.
-pub fn check_address(name: &str, address: usize, bytes: usize) -> PyResult<()> {
+pub fn check_address(name: &str, side: Side) -> PyResult<()> {
+    let Side { address, bytes } = side;
     if bytes == 0 || (address > 0 && address.checked_add(bytes).is_some_and(|end| end <= isize::MAX as usize))
     {
         return Ok(());

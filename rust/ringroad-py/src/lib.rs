@@ -1,10 +1,14 @@
 //! The Python extension `ringroad._native`: one file for each exported noun, and no logic of its own.
 #![deny(unsafe_code)]
 
+mod adapters;
 mod algorithm;
 mod alltoall;
 #[allow(unsafe_code)]
 mod array;
+mod calls;
+mod choice;
+mod collectives;
 mod communicator;
 mod cost;
 mod errors;
@@ -59,8 +63,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(profile::profile_directory, module)?)?;
     module.add_function(wrap_pyfunction!(regroup::handle, module)?)?;
     module.add_function(wrap_pyfunction!(regroup::regroup, module)?)?;
-    module.add_function(wrap_pyfunction!(info::settings, module)?)?;
-    module.add_function(wrap_pyfunction!(info::settings_warnings, module)?)?;
+    module.add_class::<info::PySetting>()?;
+    module.add_class::<info::PyConfig>()?;
+    module.add_function(wrap_pyfunction!(info::machine, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
     shutdown::register(module)
 }

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::bootstrap::{refused, unreadable, Card, Meeting};
 use crate::cache::{CacheMode, CacheProbe};
 use crate::choices::{Choices, Lowering, Wishes};
-use crate::communicator::Options;
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
+use crate::machine::SHARED_PART;
+use crate::options::Options;
 use crate::profile::{Place, Profile};
 
 /// What a rank does at start-up costs, and the network's links, are priors until they are measured: a step between two
@@ -26,9 +27,6 @@ const NETWORK: CostModel = CostModel {
     overlapped: false,
     cores: None,
 };
-/// The most bytes of a vector at a time where all ranks share memory, up to 15 of them: what others read stays in the
-/// caches. With more ranks their blocks must not become too short.
-const SHARED_PART: usize = 1 << 20;
 
 /// The same for memory that all ranks read, where there are cores for all of them. Reducing costs little more than the copy
 /// that is made otherwise.

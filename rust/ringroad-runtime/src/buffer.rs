@@ -12,19 +12,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use ringroad_core::plan::{Buffer, Command, Plan, Span};
-use ringroad_core::Rank;
 
-use crate::cache::CacheMode;
-use crate::dtype::{DType, ReduceOp};
 use crate::kernels::{self, Stores};
-use crate::transport::{Arrived, LOOKED_AT};
-
-/// Regions of at least this many bytes ask for huge pages: page faults dominate large transfers otherwise.
-const HUGE_PAGE: usize = 2 << 20;
-const CACHE_LINE: usize = 64;
-/// So many operands are reduced in one call.
-const AT_ONCE: usize = 64;
+use crate::machine::{CACHE_LINE, HUGE_PAGE};
 
 /// There is no memory for so many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -164,6 +154,11 @@ impl Region {
         Region { bytes: bytes.min(self.bytes), ..self }
     }
 
+    /// The same bytes; copies into them are made so.
+    pub(crate) fn with_stores(self, stores: Stores) -> Region {
+        Region { stores, ..self }
+    }
+
     /// What it was before it was made shorter.
     ///
     /// # Safety
@@ -197,180 +192,18 @@ impl Region {
     }
 }
 
+/// Whether they are the same bytes of memory, whatever these hold.
+impl PartialEq for Region {
+    fn eq(&self, other: &Region) -> bool {
+        (self.start, self.bytes) == (other.start, other.bytes)
+    }
+}
+
+impl Eq for Region {}
+
 impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Region({:p}, {} bytes)", self.start, self.bytes)
-    }
-}
-
-/// The buffers of one call, by the plan's names.
-#[derive(Debug)]
-pub struct Buffers {
-    /// What the caller passed in.
-    pub input: Region,
-    /// Where the result goes; in place, the larger of the two.
-    pub output: Region,
-    /// Memory of the communicator.
-    pub scratch: Region,
-    /// What of it is the plan's scratch memory.
-    pub scratch_range: Range<usize>,
-    /// Messages that are read where their senders left them, from when they have come until they are released.
-    pub arrived: Vec<Option<Arrived>>,
-    /// The caches do not hold the input and output of all ranks of this host.
-    pub past_caches: bool,
-}
-
-impl Buffers {
-    /// Those of the caller, for a plan that needs no more.
-    pub fn new(input: Region, output: Region) -> Buffers {
-        Buffers {
-            input,
-            output,
-            scratch: Region::nothing(),
-            scratch_range: 0..0,
-            arrived: Vec::new(),
-            past_caches: false,
-        }
-    }
-
-    /// A region, and where in it `span` begins.
-    fn place(&self, span: Span) -> (&Region, usize) {
-        match span.buffer {
-            Buffer::Input => (&self.input, span.offset),
-            Buffer::Output => (&self.output, span.offset),
-            Buffer::Scratch => {
-                assert!(span.offset + span.bytes <= self.scratch_range.len(), "{span:?} is not the plan's");
-                (&self.scratch, self.scratch_range.start + span.offset)
-            }
-            Buffer::Arrived(arrival) => {
-                let arrived = self.arrived[arrival as usize].as_ref();
-                (&arrived.expect("it has come and was not released").region, span.offset)
-            }
-        }
-    }
-
-    /// The memory of `span`.
-    pub fn region(&self, span: Span) -> Region {
-        let (region, start) = self.place(span);
-        region.part(start..start + span.bytes)
-    }
-
-    /// Where `operation` puts what it receives, and how that is to be written.
-    pub(crate) fn target(&self, plan: &Plan, operation: u32, span: Span) -> Region {
-        Region { stores: self.stores(plan, operation, span), ..self.region(span) }
-    }
-
-    /// How `operation` writes what nobody else reads: a part of the result past the caches, if they do not hold it anyway and
-    /// nothing reads it again.
-    fn stores(&self, plan: &Plan, operation: u32, span: Span) -> Stores {
-        let is_last = || {
-            let mut dependents =
-                plan.dependents(operation).iter().map(|number| plan.operations()[*number as usize]);
-            dependents.all(|dependent| matches!(dependent.command, Command::Release { .. }))
-        };
-        if self.past_caches && span.buffer == Buffer::Output && is_last() {
-            Stores::Streaming
-        } else {
-            Stores::Plain
-        }
-    }
-
-    fn pointer(&self, span: Span) -> *mut u8 {
-        let (region, start) = self.place(span);
-        assert!(start + span.bytes <= region.bytes, "{span:?} is not within {region:?}");
-        // SAFETY: the assertion keeps the offset within the region.
-        unsafe { region.start.add(start) }
-    }
-
-    /// Performs an operation that involves no other rank. `distance`: how far those are who read the scratch memory.
-    ///
-    /// Sound only because the crate keeps two promises: the owner of the buffers lends them to one call at a time (see
-    /// [`Region::foreign`] and [`Memory`]), and the engine performs the commands of a plan in an order that its
-    /// executor allows, so that no request in flight touches the same bytes.
-    pub(crate) fn perform(
-        &self,
-        plan: &Plan,
-        number: u32,
-        op: ReduceOp,
-        dtype: DType,
-        factor: f64,
-        ranks: u32,
-        distance: impl Fn(Rank) -> Option<CacheMode>,
-    ) {
-        // What others will read lies in scratch memory; all of that is written before the same bytes are again.
-        let shared = |span| {
-            let bytes = self.scratch_range.len();
-            if bytes < LOOKED_AT {
-                return Stores::Plain;
-            }
-            let farthest = plan.readers(number, span).filter_map(&distance).max();
-            farthest.map_or(Stores::Plain, |mode| Stores::for_copy(bytes, mode))
-        };
-        let elements = |span: Span| span.bytes / dtype.size();
-        match plan.operations()[number as usize].command {
-            Command::Reduce { target, sources, also } => {
-                let mut pointers = [std::ptr::null(); AT_ONCE];
-                let (to, elements) = (self.pointer(target), elements(target));
-                let also = also.map(|span| {
-                    assert_eq!(span.bytes, target.bytes);
-                    (self.pointer(span), shared(span))
-                });
-                // The result so far comes first from the second time on.
-                let mut filled = 0;
-                for source in plan.sources(sources) {
-                    assert_eq!(source.bytes, target.bytes);
-                    if filled == AT_ONCE {
-                        // SAFETY: all ranges are within their regions and equally long; nobody else touches them (see
-                        // above).
-                        unsafe { kernels::combine(op, dtype, to, &pointers, elements, None) };
-                        (pointers[0], filled) = (to, 1);
-                    }
-                    pointers[filled] = self.pointer(*source);
-                    filled += 1;
-                }
-                // SAFETY: as above.
-                unsafe { kernels::combine(op, dtype, to, &pointers[..filled], elements, also) }
-            }
-            Command::Copy { target, source } => {
-                assert_eq!(target.bytes, source.bytes);
-                let (to, from) = (self.pointer(target), self.pointer(source));
-                let stores = match target.buffer {
-                    Buffer::Scratch => shared(target),
-                    _ => self.stores(plan, number, target),
-                };
-                // SAFETY: as above; a plan copies to other places or to the same.
-                unsafe { kernels::copy(to, from, source.bytes, stores) }
-            }
-            Command::Premultiply { target, source } => {
-                assert_eq!(target.bytes, source.bytes);
-                // SAFETY: as above.
-                unsafe {
-                    kernels::scale(
-                        dtype,
-                        self.pointer(target),
-                        self.pointer(source),
-                        factor,
-                        elements(target),
-                    )
-                }
-            }
-            Command::Average { target } => {
-                // SAFETY: as above.
-                unsafe {
-                    kernels::divide(
-                        dtype,
-                        self.pointer(target),
-                        self.pointer(target),
-                        ranks,
-                        elements(target),
-                    )
-                }
-            }
-            Command::Send { .. }
-            | Command::Receive { .. }
-            | Command::Expect { .. }
-            | Command::Release { .. } => unreachable!("messages are the transport's"),
-        }
     }
 }
 

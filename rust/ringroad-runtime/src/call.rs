@@ -1,12 +1,19 @@
-//! What a rank believes it is doing: the description that all ranks of a call must agree on.
+//! A call: what tells it from others, and what every rank must believe alike.
 
 use std::fmt;
 use std::sync::Arc;
 
+use ringroad_core::algorithms::Member;
+use ringroad_core::collective::Holding;
+use ringroad_core::plan::Counts;
 use ringroad_core::{Collective, Plan, Rank};
 
 use crate::dtype::{DType, ReduceOp};
+use crate::error::{Error, Result};
 use crate::transport::Tag;
+
+/// User tags of messages between two ranks are below this.
+pub const TAGS: u32 = 1 << 28;
 
 /// The rest of the check says how often the sequence numbers have wrapped around.
 const DIGEST_BITS: u32 = 18;
@@ -59,48 +66,245 @@ impl Operation {
             Operation::Receive { .. } | Operation::ReceiveAny { .. } => "recv",
         }
     }
+
+    /// The kind of this name: a collective's, `barrier`, or `send` or `recv` with tag 0. `root` is the peer of these, too.
+    pub fn named(name: &str, root: Rank) -> Result<Operation> {
+        match name {
+            "barrier" => Ok(Operation::Barrier),
+            "send" | "recv" => Operation::message(name, Some(root), 0),
+            _ => Ok(Operation::Collective(name.parse::<Collective>()?.with_root(root))),
+        }
+    }
+
+    /// A message in this direction, `send` or `recv`. Without a peer it comes from whoever sends first.
+    pub fn message(direction: &str, peer: Option<Rank>, tag: u32) -> Result<Operation> {
+        match (direction, peer) {
+            ("send", Some(peer)) => Ok(Operation::Send { peer, tag }),
+            ("send", None) => Err(Error::Type("send needs a peer".to_owned())),
+            ("recv", Some(peer)) => Ok(Operation::Receive { peer, tag }),
+            ("recv", None) => Ok(Operation::ReceiveAny { tag }),
+            _ => Err(Error::Argument(format!("direction {direction:?} is neither send nor recv"))),
+        }
+    }
+
+    /// The collective that performs it, if one does.
+    #[inline]
+    pub fn collective(self) -> Option<Collective> {
+        match self {
+            Operation::Collective(collective) => Some(collective),
+            Operation::Barrier => Some(Collective::Allreduce),
+            Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => None,
+        }
+    }
 }
 
-/// One call of a communicator.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Call {
+/// All that a call's plan depends on: what tells it from other calls, apart from its memory and how long it may take.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CallKey {
     /// What is done.
     pub operation: Operation,
-    /// How contributions combine.
+    /// How contributions combine, where they do.
     pub op: ReduceOp,
     /// The elements' type.
     pub dtype: DType,
-    /// How many elements: of the whole vector, or of one rank's block where the collective has blocks.
+    /// Elements of the whole vector (allreduce, broadcast, reduce, messages), or of one rank's block (all others).
     pub elements: usize,
-    /// Elements of each block where they differ; `elements` is their sum then.
+    /// Elements of each rank's block where they differ, in an all-to-all of each pair's, by source, then by target;
+    /// `elements` does not count then. The same on all ranks.
     pub counts: Option<Arc<[usize]>>,
-    /// The algorithm that performs it.
-    pub algorithm: Arc<str>,
+    /// Whether input and output share memory.
+    pub in_place: bool,
+    /// The algorithm to use instead of the cheapest; the same on all ranks.
+    pub algorithm: Option<Member>,
+    /// Whether near ranks can read the input, and the output. The communicator finds out, whatever is said here.
+    pub readable: (bool, bool),
 }
 
-/// A call, this rank's part in it, and what stands for it in its messages.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub call: Call,
-    /// Of a receive from whoever sends first the one that counts is made when that is known.
-    pub plan: Arc<Plan>,
-    digest: u32,
+/// A side of a call in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Side {
+    /// Of the first byte.
+    pub address: usize,
+    /// How many bytes.
+    pub bytes: usize,
 }
 
-impl Prepared {
-    pub fn new(call: Call, plan: Arc<Plan>) -> Prepared {
-        Prepared { digest: call.digest(), call, plan }
+impl Side {
+    /// Whether they have bytes in common.
+    #[inline]
+    fn overlaps(self, other: Side) -> bool {
+        let end = |side: Side| side.address.saturating_add(side.bytes);
+        self.bytes > 0 && other.bytes > 0 && self.address.max(other.address) < end(self).min(end(other))
+    }
+}
+
+impl CallKey {
+    /// A call out of place by the cheapest algorithm. Sums.
+    #[inline]
+    pub fn new(operation: Operation, dtype: DType, elements: usize) -> CallKey {
+        CallKey {
+            operation,
+            op: ReduceOp::Sum,
+            dtype,
+            elements,
+            counts: None,
+            in_place: false,
+            algorithm: None,
+            readable: (false, false),
+        }
     }
 
-    /// For [`Tag::check`]; the upper bits say how often sequence numbers had wrapped around by call `number`.
-    pub fn check(&self, number: u64) -> u32 {
-        generation_of(number) << DIGEST_BITS | self.digest
+    /// A barrier: one byte that everybody waits for.
+    pub fn barrier() -> CallKey {
+        let byte = CallKey::new(Operation::Barrier, DType::U8, 1);
+        CallKey { op: ReduceOp::Bor, in_place: true, ..byte }
     }
-}
 
-impl Call {
+    #[inline]
+    pub(crate) fn counts(&self) -> Counts<'_> {
+        Counts::of(self.elements, self.counts.as_deref())
+    }
+
+    #[inline]
+    fn reduces(&self) -> bool {
+        self.operation.collective().is_some_and(Collective::reduces)
+    }
+
+    /// Whether the result is the same in whichever order contributions are combined.
+    pub(crate) fn any_order(&self) -> bool {
+        !self.reduces() || self.op.order_independent(self.dtype)
+    }
+
+    pub(crate) fn premultiplies(&self) -> bool {
+        self.reduces() && self.op == ReduceOp::PremulSum
+    }
+
+    pub(crate) fn averages(&self) -> bool {
+        self.reduces() && self.op == ReduceOp::Avg
+    }
+
+    /// So many elements in bytes.
+    #[inline]
+    fn bytes(&self, elements: Option<usize>) -> Result<usize> {
+        elements.and_then(|elements| elements.checked_mul(self.dtype.size())).ok_or_else(|| {
+            Error::Argument(match self.counts {
+                Some(_) => "the sum of counts is too large".to_owned(),
+                None => format!("elements is too large: {}", self.elements),
+            })
+        })
+    }
+
+    /// The bytes of its input and of its output on one of so many ranks, as they are out of place; an error where the call
+    /// makes no sense there.
+    #[inline]
+    fn sides(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
+        let refused = |text: String| Err(Error::Argument(text));
+        match self.operation {
+            Operation::Send { peer, .. } | Operation::Receive { peer, .. }
+                if peer >= ranks || peer == rank =>
+            {
+                refused(format!("peer {peer} is not another rank of 0..{ranks} than this one, {rank}"))
+            }
+            Operation::ReceiveAny { .. } if ranks == 1 => {
+                refused("there is no other rank to receive from".to_owned())
+            }
+            Operation::Send { tag, .. } | Operation::Receive { tag, .. } | Operation::ReceiveAny { tag }
+                if tag >= TAGS =>
+            {
+                refused(format!("tag {tag} is not below {TAGS}"))
+            }
+            Operation::Send { .. } => Ok([self.bytes(Some(self.elements))?, 0]),
+            Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
+                Ok([0, self.bytes(Some(self.elements))?])
+            }
+            Operation::Barrier => Ok([1, 1]),
+            Operation::Collective(collective) => {
+                self.check_collective(collective, ranks)?;
+                let lengths = self.counts().lengths(collective, ranks, rank);
+                let side = |side: usize| self.bytes(lengths.map(|elements| elements[side]));
+                Ok([side(0)?, side(1)?])
+            }
+        }
+    }
+
+    #[inline]
+    fn check_collective(&self, collective: Collective, ranks: usize) -> Result<()> {
+        let refused = |text: String| Err(Error::Argument(text));
+        if let Some(root) = collective.root().filter(|root| *root >= ranks) {
+            return refused(format!("root {root} is not one of the ranks 0..{ranks}"));
+        }
+        if collective.reduces() {
+            self.op.check(self.dtype)?;
+        }
+        if !self.counts().fits(collective, ranks) {
+            let found = self.counts.as_ref().map_or(0, |counts| counts.len());
+            let wanted = match collective {
+                Collective::Alltoall => "one count for each pair of ranks",
+                _ if collective.has_blocks() => "one count for each rank",
+                _ => "the same count on all ranks",
+            };
+            let name = collective.name();
+            return refused(format!("{name} over {ranks} ranks takes {wanted}, not {found} counts"));
+        }
+        if self.in_place && self.counts.is_some() && collective == Collective::Alltoall {
+            let what = "an alltoall whose blocks differ is not performed in place; pass another output";
+            return refused(what.to_owned());
+        }
+        Ok(())
+    }
+
+    /// What a rank has before and after the call, where that is both something.
+    #[inline]
+    fn both_sides(&self, rank: Rank) -> Option<(Holding, Holding)> {
+        let collective = self.operation.collective()?;
+        let (input, output) = (collective.input(rank), collective.output(rank));
+        (input != Holding::Nothing && output != Holding::Nothing).then_some((input, output))
+    }
+
+    /// The bytes of its input and of its output on one of so many ranks; in place all are the output's. An error where the
+    /// call makes no sense there.
+    pub fn lengths(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
+        let [input, output] = self.sides(rank, ranks)?;
+        let shared = self.in_place && self.both_sides(rank).is_some();
+        Ok(if shared { [0, input.max(output)] } else { [input, output] })
+    }
+
+    /// Finds out by the addresses of input and output whether the call is in place, and which memory it takes as either. An
+    /// error where they overlap in any other way.
+    #[inline]
+    pub fn locate(&mut self, rank: Rank, ranks: usize, addresses: [usize; 2]) -> Result<[Side; 2]> {
+        self.in_place = false;
+        let bytes = self.sides(rank, ranks)?;
+        let side = |side: usize| Side { address: addresses[side], bytes: bytes[side] };
+        let (input, output) = (side(0), side(1));
+        let Some(holdings) = self.both_sides(rank).filter(|_| input.overlaps(output)) else {
+            return Ok([input, output]);
+        };
+        let before = || match self.counts() {
+            Counts::Equal(_) => rank * input.bytes.min(output.bytes),
+            Counts::PerBlock(counts) => counts[..rank].iter().sum::<usize>() * self.dtype.size(),
+        };
+        self.in_place = match holdings {
+            (Holding::Block(_), Holding::Whole) => input.address.wrapping_sub(output.address) == before(),
+            (Holding::Whole, Holding::Block(_)) => output.address.wrapping_sub(input.address) == before(),
+            _ => input == output,
+        };
+        if !self.in_place {
+            return Err(Error::Argument(
+                "send and out overlap; they must be apart, or equal, or one must be this rank's block of the other"
+                    .to_owned(),
+            ));
+        }
+        Ok([Side { address: 0, bytes: 0 }, if input.bytes > output.bytes { input } else { output }])
+    }
+
+    /// The bytes of the whole vector of a rank, by which an algorithm is chosen.
+    pub(crate) fn vector(&self, collective: Collective, ranks: usize) -> Result<usize> {
+        self.bytes(self.counts().total(collective, ranks))
+    }
+
     /// Calls that ranks must not mix up differ in it (with near certainty).
-    fn digest(&self) -> u32 {
+    fn digest(&self, algorithm: &str) -> u32 {
         // FNV-1a: the same on every machine and in every version.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let mut mix = |bytes: &[u8]| {
@@ -117,22 +321,75 @@ impl Call {
             Operation::Barrier => ("barrier", 0),
         };
         mix(kind.as_bytes());
-        mix(self.algorithm.as_bytes());
+        mix(algorithm.as_bytes());
         mix(&[self.op.code(), self.dtype.code()]);
-        mix(&(self.elements as u64).to_le_bytes());
+        mix(&(self.total() as u64).to_le_bytes());
         for count in self.counts.iter().flat_map(|counts| counts.iter()) {
             mix(&(*count as u64).to_le_bytes());
         }
         mix(&(root as u64).to_le_bytes());
         ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << DIGEST_BITS)) as u32
     }
+
+    /// How many elements: of all blocks where they differ.
+    fn total(&self) -> usize {
+        self.counts.as_ref().map_or(self.elements, |counts| counts.iter().sum())
+    }
+}
+
+/// How many elements a collective has (see [`CallKey::elements`]) where a rank's input and output have so many; `None` where
+/// they fit none.
+pub fn elements_of(collective: Collective, rank: Rank, ranks: usize, sides: [usize; 2]) -> Option<usize> {
+    let blocks = collective.blocks_per_vector(ranks);
+    let of = |elements: usize, holding| match holding {
+        Holding::Nothing => None,
+        Holding::Block(_) => Some(Some(elements)),
+        Holding::Whole => Some(elements.is_multiple_of(blocks).then(|| elements / blocks)),
+    };
+    match (of(sides[0], collective.input(rank)), of(sides[1], collective.output(rank))) {
+        (Some(input), Some(output)) => input.filter(|_| input == output),
+        (input, output) => input.or(output)?,
+    }
+}
+
+/// A call, this rank's part in it, and what stands for it in its messages.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Which call.
+    pub key: CallKey,
+    /// The name of the algorithm that performs it.
+    pub algorithm: Arc<str>,
+    /// Of a receive from whoever sends first the one that counts is made when that is known.
+    pub(crate) plan: Arc<Plan>,
+    /// The bytes of input and output.
+    pub(crate) lengths: [usize; 2],
+    digest: u32,
+}
+
+impl Prepared {
+    pub(crate) fn new(key: CallKey, algorithm: &str, plan: Plan, lengths: [usize; 2]) -> Prepared {
+        let digest = key.digest(algorithm);
+        Prepared { key, algorithm: algorithm.into(), plan: Arc::new(plan), lengths, digest }
+    }
+
+    /// For [`Tag::check`]; the upper bits say how often sequence numbers had wrapped around by call `number`.
+    pub(crate) fn check(&self, number: u64) -> u32 {
+        generation_of(number) << DIGEST_BITS | self.digest
+    }
+
+    /// How many bytes it takes, about, besides its own size.
+    pub(crate) fn footprint(&self) -> usize {
+        let counts = self.key.counts.as_ref().map_or(0, |counts| size_of_val(&**counts));
+        size_of::<Prepared>() + self.plan.footprint() + counts + self.algorithm.len()
+    }
 }
 
 /// For example `allreduce of 10 float32, sum, by ring`.
-impl fmt::Display for Call {
+impl fmt::Display for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Call { operation, op, dtype, elements, counts, algorithm } = self;
-        match operation {
+        let Prepared { key, algorithm, .. } = self;
+        let (elements, dtype) = (key.total(), key.dtype);
+        match key.operation {
             Operation::Barrier => write!(f, "barrier, by {algorithm}"),
             Operation::Send { peer, tag } => {
                 write!(f, "send of {elements} {dtype} to rank {peer} (tag {tag})")
@@ -145,13 +402,13 @@ impl fmt::Display for Call {
             }
             Operation::Collective(collective) => {
                 write!(f, "{collective} of {elements} {dtype}")?;
-                match counts {
+                match &key.counts {
                     Some(counts) => write!(f, " in blocks of {}", some_of(counts))?,
                     None if collective.has_blocks() => write!(f, " per rank")?,
                     None => {}
                 }
                 if collective.reduces() {
-                    write!(f, ", {}", op.name())?;
+                    write!(f, ", {}", key.op)?;
                 }
                 write!(f, ", by {algorithm}")
             }

@@ -162,20 +162,11 @@ mod tests {
     use ringroad_core::Plan;
 
     use super::*;
-    use crate::call::{Call, Operation, Prepared};
-    use crate::dtype::{DType, ReduceOp};
+    use crate::call::{CallKey, Prepared};
 
     fn ended(callback: impl FnOnce() + Send + 'static) -> Arc<Completion> {
-        let call = Call {
-            operation: Operation::Barrier,
-            op: ReduceOp::Sum,
-            dtype: DType::U8,
-            elements: 1,
-            counts: None,
-            algorithm: "ring".into(),
-        };
-        let plan = Plan::send(1, 0, 0);
-        let completion = Completion::new(Arc::new(Prepared::new(call, Arc::new(plan))));
+        let prepared = Prepared::new(CallKey::barrier(), "ring", Plan::send(1, 0, 0), [0, 1]);
+        let completion = Completion::new(Arc::new(prepared));
         completion.on_complete(Box::new(move |_| callback()));
         completion.finish(None);
         completion

@@ -140,7 +140,7 @@ impl FromStr for DType {
 }
 
 /// How two elements combine. All of them are commutative bit for bit (see [`crate::kernels`]).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
     /// Addition; integers wrap as NumPy's do, and on bool it is logical or.
     Sum,
@@ -158,13 +158,13 @@ pub enum ReduceOp {
     Bor,
     /// Bitwise exclusive or.
     Bxor,
-    /// The sum of every rank's data times this rank's factor.
-    PremulSum(f64),
+    /// The sum of every rank's data times that rank's factor.
+    PremulSum,
 }
 
 impl ReduceOp {
-    /// Every operation that needs no factor, in the order of [`code`](Self::code).
-    pub const WITHOUT_FACTOR: [ReduceOp; 8] = [
+    /// Every operation, in the order of [`code`](Self::code).
+    pub const ALL: [ReduceOp; 9] = [
         ReduceOp::Sum,
         ReduceOp::Avg,
         ReduceOp::Product,
@@ -173,9 +173,10 @@ impl ReduceOp {
         ReduceOp::Band,
         ReduceOp::Bor,
         ReduceOp::Bxor,
+        ReduceOp::PremulSum,
     ];
 
-    /// Lower-case name, without any factor.
+    /// Lower-case name.
     pub const fn name(self) -> &'static str {
         match self {
             ReduceOp::Sum => "sum",
@@ -186,11 +187,11 @@ impl ReduceOp {
             ReduceOp::Band => "band",
             ReduceOp::Bor => "bor",
             ReduceOp::Bxor => "bxor",
-            ReduceOp::PremulSum(_) => "premul_sum",
+            ReduceOp::PremulSum => "premul_sum",
         }
     }
 
-    /// Number on the wire, never reused. The factor is left out: ranks may well pass different ones.
+    /// Number on the wire, never reused.
     pub const fn code(self) -> u8 {
         match self {
             ReduceOp::Sum => 0,
@@ -201,7 +202,7 @@ impl ReduceOp {
             ReduceOp::Band => 5,
             ReduceOp::Bor => 6,
             ReduceOp::Bxor => 7,
-            ReduceOp::PremulSum(_) => 8,
+            ReduceOp::PremulSum => 8,
         }
     }
 
@@ -210,7 +211,7 @@ impl ReduceOp {
         match self {
             ReduceOp::Sum | ReduceOp::Product => true,
             ReduceOp::Min | ReduceOp::Max => !dtype.is_complex(),
-            ReduceOp::Avg | ReduceOp::PremulSum(_) => dtype.is_floating(),
+            ReduceOp::Avg | ReduceOp::PremulSum => dtype.is_floating(),
             ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor => !dtype.is_floating(),
         }
     }
@@ -221,6 +222,16 @@ impl ReduceOp {
             Ok(())
         } else {
             Err(Unsupported { op: self, dtype })
+        }
+    }
+
+    /// By what this rank's data is multiplied: what the caller says, who must for a premultiplied sum and must not else.
+    pub fn factor(self, stated: Option<f64>) -> Result<f64, WrongFactor> {
+        match (self, stated) {
+            (ReduceOp::PremulSum, Some(factor)) => Ok(factor),
+            (ReduceOp::PremulSum, None) => Err(WrongFactor::Missing),
+            (_, None) => Ok(1.0),
+            (_, Some(_)) => Err(WrongFactor::Meaningless(self)),
         }
     }
 
@@ -236,19 +247,15 @@ impl ReduceOp {
 
 impl fmt::Display for ReduceOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ReduceOp::PremulSum(factor) => write!(f, "{}({factor})", self.name()),
-            _ => f.pad(self.name()),
-        }
+        f.pad(self.name())
     }
 }
 
 impl FromStr for ReduceOp {
     type Err = UnknownName;
 
-    /// Reads the names without a factor; `premul_sum` is made with [`ReduceOp::PremulSum`].
     fn from_str(name: &str) -> Result<Self, UnknownName> {
-        find("reduction", name, &Self::WITHOUT_FACTOR, |op| op.name())
+        find("reduction", name, &Self::ALL, |op| op.name())
     }
 }
 
@@ -260,6 +267,17 @@ pub struct Unsupported {
     pub op: ReduceOp,
     /// The data type it was asked for.
     pub dtype: DType,
+}
+
+/// A factor that does not go with the reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongFactor {
+    /// It is multiplied by one.
+    #[error("op='premul_sum' needs factor=")]
+    Missing,
+    /// It is multiplied by none.
+    #[error("factor= goes with op='premul_sum', not {:?}", .0.name())]
+    Meaningless(ReduceOp),
 }
 
 /// A name that is none of the enum's.

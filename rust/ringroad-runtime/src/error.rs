@@ -55,6 +55,23 @@ pub enum Error {
 /// Results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// What the system did not do, why, and what to raise or permit, if that is known.
+pub(crate) fn refused(what: &str, error: &std::io::Error) -> String {
+    let advice = advice(error).map_or_else(String::new, |advice| format!("; {advice}"));
+    format!("{what}: {error}{advice}")
+}
+
+/// What to raise or permit where the system refuses something so.
+pub(crate) fn advice(error: &std::io::Error) -> Option<&'static str> {
+    match error.raw_os_error()? {
+        libc::EMFILE => Some("raise the limit of open files (ulimit -n)"),
+        libc::ENFILE => Some("raise the system's limit of open files (sysctl fs.file-max)"),
+        libc::ENOMEM => Some("raise the limit of address space (ulimit -v), or free memory"),
+        libc::EPERM | libc::EACCES | libc::ENOSYS => Some("have the system or its sandbox permit that"),
+        _ => None,
+    }
+}
+
 macro_rules! convert {
     ($($from:path => $variant:ident),* $(,)?) => {
         $(impl From<$from> for Error {
@@ -68,6 +85,7 @@ macro_rules! convert {
 convert! {
     crate::dtype::Unsupported => Type,
     crate::dtype::UnknownName => Argument,
+    crate::dtype::WrongFactor => Argument,
     crate::buffer::NoMemory => Memory,
     crate::transport::TransportError => Transport,
     ucx_sys::LoadError => Transport,

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::algorithms::Member;
 use ringroad_core::cost::{Bounds, Candidate, CostModel, ScheduleCost, SwitchTable};
 use ringroad_core::plan::MAX_MESSAGES;
+use ringroad_core::selection::Contender;
 use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Schedule, Topology};
 
@@ -41,7 +42,7 @@ pub(crate) struct Contest {
     pub collective: Collective,
     members: Vec<Member>,
     /// With what is known of their costs.
-    pub candidates: Vec<Candidate>,
+    candidates: Vec<Candidate>,
     levels: Vec<Level>,
     /// As the parts that they are composed of.
     schedules: Vec<Option<Arc<[Schedule]>>>,
@@ -224,8 +225,8 @@ impl<'a> Judge<'a> {
         shared_out(routes, open, look)
     }
 
-    /// The costs of all these, in their order; those made for the graph that cannot be made are left out.
-    pub fn all(&mut self, collective: Collective, members: Vec<Member>) -> Result<Vec<Candidate>> {
+    /// All these with their costs, in their order; those made for the graph that cannot be made are left out.
+    pub fn all(&mut self, collective: Collective, members: &[Member]) -> Result<Vec<(Member, Candidate)>> {
         let Judge { topology, routes, kept, .. } = self;
         let cost = |member: &Member, routes: &mut Routes<'a>| {
             let made = member.is_made_for_graph(collective);
@@ -240,14 +241,15 @@ impl<'a> Judge<'a> {
             };
             let candidate = |cost| {
                 let consistent = member.consistent(topology, collective);
-                Candidate { name: member.name(), cost, consistent }
+                (*member, Candidate { name: member.name(), cost, consistent })
             };
             match cost {
                 Err(_) if made && members.len() > 1 => Ok(None),
                 cost => cost.map(|cost| cost.map(candidate)),
             }
         };
-        let all: Result<Vec<Option<Candidate>>> = shared_out(routes, &members, cost).into_iter().collect();
+        let all: Result<Vec<Option<(Member, Candidate)>>> =
+            shared_out(routes, members, cost).into_iter().collect();
         Ok(all?.into_iter().flatten().collect())
     }
 }
@@ -295,16 +297,20 @@ impl Contest {
         self.members[index].is_made_for_graph(self.collective)
     }
 
-    /// The digest of a schedule that was made for the graph.
-    pub fn digest(&self, algorithm: &str) -> Option<&String> {
-        let index = self.candidates.iter().position(|candidate| candidate.name == algorithm)?;
-        self.digests[index].as_ref()
+    /// Who is chosen among.
+    pub fn contenders(&self) -> impl Iterator<Item = Contender<'_>> {
+        let known = self.candidates.iter().zip(&self.levels);
+        self.members.iter().zip(known).map(|(member, (candidate, level))| Contender {
+            member: *member,
+            candidate,
+            is_exact: *level == Level::Exact,
+        })
     }
 
-    /// Whether what a candidate costs is known.
-    pub fn is_exact(&self, algorithm: &str) -> bool {
-        let index = self.candidates.iter().position(|candidate| candidate.name == algorithm);
-        index.is_some_and(|index| self.levels[index] == Level::Exact)
+    /// The algorithm of this name, and the digest of its schedule if that was made for the graph.
+    pub fn made(&self, name: &str) -> Option<(Member, &String)> {
+        let index = self.candidates.iter().position(|candidate| candidate.name == name)?;
+        Some((self.members[index], self.digests[index].as_ref()?))
     }
 
     /// Whoever is the fastest for some number of bytes, of all or of those that are consistent.

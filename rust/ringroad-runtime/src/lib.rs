@@ -1,13 +1,12 @@
 //! Executes plans: memory, reductions, transports, the engine and the communicator.
 //!
-//! Unsafe code lives in three rooms only: [`kernels`], [`buffer`] and `transport::ucx`.
+//! Unsafe code lives in few rooms only: ARCHITECTURE.md lists them.
 #![deny(unsafe_code)]
 
 mod agreement;
 pub mod bootstrap;
 #[allow(unsafe_code)]
 pub mod buffer;
-pub mod cache;
 pub mod call;
 mod callbacks;
 mod choices;
@@ -23,12 +22,15 @@ mod judging;
 mod kept;
 pub mod kernels;
 mod liveness;
+pub mod machine;
 mod neighbourhood;
 mod notice;
+mod options;
 pub mod planner;
-mod preferences;
 pub mod profile;
 mod progress;
+mod random;
+mod request;
 #[allow(unsafe_code)]
 mod scheduler;
 mod schedules;
@@ -38,7 +40,10 @@ mod turns;
 mod work;
 
 pub use buffer::Memory;
-pub use call::Operation;
-pub use communicator::{Called, Communicator, Options, Request, Work};
+pub use call::{CallKey, Operation};
+pub use communicator::{Called, Communicator, Work};
 pub use dtype::{DType, ReduceOp};
 pub use error::{Error, Result};
+pub use machine::cache;
+pub use options::Options;
+pub use request::Request;

@@ -1,61 +1,28 @@
-//! From a call to the plan that performs it: what this rank has to do, by the algorithm that was chosen.
+//! From a call to the plan that performs it: what this rank has to do, by the algorithm that was chosen. Calls repeat, and
+//! so what was prepared for one is kept.
 
 use std::sync::Arc;
 
 use ringroad_core::algorithms::{self, Member};
-use ringroad_core::plan::{Counts, LowerOptions, Near};
+use ringroad_core::plan::{LowerOptions, Near};
 use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule};
 
+use crate::call::{CallKey, Operation, Prepared};
 pub use crate::choices::{candidates, explain, Choices, Explanation, Lowering, Wishes};
 use crate::error::Result;
 use crate::kept::Kept;
+pub(crate) use crate::machine::LEND;
+use crate::machine::{NEAR_BROADCAST_SEGMENT, NEAR_SEGMENT};
+use crate::request::Request;
 use crate::schedules::Schedules;
 use crate::transport::shared::PRIVATE;
 
-/// Plans kept for calls to come take so many bytes, and as many the schedules that they are made of. A training loop repeats
-/// a few hundred plans, mostly of less than 100 KiB each.
+/// Calls kept prepared take so many bytes, and as many the schedules that their plans are made of. A training loop repeats
+/// a few hundred calls, mostly with plans of less than 100 KiB each.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// The most bytes in one message between ranks that share memory. Long ones, because what was just written is dear to read
-/// as long as it is in another core's own cache: on two cores that share the last-level one (AMD EPYC), 4 MiB in messages
-/// of 128 KiB take 1.1 to 1.15 times as long.
-const NEAR_SEGMENT: usize = 512 << 10;
-/// The same where all wait for the messages of one rank: 1 MiB to four ranks on two cores takes 1.6 times as long in
-/// messages of 512 KiB.
-const NEAR_BROADCAST_SEGMENT: usize = 128 << 10;
-/// From so many bytes on waiting until others have read takes less time than a copy for them.
-pub(crate) const LEND: usize = 32 << 10;
-
-/// Everything that a plan depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    pub collective: Collective,
-    pub elements: usize,
-    /// Elements of each block, where they differ; `elements` does not count then.
-    pub counts: Option<Arc<[usize]>>,
-    pub element_bytes: usize,
-    pub any_order: bool,
-    pub in_place: bool,
-    /// Whether near ranks can read the input and the output.
-    pub readable: (bool, bool),
-    pub premultiply: bool,
-    pub average: bool,
-    /// Chosen by the caller, instead of by the tables.
-    pub algorithm: Option<Member>,
-}
-
-impl Key {
-    pub fn counts(&self) -> Counts<'_> {
-        Counts::of(self.elements, self.counts.as_deref())
-    }
-}
-
-/// A plan, and the algorithm it comes from.
-#[derive(Debug, Clone)]
-pub(crate) struct Planned {
-    pub algorithm: Arc<str>,
-    pub plan: Arc<Plan>,
-}
+/// What users read as the algorithm of a message between two ranks.
+const MESSAGE: &str = "direct";
 
 pub(crate) struct Planner {
     rank: Rank,
@@ -66,7 +33,7 @@ pub(crate) struct Planner {
     choices: Arc<Choices>,
     kept: Schedules,
     schedules: Kept<(Member, Collective), Arc<Schedule>>,
-    plans: Kept<Key, Planned>,
+    calls: Kept<CallKey, Arc<Prepared>>,
 }
 
 impl Planner {
@@ -77,37 +44,63 @@ impl Planner {
         choices: Arc<Choices>,
         kept: Schedules,
     ) -> Planner {
-        let (schedules, plans) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
-        Planner { rank, near, copies, choices, kept, schedules, plans }
+        let (schedules, calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
+        Planner { rank, near, copies, choices, kept, schedules, calls }
     }
 
-    /// The plan for a call, made now or kept from an earlier one.
-    pub fn plan(&mut self, key: &Key) -> Result<Planned> {
-        match self.plans.get(key) {
-            Some(planned) => Ok(planned.clone()),
-            None => self.make_plan(key),
+    /// The call and this rank's part in it, prepared now or kept from an earlier call like it; an error where it makes no
+    /// sense.
+    pub fn prepare(&mut self, request: &Request) -> Result<&Arc<Prepared>> {
+        let key = &request.key;
+        if self.calls.latest().is_none_or(|(latest, _)| latest != key) && self.calls.get(key).is_none() {
+            let lengths = request.check(self.rank, self.choices.topology.ranks())?;
+            let prepared = Arc::new(self.prepare_anew(key, lengths)?);
+            let bytes = prepared.footprint();
+            self.calls.insert(key.clone(), prepared, bytes);
+        }
+        let (_, prepared) = self.calls.latest().expect("it is the latest one now");
+        if prepared.lengths != request.lengths() {
+            request.check(self.rank, self.choices.topology.ranks())?;
+        }
+        Ok(prepared)
+    }
+
+    fn prepare_anew(&mut self, key: &CallKey, lengths: [usize; 2]) -> Result<Prepared> {
+        let port = |from, to| self.choices.topology.port_to(from, to).unwrap_or(0);
+        let [input, output] = lengths;
+        let message = |plan| Ok(Prepared::new(key.clone(), MESSAGE, plan, lengths));
+        match key.operation {
+            Operation::Send { peer, .. } => message(Plan::send(peer, port(self.rank, peer), input)),
+            Operation::Receive { peer, .. } => message(Plan::receive(peer, port(peer, self.rank), output)),
+            // Of whom, and by which port, is known when a message has come.
+            Operation::ReceiveAny { .. } => message(Plan::receive(0, 0, output)),
+            Operation::Barrier => self.prepare_collective(key, Collective::Allreduce, lengths),
+            Operation::Collective(collective) => self.prepare_collective(key, collective, lengths),
         }
     }
 
-    fn make_plan(&mut self, key: &Key) -> Result<Planned> {
-        let elements = key.counts().total(key.collective, self.choices.topology.ranks());
-        let bytes = elements.and_then(|elements| elements.checked_mul(key.element_bytes));
-        let bytes = bytes.unwrap_or(usize::MAX);
+    fn prepare_collective(
+        &mut self,
+        key: &CallKey,
+        collective: Collective,
+        lengths: [usize; 2],
+    ) -> Result<Prepared> {
+        let bytes = key.vector(collective, self.choices.topology.ranks())?;
         let member = match key.algorithm {
             Some(member) => member,
-            None => algorithms::find(self.choices.pick(key.collective, bytes as Bytes, key.any_order))?,
+            None => algorithms::find(self.choices.pick(collective, bytes as Bytes, key.any_order()))?,
         };
-        let schedule = self.schedule(member, key.collective)?;
+        let schedule = self.schedule(member, collective)?;
         let options = LowerOptions {
             in_place: key.in_place,
-            premultiply: key.premultiply,
-            average: key.average,
+            premultiply: key.premultiplies(),
+            average: key.averages(),
             segment: self.choices.lowering.segment,
             part: self.choices.lowering.part,
             two_areas: self.choices.lowering.two_areas,
             near: Near {
                 ranks: self.near.clone(),
-                segment: match key.collective {
+                segment: match collective {
                     Collective::Broadcast { .. } => NEAR_BROADCAST_SEGMENT,
                     _ => NEAR_SEGMENT,
                 },
@@ -118,11 +111,8 @@ impl Planner {
             },
             ..LowerOptions::default()
         };
-        let plan = Plan::lower(&schedule, self.rank, key.counts(), key.element_bytes, &options)?;
-        let planned = Planned { algorithm: member.name().into(), plan: Arc::new(plan) };
-        let bytes = planned.plan.footprint() + key.counts.as_ref().map_or(0, |counts| size_of_val(&**counts));
-        self.plans.insert(key.clone(), planned.clone(), bytes);
-        Ok(planned)
+        let plan = Plan::lower(&schedule, self.rank, key.counts(), key.dtype.size(), &options)?;
+        Ok(Prepared::new(key.clone(), &member.name(), plan, lengths))
     }
 
     /// The verified schedule of `member`.
@@ -130,7 +120,7 @@ impl Planner {
         if let Some(schedule) = self.schedules.get(&(member, collective)) {
             return Ok(schedule.clone());
         }
-        let expected = self.choices.digest(collective, &member.name());
+        let expected = self.choices.digest(collective, member);
         let schedule = self.kept.schedule(&self.choices.topology, member, collective, self.rank, expected)?;
         let schedule = Arc::new(schedule);
         self.schedules.insert((member, collective), schedule.clone(), schedule.footprint());
@@ -143,32 +133,28 @@ mod tests {
     use super::*;
     use crate::agreement::choose;
     use crate::bootstrap::Card;
-    use crate::communicator::Options;
+    use crate::buffer::Memory;
     use crate::config::Config;
+    use crate::dtype::DType;
+    use crate::options::Options;
 
     const RANKS: usize = 12;
+    const RANK: Rank = 3;
 
     fn planner(most: usize) -> Planner {
         let cards: Vec<Card> = (0..RANKS).map(|rank| Card::new(rank, RANKS, "", "", Vec::new())).collect();
         let choices = choose(&cards, &Config::default(), &Options::default(), 1).unwrap();
         let near = Arc::new([false; RANKS]);
-        let planner = Planner::new(3, near, None, Arc::new(choices), Schedules::new(None));
-        Planner { schedules: Kept::new(most), plans: Kept::new(most), ..planner }
+        let planner = Planner::new(RANK, near, None, Arc::new(choices), Schedules::new(None));
+        Planner { schedules: Kept::new(most), calls: Kept::new(most), ..planner }
     }
 
-    fn key(collective: Collective, elements: usize, algorithm: Option<&str>) -> Key {
-        Key {
-            collective,
-            elements,
-            counts: None,
-            element_bytes: 4,
-            any_order: true,
-            in_place: false,
-            readable: (false, false),
-            premultiply: false,
-            average: false,
-            algorithm: algorithm.map(|name| algorithms::find(name).unwrap()),
-        }
+    fn request(collective: Collective, elements: usize, algorithm: Option<&str>) -> Request {
+        let algorithm = algorithm.map(|name| algorithms::find(name).unwrap());
+        let key = CallKey::new(Operation::Collective(collective), DType::I32, elements);
+        let key = CallKey { algorithm, ..key };
+        let [input, output] = key.lengths(RANK, RANKS).unwrap().map(Memory::zeroed);
+        Request::of(key, input, output)
     }
 
     /// However many sizes and algorithms are called, what is kept stays within its bounds, and every plan is right.
@@ -182,15 +168,30 @@ mod tests {
         for round in 0..200 {
             for collective in collectives {
                 for algorithm in algorithms {
-                    let key = key(collective, 1 + round % 80 * 57, algorithm);
-                    let (Ok(plan), Ok(expected)) = (small.plan(&key), large.plan(&key)) else { continue };
-                    assert_eq!((&plan.algorithm, &plan.plan), (&expected.algorithm, &expected.plan));
-                    assert!(small.plans.bytes() <= MOST && small.schedules.bytes() <= MOST);
+                    let request = request(collective, 1 + round % 80 * 57, algorithm);
+                    let (Ok(call), Ok(expected)) = (small.prepare(&request), large.prepare(&request)) else {
+                        continue;
+                    };
+                    assert_eq!((&call.algorithm, &call.plan), (&expected.algorithm, &expected.plan));
+                    assert!(small.calls.bytes() <= MOST && small.schedules.bytes() <= MOST);
                 }
             }
         }
-        assert!(large.plans.bytes() > 2 * MOST, "{} bytes are no test", large.plans.bytes());
-        let plan = large.plan(&key(Collective::Allreduce, 1000, None)).unwrap().plan;
-        assert!(Arc::ptr_eq(&plan, &large.plan(&key(Collective::Allreduce, 1000, None)).unwrap().plan));
+        assert!(large.calls.bytes() > 2 * MOST, "{} bytes are no test", large.calls.bytes());
+        let again = || request(Collective::Allreduce, 1000, None);
+        let call = large.prepare(&again()).unwrap().clone();
+        assert!(Arc::ptr_eq(&call, large.prepare(&again()).unwrap()));
+    }
+
+    /// A call like an earlier one is refused all the same if its memory has another length.
+    #[test]
+    fn memory_is_looked_at_in_every_call() {
+        let mut planner = planner(usize::MAX);
+        let whole = request(Collective::Allreduce, 10, None);
+        planner.prepare(&whole).unwrap();
+        let short = Request { output: Memory::zeroed(39), ..request(Collective::Allreduce, 10, None) };
+        let error = planner.prepare(&short).unwrap_err().to_string();
+        assert_eq!(error, "this call needs 40 bytes of output on rank 3, not 39");
+        planner.prepare(&whole).unwrap();
     }
 }

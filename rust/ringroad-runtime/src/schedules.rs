@@ -21,13 +21,12 @@ use sha2::{Digest, Sha256};
 
 use crate::config::warn_once;
 use crate::error::{Error, Result};
+use crate::machine::READ_PER_SECOND;
 
 /// The version of the files.
 const FORMAT: u32 = 1;
 /// What is made faster than this is not kept at all: a file takes about a millisecond.
 const WORTH_KEEPING: Duration = Duration::from_millis(20);
-/// So many bytes of a schedule are read and parsed in a second, at least; those that are made faster are made again.
-const READ_PER_SECOND: f64 = 60e6;
 /// The largest file that is read or written, and the most bytes of all files.
 const MOST_BYTES: u64 = 256 << 20;
 const MOST_BYTES_IN_ALL: u64 = 1 << 30;

@@ -14,26 +14,21 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringroad_core::Rank;
 
+use crate::machine::{AWAY, LONG_YIELD, SOMEBODY, SPIN_ALONE};
 use crate::scheduler::{self, Crowd};
 
-const SPIN_ALONE: Duration = Duration::from_micros(50);
 const SPIN_SHARED: Duration = Duration::ZERO;
 /// The shortest time to spin that is not none, and what it begins with again.
 const SPIN_LEAST: Duration = Duration::from_micros(1);
-/// A yield that takes longer than this, and than so many other system calls, has let somebody else run.
-const SOMEBODY: Duration = Duration::from_micros(2);
+/// As many of these as [`SOMEBODY`] is compared with.
 const SYSTEM_CALLS: u32 = 8;
-/// A yield that takes longer than this means that others want the core: ranks that only wait give it back sooner.
-const LONG_YIELD: Duration = Duration::from_micros(1200);
-/// How long it does not yield then where there are cores for all, and at most if it happens again and again.
+/// How long it does not yield after a [`LONG_YIELD`] where there are cores for all, and at most if it happens again and again.
 const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(160)];
 /// So many yields in a row that let somebody run, times a number that ranks differ in lest all of them move, are reason to
 /// change the core. To go to one's own in a crowd a single one is.
 const PATIENCE: u32 = 8;
 /// How long that may not happen again, and at most if it helps nothing again and again where there are cores for all.
 const STAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(5)];
-/// In a crowd, who has not yielded for so long has computed or slept, and may have come back on any core.
-const AWAY: Duration = Duration::from_micros(300);
 /// It has helped if somebody else runs on the core only so long after it: whoever wakes ranks puts them where it likes.
 const HELPED: Duration = Duration::from_millis(1);
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use ringroad_core::Rank;
 
-use crate::call::{Call, Prepared};
+use crate::call::Prepared;
 use crate::error::{Error, Result};
 
 /// What to do when a call ends.
@@ -42,8 +42,8 @@ impl Completion {
         self.callbacks.get_mut().clear();
     }
 
-    pub fn call(&self) -> &Call {
-        &self.prepared.call
+    pub fn call(&self) -> &Prepared {
+        &self.prepared
     }
 
     /// A receive from whoever sends first has found its message.

@@ -673,10 +673,9 @@ fn defaults_are_those_of_the_table() {
     assert_eq!(config.cost_model(Default::default()), Default::default());
     for (entry, setting) in config.entries().iter().zip(SETTINGS) {
         assert_eq!(
-            (entry.name, entry.origin, entry.meaning),
-            (setting.name, Origin::Default, setting.meaning)
+            (entry.setting, entry.origin, entry.value.as_deref()),
+            (setting, Origin::Default, setting.default)
         );
-        assert_eq!(entry.value, if setting.default.is_empty() { "unset" } else { setting.default });
     }
 }
 
@@ -699,6 +698,7 @@ fn values_are_read() {
         ("RINGROAD_STORE", "file:///shared/job"),
         ("RINGROAD_SEGMENT", "64"),
         ("RINGROAD_DEBUG", "trace"),
+        ("RINGROAD_TRACE", "/tmp/traces"),
         ("RINGROAD_STEP_LATENCY", "1e-6"),
         ("RINGROAD_HOP_LATENCY", "0"),
         ("RINGROAD_BANDWIDTH", "12.5e9"),
@@ -724,6 +724,7 @@ fn values_are_read() {
     assert_eq!(config.secret.as_ref().unwrap().reveal(), "open sesame");
     assert_eq!(config.store.as_deref(), Some(Path::new("/shared/job")));
     assert_eq!((config.segment, config.debug), (64, Debug::Trace));
+    assert_eq!(config.trace.as_deref(), Some(Path::new("/tmp/traces")));
     let model = config.cost_model(Default::default());
     assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));
     assert_eq!((model.message_latency, model.reduce_cost, model.incast_latency), (2e-7, 1e-10, 3e-7));
@@ -733,7 +734,7 @@ fn values_are_read() {
     // RINGROAD_PORTS goes without RINGROAD_NET_DEVICES only.
     let unset: Vec<_> =
         config.entries().into_iter().filter(|entry| entry.origin == Origin::Default).collect();
-    assert!(matches!(&unset[..], [ports] if ports.name == "RINGROAD_PORTS"), "{unset:?}");
+    assert!(matches!(&unset[..], [ports] if ports.setting.name == "RINGROAD_PORTS"), "{unset:?}");
     let ports = read(&[("RINGROAD_PORTS", " mlx5_0:1, eth0 ,eth0")]).unwrap().ports;
     assert_eq!(ports.as_deref().unwrap(), ["mlx5_0:1", "eth0", "eth0"]);
     let shown = format!("{config:?} {:?}", config.entries());

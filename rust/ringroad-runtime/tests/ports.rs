@@ -229,7 +229,7 @@ fn by_two_ports(elements: usize) -> Request {
     let call = Operation::Collective(Collective::Allreduce);
     let memory = || Memory::zeroed(4 * elements);
     let request = Request::new(call, DType::F32, elements, memory(), memory());
-    Request { algorithm: Some("bidirectional-ring".to_owned()), ..request }
+    request.by(algorithms::find("bidirectional-ring").unwrap())
 }
 
 // ---- Processes ----

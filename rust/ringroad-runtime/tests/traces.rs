@@ -3,6 +3,7 @@
 mod common;
 
 use common::{boxed, config, each, patient, watch};
+use ringroad_core::algorithms::find;
 use ringroad_core::trace::TraceKind;
 use ringroad_core::Collective;
 use ringroad_runtime::transport::fault::FaultInjector;
@@ -18,9 +19,8 @@ const SENT: u32 = 5;
 /// The requests of three ranks, in order: each call has another algorithm than the one before.
 fn requests(rank: usize) -> Vec<Request> {
     let floats = || Memory::zeroed(4000);
-    let by = |algorithm: &str| Request {
-        algorithm: Some(algorithm.to_owned()),
-        ..Request::new(ALL, DType::F32, 1000, floats(), floats())
+    let by = |algorithm: &str| {
+        Request::new(ALL, DType::F32, 1000, floats(), floats()).by(find(algorithm).unwrap())
     };
     let byte = |operation, input, output| {
         Request::new(operation, DType::U8, 8, Memory::zeroed(input), Memory::zeroed(output))

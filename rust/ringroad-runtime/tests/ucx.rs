@@ -551,7 +551,7 @@ fn notice_behind_messages(peer: &mut Peer) {
         peer.until_barrier("connected");
         peer.barrier("told");
         let mut events = Vec::new();
-        peer.transport.inspect(&mut events);
+        peer.transport.inspect(None, &mut events);
         assert!(matches!(&events[..], [Event::Notice { from: 1, .. }]), "{events:?}");
         tags[1..].iter().for_each(|tag| expect(peer, *tag));
         peer.until_barrier("heard");
@@ -746,7 +746,7 @@ impl Peer {
         let mut events = std::mem::take(&mut self.events);
         let mut busy = self.transport.progress(&mut events);
         if self.inspect {
-            self.transport.inspect(&mut events);
+            self.transport.inspect(None, &mut events);
         }
         for event in events.drain(..) {
             busy = true;
@@ -755,6 +755,7 @@ impl Peer {
                     assert!(self.done.insert(request, result).is_none(), "request {request} ended twice");
                 }
                 Event::PeerFailed { peer, reason } => self.failed.push((peer, reason)),
+                Event::Arrived { .. } => panic!("nobody expects anything over UCX"),
                 Event::Notice { from, payload } => self.notices.push((from, payload)),
             }
         }

@@ -173,7 +173,7 @@ def check_exchange() -> None:
         plain, other = torch.ones(6 * ranks), torch.ones(6)
 
         def taken(collective: str, source: torch.Tensor, target: torch.Tensor, **how: Any) -> bool:
-            return communicator.run_tensors(collective, source, target, **how) is None
+            return communicator._run_tensors(collective, source, target, **how) is None
 
         for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int8, torch.uint8, torch.int64, torch.bool):
             assert taken("allreduce", tensor := torch.ones(5, dtype=dtype), tensor, op="max") and (tensor == 1).all()
@@ -195,8 +195,8 @@ def check_exchange() -> None:
             ("reduce_scatter", plain[1:], other),
             ("reduce_scatter", small, other),
         ]:
-            assert communicator.run_tensors(collective, source, target) is NotImplemented, (collective, source)
-        assert communicator.run_tensors("broadcast", other, other, root=ranks) is NotImplemented
+            assert communicator._run_tensors(collective, source, target) is NotImplemented, (collective, source)
+        assert communicator._run_tensors("broadcast", other, other, root=ranks) is NotImplemented
         # The negative bit is torch's secret.
         negative = torch.complex(torch.zeros(4), torch.ones(4)).conj().imag
         assert negative.is_neg()

@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import helpers
-import ringroad.torch.backend
+import ringroad.torch.calls
 import torch
 import torch.distributed as dist
 from ringroad.torch import staging, tensors
@@ -84,7 +84,7 @@ def elsewhere(
     with (
         mock.patch.object(RingroadBackend, "_plain", plain_if_here),
         mock.patch.object(tensors, "is_here", is_here),
-        mock.patch.object(ringroad.torch.backend, "is_here", is_here),
+        mock.patch.object(ringroad.torch.calls, "is_here", is_here),
         mock.patch.object(staging, "Side", LazySide),
         mock.patch.object(staging, "CHUNK", chunk),
         mock.patch.object(staging, "cut", recorded),
@@ -235,10 +235,10 @@ def failing(group: Any, calls: int, fail: Callable[[], Any]) -> None:
     def run_raw(*args: Any, **kwargs: Any) -> Any:
         if next(before) == calls:
             fail()
-        return communicator.run_raw(*args, **kwargs)
+        return communicator._run_raw(*args, **kwargs)
 
     pipeline._communicator = mock.Mock(wraps=communicator, rank=communicator.rank, size=communicator.size)
-    pipeline._communicator.run_raw = run_raw
+    pipeline._communicator._run_raw = run_raw
     pipeline._communicator.timeout = communicator.timeout
 
 
@@ -315,8 +315,8 @@ def check_deadline() -> None:
             # Every chunk within the time, and not all of them.
             failing(dist.group.WORLD, 0, lambda: None)
             pipeline = dist.group.WORLD.backend._pipeline
-            run_raw = pipeline._communicator.run_raw
-            pipeline._communicator.run_raw = lambda *args, **kwargs: (time.sleep(0.5), run_raw(*args, **kwargs))
+            run_raw = pipeline._communicator._run_raw
+            pipeline._communicator._run_raw = lambda *args, **kwargs: (time.sleep(0.5), run_raw(*args, **kwargs))
         start = time.monotonic()
         work = dist.all_reduce(torch.ones(20_000), async_op=True)
         if not late:

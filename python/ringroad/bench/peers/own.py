@@ -16,8 +16,12 @@ class Own:
 
     name = OURS
 
-    def __init__(self, store: str, rank: int, ranks: int, timeout: float, tensors: bool) -> None:
-        self.communicator = Communicator(FileStore(store), rank, ranks, timeout=timeout, ucx_wheel=_ucx_wheel())
+    def __init__(
+        self, store: str, rank: int, ranks: int, timeout: float, tensors: bool, settings: dict[str, str] | None
+    ) -> None:
+        self.communicator = Communicator(
+            FileStore(store), rank, ranks, timeout=timeout, settings=settings, ucx_wheel=_ucx_wheel()
+        )
         self.tensors = tensors and self._takes_tensors()
 
     def fixed(self, collective: str, algorithms: list[str]) -> list[Fixed]:

@@ -147,7 +147,7 @@ impl Unavailable {
 
 fn names(topology: &Topology, collective: Collective) -> Vec<&'static str> {
     let offered = |a: &&Algorithm| a.offer(collective).is_some_and(|o| o.requirement.admits(topology));
-    catalogue().iter().filter(offered).map(|a| a.name).collect()
+    catalogue().filter(offered).map(|a| a.name).collect()
 }
 
 fn use_instead(shape: &str, collective: Collective, alternatives: &[&str]) -> String {
@@ -186,7 +186,8 @@ pub enum UnknownAlgorithm {
 
 impl UnknownAlgorithm {
     pub(super) fn new(name: &str, base: &str) -> UnknownAlgorithm {
-        let nearest = all_names().into_iter().min_by_key(|n| levenshtein(n, base)).unwrap_or_default();
+        let plain = base.to_ascii_lowercase().replace('_', "-");
+        let nearest = all_names().into_iter().min_by_key(|n| levenshtein(n, &plain)).unwrap_or_default();
         UnknownAlgorithm::Name { name: name.to_owned(), nearest }
     }
 
@@ -208,5 +209,5 @@ impl UnknownAlgorithm {
 }
 
 fn all_names() -> Vec<&'static str> {
-    catalogue().iter().map(|a| a.name).collect()
+    catalogue().map(|a| a.name).collect()
 }

@@ -21,8 +21,9 @@
 //! a phase half of the former; a reduce (R-1)/R at first. With whole vectors one step and R-1 vectors, and what the
 //! network's algorithm sends.
 
+use super::catalogue::flat::FLAT;
 use super::dimension_wise::{nested, Course, Line};
-use super::{catalogue, direct, gather_sum, Algorithm, CostLine, Request, Shape};
+use super::{direct, gather_sum, Algorithm, CostLine, Request, Shape};
 use crate::collective::Collective;
 use crate::schedule::{ChunkSet, Schedule, Send, Step};
 use crate::units::{ChunkId, Rank};
@@ -51,7 +52,7 @@ const WITHIN: usize = 1;
 
 /// The algorithm that one of [`NETWORKS`] or [`WHOLE`] names.
 pub(super) fn network(name: &str) -> &'static Algorithm {
-    catalogue().iter().find(|algorithm| algorithm.name == name).expect("it is in the catalogue")
+    FLAT.iter().find(|algorithm| algorithm.name == name).expect("it is in the catalogue")
 }
 
 /// Whether it works between the hosts of `shape`, for all that it offers.

@@ -50,11 +50,14 @@ mod windows;
 
 use std::fmt;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 pub use error::{Unavailable, UnknownAlgorithm};
 pub use generalized::best_r;
 pub use shape::Shape;
 
-use crate::collective::Collective;
+use crate::collective::{is_name, Collective};
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 
@@ -146,7 +149,7 @@ impl Parameter {
         if self.names.is_empty() {
             text.parse().ok()
         } else {
-            self.names.iter().position(|name| *name == text)
+            self.names.iter().position(|name| is_name(text, name))
         }
     }
 }
@@ -264,8 +267,8 @@ pub struct CostLine {
 }
 
 /// All algorithms.
-pub fn catalogue() -> &'static [Algorithm] {
-    catalogue::CATALOGUE
+pub fn catalogue() -> impl Iterator<Item = &'static Algorithm> + Clone {
+    catalogue::rows()
 }
 
 /// An algorithm, with its parameter if it has one.
@@ -279,13 +282,12 @@ pub struct Member {
 /// The member of this name; case does not matter, nor whether `-` or `_` joins the words. A family's name alone leaves
 /// the parameter to the shape.
 pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
-    let wanted = name.to_ascii_lowercase().replace('_', "-");
-    let (base, value) = match wanted.split_once(':') {
+    let (base, value) = match name.split_once(':') {
         Some((base, value)) => (base, Some(value)),
-        None => (wanted.as_str(), None),
+        None => (name, None),
     };
-    let algorithm =
-        catalogue().iter().find(|a| a.name == base).ok_or_else(|| UnknownAlgorithm::new(name, base))?;
+    let algorithm = catalogue().find(|algorithm| is_name(base, algorithm.name));
+    let algorithm = algorithm.ok_or_else(|| UnknownAlgorithm::new(name, base))?;
     let parameter = match (value, &algorithm.parameter) {
         (None, _) => None,
         (Some(value), Some(parameter)) => {
@@ -308,7 +310,7 @@ pub fn available(topology: &Topology, collective: Collective) -> Vec<Member> {
         let has = |member: &Member| algorithm.offer(collective).is_some_and(|o| o.has(member.parameter));
         algorithm.members(topology).into_iter().filter(has)
     };
-    catalogue().iter().filter(offered).flat_map(members).collect()
+    catalogue().filter(offered).flat_map(members).collect()
 }
 
 impl Algorithm {
@@ -463,6 +465,19 @@ impl Eq for Member {}
 impl std::hash::Hash for Member {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         (self.algorithm.name, self.parameter).hash(state);
+    }
+}
+
+/// By its name.
+impl Serialize for Member {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Member {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Member, D::Error> {
+        find(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

@@ -4,7 +4,7 @@
 //! these hops, however they are spread: the busiest link carries no less than all would if they shared that alike. Less
 //! still is known before a schedule is made: its steps, and what must reach the ranks whatever the algorithm.
 
-use super::model::{CostError, ScheduleCost, StepCost, Work};
+use super::step::{CostError, ScheduleCost, StepCost, Work};
 use crate::collective::Collective;
 use crate::schedule::View;
 use crate::topology::{Topology, Unreachable};

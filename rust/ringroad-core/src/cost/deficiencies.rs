@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::model::ScheduleCost;
+use super::step::ScheduleCost;
 use crate::collective::Collective;
 use crate::topology::Topology;
 

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{CostModel, ScheduleCost};
-use super::select::{overtaken_at, Candidate};
+use super::line::{overtaken_at, Crossing, Line};
+use super::model::CostModel;
+use super::select::Candidate;
+use super::step::ScheduleCost;
 use crate::units::{Bytes, Seconds};
 
 /// A part of the time that a schedule takes.
@@ -95,16 +97,6 @@ pub struct Comparison {
     pub factors: Vec<(Term, f64)>,
 }
 
-/// Where one algorithm becomes faster than another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Crossing {
-    /// From so many bytes on.
-    From(Bytes),
-    /// Up to and including so many.
-    UpTo(Bytes),
-}
-
 impl Comparison {
     /// Compares two candidates, of which `best` is the faster one for `bytes`.
     pub fn of(model: &CostModel, best: &Candidate, rival: &Candidate, bytes: Bytes) -> Comparison {
@@ -121,7 +113,7 @@ impl Comparison {
             best: winner,
             rival: other,
             margin: if behind.abs() > 1e-9 * winner.seconds() { behind / winner.seconds() } else { 0.0 },
-            bytes: overtaken_at(model, best, rival, bytes),
+            bytes: overtaken_at(Line::of(model, &best.cost), Line::of(model, &rival.cost), bytes),
             factors: winner.all().into_iter().zip(other.all()).filter_map(factor).collect(),
         }
     }

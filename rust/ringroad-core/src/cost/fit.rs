@@ -11,7 +11,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::model::{CostModel, ScheduleCost};
+use super::model::CostModel;
+use super::step::ScheduleCost;
 use crate::units::{Bytes, Seconds};
 
 /// How long a schedule was measured to take.

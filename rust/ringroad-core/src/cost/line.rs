@@ -7,7 +7,10 @@
 
 use std::cmp::Ordering;
 
-use super::model::{CostModel, ScheduleCost};
+use serde::{Deserialize, Serialize};
+
+use super::model::CostModel;
+use super::step::ScheduleCost;
 use crate::units::{Bytes, Seconds};
 
 /// Beyond this a coefficient counts as infinite; far enough from the largest number for exact products.
@@ -15,6 +18,7 @@ const LARGEST: f64 = 1e200;
 /// Below this a coefficient counts as zero, so that no rounding error is too small to be represented.
 const SMALLEST: f64 = 1e-200;
 
+/// The seconds that a schedule takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
     fixed: Seconds,
@@ -41,9 +45,73 @@ impl Line {
     }
 
     /// Whether this line rises more slowly.
-    pub(super) fn is_flatter_than(&self, other: &Line) -> bool {
+    fn is_flatter_than(&self, other: &Line) -> bool {
         self.per_byte < other.per_byte
     }
+}
+
+/// Where one algorithm becomes faster than another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Crossing {
+    /// From so many bytes on.
+    From(Bytes),
+    /// Up to and including so many.
+    UpTo(Bytes),
+}
+
+/// Whether `rival` is to be preferred to `best` for `bytes`.
+fn beats(lines: &[Line], rival: usize, best: usize, bytes: Bytes) -> bool {
+    match lines[rival].compare(&lines[best], bytes) {
+        Ordering::Less => true,
+        Ordering::Equal => rival < best,
+        Ordering::Greater => false,
+    }
+}
+
+/// Which line is the fastest for `bytes`; among equals the earlier one.
+pub(super) fn fastest(lines: &[Line], bytes: Bytes) -> Option<usize> {
+    (0..lines.len()).reduce(|best, rival| if beats(lines, rival, best, bytes) { rival } else { best })
+}
+
+/// The first number of bytes after `from` and up to `until` for which `rival` beats `best`, the fastest at `from`. Only a
+/// flatter line can, and it does so from some point on for ever, which bisection finds.
+pub(super) fn overtakes(
+    lines: &[Line],
+    rival: usize,
+    best: usize,
+    from: Bytes,
+    until: Bytes,
+) -> Option<Bytes> {
+    if !lines[rival].is_flatter_than(&lines[best]) || !beats(lines, rival, best, until) {
+        return None;
+    }
+    let (mut slower, mut faster) = (from, until);
+    while faster - slower > 1 {
+        let middle = slower + (faster - slower) / 2;
+        if beats(lines, rival, best, middle) {
+            faster = middle;
+        } else {
+            slower = middle;
+        }
+    }
+    Some(faster)
+}
+
+/// From how many bytes on, or up to how many, `rival` beats `best`; nowhere, unless `best` is the faster one for `bytes`.
+pub(super) fn overtaken_at(best: Line, rival: Line, bytes: Bytes) -> Option<Crossing> {
+    let lines = [best, rival];
+    if beats(&lines, 1, 0, bytes) {
+        return None;
+    }
+    if let Some(from) = overtakes(&lines, 1, 0, bytes, Bytes::MAX) {
+        return Some(Crossing::From(from));
+    }
+    // Otherwise the rival is ahead at 0 bytes, if anywhere, until the best one overtakes it.
+    if !beats(&lines, 1, 0, 0) {
+        return None;
+    }
+    overtakes(&lines, 0, 1, 0, Bytes::MAX).map(|from| Crossing::UpTo(from - 1))
 }
 
 /// To 40 significant bits, half away from zero, and into the range that [`ExactSum`] is exact in.

@@ -1,5 +1,6 @@
 //! What a schedule costs on a topology, and which schedule is the fastest for a number of bytes.
 
+mod assess;
 mod bound;
 mod deficiencies;
 mod explain;
@@ -8,17 +9,20 @@ mod incast;
 mod line;
 mod model;
 mod select;
+mod step;
 mod traffic;
 mod tuner;
 
 pub use bound::Bounds;
 pub use deficiencies::Deficiencies;
-pub use explain::{Comparison, Crossing, Term, Terms};
+pub use explain::{Comparison, Term, Terms};
 pub use fit::{fit, Fit, FitError, Observation};
 pub(crate) use incast::Inlets;
 pub use incast::DEFAULT_INCAST_LATENCY;
-pub use model::{CostError, CostModel, ScheduleCost, StepCost, Work, DEFAULT_STEP_LATENCY};
+pub use line::Crossing;
+pub use model::{CostModel, DEFAULT_STEP_LATENCY};
 pub use select::{rank, Candidate, Origin, Ranked, SwitchRange, SwitchTable, TableError};
+pub use step::{CostError, ScheduleCost, StepCost, Work};
 pub use tuner::{read_rules, rules_of, write_rules, Measurement, Rule, RuleError};
 
 #[cfg(test)]

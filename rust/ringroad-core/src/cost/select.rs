@@ -3,14 +3,13 @@
 //! All candidates' seconds are straight lines over the bytes; the fastest is their lower envelope. Costs within one
 //! part in 10¹² of each other are equal, and among equals the earlier candidate wins: catalogue order is preference.
 
-use std::cmp::Ordering;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::explain::Crossing;
-use super::line::Line;
-use super::model::{CostModel, ScheduleCost};
+use super::line::{fastest, overtakes, Line};
+use super::model::CostModel;
+use super::step::ScheduleCost;
 use crate::units::{Bytes, Seconds};
 
 /// An algorithm that could run.
@@ -215,56 +214,4 @@ impl SwitchTable {
     pub fn pick(&self, bytes: Bytes) -> &str {
         &self.range(bytes).algorithm
     }
-}
-
-/// Whether `rival` is to be preferred to `best` for `bytes`.
-fn beats(lines: &[Line], rival: usize, best: usize, bytes: Bytes) -> bool {
-    match lines[rival].compare(&lines[best], bytes) {
-        Ordering::Less => true,
-        Ordering::Equal => rival < best,
-        Ordering::Greater => false,
-    }
-}
-
-fn fastest(lines: &[Line], bytes: Bytes) -> Option<usize> {
-    (0..lines.len()).reduce(|best, rival| if beats(lines, rival, best, bytes) { rival } else { best })
-}
-
-/// The first number of bytes after `from` and up to `until` for which `rival` beats `best`, the fastest at `from`. Only a
-/// flatter line can, and it does so from some point on for ever, which bisection finds.
-fn overtakes(lines: &[Line], rival: usize, best: usize, from: Bytes, until: Bytes) -> Option<Bytes> {
-    if !lines[rival].is_flatter_than(&lines[best]) || !beats(lines, rival, best, until) {
-        return None;
-    }
-    let (mut slower, mut faster) = (from, until);
-    while faster - slower > 1 {
-        let middle = slower + (faster - slower) / 2;
-        if beats(lines, rival, best, middle) {
-            faster = middle;
-        } else {
-            slower = middle;
-        }
-    }
-    Some(faster)
-}
-
-/// From how many bytes on, or up to how many, `rival` beats `best`; nowhere, unless `best` is the faster one for `bytes`.
-pub(super) fn overtaken_at(
-    model: &CostModel,
-    best: &Candidate,
-    rival: &Candidate,
-    bytes: Bytes,
-) -> Option<Crossing> {
-    let lines = [Line::of(model, &best.cost), Line::of(model, &rival.cost)];
-    if beats(&lines, 1, 0, bytes) {
-        return None;
-    }
-    if let Some(from) = overtakes(&lines, 1, 0, bytes, Bytes::MAX) {
-        return Some(Crossing::From(from));
-    }
-    // Otherwise the rival is ahead at 0 bytes, if anywhere, until the best one overtakes it.
-    if !beats(&lines, 1, 0, 0) {
-        return None;
-    }
-    overtakes(&lines, 0, 1, 0, Bytes::MAX).map(|from| Crossing::UpTo(from - 1))
 }

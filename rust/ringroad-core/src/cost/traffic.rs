@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::model::{CostError, StepCost};
+use super::step::{CostError, StepCost};
 use crate::schedule::{Motion, Orbit, Transfer, View};
 use crate::topology::{Lattice, Routes, Topology, Way};
 use crate::units::Port;

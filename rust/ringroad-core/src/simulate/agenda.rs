@@ -5,8 +5,10 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use super::fair::FlowId;
-use super::traffic::MessageId;
 use crate::units::{Rank, Seconds};
+
+/// Number of a message; numbers of delivered messages are used again.
+pub(super) type MessageId = usize;
 
 /// Something that happens at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]

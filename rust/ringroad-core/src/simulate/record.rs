@@ -71,6 +71,7 @@ impl Record {
             message: message.number,
             step: Some(message.step),
             algorithm: Some(self.algorithm.clone()),
+            call: None,
             start: side.start,
             end: Some(now),
         });
@@ -90,6 +91,7 @@ impl Record {
                 message,
                 step,
                 algorithm: Some(self.algorithm.clone()),
+                call: None,
                 start,
                 end,
             });

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::agenda::{Agenda, Event};
+use super::agenda::{Agenda, Event, MessageId};
 use super::record::Record;
 use super::scenario::Conditions;
-use super::traffic::{MessageId, Side, Traffic};
+use super::traffic::{Side, Traffic};
 use super::{Outcome, Pace, Simulator};
 use crate::cost::Inlets;
 use crate::executor::Executor;

@@ -5,13 +5,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::agenda::{Agenda, Event};
+use super::agenda::{Agenda, Event, MessageId};
 use super::fair::{FairNetwork, FlowId};
 use super::paths::{Path, Paths, Stage};
 use crate::units::{Port, Rank, Seconds};
-
-/// Number of a message; numbers of delivered messages are used again.
-pub(super) type MessageId = usize;
 
 /// Flows that end within this part of the time so far end together, for they differ by rounding only: one division of
 /// the links serves all.

@@ -10,7 +10,7 @@ macro_rules! every_algorithm {
         #[test]
         fn every_algorithm_is_tested() {
             let tested: &[&str] = &[$($name),*];
-            assert_eq!(catalogue().iter().map(|a| a.name).collect::<Vec<_>>(), tested);
+            assert_eq!(catalogue().map(|a| a.name).collect::<Vec<_>>(), tested);
         }
     };
     ($check:path) => {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
 
@@ -15,6 +14,7 @@ use super::meeting::{refused, unreadable};
 use super::Handle;
 use crate::cache;
 use crate::liveness;
+use crate::random::token;
 use crate::transport::shared::Offer;
 
 /// The version of the card itself.
@@ -140,13 +140,6 @@ impl fmt::Display for Card {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {} (host {}, pid {})", self.rank, self.host, self.pid)
     }
-}
-
-/// A number that no other process has, from the seed that the standard library draws for hash tables.
-pub(crate) fn token() -> u64 {
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u32(std::process::id());
-    hasher.finish()
 }
 
 /// Where this process's number, and when it started, mean what they mean here.

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use super::card::{hex, token};
+use super::card::hex;
 use super::{Store, StoreError};
+use crate::error::advice;
+use crate::random::token;
 
 /// Names of values begin like this.
 const VALUE: &str = "key.";
@@ -82,13 +84,11 @@ impl Store for FileStore {
         };
         write().map_err(|e| {
             let _ = fs::remove_file(&partial);
-            failed(
-                format!("write {key:?}"),
-                format!(
-                    "{e}; check that {} exists, can be written and is not full",
-                    self.directory.display()
-                ),
-            )
+            let advice = exhausted(&e).map_or_else(
+                || format!("check that {} exists, can be written and is not full", self.directory.display()),
+                str::to_owned,
+            );
+            failed(format!("write {key:?}"), format!("{e}; {advice}"))
         })
     }
 
@@ -102,10 +102,13 @@ impl Store for FileStore {
                 format!("read {key:?}"),
                 format!("{} {e}; give every job a new or an empty directory", path.display()),
             )),
-            Err(e) => Err(failed(
-                format!("read {key:?}"),
-                format!("{e}; check that {} exists and can be read", self.directory.display()),
-            )),
+            Err(e) => {
+                let advice = exhausted(&e).map_or_else(
+                    || format!("check that {} exists and can be read", self.directory.display()),
+                    str::to_owned,
+                );
+                Err(failed(format!("read {key:?}"), format!("{e}; {advice}")))
+            }
         }
     }
 
@@ -124,6 +127,11 @@ impl Store for FileStore {
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
+}
+
+/// What to raise where the process has no descriptor or memory left: the directory is not to blame.
+fn exhausted(error: &Error) -> Option<&'static str> {
+    advice(error).filter(|_| matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)))
 }
 
 fn failed(action: String, reason: String) -> StoreError {

@@ -6,10 +6,11 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::card::{host_name, pid_space, space, token};
+use super::card::{host_name, pid_space, space};
 use super::tcp::{Reach, Server};
 use crate::interfaces::address_towards;
 use crate::liveness::is_gone;
+use crate::random::token;
 
 const FORMAT: u32 = 1;
 /// No address list of a machine is longer than a text of this length.

@@ -4,6 +4,7 @@
 //! whether a rank of this host has died, whether one has given up, whether rank 0 has begun anew elsewhere, whether the user
 //! has had enough.
 
+use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +12,11 @@ use std::time::{Duration, Instant};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::card::token;
 use super::exchange::CARD;
 use super::{seal, BootstrapError, Card, Store, StoreError};
 use crate::error::Error;
 use crate::liveness::{has_ended, Liveness};
+use crate::random::token;
 
 /// What the name's key holds when nobody is meeting.
 const NOWHERE: &[u8] = b"-";
@@ -51,6 +52,8 @@ pub struct Meeting {
     liveness: Liveness,
     dead: Vec<Rank>,
     moved: bool,
+    /// Kept open so that a rank without any other descriptor can still say that it gives up.
+    spare: Option<File>,
 }
 
 /// What a rank leaves behind that gives up.
@@ -131,6 +134,7 @@ impl Meeting {
             liveness: Liveness::default(),
             dead: Vec::new(),
             moved: false,
+            spare: File::open("/dev/null").ok(),
             card,
         }
     }
@@ -195,6 +199,7 @@ impl Meeting {
         if self.moved || self.cards[self.card.rank].is_none() {
             return;
         }
+        self.spare = None;
         if !matches!(self.store.get(&key), Ok(None)) {
             self.announced = None;
             return;

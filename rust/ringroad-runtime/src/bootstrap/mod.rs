@@ -15,8 +15,8 @@ mod tcp;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use card::hex;
 pub use card::Card;
-pub(crate) use card::{hex, token};
 pub(crate) use exchange::identity;
 pub use exchange::BootstrapError;
 pub use file::FileStore;

@@ -1,16 +1,15 @@
 //! How ranks become a communicator.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use ringroad_core::{Collective, Rank, Topology};
+use ringroad_core::{Collective, Rank};
 use ucx_sys::LoadOptions;
 
-use super::{Called, Communicator, Means, Request, State};
+use super::{Called, Communicator, Means, State};
 use crate::agreement::{agree, choose};
 use crate::bootstrap::{Card, Handle, Meeting, Store};
 use crate::config::{warn_once, Cma, Config, Debug, Secret};
@@ -18,37 +17,22 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::fork::Own;
 use crate::interfaces;
+use crate::machine::COPIED;
 use crate::neighbourhood::{Neighbourhood, Offered};
+use crate::options::Options;
 use crate::planner::{Choices, Planner};
 use crate::progress::Driver;
+use crate::request::Request;
 use crate::scheduler::Crowd;
 use crate::schedules::Schedules;
 use crate::transport::in_process::InProcess;
+use crate::transport::routed::Routed;
 use crate::transport::shared::SharedMemory;
 use crate::transport::ucx::{UcxSettings, UcxTransport};
 use crate::transport::{Tag, Transport};
 
-/// From so many bytes on for each core, the vectors of all ranks taken together, the kernel's one copy out of private memory
-/// is faster than two within the caches.
-const COPIED: usize = 4 << 20;
-
 /// How often the first barrier asks whether the user has had enough.
 const LISTEN: Duration = Duration::from_millis(50);
-
-/// What a communicator may be told; everything else comes from [`Config`].
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Tells communicators on one store apart; "world" where empty.
-    pub name: String,
-    /// For every call, and for making the communicator.
-    pub timeout: Option<Duration>,
-    /// The network. Rank 0's counts.
-    pub topology: Option<Topology>,
-    /// As `RINGROAD_ALGO`. Rank 0's counts.
-    pub algorithm: Option<String>,
-    /// As `RINGROAD_DETERMINISTIC`. Rank 0's counts.
-    pub size_invariant: Option<bool>,
-}
 
 impl Communicator {
     /// Meets the other ranks at `store` and connects to them over UCX. Every rank calls this.
@@ -63,10 +47,10 @@ impl Communicator {
         options: &Options,
     ) -> Result<Communicator> {
         check_group(rank, size)?;
-        let timeout = options.timeout.unwrap_or(config.timeout);
+        let timeout = options.timeout(config);
         let deadline = Instant::now() + timeout;
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
-        let name = if options.name.is_empty() { "world" } else { &options.name };
+        let name = options.name();
         let secret = config.secret.as_ref().map(Secret::reveal);
         let handle = (size > 1).then(|| listen(Handle::for_machine(secret))).flatten();
         loop {
@@ -116,6 +100,10 @@ impl Communicator {
         let transport: Box<dyn Transport> = match (around.home, network) {
             (None, Some(network)) => Box::new(network),
             (Some((home, neighbours)), network) => {
+                let waiter = match &network {
+                    Some(network) => network.waiter(),
+                    None => home.waiter().map_err(unshared)?,
+                };
                 let wanted = match config.cma {
                     Cma::Auto => crowd(&cards, rank).is_crowded(),
                     Cma::On => true,
@@ -123,13 +111,17 @@ impl Communicator {
                 };
                 let private = wanted && around.unreadable.is_empty();
                 let cache = choices.lowering.cache;
-                Box::new(SharedMemory::new(home, neighbours, network, private, cache)?)
+                let near = SharedMemory::new(home, neighbours, waiter, private, cache)?;
+                match network {
+                    None => Box::new(near),
+                    Some(network) => Box::new(Routed::new(near, network)),
+                }
             }
             // A rank on its own sends nothing.
             (None, None) => Box::new(InProcess::group(1).remove(0)),
         };
-        let timeout = options.timeout.unwrap_or(config.timeout);
-        let name = if options.name.is_empty() { "world" } else { &options.name };
+        let timeout = options.timeout(config);
+        let name = options.name();
         let mut communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
         communicator.means =
             Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
@@ -137,6 +129,7 @@ impl Communicator {
         meeting.close();
         // Connects what small collectives use, and finds out now who cannot be reached.
         communicator.first_barrier(meeting, deadline)?;
+        communicator.record_into(config)?;
         if config.debug >= Debug::Info {
             communicator.introduce(&around.obstacles)?;
         }
@@ -167,27 +160,32 @@ impl Communicator {
         check_group(0, size)?;
         let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
         let choices = choose(&cards, config, options, 1)?;
-        let name = if options.name.is_empty() { "world" } else { &options.name };
-        let timeout = options.timeout.unwrap_or(config.timeout);
+        let name = options.name();
+        let timeout = options.timeout(config);
         let assemble = |(rank, transport)| {
             Communicator::assemble(name, cards.clone(), rank, transport, choices.clone(), timeout, config)
         };
-        Ok(transports.into_iter().enumerate().map(assemble).collect())
+        let group: Vec<Communicator> = transports.into_iter().enumerate().map(assemble).collect();
+        group.iter().try_for_each(|communicator| communicator.record_into(config))?;
+        Ok(group)
     }
 
     fn assemble(
         name: &str,
         cards: Vec<Card>,
         rank: Rank,
-        transport: Box<dyn Transport>,
+        mut transport: Box<dyn Transport>,
         choices: Choices,
         timeout: Duration,
         config: &Config,
     ) -> Communicator {
         let (debug, kept) = (config.debug, Schedules::new(config.schedule_cache.clone()));
-        let (near, pool) = (transport.near(), transport.pool());
+        let (mut near, mut pool, mut copies_private) = (Arc::default(), None, false);
+        if let Some(memory) = transport.near_memory() {
+            (near, pool, copies_private) = (memory.ranks(), Some(memory.pool()), memory.copies_private());
+        }
         let crowd = crowd(&cards, rank);
-        let copies = transport.private().then(|| COPIED * crowd.cores.min(crowd.ranks) / crowd.ranks);
+        let copies = copies_private.then(|| COPIED * crowd.cores.min(crowd.ranks) / crowd.ranks);
         let crowd = Some(crowd).filter(Crowd::is_crowded);
         let (cards, choices) = (Arc::new(cards), Arc::new(choices));
         let engine = Engine::new(name.to_owned(), rank, cards.clone(), &choices.lowering, transport);
@@ -200,7 +198,6 @@ impl Communicator {
             state: Mutex::new(State {
                 planner: Planner::new(rank, near, copies, choices.clone(), kept),
                 calls: 0,
-                recent: VecDeque::new(),
             }),
             pool,
             choices,
@@ -208,6 +205,17 @@ impl Communicator {
             means: None,
             agreements: AtomicU64::new(0),
         }
+    }
+
+    /// Writes down what happens from here on, where somebody asks for it.
+    fn record_into(&self, config: &Config) -> Result<()> {
+        let driver = self.driver.get()?;
+        config
+            .trace
+            .clone()
+            .into_iter()
+            .for_each(|directory| driver.with(|engine| engine.record_into(directory)));
+        Ok(())
     }
 
     /// A barrier that ends, too, when the user has had enough, or a rank has given up that has not come so far.
@@ -284,7 +292,12 @@ fn interface(cards: &[Card], meeting_place: Option<String>) -> Option<String> {
     interfaces::towards(&meeting_place?).filter(leads)
 }
 
-/// Opens UCX, and this rank's devices.
+/// There is no way to wait for near ranks.
+fn unshared(reason: String) -> Error {
+    Error::Transport(format!("shared memory: {reason}"))
+}
+
+/// Opens UCX, and this rank's devices. Its waiter also ends when near ranks ring.
 fn open_network(
     rank: Rank,
     size: usize,
@@ -293,8 +306,7 @@ fn open_network(
     interface: Option<String>,
     around: &Neighbourhood,
 ) -> Result<UcxTransport> {
-    let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose();
-    let bell = bell.map_err(|reason| Error::Transport(format!("shared memory: {reason}")))?;
+    let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose().map_err(unshared)?;
     let options = LoadOptions {
         explicit: config.ucx_library.clone(),
         wheel,

@@ -1,30 +1,32 @@
 //! A group of ranks that call collectives together.
 
+mod arrays;
 mod connect;
 mod regroup;
-mod request;
 
-use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use ringroad_core::{Bytes, Collective, Plan, Rank};
+use ringroad_core::cost::Measurement;
+use ringroad_core::{Bytes, Collective, Rank};
 
-pub use self::connect::Options;
+pub use self::arrays::Given;
 pub use self::regroup::{Agreement, GoOn, Means};
-pub use self::request::{Request, TAGS};
 use crate::bootstrap::Card;
 use crate::buffer::{Memory, Region};
-use crate::call::{Call, Operation, Prepared};
+use crate::call::{Operation, Prepared};
 use crate::config::Debug;
 use crate::dtype::{DType, ReduceOp};
 use crate::engine::Engine;
+pub use crate::engine::Recorded;
 use crate::error::{Error, Result};
 use crate::fork::Own;
-use crate::planner::{Choices, Explanation, Planned, Planner, LEND};
+use crate::planner::{Choices, Explanation, Planner, LEND};
+use crate::profile::Profile;
 use crate::progress::Driver;
+use crate::request::Request;
 use crate::transport::shared::Pool;
 use crate::transport::{Kind, Tag};
 use crate::work::Completion;
@@ -33,8 +35,6 @@ use crate::work::Completion;
 const CLOSE: Duration = Duration::from_secs(2);
 /// Longer timeouts are as good as this one, which no clock overflows.
 const FOREVER: Duration = Duration::from_secs(365 * 86400);
-/// How many of the latest calls are kept prepared: calls repeat.
-const RECENT: usize = 8;
 
 /// A group of ranks. All of them make the same collective calls in the same order.
 pub struct Communicator {
@@ -74,32 +74,6 @@ impl Closer {
 struct State {
     planner: Planner,
     calls: u64,
-    /// The latest one last.
-    recent: VecDeque<Recent>,
-}
-
-/// What was asked for, as far as the call does not say it, and what was prepared for it.
-struct Recent {
-    elements: usize,
-    /// Of input and output, in bytes.
-    lengths: [usize; 2],
-    in_place: bool,
-    readable: (bool, bool),
-    algorithm: Option<String>,
-    prepared: Arc<Prepared>,
-}
-
-impl Recent {
-    fn fits(&self, request: &Request, readable: (bool, bool)) -> bool {
-        let call = &self.prepared.call;
-        self.elements == request.elements
-            && self.lengths == request.lengths()
-            && call.operation == request.operation
-            && (call.op, call.dtype) == (request.op, request.dtype)
-            && (self.in_place, self.readable) == (request.in_place, readable)
-            && self.algorithm == request.algorithm
-            && call.counts == request.counts
-    }
 }
 
 /// What has become of a call in its first moment.
@@ -183,6 +157,12 @@ impl Communicator {
         self.choices.explain(collective, bytes, any_order)
     }
 
+    /// A profile of where this communicator is, from times that were measured with it.
+    pub fn calibrate(&self, measurements: Vec<Measurement>) -> Result<Profile> {
+        let Choices { topology, model, place, .. } = &*self.choices;
+        Profile::make(topology, place.clone(), model, measurements)
+    }
+
     /// New memory that the ranks of this host read where it is: calls copy less of it. It holds anything.
     pub fn memory(&self, bytes: usize) -> Result<Memory> {
         self.driver.get()?;
@@ -219,13 +199,18 @@ impl Communicator {
         self.work(completion, output).map(Called::InFlight)
     }
 
-    fn begin(&self, request: Request, awaited: bool) -> Result<(Arc<Completion>, Memory)> {
+    fn begin(&self, mut request: Request, awaited: bool) -> Result<(Arc<Completion>, Memory)> {
         let driver = self.driver.get()?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
+        let operation = request.key.operation;
+        request.key.readable = match operation {
+            Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
+            _ => (false, false),
+        };
         let mut state = self.state.lock();
-        let State { planner, calls, recent } = &mut *state;
-        let prepared = self.prepare(planner, recent, &request)?;
-        let ports = match request.operation {
+        let State { planner, calls } = &mut *state;
+        let prepared = planner.prepare(&request)?;
+        let ports = match operation {
             Operation::ReceiveAny { .. } => {
                 let topology = &self.choices.topology;
                 (0..self.size()).map(|peer| topology.port_to(peer, self.rank).unwrap_or(0)).collect()
@@ -233,9 +218,9 @@ impl Communicator {
             _ => Vec::new(),
         };
         if self.debug >= Debug::Trace {
-            eprintln!("ringroad: {}: rank {}: {}", self.name, self.rank, prepared.call);
+            eprintln!("ringroad: {}: rank {}: {prepared}", self.name, self.rank);
         }
-        let (number, kind, sequence, message) = match request.operation {
+        let (number, kind, sequence, message) = match operation {
             Operation::Send { tag, .. } | Operation::Receive { tag, .. } | Operation::ReceiveAny { tag } => {
                 (0, Kind::PointToPoint, tag >> 14, tag & 0x3fff)
             }
@@ -245,10 +230,9 @@ impl Communicator {
             }
         };
         let tag = Tag { source: self.rank, kind, sequence, message, check: prepared.check(number) };
-        let factor = if let ReduceOp::PremulSum(factor) = request.op { factor } else { 1.0 };
         // A short message leaves a copy, wherever it lies: its send ends without the receiver.
         let short = request.input.region().len() < LEND;
-        let input = match request.operation {
+        let input = match operation {
             Operation::Send { .. } if short && self.is_readable(&request.input) => {
                 Memory::of(&request.input.to_vec::<u8>())
             }
@@ -262,7 +246,7 @@ impl Communicator {
             task.ports = ports;
             task.buffers.input = input;
             task.buffers.output = output.clone();
-            (task.factor, task.timeout, task.deadline) = (factor, timeout, deadline);
+            (task.factor, task.timeout, task.deadline) = (request.factor, timeout, deadline);
             (task.tag, task.number) = (tag, number);
             task
         });
@@ -272,70 +256,6 @@ impl Communicator {
         drop(state);
         driver.call_back(ended);
         Ok((submitted?, request.output))
-    }
-
-    /// What a call is, and this rank's part in it; an error where it makes no sense.
-    fn prepare<'a>(
-        &self,
-        planner: &mut Planner,
-        recent: &'a mut VecDeque<Recent>,
-        request: &Request,
-    ) -> Result<&'a Arc<Prepared>> {
-        let readable = match request.operation {
-            Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
-            _ => (false, false),
-        };
-        if let Some(index) = recent.iter().rposition(|recent| recent.fits(request, readable)) {
-            if index + 1 < recent.len() {
-                let again = recent.remove(index);
-                recent.extend(again);
-            }
-        } else {
-            let prepared = Arc::new(self.prepare_anew(planner, request, readable)?);
-            if recent.len() == RECENT {
-                recent.pop_front();
-            }
-            recent.push_back(Recent {
-                elements: request.elements,
-                lengths: request.lengths(),
-                in_place: request.in_place,
-                readable,
-                algorithm: request.algorithm.clone(),
-                prepared,
-            });
-        }
-        Ok(&recent.back().expect("it is the last one now").prepared)
-    }
-
-    fn prepare_anew(
-        &self,
-        planner: &mut Planner,
-        request: &Request,
-        readable: (bool, bool),
-    ) -> Result<Prepared> {
-        request.check(self.rank, self.size())?;
-        let port = |from, to| self.choices.topology.port_to(from, to).unwrap_or(0);
-        let planned = match request.operation {
-            Operation::Send { peer, .. } => {
-                direct(Plan::send(peer, port(self.rank, peer), request.input.region().len()))
-            }
-            Operation::Receive { peer, .. } => {
-                direct(Plan::receive(peer, port(peer, self.rank), request.output.region().len()))
-            }
-            // Of whom, and by which port, is known when a message has come.
-            Operation::ReceiveAny { .. } => direct(Plan::receive(0, 0, request.output.region().len())),
-            Operation::Barrier => planner.plan(&request.key(Collective::Allreduce, readable)?)?,
-            Operation::Collective(collective) => planner.plan(&request.key(collective, readable)?)?,
-        };
-        let call = Call {
-            operation: request.operation,
-            op: request.op,
-            dtype: request.dtype,
-            elements: request.counts.as_ref().map_or(request.elements, |counts| counts.iter().sum()),
-            counts: request.counts.clone(),
-            algorithm: planned.algorithm,
-        };
-        Ok(Prepared::new(call, planned.plan))
     }
 
     /// Makes a call and waits for it; returns the output.
@@ -371,14 +291,25 @@ impl Communicator {
         }
     }
 
+    /// Begins to write down what this rank's calls do, and when.
+    pub fn start_trace(&self) -> Result<()> {
+        self.traced(Engine::start_trace)
+    }
+
+    /// What was written down since. Works after a failure, too.
+    pub fn end_trace(&self) -> Result<Recorded> {
+        self.traced(Engine::end_trace)
+    }
+
+    fn traced<T>(&self, action: impl FnOnce(&mut Engine) -> Result<T>) -> Result<T> {
+        let done = self.driver.get()?.with(|engine| Some(action(engine)));
+        done.unwrap_or_else(|| Err(Error::Aborted("the communicator has failed".to_owned())))
+    }
+
     /// For closing the communicator from elsewhere.
     pub fn closer(&self) -> Closer {
         Closer(Own::new(self.driver.get().map_or_else(|_| Weak::new(), Arc::downgrade)))
     }
-}
-
-fn direct(plan: Plan) -> Planned {
-    Planned { algorithm: "direct".into(), plan: Arc::new(plan) }
 }
 
 impl Work {
@@ -426,7 +357,7 @@ impl Work {
 
     /// Who sent the message of a receive, where that is known.
     pub fn source(&self) -> Option<Rank> {
-        match self.call().operation {
+        match self.call().key.operation {
             Operation::Receive { peer, .. } => Some(peer),
             _ => self.completion.source(),
         }
@@ -438,7 +369,7 @@ impl Work {
     }
 
     /// What was called, in words.
-    pub fn call(&self) -> &Call {
+    pub fn call(&self) -> &Prepared {
         self.completion.call()
     }
 

@@ -16,13 +16,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::connect::check_group;
-use super::{Communicator, Options};
+use super::Communicator;
 use crate::bootstrap::{
     hex, identity, Handle, MemoryStore, PrefixStore, Promise, Server, Store, StoreError, TcpStore,
     Unreachable,
 };
 use crate::config::{Config, Secret};
 use crate::error::{Error, Result};
+use crate::options::Options;
 
 /// How long is waited between two looks at whether the caller still wants it.
 const SLICE: Duration = Duration::from_millis(50);
@@ -125,7 +126,7 @@ impl Communicator {
         if let Some(twice) = (1..handles.len()).find(|&i| handles[..i].contains(&handles[i])) {
             return Err(Error::Argument(format!("there are two handles of {}", handles[twice])));
         }
-        let timeout = options.timeout.unwrap_or(config.timeout);
+        let timeout = options.timeout(config);
         let patience = Patience { deadline: Instant::now() + timeout, go_on };
         let connect = |store: Arc<dyn Store>| {
             let store = Arc::new(Heeding { store, go_on: go_on.clone() });

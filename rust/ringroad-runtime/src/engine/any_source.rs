@@ -13,7 +13,7 @@ use crate::transport::Tag;
 impl Task {
     /// Whom a receive takes a message from; `None` for whoever sends first.
     fn source(&self) -> Option<Rank> {
-        match self.call().operation {
+        match self.call().key.operation {
             Operation::Receive { peer, .. } => Some(peer),
             _ => None,
         }
@@ -23,7 +23,7 @@ impl Task {
 impl Engine {
     /// Whether a call has to wait for a message to come before its receive can be posted.
     pub(super) fn must_wait(&self, task: &Task) -> bool {
-        match task.call().operation {
+        match task.call().key.operation {
             Operation::ReceiveAny { .. } => true,
             Operation::Receive { .. } => self.waiting.iter().any(|other| same_subject(other.tag, task.tag)),
             _ => false,

@@ -117,20 +117,29 @@ impl Engine {
 
     /// Takes the next notice that is due.
     pub(super) fn next_notice(&mut self) -> Option<(Rank, Notice)> {
-        // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it makes it, or
-        // waits for something else.
         let waits =
             !self.waiting.is_empty() || self.tasks.iter().flatten().any(|task| !task.executor.is_done());
-        let called = if waits { u64::MAX } else { self.called };
-        let index = (0..self.notices.len()).find(|index| {
-            let notice = &self.notices[*index].1;
-            notice.reason.number().is_none_or(|number| number <= called) && !self.can_spare(notice)
-        });
+        let is_due = |(from, notice): &(Rank, Notice)| {
+            // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it makes it, or
+            // waits for something else.
+            let is_ahead = !waits && notice.reason.number().is_some_and(|number| number > self.called);
+            !self.can_spare(notice) && (!is_ahead || self.has_left_one(*from, notice))
+        };
+        let index = self.notices.iter().position(is_due);
         let gives_up = |(_, notice): &(Rank, Notice)| matches!(notice.reason, Reason::Abort);
         if index.is_none() && self.notices.iter().any(gives_up) {
             self.spared.get_or_insert_with(Instant::now);
         }
         self.notices.remove(index?)
+    }
+
+    /// Whether a rank has given up in a call that is in flight here: what it sent for that call may have been read when its
+    /// memory was used for something else already.
+    fn has_left_one(&self, from: Rank, notice: &Notice) -> bool {
+        self.tasks.iter().flatten().any(|task| match task.number {
+            0 => task.executor.plan().peers().contains(&from),
+            number => number > notice.ended,
+        })
     }
 
     /// Whether a rank has given up that had ended calls which are in flight here: what it sent for them is good, and they
@@ -147,7 +156,7 @@ impl Engine {
         let mut calls: Vec<&(u64, Arc<Prepared>)> = self.history.iter().collect();
         calls.sort_by_key(|(number, _)| *number);
         let first = calls.len().saturating_sub(CALLS_TOLD);
-        calls[first..].iter().map(|(number, prepared)| (*number, prepared.call.to_string())).collect()
+        calls[first..].iter().map(|(number, prepared)| (*number, prepared.to_string())).collect()
     }
 
     /// Collects what the ranks called of late, for a while.
@@ -162,7 +171,7 @@ impl Engine {
                 return calls;
             }
             self.transport.progress(&mut events);
-            self.transport.inspect(&mut events);
+            self.transport.inspect(None, &mut events);
             for event in events.drain(..) {
                 if let Event::Notice { from, payload } = event {
                     self.note(from, &payload);

@@ -5,33 +5,40 @@
 //! who waits, and how, is the business of [`crate::progress`].
 
 mod any_source;
+#[allow(unsafe_code)]
+mod buffers;
 mod failing;
+mod recorder;
 mod scratch;
 mod task;
 mod telling;
 
+pub use recorder::Recorded;
 pub(crate) use task::Task;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringroad_core::plan::{Command, Plan};
+use ringroad_core::plan::Command;
 use ringroad_core::Rank;
 
 use crate::bootstrap::Card;
-use crate::buffer::{Buffers, Region};
+use crate::buffer::Region;
 use crate::cache;
-use crate::call::{Call, Prepared};
+use crate::call::{CallKey, Prepared};
 use crate::choices::Lowering;
 use crate::error::Error;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
 use crate::transport::{
-    Event, Failure, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE, LOOKED_AT,
+    Arrived, Event, Failure, NearMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
+    LOOKED_AT,
 };
 use crate::work::Completion;
 
+use self::buffers::Buffers;
+use self::recorder::Recorder;
 use self::scratch::Scratch;
 
 /// How long a rank that fails waits for what the others have to say.
@@ -42,8 +49,6 @@ const SUSPICION: Duration = Duration::from_millis(200);
 const SPARED: Duration = Duration::from_millis(100);
 /// How long ending everything in flight may take.
 const ABORT: Duration = Duration::from_secs(1);
-/// Messages of at least this many bytes may be sent in a way that needs the receiver's word (rendezvous).
-const ACKNOWLEDGED: usize = 1 << 10;
 /// How the end of a peer's process is told.
 const ENDED: &str = "its process has ended";
 /// How many calls are remembered, to tell others who ask what this rank called.
@@ -89,7 +94,7 @@ pub(crate) struct Engine {
     notices: VecDeque<(Rank, Notice)>,
     /// Since when some of them wait.
     spared: Option<Instant>,
-    /// Whether peers may still wait for word that their messages have arrived (see [`Engine::is_owing`]).
+    /// Whether a rank that is not near has taken part in a call (see [`Engine::is_owing`]).
     owing: bool,
     /// Calls with so many bytes of input and output write results past the caches.
     uncached: usize,
@@ -101,6 +106,8 @@ pub(crate) struct Engine {
     /// Whether it is worth while to wait a little for a message now: for one that does not come soon nothing is held up
     /// again.
     patient: bool,
+    /// Who writes down what happens.
+    recorder: Option<Box<Recorder>>,
     /// Calls that ended since the last look: whether there are any, and those that somebody wants to hear of.
     ended: Ended,
 }
@@ -131,15 +138,16 @@ impl Engine {
         rank: Rank,
         cards: Arc<Vec<Card>>,
         lowering: &Lowering,
-        transport: Box<dyn Transport>,
+        mut transport: Box<dyn Transport>,
     ) -> Engine {
         let size = cards.len();
-        let here = 1 + transport.near().iter().filter(|near| **near).count();
+        let near = transport.near_memory().map(|memory| memory.ranks()).unwrap_or_default();
+        let here = 1 + near.iter().filter(|near| **near).count();
         let uncached = if here > 1 { cache::share_of_last_level(here) / 4 * 3 } else { usize::MAX };
         Engine {
             name,
             rank,
-            near: transport.near(),
+            near,
             transport,
             tasks: Vec::new(),
             active: 0,
@@ -164,6 +172,7 @@ impl Engine {
             called: 0,
             started: 0,
             patient: false,
+            recorder: None,
             ended: Ended::default(),
         }
     }
@@ -177,18 +186,24 @@ impl Engine {
         self.active > 0
     }
 
-    /// Whether a peer may still wait for word that its messages have arrived, though the calls are over here.
+    /// Whether the transport must not be left alone for long, though the calls are over here: once a rank that is not near
+    /// takes part in one.
     ///
-    /// UCX 1.13 can hold such word back until it is driven again, and its flushes do not tell. So once a long message
-    /// has come the transport must not be left alone for long.
-    pub fn is_owing(&self) -> bool {
-        !self.closed && self.failure.is_none() && (self.owing || self.transport.has_queued())
+    /// It may still wait for word that its messages have arrived: UCX 1.13 can hold that back until it is driven again, and
+    /// its flushes do not tell. It may send for calls to come: over tcp it believes this rank dead if nobody reads what
+    /// fills the sockets' buffers (`UCX_TCP_USER_TIMEOUT`).
+    pub fn is_owing(&mut self) -> bool {
+        !self.closed && self.failure.is_none() && (self.owing || self.has_queued())
+    }
+
+    fn has_queued(&mut self) -> bool {
+        self.transport.near_memory().is_some_and(|memory| memory.has_queued())
     }
 
     /// Drives the transport although no call is in flight.
     pub fn tend(&mut self) {
         if self.is_owing() {
-            self.look(|transport, events| transport.inspect(events));
+            self.look(|transport, events| transport.inspect(None, events));
         }
     }
 
@@ -280,6 +295,7 @@ impl Engine {
             if let Err(reason) = self.connect(peer) {
                 self.suspect(peer, reason);
             }
+            self.owing |= !is_near(&self.near, peer);
         }
         self.transport.announce(task.tag, &task.call().algorithm);
         let Buffers { input, output, past_caches, .. } = &mut task.buffers;
@@ -301,6 +317,9 @@ impl Engine {
             }
         };
         self.started = self.started.max(task.number);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin_call(slot, &task);
+        }
         self.tasks[slot] = Some(task);
         self.active += 1;
         self.advance(slot);
@@ -331,7 +350,7 @@ impl Engine {
     /// Takes note of notices that have arrived, also of those that came along with what is being dealt with.
     fn hear(&mut self) {
         let next = ((self.started + 1) % u64::from(Tag::SEQUENCES)) as u32;
-        self.look(|transport, events| transport.hear(next, events));
+        self.look(|transport, events| transport.inspect(Some(next), events));
     }
 
     #[inline]
@@ -369,7 +388,7 @@ impl Engine {
 
     fn look_around(&mut self) {
         let mut events = std::mem::take(&mut self.events);
-        self.transport.inspect(&mut events);
+        self.transport.inspect(None, &mut events);
         let gone = |peer| Event::PeerFailed { peer, reason: ENDED.to_owned() };
         events.extend(self.note_dead().iter().copied().map(gone));
         self.handle(&mut events);
@@ -420,6 +439,7 @@ impl Engine {
             }
         }
         self.closed = true;
+        self.write_trace();
     }
 
     /// Whether a call has ended since the last look.
@@ -445,7 +465,8 @@ impl Engine {
         }
         for event in events.drain(..) {
             match event {
-                Event::Completed { request, result: Ok(()) } => self.completed(request),
+                Event::Completed { request, result: Ok(()) } => self.completed(request, None),
+                Event::Arrived { request, arrived } => self.completed(request, Some(arrived)),
                 Event::Completed { request, result: Err(failure) } => self.request_failed(request, failure),
                 Event::PeerFailed { peer, reason } => self.lose(peer, reason),
                 Event::Notice { .. } => {}
@@ -456,12 +477,15 @@ impl Engine {
         }
     }
 
-    fn completed(&mut self, request: RequestId) {
+    fn completed(&mut self, request: RequestId, arrived: Option<Arrived>) {
         let (slot, number) = ((request >> 32) as usize, request as u32);
         // After a failure requests may end whose call is gone.
         if let Some(task) = self.tasks.get_mut(slot).and_then(Option::as_mut) {
             if let Command::Expect { arrival, .. } = task.executor.operation(number).command {
-                task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
+                task.buffers.arrived[arrival as usize] = arrived;
+            }
+            if let Some(recorder) = &mut self.recorder {
+                recorder.end_operation(request);
             }
             task.executor.complete(number);
             self.advance(slot);
@@ -474,12 +498,15 @@ impl Engine {
         let mut trouble: Option<(Rank, TransportError)> = None;
         while let Some(number) = task.executor.start() {
             let request = (slot as u64) << 32 | u64::from(number);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.begin_operation(request, *task.executor.operation(number), task);
+            }
             let posted = match task.executor.operation(number).command {
                 Command::Send { peer, port, message, source, stays } => {
                     let tag = Tag { source: self.rank, message: task.tag.message | message, ..task.tag };
                     let source = task.buffers.region(source);
-                    let posted = if stays {
-                        self.transport.lend(peer, port, tag, source, request)
+                    let posted = if stays && is_near(&self.near, peer) {
+                        memory(&mut self.transport).send_zero_copy(peer, port, tag, source, request)
                     } else {
                         self.transport.send(peer, port, tag, source, request)
                     };
@@ -492,21 +519,26 @@ impl Engine {
                 }
                 Command::Expect { peer, message, arrival, bytes, .. } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
+                    let memory = memory(&mut self.transport);
                     // A long one is looked for in a way that tells how far its sender is.
                     if self.patient && bytes < LOOKED_AT {
-                        self.transport.linger(tag);
+                        memory.spin(tag);
                     }
-                    let posted = self.transport.expect(tag, bytes, request);
-                    if let Ok(Posted::Complete) = posted {
-                        task.buffers.arrived[arrival as usize] = self.transport.arrived(request);
-                    } else {
-                        self.patient = false;
+                    match memory.expect(tag, bytes, request) {
+                        Ok(Posted::Arrived(arrived)) => {
+                            task.buffers.arrived[arrival as usize] = Some(arrived);
+                            (peer, Ok(Posted::Complete))
+                        }
+                        posted => {
+                            self.patient = false;
+                            (peer, posted)
+                        }
                     }
-                    (peer, posted)
                 }
                 Command::Release { arrival } => {
                     let arrived = task.buffers.arrived[arrival as usize].take();
-                    self.transport.release(arrived.expect("it is released once, after it has come"));
+                    let arrived = arrived.expect("it is released once, after it has come");
+                    memory(&mut self.transport).release(arrived);
                     task.executor.complete(number);
                     continue;
                 }
@@ -515,16 +547,25 @@ impl Engine {
                         self.transport.flush();
                     }
                     let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
-                    let Call { op, dtype, .. } = *task.call();
-                    let distance = |peer| self.transport.distance(peer);
+                    let CallKey { op, dtype, .. } = task.call().key;
+                    let distance = |peer| self.transport.near_memory()?.distance(peer);
                     task.buffers.perform(plan, number, op, dtype, task.factor, ranks, distance);
+                    if let Some(recorder) = &mut self.recorder {
+                        recorder.end_operation(request);
+                    }
                     task.executor.complete(number);
                     continue;
                 }
             };
             match posted {
-                (_, Ok(Posted::Complete)) => task.executor.complete(number),
+                (_, Ok(Posted::Complete)) => {
+                    if let Some(recorder) = &mut self.recorder {
+                        recorder.end_operation(request);
+                    }
+                    task.executor.complete(number);
+                }
                 (_, Ok(Posted::Pending)) => {}
+                (_, Ok(Posted::Arrived(_))) => unreachable!("only what is expected arrives"),
                 (peer, Err(error)) => trouble = Some((peer, error)),
             }
         }
@@ -585,12 +626,14 @@ impl Engine {
     fn finish(&mut self, slot: usize, error: Option<Error>) {
         let Some(mut task) = self.tasks[slot].take() else { return };
         self.active -= 1;
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| error.is_none()) {
+            recorder.end_call(slot);
+        }
         if error.is_some() {
             // The transport may still be using the memory: let the requests be its last owners.
             return self.end(&task.completion, error);
         }
         debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");
-        self.owing |= owes(task.executor.plan(), &self.near);
         let Buffers { input, output, scratch, .. } = &mut task.buffers;
         (*input, *output) = (Region::nothing(), Region::nothing());
         let scratch = std::mem::replace(scratch, Region::nothing());
@@ -638,9 +681,11 @@ impl Engine {
     }
 }
 
-/// Whether a message from a rank that is not near was long enough for transports to acknowledge.
-fn owes(plan: &Plan, near: &[bool]) -> bool {
-    let far = |peer: Rank| !near.get(peer).copied().unwrap_or(false);
-    let long = |command| matches!(command, Command::Receive { peer, target, .. } if far(peer) && target.bytes >= ACKNOWLEDGED);
-    plan.operations().iter().any(|operation| long(operation.command))
+fn is_near(near: &[bool], peer: Rank) -> bool {
+    near.get(peer).copied().unwrap_or(false)
+}
+
+/// The memory of near ranks, for operations that plans have for those only.
+fn memory(transport: &mut Box<dyn Transport>) -> &mut dyn NearMemory {
+    transport.near_memory().expect("a rank is near")
 }

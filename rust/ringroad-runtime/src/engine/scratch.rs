@@ -4,26 +4,13 @@ use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 
 use crate::buffer::Region;
+use crate::machine::{ALIKE, APART, CACHE_LINE, PAGE, SPAN};
 use crate::transport::Transport;
 
 /// How many regions are kept that do not take turns.
 const SPARE: usize = 4;
-/// Scratch memory of at least so many bytes begins half a page away from where the caller's begins in its page, at a cache
-/// line: what is copied to where it is less than a line further on in its page takes 1.3 to 6 times as long (AMD EPYC,
-/// `rep movsb`). As arrays of all ranks mostly begin alike, this holds for copies out of it, too.
-const APART: usize = 16 << 10;
-/// From so many bytes on, which no core's own cache holds, it begins as the caller's does within a line: copies from line to
-/// line take 0.8 to 0.9 times as long. Shorter sums take a few hundredths less where one operand begins at a line.
-const ALIKE: usize = 1 << 20;
-const PAGE: usize = 4096;
-const LINE: usize = 64;
-/// To write what another core has just read takes it from there, line by line. So calls that need so many bytes take turns
-/// with [`SPAN`] bytes, twice a core's second-level cache: what was there before has left both cores' own caches by then,
-/// but not the one that they share. On two such cores (AMD EPYC, 1 MiB each) 16 KiB to 256 KiB then take 0.4 to 0.7 times
-/// as long, 4 and 8 KiB 0.7 to 0.8 times, and shorter calls a few hundredths less; on two threads of one core up to a tenth
-/// longer.
+/// Calls that need so many bytes take turns with [`SPAN`] bytes.
 const TURNS: RangeInclusive<usize> = 512..=1 << 20;
-const SPAN: usize = 2 << 20;
 /// Of regions shorter than so many bytes only [`MOST`] take turns: more of them gain nothing.
 const SHORT: usize = 4 << 10;
 const MOST: usize = 64;
@@ -93,7 +80,7 @@ impl Scratch {
             Some(room) => room,
             None => self.allocate(bytes, transport)?,
         };
-        let like = if needed < ALIKE { like / LINE * LINE } else { like };
+        let like = if needed < ALIKE { like / CACHE_LINE * CACHE_LINE } else { like };
         let place = like + PAGE / 2;
         let start = if apart { place.wrapping_sub(room.as_ptr() as usize) % PAGE } else { 0 };
         Ok((room, start..start + needed))
@@ -152,7 +139,7 @@ impl Scratch {
     }
 
     fn allocate(&mut self, bytes: usize, transport: &mut dyn Transport) -> Result<Region, String> {
-        let pool = transport.pool();
+        let pool = transport.near_memory().map(|memory| memory.pool());
         let allocate = || match &pool {
             Some(pool) => pool.allocate(bytes),
             None => Region::scratch(bytes).map_err(|error| error.to_string()),
@@ -161,7 +148,7 @@ impl Scratch {
             // What is kept may be just what is missing.
             self.spare.clear();
             self.rings.clear();
-            transport.tidy();
+            reclaim(transport);
             allocate()
         })
     }
@@ -171,10 +158,17 @@ impl Scratch {
 fn take_free(regions: &mut VecDeque<Region>, bytes: usize, transport: &mut dyn Transport) -> Option<Region> {
     let fits = |region: &Region| region.len() >= bytes && region.is_unshared();
     let index = regions.iter().position(fits).or_else(|| {
-        transport.tidy();
+        reclaim(transport);
         regions.iter().position(fits)
     });
     regions.remove(index?)
+}
+
+/// Lets go of regions that near ranks have read.
+fn reclaim(transport: &mut dyn Transport) {
+    if let Some(memory) = transport.near_memory() {
+        memory.reclaim();
+    }
 }
 
 /// Few lengths stand for all.
@@ -225,7 +219,7 @@ mod tests {
                 let (region, range) = scratch.take(bytes, like, &mut transport).unwrap();
                 assert!(range.len() == bytes && range.end <= region.len());
                 let begin = region.as_ptr() as usize + range.start;
-                let expected = if bytes < ALIKE { like / LINE * LINE } else { like };
+                let expected = if bytes < ALIKE { like / CACHE_LINE * CACHE_LINE } else { like };
                 assert_eq!(begin % PAGE, (expected + PAGE / 2) % PAGE, "{bytes} bytes like {like}");
                 scratch.keep(region);
             }

@@ -7,8 +7,9 @@ use ringroad_core::executor::Executor;
 use ringroad_core::plan::Plan;
 use ringroad_core::{Port, Rank};
 
-use crate::buffer::{Buffers, Region};
-use crate::call::{Call, Prepared};
+use super::buffers::Buffers;
+use crate::buffer::Region;
+use crate::call::Prepared;
 use crate::transport::{Kind, Tag};
 use crate::work::Completion;
 
@@ -72,7 +73,7 @@ impl Task {
         Arc::ptr_eq(self.executor.plan(), &self.completion.prepared.plan)
     }
 
-    pub(super) fn call(&self) -> &Call {
+    pub(super) fn call(&self) -> &Prepared {
         self.completion.call()
     }
 

@@ -62,7 +62,7 @@ impl Engine {
         };
         let waiting: Vec<String> =
             [list("waiting for", from), list("sending to", to)].into_iter().flatten().collect();
-        let number = match task.call().operation {
+        let number = match task.call().key.operation {
             Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
                 String::new()
             }

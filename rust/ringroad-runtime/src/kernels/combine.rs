@@ -3,6 +3,7 @@
 use super::copy::{fence, Stores, LINE};
 use super::{InstructionSet, ABREAST};
 use crate::dtype::{DType, ReduceOp};
+use crate::machine::PIECE;
 use std::mem::MaybeUninit;
 
 /// Sets `target[i] = sources[0][i] op sources[1][i] op ...`, left to right, for `elements` elements. Bit for bit what a
@@ -31,12 +32,8 @@ pub unsafe fn combine(
     unsafe { InstructionSet::best().combine(op, dtype, target, sources, elements, also) }
 }
 
-/// Bytes that are combined before going on, so that partial results stay in the first-level cache: this many of them, and
-/// as many of a source. On an AMD EPYC of 2024, 4 to 16 KiB are equally fast.
-const PIECE: usize = 8192;
-/// The same where the result is also streamed: half of it, so that the next piece of the other sources, fetched meanwhile, fits
-/// beside it. (The first is mostly this rank's own, in its cache.) On two cores that share no cache such sums take 0.8 times as
-/// long with that.
+/// How much of a [`PIECE`] is combined where the result is also streamed: half of it, so that the next piece of the other
+/// sources, fetched meanwhile, fits beside it. On two cores that share no cache such sums take 0.8 times as long with that.
 const STREAMED: usize = PIECE / 2;
 /// The most of these sources: more do not fit beside it.
 const AHEAD: usize = 4;

@@ -38,8 +38,7 @@ impl Stores {
 /// What is read next, and how far behind these pointers it lies.
 type Ahead<'a> = (&'a [*const u8], usize);
 
-/// Bytes of a cache line, or a part of one.
-pub(super) const LINE: usize = 64;
+pub(super) use crate::machine::CACHE_LINE as LINE;
 
 /// Copies `bytes` bytes by these stores, without order among them. Pointers need no alignment.
 ///

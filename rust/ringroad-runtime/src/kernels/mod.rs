@@ -142,14 +142,14 @@ impl InstructionSet {
                     ReduceOp::Band => go!($element, And, $lanes, elements),
                     ReduceOp::Bor => go!($element, Or, $lanes, elements),
                     ReduceOp::Bxor => go!($element, Xor, $lanes, elements),
-                    ReduceOp::Avg | ReduceOp::PremulSum(_) => unsupported(op, dtype),
+                    ReduceOp::Avg | ReduceOp::PremulSum => unsupported(op, dtype),
                 }
             };
         }
         macro_rules! float {
             ($element:ty, $lanes:literal) => {
                 match op {
-                    ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => {
+                    ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum => {
                         go!($element, Add, $lanes, elements)
                     }
                     ReduceOp::Product => go!($element, Mul, $lanes, elements),
@@ -162,7 +162,7 @@ impl InstructionSet {
         macro_rules! complex {
             ($part:ty, $lanes:literal) => {
                 match op {
-                    ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => {
+                    ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum => {
                         go!($part, Add, $lanes, 2 * elements)
                     }
                     ReduceOp::Product => go!(Complex<$part>, Mul, 16, elements),
@@ -186,7 +186,7 @@ impl InstructionSet {
                 ReduceOp::Sum | ReduceOp::Max | ReduceOp::Bor => go!(Bool, Or, 128, elements),
                 ReduceOp::Product | ReduceOp::Min | ReduceOp::Band => go!(Bool, And, 128, elements),
                 ReduceOp::Bxor => go!(Bool, Xor, 128, elements),
-                ReduceOp::Avg | ReduceOp::PremulSum(_) => unsupported(op, dtype),
+                ReduceOp::Avg | ReduceOp::PremulSum => unsupported(op, dtype),
             },
         }
     }
@@ -196,9 +196,7 @@ impl InstructionSet {
         match (op, dtype) {
             (_, DType::F16 | DType::BF16 | DType::Bool) => 2,
             (ReduceOp::Sum, _) => ABREAST,
-            (ReduceOp::Avg | ReduceOp::PremulSum(_), _) if dtype.is_floating() || dtype.is_complex() => {
-                ABREAST
-            }
+            (ReduceOp::Avg | ReduceOp::PremulSum, _) if dtype.is_floating() || dtype.is_complex() => ABREAST,
             _ => 2,
         }
     }
@@ -233,7 +231,7 @@ impl InstructionSet {
     /// # Safety
     /// As [`scale`].
     pub unsafe fn scale(self, dtype: DType, dst: *mut u8, src: *const u8, factor: f64, elements: usize) {
-        unary!(self, Scale(factor), ReduceOp::PremulSum(factor), dtype, dst, src, elements)
+        unary!(self, Scale(factor), ReduceOp::PremulSum, dtype, dst, src, elements)
     }
 
     /// [`divide`] by these instructions.

@@ -24,7 +24,7 @@ pub fn reduce(op: ReduceOp, dtype: DType, dst: &mut [u8], a: &[u8], b: &[u8]) ->
                 ReduceOp::Band => x & y,
                 ReduceOp::Bor => x | y,
                 ReduceOp::Bxor => x ^ y,
-                ReduceOp::Avg | ReduceOp::PremulSum(_) => unreachable!("checked"),
+                ReduceOp::Avg | ReduceOp::PremulSum => unreachable!("checked"),
             })
         };
     }
@@ -56,7 +56,7 @@ pub fn reduce(op: ReduceOp, dtype: DType, dst: &mut [u8], a: &[u8], b: &[u8]) ->
 /// # Panics
 /// If the slices differ in length.
 pub fn scale(dtype: DType, dst: &mut [u8], src: &[u8], factor: f64) -> Result<(), Unsupported> {
-    ReduceOp::PremulSum(factor).check(dtype)?;
+    ReduceOp::PremulSum.check(dtype)?;
     map(dtype, dst, src, |x| x * factor as f32, |x| x * factor);
     Ok(())
 }
@@ -104,7 +104,7 @@ fn logic(op: ReduceOp, x: bool, y: bool) -> bool {
         ReduceOp::Sum | ReduceOp::Max | ReduceOp::Bor => x || y,
         ReduceOp::Product | ReduceOp::Min | ReduceOp::Band => x && y,
         ReduceOp::Bxor => x != y,
-        ReduceOp::Avg | ReduceOp::PremulSum(_) => unreachable!("checked"),
+        ReduceOp::Avg | ReduceOp::PremulSum => unreachable!("checked"),
     }
 }
 
@@ -112,7 +112,7 @@ macro_rules! float {
     ($name:ident, $t:ident, $canonical:ident, $quiet:literal) => {
         fn $name(op: ReduceOp, x: $t, y: $t) -> $t {
             $canonical(match op {
-                ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum(_) => x + y,
+                ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum => x + y,
                 ReduceOp::Product => x * y,
                 _ if x.is_nan() || y.is_nan() => $t::NAN,
                 // The total order puts -0 below +0.

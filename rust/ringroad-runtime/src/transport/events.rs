@@ -49,11 +49,6 @@ impl EventWait {
         Ok(EventWait { callers: callers.collect(), wakeup })
     }
 
-    /// Says that something has happened: they had reason to call.
-    pub fn note_progress(&self) {
-        self.callers.iter().for_each(|caller| caller.calls.store(0, Ordering::Relaxed));
-    }
-
     /// Waits for a wake-up and for those callers that are `noisy` or not.
     fn listen(&self, noisy: bool, timeout: Duration) {
         let heard: Vec<&Caller> = self.callers.iter().filter(|caller| caller.is_noisy() == noisy).collect();
@@ -97,5 +92,9 @@ impl Wait for EventWait {
     fn wake(&self) {
         // Fails only when the counter is full, and then it is readable anyway.
         let _ = (&self.wakeup).write(&1u64.to_ne_bytes());
+    }
+
+    fn note_progress(&self) {
+        self.callers.iter().for_each(|caller| caller.calls.store(0, Ordering::Relaxed));
     }
 }

@@ -2,15 +2,13 @@
 //!
 //! Faults are data: which operation, and what happens to it. The same faults and the same calls give the same result.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use ringroad_core::{Port, Rank};
+use ringroad_core::Rank;
 
-use super::shared::Pool;
-use super::{Arrived, Event, Failure, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::wrapper::{Body, Post, Wrapper};
+use super::{Event, Failure, Posted, Tag, Transport, TransportError};
 use crate::buffer::Region;
-use crate::cache::CacheMode;
 
 /// What a fault can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +122,7 @@ pub struct FaultInjector<T: Transport> {
     /// Each with the number of operations that fitted so far.
     faults: Vec<(Fault, u64)>,
     /// What is posted later, in the order it was asked for.
-    delayed: Vec<(u64, Request)>,
+    delayed: Vec<(u64, Post)>,
     /// What happened here rather than below.
     events: Vec<Event>,
     failed: Vec<Rank>,
@@ -132,43 +130,19 @@ pub struct FaultInjector<T: Transport> {
     swallowed: Vec<Body>,
 }
 
-#[derive(Clone)]
-struct Request {
-    operation: Operation,
-    peer: Rank,
-    port: Port,
-    tag: Tag,
-    body: Body,
-    request: RequestId,
-}
-
-/// What a request is about.
-#[derive(Clone)]
-enum Body {
-    /// A send or receive.
-    Region(Region),
-    /// A send of what stays as it is.
-    Lent(Region),
-    /// So many bytes that are read where they are.
-    Expected(usize),
-}
-
-impl Body {
-    fn truncate(self, bytes: usize) -> Body {
-        let cut = |region: Region| region.part(0..bytes.min(region.len()));
-        match self {
-            Body::Region(region) => Body::Region(cut(region)),
-            Body::Lent(region) => Body::Lent(cut(region)),
-            Body::Expected(expected) => Body::Expected(bytes.min(expected)),
-        }
+fn truncate(body: Body, bytes: usize) -> Body {
+    let cut = |region: Region| region.part(0..bytes.min(region.len()));
+    match body {
+        Body::Send(region) => Body::Send(cut(region)),
+        Body::ZeroCopy(region) => Body::ZeroCopy(cut(region)),
+        Body::Receive(region) => Body::Receive(cut(region)),
+        Body::Expect(expected) => Body::Expect(bytes.min(expected)),
     }
 }
 
-impl Request {
-    fn same_queue(&self, other: &Request) -> bool {
-        let key = |r: &Request| (r.operation == Operation::Send, r.peer, r.tag.pack() & Tag::MATCH);
-        key(self) == key(other)
-    }
+fn same_queue(a: &Post, b: &Post) -> bool {
+    let key = |post: &Post| (post.body.is_sent(), post.peer, post.tag.pack() & Tag::MATCH);
+    key(a) == key(b)
 }
 
 impl<T: Transport> FaultInjector<T> {
@@ -203,83 +177,44 @@ impl<T: Transport> FaultInjector<T> {
         }
     }
 
-    /// Posts a request that a fault may hit.
-    fn post(&mut self, mut request: Request) -> Result<Posted, TransportError> {
-        match self.fault(request.operation, request.peer) {
-            None => self.pass(request, 0),
-            Some(What::Drop) => Ok(self.lose(request)),
-            Some(What::Delay(polls)) => self.pass(request, polls),
-            Some(What::CorruptCheck) => {
-                request.tag.check ^= 1;
-                self.pass(request, 0)
-            }
-            Some(What::Truncate(bytes)) => {
-                request.body = request.body.truncate(bytes);
-                self.pass(request, 0)
-            }
-            Some(What::FailPeer) => {
-                self.fail(request.peer);
-                self.pass(request, 0)
-            }
-            Some(What::FailPost) => Err(injected("it was refused by injection")),
-            Some(What::NoMemory) => {
-                Err(TransportError { lacks_memory: true, ..injected("there is no memory by injection") })
-            }
-            Some(What::Panic) => panic!("it panicked by injection"),
-        }
-    }
-
-    fn lose(&mut self, request: Request) -> Posted {
-        if request.operation == Operation::Send {
+    fn lose(&mut self, post: Post) -> Posted {
+        if post.body.is_sent() {
             return Posted::Complete;
         }
-        self.swallowed.push(request.body);
+        self.swallowed.push(post.body);
         Posted::Pending
     }
 
     /// Posts a request after so many polls, and not before those that it must follow.
-    fn pass(&mut self, request: Request, polls: u64) -> Result<Posted, TransportError> {
-        if self.failed.contains(&request.peer) {
-            return match request.operation {
-                Operation::Send => Err(injected("the peer failed by injection")),
-                _ => Ok(self.lose(request)),
+    fn pass(&mut self, post: Post, polls: u64) -> Result<Posted, TransportError> {
+        if self.failed.contains(&post.peer) {
+            return match post.body.is_sent() {
+                true => Err(injected("the peer failed by injection")),
+                false => Ok(self.lose(post)),
             };
         }
-        if polls > 0 || self.delayed.iter().any(|(_, earlier)| earlier.same_queue(&request)) {
-            self.delayed.push((polls, request));
+        if polls > 0 || self.delayed.iter().any(|(_, earlier)| same_queue(earlier, &post)) {
+            self.delayed.push((polls, post));
             return Ok(Posted::Pending);
         }
-        self.forward(request)
-    }
-
-    fn forward(&mut self, r: Request) -> Result<Posted, TransportError> {
-        match r.body {
-            Body::Region(source) if r.operation == Operation::Send => {
-                self.inner.send(r.peer, r.port, r.tag, source, r.request)
-            }
-            Body::Region(target) => self.inner.receive(r.port, r.tag, target, r.request),
-            Body::Lent(source) => self.inner.lend(r.peer, r.port, r.tag, source, r.request),
-            Body::Expected(bytes) => self.inner.expect(r.tag, bytes, r.request),
-        }
+        post.to(&mut self.inner)
     }
 
     /// Posts what has waited long enough.
     fn post_delayed(&mut self) {
-        let mut waiting: Vec<(u64, Request)> = Vec::new();
-        for (polls, request) in std::mem::take(&mut self.delayed) {
+        let mut waiting: Vec<(u64, Post)> = Vec::new();
+        for (polls, post) in std::mem::take(&mut self.delayed) {
             let polls = polls.saturating_sub(1);
-            if polls > 0 || waiting.iter().any(|(_, earlier)| earlier.same_queue(&request)) {
-                waiting.push((polls, request));
+            if polls > 0 || waiting.iter().any(|(_, earlier)| same_queue(earlier, &post)) {
+                waiting.push((polls, post));
                 continue;
             }
-            let number = request.request;
-            let result = match self.forward(request) {
-                Ok(Posted::Pending) => continue,
-                Ok(Posted::Complete) => Ok(()),
-                Err(error) if error.lacks_memory => Err(Failure::Memory(error.to_string())),
-                Err(error) => Err(Failure::Broken(error.to_string())),
-            };
-            self.events.push(Event::Completed { request: number, result });
+            let request = post.request;
+            let posted = post.to(&mut self.inner).map_err(|error| match error.lacks_memory {
+                true => Failure::Memory(error.to_string()),
+                false => Failure::Broken(error.to_string()),
+            });
+            self.events.extend(Event::of(request, posted));
         }
         self.delayed = waiting;
     }
@@ -289,7 +224,17 @@ fn injected(reason: &str) -> TransportError {
     TransportError { transport: "fault injector", reason: reason.to_owned(), lacks_memory: false }
 }
 
-impl<T: Transport> Transport for FaultInjector<T> {
+impl<T: Transport> Wrapper for FaultInjector<T> {
+    type Inner = T;
+
+    fn inner(&self) -> &T {
+        &self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+
     fn describe(&self) -> String {
         format!("{}, with {} faults injected", self.inner.describe(), self.faults.len())
     }
@@ -306,84 +251,30 @@ impl<T: Transport> Transport for FaultInjector<T> {
         }
     }
 
-    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
-        self.inner.announce(tag, algorithm);
-    }
-
-    fn send(
-        &mut self,
-        peer: Rank,
-        port: Port,
-        tag: Tag,
-        source: Region,
-        request: RequestId,
-    ) -> Result<Posted, TransportError> {
-        let (operation, body) = (Operation::Send, Body::Region(source));
-        self.post(Request { operation, peer, port, tag, body, request })
-    }
-
-    fn lend(
-        &mut self,
-        peer: Rank,
-        port: Port,
-        tag: Tag,
-        source: Region,
-        request: RequestId,
-    ) -> Result<Posted, TransportError> {
-        let (operation, body) = (Operation::Send, Body::Lent(source));
-        self.post(Request { operation, peer, port, tag, body, request })
-    }
-
-    fn receive(
-        &mut self,
-        port: Port,
-        tag: Tag,
-        target: Region,
-        request: RequestId,
-    ) -> Result<Posted, TransportError> {
-        let (operation, peer, body) = (Operation::Receive, tag.source, Body::Region(target));
-        self.post(Request { operation, peer, port, tag, body, request })
-    }
-
-    fn near(&self) -> Arc<[bool]> {
-        self.inner.near()
-    }
-
-    fn distance(&self, peer: Rank) -> Option<CacheMode> {
-        self.inner.distance(peer)
-    }
-
-    fn private(&self) -> bool {
-        self.inner.private()
-    }
-
-    fn has_queued(&self) -> bool {
-        self.inner.has_queued()
-    }
-
-    fn tidy(&mut self) {
-        self.inner.tidy();
-    }
-
-    fn flush(&mut self) {
-        self.inner.flush();
-    }
-
-    fn pool(&self) -> Option<Arc<Pool>> {
-        self.inner.pool()
-    }
-
-    fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
-        let (operation, peer, body) = (Operation::Receive, tag.source, Body::Expected(bytes));
-        self.post(Request { operation, peer, port: 0, tag, body, request })
-    }
-
-    fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
-        self.inner.arrived(request)
-    }
-
-    fn release(&mut self, arrived: Arrived) {
-        self.inner.release(arrived);
+    fn post(&mut self, mut post: Post) -> Result<Posted, TransportError> {
+        let operation = if post.body.is_sent() { Operation::Send } else { Operation::Receive };
+        match self.fault(operation, post.peer) {
+            None => self.pass(post, 0),
+            Some(What::Drop) => Ok(self.lose(post)),
+            Some(What::Delay(polls)) => self.pass(post, polls),
+            Some(What::CorruptCheck) => {
+                post.tag.check ^= 1;
+                self.pass(post, 0)
+            }
+            Some(What::Truncate(bytes)) => {
+                post.body = truncate(post.body, bytes);
+                self.pass(post, 0)
+            }
+            Some(What::FailPeer) => {
+                self.fail(post.peer);
+                self.pass(post, 0)
+            }
+            Some(What::FailPost) => Err(injected("it was refused by injection")),
+            Some(What::NoMemory) => {
+                Err(TransportError { lacks_memory: true, ..injected("there is no memory by injection") })
+            }
+            Some(What::Panic) => panic!("it panicked by injection"),
+        }
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
@@ -401,37 +292,9 @@ impl<T: Transport> Transport for FaultInjector<T> {
         self.inner.progress(events) || any
     }
 
-    fn inspect(&mut self, events: &mut Vec<Event>) {
-        self.inner.inspect(events);
-    }
-
-    fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
-        self.inner.hear(next, events);
-    }
-
-    fn linger(&mut self, tag: Tag) {
-        self.inner.linger(tag);
-    }
-
-    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        self.inner.unexpected(source, sequence)
-    }
-
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        self.inner.unclaimed(tag, source)
-    }
-
-    fn oldest_unexpected(&mut self) -> Option<Tag> {
-        self.inner.oldest_unexpected()
-    }
-
     /// What is delayed counts calls of `progress`, so nobody may sleep meanwhile.
     fn arm(&mut self) -> bool {
         self.delayed.is_empty() && self.events.is_empty() && self.inner.arm()
-    }
-
-    fn waiter(&self) -> Arc<dyn Wait> {
-        self.inner.waiter()
     }
 
     fn abort(&mut self, deadline: Instant) {

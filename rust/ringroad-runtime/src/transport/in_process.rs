@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use ringroad_core::{Port, Rank};
 
-use super::{Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 
 /// Messages of at least this many bytes are sent by rendezvous, unless told otherwise.
@@ -252,6 +252,8 @@ impl Transport for InProcess {
         Ok(())
     }
 
+    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
+
     fn send(
         &mut self,
         peer: Rank,
@@ -335,6 +337,12 @@ impl Transport for InProcess {
         mailbox.ring(state);
     }
 
+    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
+        None
+    }
+
+    fn flush(&mut self) {}
+
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
         let mut state = self.own().state.lock();
         let any = !state.events.is_empty();
@@ -342,7 +350,7 @@ impl Transport for InProcess {
         any
     }
 
-    fn inspect(&mut self, events: &mut Vec<Event>) {
+    fn inspect(&mut self, _next: Option<u32>, events: &mut Vec<Event>) {
         self.progress(events);
     }
 
@@ -426,4 +434,6 @@ impl Wait for Mailbox {
         state.wakes = state.sleepers.max(1);
         self.ring(state);
     }
+
+    fn note_progress(&self) {}
 }

@@ -7,11 +7,17 @@
 mod events;
 pub mod fault;
 pub mod in_process;
+mod near;
+pub mod routed;
 #[allow(unsafe_code)]
 pub mod shared;
 pub mod tracing;
 #[allow(unsafe_code)]
 pub mod ucx;
+pub mod wrapper;
+
+pub(crate) use near::Returns;
+pub use near::{Arrived, NearMemory};
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +26,6 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use crate::buffer::Region;
-use crate::cache::CacheMode;
 
 /// What a message is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -129,17 +134,13 @@ pub enum Failure {
     Memory(String),
 }
 
-/// Work on so many bytes takes a while: peers are woken before it (see [`Transport::flush`]).
-pub(crate) const AWHILE: usize = 4 << 10;
-
-/// From so many bytes on it matters how far the sender of a message is, and what it takes to time looks for it does not.
-pub(crate) const LOOKED_AT: usize = 16 << 10;
+pub(crate) use crate::machine::{AWHILE, LOOKED_AT};
 
 /// The reason of [`Event::PeerFailed`] where the peer has aborted: what it sent last may have been overwritten.
 pub(crate) const ABORTED: &str = "it has aborted";
 
 /// What [`Transport::progress`] reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// A request has ended; its memory is free again.
     Completed {
@@ -147,6 +148,13 @@ pub enum Event {
         request: RequestId,
         /// Whether all went well.
         result: Result<(), Failure>,
+    },
+    /// A request of [`NearMemory::expect`] has ended well.
+    Arrived {
+        /// Which.
+        request: RequestId,
+        /// Its message.
+        arrived: Arrived,
     },
     /// A peer is gone. What it sent before may still arrive.
     PeerFailed {
@@ -164,6 +172,18 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Of a request that was posted and has led to this; none while it is pending.
+    pub(crate) fn of(request: RequestId, posted: Result<Posted, Failure>) -> Option<Event> {
+        match posted {
+            Ok(Posted::Pending) => None,
+            Ok(Posted::Complete) => Some(Event::Completed { request, result: Ok(()) }),
+            Ok(Posted::Arrived(arrived)) => Some(Event::Arrived { request, arrived }),
+            Err(failure) => Some(Event::Completed { request, result: Err(failure) }),
+        }
+    }
+}
+
 /// A transport cannot do what it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{transport}: {reason}")]
@@ -177,44 +197,20 @@ pub struct TransportError {
 }
 
 /// What posting a request led to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Posted {
     /// It is complete already; no event will follow.
     Complete,
-    /// An [`Event::Completed`] will follow.
+    /// So is what was expected ([`NearMemory::expect`]), and this is it.
+    Arrived(Arrived),
+    /// An [`Event::Completed`] or [`Event::Arrived`] will follow.
     Pending,
-}
-
-/// A message that can be read where its sender left it.
-#[derive(Debug)]
-pub struct Arrived {
-    /// Its bytes, in the sender's memory: nobody may write them.
-    pub region: Region,
-    /// Whose.
-    pub(crate) peer: Rank,
-    /// Who uses its memory again.
-    pub(crate) returns: Returns,
-}
-
-/// Who uses memory again that has been read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Returns {
-    /// The sender, who counts its messages to this rank.
-    ToSender(u64),
-    /// The transport that it came by.
-    ToTransport,
-    /// Nobody.
-    Nowhere,
 }
 
 /// Moves messages between the ranks of one communicator.
 ///
 /// Requests hold their [`Region`] until they end, so that memory in flight stays alive whatever the caller does. A
 /// send may be matched only by a receive of the same length.
-///
-/// Ranks may be *near*: each can read memory of the other. Between them a message is its place, which the receiver
-/// may read there ([`Transport::expect`]) instead of having it copied. A transport without near ranks needs none of
-/// these methods.
 pub trait Transport: Send {
     /// For people: what carries the bytes, for example `ucx 1.22.0 (cma, posix; devices lo)`.
     fn describe(&self) -> String;
@@ -224,7 +220,7 @@ pub trait Transport: Send {
 
     /// Says which algorithm performs the call whose messages have this tag's kind and sequence, before the first of them:
     /// for whoever writes down what happens.
-    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
+    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>);
 
     /// Starts to send `source` to `peer` by `port`.
     fn send(
@@ -236,19 +232,6 @@ pub trait Transport: Send {
         request: RequestId,
     ) -> Result<Posted, TransportError>;
 
-    /// As [`Transport::send`], of a source that stays as it is for as long as somebody holds the region: the send may end
-    /// before a near peer has read it.
-    fn lend(
-        &mut self,
-        peer: Rank,
-        port: Port,
-        tag: Tag,
-        source: Region,
-        request: RequestId,
-    ) -> Result<Posted, TransportError> {
-        self.send(peer, port, tag, source, request)
-    }
-
     /// Starts to receive a message of exactly `target.len()` bytes from `tag.source`.
     fn receive(
         &mut self,
@@ -258,72 +241,23 @@ pub trait Transport: Send {
         request: RequestId,
     ) -> Result<Posted, TransportError>;
 
-    /// For each rank whether it is near, or nothing where none is.
-    fn near(&self) -> Arc<[bool]> {
-        Arc::default()
-    }
-
-    /// Whether something waits to be sent that no call in flight stands for.
-    fn has_queued(&self) -> bool {
-        false
-    }
-
-    /// Lets go of regions that near ranks have read.
-    fn tidy(&mut self) {}
-
-    /// Sees to it that peers which sleep wake up for what has been posted or released. Whoever posts calls this, or
-    /// [`Transport::progress`], before it does anything that takes long.
-    fn flush(&mut self) {}
-
-    /// The memory that near ranks can read; `None` where none is near.
-    fn pool(&self) -> Option<Arc<shared::Pool>> {
-        None
-    }
-
-    /// Whether what this rank writes reaches a near rank through a cache of both; `None` for others.
-    fn distance(&self, _peer: Rank) -> Option<CacheMode> {
-        None
-    }
-
-    /// Whether near ranks copy long messages out of this rank's private memory.
-    fn private(&self) -> bool {
-        false
-    }
-
-    /// Waits for a message of `bytes` bytes from `tag.source`, a near rank, without moving it.
-    fn expect(&mut self, tag: Tag, _bytes: usize, _request: RequestId) -> Result<Posted, TransportError> {
-        let reason = format!("rank {}'s memory cannot be read", tag.source);
-        Err(TransportError { transport: "transport", reason, lacks_memory: false })
-    }
-
-    /// The message of a request of [`Transport::expect`] that has completed. It can be had once.
-    fn arrived(&mut self, _request: RequestId) -> Option<Arrived> {
-        None
-    }
-
-    /// Tells the sender that its memory has been read.
-    fn release(&mut self, _arrived: Arrived) {}
-
     /// Sends a short notice that the receiver gets as [`Event::Notice`] whatever it is doing, as best as it can:
     /// nobody hears whether it arrived.
     fn notify(&mut self, peer: Rank, payload: &[u8]);
+
+    /// What more can be done for near ranks; `None` where no rank can be near.
+    fn near_memory(&mut self) -> Option<&mut dyn NearMemory>;
+
+    /// Sees to it that peers which sleep wake up for what has been posted or released. Whoever posts calls this, or
+    /// [`Transport::progress`], before it does anything that takes long.
+    fn flush(&mut self);
 
     /// Does what can be done now and appends what has happened. Returns whether anything has.
     fn progress(&mut self, events: &mut Vec<Event>) -> bool;
 
     /// The slow look around, for a caller that has waited long: appends notices and failures that `progress` does
-    /// not look for.
-    fn inspect(&mut self, events: &mut Vec<Event>);
-
-    /// As [`Transport::inspect`], of what came before the messages of the collective call `next`: those may stay where they
-    /// are.
-    fn hear(&mut self, _next: u32, events: &mut Vec<Event>) {
-        self.inspect(events);
-    }
-
-    /// Waits a little for a message of `tag.source`, a near rank: for so short a time that nothing else could be done
-    /// meanwhile. Not for one that has come.
-    fn linger(&mut self, _tag: Tag) {}
+    /// not look for. Messages of the collective call `next`, and what came after them, may stay where they are.
+    fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>);
 
     /// A message from `source` in the collective call `sequence` that nobody has asked for yet, if there is one.
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag>;
@@ -361,6 +295,9 @@ pub trait Wait: Send + Sync {
 
     /// Ends a [`Wait::block`], this one or the next.
     fn wake(&self);
+
+    /// Hears that something has happened since the last [`Wait::block`], so that this had reason to end.
+    fn note_progress(&self);
 }
 
 impl fmt::Display for Failure {

@@ -7,12 +7,10 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use ringroad_core::trace::{Trace, TraceEvent, TraceKind};
-use ringroad_core::{Bytes, Port, Rank, Seconds};
+use ringroad_core::{Bytes, Rank, Seconds};
 
-use super::shared::Pool;
-use super::{Arrived, Event, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
-use crate::buffer::Region;
-use crate::cache::CacheMode;
+use super::wrapper::{Post, Wrapper};
+use super::{Event, Kind, Posted, RequestId, Tag, Transport, TransportError};
 
 /// A transport whose messages are written down.
 pub struct Tracer<T: Transport> {
@@ -80,55 +78,49 @@ impl<T: Transport> Tracer<T> {
         (Tracer { inner, rank, handle: handle.clone(), algorithms: HashMap::new() }, handle)
     }
 
-    fn begin(&self, kind: TraceKind, peer: Rank, tag: Tag, bytes: usize, request: RequestId) {
+    fn begin(&self, post: &Post) {
+        let tag = post.tag;
         let event = TraceEvent {
-            kind,
+            kind: if post.body.is_sent() { TraceKind::Send } else { TraceKind::Receive },
             rank: self.rank,
-            peer,
-            bytes: bytes as Bytes,
+            peer: post.peer,
+            bytes: post.body.bytes() as Bytes,
             sequence: tag.sequence,
             message: tag.message,
             step: None,
             algorithm: self.algorithms.get(&(tag.kind, tag.sequence)).cloned(),
+            call: None,
             start: self.handle.now(),
             end: None,
         };
-        self.handle.begin(event, request);
+        self.handle.begin(event, post.request);
     }
 
-    fn posted(
-        &self,
-        request: RequestId,
-        posted: Result<Posted, TransportError>,
-    ) -> Result<Posted, TransportError> {
-        match &posted {
-            Ok(Posted::Pending) => {}
-            Ok(Posted::Complete) => self.handle.end(request, true),
-            Err(_) => self.handle.end(request, false),
-        }
-        posted
-    }
-
-    /// Writes down what has ended among the events that `at` adds.
-    fn look<R>(&mut self, events: &mut Vec<Event>, at: impl FnOnce(&mut T, &mut Vec<Event>) -> R) -> R {
-        let before = events.len();
-        let seen = at(&mut self.inner, events);
-        for event in &events[before..] {
-            if let Event::Completed { request, result } = event {
-                self.handle.end(*request, result.is_ok());
+    /// Writes down what these events say has ended.
+    fn end(&self, events: &[Event]) {
+        for event in events {
+            match event {
+                Event::Completed { request, result } => self.handle.end(*request, result.is_ok()),
+                Event::Arrived { request, .. } => self.handle.end(*request, true),
+                Event::PeerFailed { .. } | Event::Notice { .. } => {}
             }
         }
-        seen
     }
 }
 
-impl<T: Transport> Transport for Tracer<T> {
-    fn describe(&self) -> String {
-        format!("{}, traced", self.inner.describe())
+impl<T: Transport> Wrapper for Tracer<T> {
+    type Inner = T;
+
+    fn inner(&self) -> &T {
+        &self.inner
     }
 
-    fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
-        self.inner.connect(peer)
+    fn inner_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+
+    fn describe(&self) -> String {
+        format!("{}, traced", self.inner.describe())
     }
 
     fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
@@ -136,131 +128,28 @@ impl<T: Transport> Transport for Tracer<T> {
         self.inner.announce(tag, algorithm);
     }
 
-    fn send(
-        &mut self,
-        peer: Rank,
-        port: Port,
-        tag: Tag,
-        source: Region,
-        request: RequestId,
-    ) -> Result<Posted, TransportError> {
-        self.begin(TraceKind::Send, peer, tag, source.len(), request);
-        let posted = self.inner.send(peer, port, tag, source, request);
-        self.posted(request, posted)
-    }
-
-    fn receive(
-        &mut self,
-        port: Port,
-        tag: Tag,
-        target: Region,
-        request: RequestId,
-    ) -> Result<Posted, TransportError> {
-        self.begin(TraceKind::Receive, tag.source, tag, target.len(), request);
-        let posted = self.inner.receive(port, tag, target, request);
-        self.posted(request, posted)
-    }
-
-    fn lend(
-        &mut self,
-        peer: Rank,
-        port: Port,
-        tag: Tag,
-        source: Region,
-        request: RequestId,
-    ) -> Result<Posted, TransportError> {
-        self.begin(TraceKind::Send, peer, tag, source.len(), request);
-        let posted = self.inner.lend(peer, port, tag, source, request);
-        self.posted(request, posted)
-    }
-
-    fn has_queued(&self) -> bool {
-        self.inner.has_queued()
-    }
-
-    fn tidy(&mut self) {
-        self.inner.tidy();
-    }
-
-    fn flush(&mut self) {
-        self.inner.flush();
-    }
-
-    fn near(&self) -> Arc<[bool]> {
-        self.inner.near()
-    }
-
-    fn distance(&self, peer: Rank) -> Option<CacheMode> {
-        self.inner.distance(peer)
-    }
-
-    fn private(&self) -> bool {
-        self.inner.private()
-    }
-
-    fn pool(&self) -> Option<Arc<Pool>> {
-        self.inner.pool()
-    }
-
-    fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
-        self.begin(TraceKind::Receive, tag.source, tag, bytes, request);
-        let posted = self.inner.expect(tag, bytes, request);
-        self.posted(request, posted)
-    }
-
-    fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
-        self.inner.arrived(request)
-    }
-
-    fn release(&mut self, arrived: Arrived) {
-        self.inner.release(arrived);
-    }
-
-    fn notify(&mut self, peer: Rank, payload: &[u8]) {
-        self.inner.notify(peer, payload);
+    fn post(&mut self, post: Post) -> Result<Posted, TransportError> {
+        self.begin(&post);
+        let request = post.request;
+        let posted = post.to(&mut self.inner);
+        match &posted {
+            Ok(Posted::Pending) => {}
+            Ok(Posted::Complete | Posted::Arrived(_)) => self.handle.end(request, true),
+            Err(_) => self.handle.end(request, false),
+        }
+        posted
     }
 
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        self.look(events, T::progress)
+        let before = events.len();
+        let any = self.inner.progress(events);
+        self.end(&events[before..]);
+        any
     }
 
-    fn inspect(&mut self, events: &mut Vec<Event>) {
-        self.look(events, T::inspect);
-    }
-
-    fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
-        self.look(events, |inner, events| inner.hear(next, events));
-    }
-
-    fn linger(&mut self, tag: Tag) {
-        self.inner.linger(tag);
-    }
-
-    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        self.inner.unexpected(source, sequence)
-    }
-
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        self.inner.unclaimed(tag, source)
-    }
-
-    fn oldest_unexpected(&mut self) -> Option<Tag> {
-        self.inner.oldest_unexpected()
-    }
-
-    fn arm(&mut self) -> bool {
-        self.inner.arm()
-    }
-
-    fn waiter(&self) -> Arc<dyn Wait> {
-        self.inner.waiter()
-    }
-
-    fn abort(&mut self, deadline: Instant) {
-        self.inner.abort(deadline);
-    }
-
-    fn close(&mut self, deadline: Instant) {
-        self.inner.close(deadline);
+    fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
+        let before = events.len();
+        self.inner.inspect(next, events);
+        self.end(&events[before..]);
     }
 }

@@ -22,7 +22,7 @@ use members::brief_members;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::buffer::Region;
-use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request};
+use ringroad_runtime::{CallKey, Communicator, DType, Memory, Operation, Options, ReduceOp, Request};
 
 const OPS: [ReduceOp; 9] = [
     ReduceOp::Sum,
@@ -33,7 +33,7 @@ const OPS: [ReduceOp; 9] = [
     ReduceOp::Band,
     ReduceOp::Bor,
     ReduceOp::Bxor,
-    ReduceOp::PremulSum(0.375),
+    ReduceOp::PremulSum,
 ];
 
 /// Cases of all collectives, with lengths that make some eager and some not.
@@ -147,8 +147,7 @@ fn every_call_on_16_ranks() {
 fn every_algorithm(topology: &Topology, count: usize) -> Vec<Case> {
     let ranks = topology.ranks();
     let mut cases = Vec::new();
-    for (algorithm, collective) in
-        algorithms::catalogue().iter().flat_map(|a| a.collectives().map(move |c| (a, c)))
+    for (algorithm, collective) in algorithms::catalogue().flat_map(|a| a.collectives().map(move |c| (a, c)))
     {
         let members: Vec<Member> = brief_members(algorithm, topology)
             .into_iter()
@@ -258,18 +257,18 @@ fn blocks_of_different_lengths() {
         let options = Options { topology: Some(topology.clone()), ..patient() };
         let group = group_with(ranks, means, &config(), &options);
         for collective in [Collective::ReduceScatter, Collective::Allgather] {
-            let mut members: Vec<Option<String>> = vec![None];
-            members.extend(algorithms::available(&topology, collective).iter().map(|m| Some(m.name())));
+            let mut members = vec![None];
+            members.extend(algorithms::available(&topology, collective).into_iter().map(Some));
             for (index, algorithm) in members.into_iter().enumerate() {
                 let counts: Vec<usize> =
                     (0..ranks).map(|rank| (rank * 7 + index * 3) % 11 * (index % 3)).collect();
-                check_uneven(&group, collective, &counts, algorithm.as_deref());
+                check_uneven(&group, collective, &counts, algorithm);
             }
         }
     }
 }
 
-fn check_uneven(group: &[Communicator], collective: Collective, counts: &[usize], algorithm: Option<&str>) {
+fn check_uneven(group: &[Communicator], collective: Collective, counts: &[usize], algorithm: Option<Member>) {
     let total: usize = counts.iter().sum();
     let starts: Vec<usize> = (0..counts.len()).map(|rank| counts[..rank].iter().sum()).collect();
     let value = |rank: usize, at: usize| (rank * 1000 + at) as i64;
@@ -291,14 +290,11 @@ fn check_uneven(group: &[Communicator], collective: Collective, counts: &[usize]
             } else {
                 (Memory::of(input), Memory::of(&vec![-1i64; expected.len()]))
             };
-            let request = Request::new(Operation::Collective(collective), DType::I64, 0, from, to);
+            let key = CallKey::new(Operation::Collective(collective), DType::I64, 0);
+            let key = CallKey { counts: Some(counts.into()), in_place, algorithm, ..key };
+            let request = Request::of(key, from, to);
             let output = communicator
-                .run(Request {
-                    counts: Some(counts.into()),
-                    in_place,
-                    algorithm: algorithm.map(str::to_owned),
-                    ..request
-                })
+                .run(request)
                 .unwrap_or_else(|error| panic!("{collective} of {counts:?} by {algorithm:?}: {error}"))
                 .to_vec::<i64>();
             let found = if in_place && !gathers { &output[own.clone()] } else { &output[..] };
@@ -320,7 +316,7 @@ fn counts_that_make_no_sense() {
                 Memory::zeroed(6),
                 Memory::zeroed(6),
             );
-            communicator.run(Request { counts: Some(counts.into()), ..request }).err().unwrap().to_string()
+            communicator.run(request.in_blocks(counts)).err().unwrap().to_string()
         };
         let error = run(Collective::Allgather, &[1, 2]);
         assert_eq!(error, "allgather over 3 ranks takes one count for each rank, not 2 counts");
@@ -329,7 +325,7 @@ fn counts_that_make_no_sense() {
         let error = run(Collective::ReduceScatter, &[1, 2, 4]);
         assert!(error.contains("7 bytes of input"), "{error}");
         let error = run(Collective::ReduceScatter, &[usize::MAX, 2, 4]);
-        assert!(error.contains("bytes of input"), "{error}");
+        assert_eq!(error, "the sum of counts is too large");
         communicator.barrier(None).unwrap();
     });
 }
@@ -340,16 +336,9 @@ fn halves_are_reduced_as_singles_and_rounded_once() {
     for means in MEANS {
         each(&group(2, means), |communicator| {
             let run = |dtype, op, mine: [u16; 2]| {
-                let request = Request {
-                    op,
-                    ..Request::new(
-                        Operation::Collective(Collective::Allreduce),
-                        dtype,
-                        2,
-                        Memory::of(&mine),
-                        Memory::zeroed(4),
-                    )
-                };
+                let key = CallKey::new(Operation::Collective(Collective::Allreduce), dtype, 2);
+                let request = Request::of(CallKey { op, ..key }, Memory::of(&mine), Memory::zeroed(4));
+                let request = Request { factor: 1.0 / 3.0, ..request };
                 communicator.run(request).unwrap().to_vec::<u16>()
             };
             let first = communicator.rank() == 0;
@@ -364,7 +353,7 @@ fn halves_are_reduced_as_singles_and_rounded_once() {
             let mine = [half(40000.0), half(3.0)];
             assert_eq!(run(DType::F16, ReduceOp::Avg, mine), [half(f32::INFINITY), half(3.0)]);
             // A third is multiplied in single precision.
-            let third = run(DType::BF16, ReduceOp::PremulSum(1.0 / 3.0), [brain(3.0), brain(1.0)]);
+            let third = run(DType::BF16, ReduceOp::PremulSum, [brain(3.0), brain(1.0)]);
             let product = bf16::from_f32(1.0 / 3.0).to_f32();
             assert_eq!(third, [brain(2.0), brain(product + product)]);
         });
@@ -382,14 +371,15 @@ fn averages_and_factors() {
                 let mine = Memory::of(&[rank as f64, 1.0, -2.0 * rank as f64]);
                 let (input, output) =
                     if in_place { (Memory::nothing(), mine) } else { (mine, Memory::zeroed(24)) };
-                let request =
-                    Request::new(Operation::Collective(Collective::Allreduce), DType::F64, 3, input, output);
-                communicator.run(Request { op, in_place, ..request }).unwrap().to_vec::<f64>()
+                let key = CallKey::new(Operation::Collective(Collective::Allreduce), DType::F64, 3);
+                let request = Request::of(CallKey { op, in_place, ..key }, input, output);
+                let request = Request { factor: rank as f64, ..request };
+                communicator.run(request).unwrap().to_vec::<f64>()
             };
             for in_place in [false, true] {
                 assert_eq!(run(ReduceOp::Avg, in_place), [2.0, 1.0, -4.0]);
                 // Every rank has a factor of its own: the sum of squares, the sum, and the former again.
-                assert_eq!(run(ReduceOp::PremulSum(rank as f64), in_place), [30.0, 10.0, -60.0]);
+                assert_eq!(run(ReduceOp::PremulSum, in_place), [30.0, 10.0, -60.0]);
             }
         });
     }
@@ -404,7 +394,7 @@ fn any_byte_but_zero_is_true() {
             let run = |op, mine: [u8; 4]| {
                 let call = Operation::Collective(Collective::Allreduce);
                 let request = Request::new(call, DType::Bool, 4, Memory::of(&mine), Memory::zeroed(4));
-                communicator.run(Request { op, ..request }).unwrap().to_vec::<u8>()
+                communicator.run(request.reducing(op)).unwrap().to_vec::<u8>()
             };
             let mine = match communicator.rank() {
                 0 => [0, 2, 255, 0],

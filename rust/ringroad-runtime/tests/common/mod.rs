@@ -22,7 +22,7 @@ use ringroad_runtime::kernels::scalar;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::{Pool, SharedMemory};
 use ringroad_runtime::transport::Transport;
-use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Result};
+use ringroad_runtime::{CallKey, Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Result};
 
 /// What carries the bytes of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,8 +118,8 @@ pub fn group_with(
 
 /// A group over shared memory, and where each rank's memory is that the others can read.
 pub fn group_with_pools(ranks: usize) -> (Vec<Communicator>, Vec<Arc<Pool>>) {
-    let transports = Means::Shared.transports(ranks);
-    let pools = transports.iter().map(|transport| transport.pool().unwrap()).collect();
+    let mut transports = Means::Shared.transports(ranks);
+    let pools = transports.iter_mut().map(|transport| transport.near_memory().unwrap().pool()).collect();
     (Communicator::over(transports, &config(), &patient()).unwrap(), pools)
 }
 
@@ -224,6 +224,8 @@ pub struct Case {
     pub ranks: usize,
     pub collective: Collective,
     pub op: ReduceOp,
+    /// Of rank 0, in a premultiplied sum.
+    pub factor: f64,
     pub dtype: DType,
     pub elements: usize,
     pub in_place: bool,
@@ -241,7 +243,8 @@ pub struct Prepared {
 
 impl Case {
     pub fn new(ranks: usize, collective: Collective, op: ReduceOp, dtype: DType, elements: usize) -> Case {
-        Case { ranks, collective, op, dtype, elements, in_place: false, algorithm: None, seed: 1 }
+        let factor = 0.375;
+        Case { ranks, collective, op, factor, dtype, elements, in_place: false, algorithm: None, seed: 1 }
     }
 
     /// The same by a certain algorithm.
@@ -249,11 +252,11 @@ impl Case {
         Case { algorithm: Some(find(algorithm).unwrap()), ..self }
     }
 
-    /// The reduction as `rank` calls it: every rank has a factor of its own.
-    pub fn op_of(&self, rank: usize) -> ReduceOp {
+    /// Every rank has a factor of its own.
+    pub fn factor_of(&self, rank: usize) -> f64 {
         match self.op {
-            ReduceOp::PremulSum(factor) => ReduceOp::PremulSum(factor + 0.25 * rank as f64),
-            op => op,
+            ReduceOp::PremulSum => self.factor + 0.25 * rank as f64,
+            _ => 1.0,
         }
     }
 
@@ -305,13 +308,12 @@ impl Case {
 
     /// The scalar kernels, in the order of the ranks.
     fn reduce(&self, inputs: &[Vec<u8>]) -> Vec<u8> {
-        let scaled = |rank: usize| match self.op_of(rank) {
-            ReduceOp::PremulSum(factor) => {
-                let mut to = inputs[rank].clone();
-                scalar::scale(self.dtype, &mut to, &inputs[rank], factor).unwrap();
-                to
+        let scaled = |rank: usize| {
+            let mut to = inputs[rank].clone();
+            if self.op == ReduceOp::PremulSum {
+                scalar::scale(self.dtype, &mut to, &inputs[rank], self.factor_of(rank)).unwrap();
             }
-            _ => inputs[rank].clone(),
+            to
         };
         let combine = |a: Vec<u8>, b: Vec<u8>| {
             let mut to = vec![0; a.len()];
@@ -347,7 +349,7 @@ impl Case {
             // Halves are subnormal below 2^-14.
             ReduceOp::Product if self.dtype == DType::F16 => (each, 1e-4),
             ReduceOp::Product => (each, 0.0),
-            ReduceOp::PremulSum(factor) => (0.0, each * 1.5 * n * (factor.abs() + 0.25 * n)),
+            ReduceOp::PremulSum => (0.0, each * 1.5 * n * (self.factor.abs() + 0.25 * n)),
             _ => (0.0, each * 1.5 * n),
         }
     }
@@ -365,12 +367,10 @@ impl Case {
         } else {
             (Memory::of(input), Memory::of(&vec![0xa5u8; output_bytes]))
         };
-        Request {
-            op: self.op_of(rank),
-            in_place: self.in_place,
-            algorithm: self.algorithm.map(|member| member.name()),
-            ..Request::new(Operation::Collective(self.collective), self.dtype, self.elements, input, output)
-        }
+        let (in_place, algorithm) = (self.in_place, self.algorithm);
+        let key = CallKey::new(Operation::Collective(self.collective), self.dtype, self.elements);
+        let key = CallKey { op: self.op, in_place, algorithm, ..key };
+        Request { factor: self.factor_of(rank), ..Request::of(key, input, output) }
     }
 
     /// The result of a call within the memory that it was given.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{allreduce, with};
 use crate::common::{config, each, group, patient, watch};
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::communicator::TAGS;
-use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
+use ringroad_runtime::call::TAGS;
+use ringroad_runtime::{CallKey, Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
 
 type IsRight = fn(&Error) -> bool;
 
@@ -25,6 +25,8 @@ fn bad_arguments_leave_the_communicator_usable() {
         };
         let of = |collective| Operation::Collective(collective);
         let schedule: IsRight = |error| matches!(error, Error::Schedule(_));
+        let bytes = sized(of(Collective::Allreduce), 16, 16, 16);
+        let bytes = Request { key: CallKey { dtype: DType::U8, ..bytes.key }, ..bytes };
         let typed: IsRight = |error| matches!(error, Error::Type(_));
         let bad: Vec<(&str, Request, IsRight)> = vec![
             ("root", sized(of(Collective::Broadcast { root: 3 }), 1, 4, 4), argument),
@@ -34,14 +36,13 @@ fn bad_arguments_leave_the_communicator_usable() {
             ("peer", sized(Operation::Send { peer: rank, tag: 0 }, 1, 4, 0), argument),
             ("tag", sized(Operation::Send { peer: (rank + 1) % 3, tag: TAGS }, 1, 4, 0), argument),
             ("tag", sized(Operation::Receive { peer: (rank + 1) % 3, tag: u32::MAX }, 1, 0, 4), argument),
-            ("band", Request { op: ReduceOp::Band, ..allreduce(4) }, typed),
-            ("uint8", Request { op: ReduceOp::Avg, dtype: DType::U8, ..allreduce(4) }, typed),
+            ("band", allreduce(4).reducing(ReduceOp::Band), typed),
+            ("uint8", bytes.reducing(ReduceOp::Avg), typed),
             ("input", sized(of(Collective::Allreduce), 3, 8, 12), argument),
             ("output", sized(of(Collective::Allreduce), 3, 12, 16), argument),
             ("output", sized(of(Collective::Allgather), 3, 12, 12), argument),
             ("input", sized(of(Collective::Alltoall), 3, 12, 36), argument),
-            ("input", Request { in_place: true, ..allreduce(4) }, argument),
-            ("rung", with(allreduce(4), "rung"), schedule),
+            ("input", allreduce(4).in_place(), argument),
             ("a torus of", with(allreduce(4), "hamiltonian-rings"), schedule),
             ("allreduce", with(allreduce(4), "pairwise"), schedule),
         ];
@@ -53,7 +54,7 @@ fn bad_arguments_leave_the_communicator_usable() {
             assert!(error.to_string().contains(what), "{described}: {error}");
             // The ranks would not agree on the number of the next call if this one had counted on some.
             if rank != 1 {
-                assert!(communicator.start(with(allreduce(1), "rung")).is_err());
+                assert!(communicator.start(with(allreduce(1), "pairwise")).is_err());
             }
             communicator.run(allreduce(5)).map(drop).unwrap();
         }

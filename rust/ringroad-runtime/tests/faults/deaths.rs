@@ -16,16 +16,16 @@ use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Request};
 /// A group whose rank `dying` dies after so many sends and receives.
 fn mortals(ranks: usize, means: Means, dying: Rank, posts: u64) -> Vec<Communicator> {
     fn wrap<T: Transport + 'static>(
-        transports: Vec<T>,
+        group: impl Fn() -> Vec<T>,
         posts: impl Fn(Rank) -> u64,
     ) -> Vec<Box<dyn Transport>> {
-        let ranks = transports.into_iter().enumerate();
-        boxed(ranks.map(|(rank, transport)| Mortal::new(transport, posts(rank))))
+        let ranks = group().into_iter().zip(group()).enumerate();
+        boxed(ranks.map(|(rank, (transport, spare))| Mortal::new(transport, spare, posts(rank))))
     }
     let posts = |rank| if rank == dying { posts } else { u64::MAX };
     let transports = match means {
-        Mailboxes(limit) => wrap(InProcess::group_with(ranks, limit), posts),
-        Shared => wrap(SharedMemory::group(ranks).unwrap(), posts),
+        Mailboxes(limit) => wrap(|| InProcess::group_with(ranks, limit), posts),
+        Shared => wrap(|| SharedMemory::group(ranks).unwrap(), posts),
     };
     Communicator::over(transports, &config(), &patient()).unwrap()
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use common::Means::{self, Mailboxes, Shared};
 use common::{boxed, config, each, group, Case};
+use ringroad_core::algorithms::find;
 use ringroad_core::{Collective, Rank};
 use ringroad_runtime::transport::fault::{Fault, FaultInjector};
 use ringroad_runtime::transport::in_process::InProcess;
@@ -32,7 +33,7 @@ fn allreduce(elements: usize) -> Request {
 }
 
 fn with(request: Request, algorithm: &str) -> Request {
-    Request { algorithm: Some(algorithm.to_owned()), ..request }
+    request.by(find(algorithm).unwrap())
 }
 
 /// A collective on as much memory as rank `rank` of `ranks` needs.

@@ -90,8 +90,7 @@ fn different_types() {
 #[test]
 fn different_reductions() {
     let _watchdog = watch();
-    let request =
-        |rank| vec![Request { op: if rank == 2 { ReduceOp::Max } else { ReduceOp::Sum }, ..allreduce(10) }];
+    let request = |rank| vec![allreduce(10).reducing(if rank == 2 { ReduceOp::Max } else { ReduceOp::Sum })];
     let (sum, max) = ("allreduce of 10 float32, sum", "allreduce of 10 float32, max");
     check_mismatch("reductions", request, [sum, sum, max]);
 }

@@ -90,12 +90,12 @@ fn faults_look_like_real_ones() {
         let posted = a.send(1, 0, tag(0, 0, 4), pattern(8, 0), 1).map_err(|e| e.reason);
         (posted, poll(&mut a), poll(&mut b))
     };
-    let complete = Ok(Posted::Complete);
+    let complete = || Ok(Posted::Complete);
     let check = Failure::Check { found: tag(0, 0, 5) };
-    assert_eq!(sent(What::CorruptCheck), (complete.clone(), vec![], vec![broken(2, check)]));
+    assert_eq!(sent(What::CorruptCheck), (complete(), vec![], vec![broken(2, check)]));
     let length = Failure::Length { found: Some(3), expected: 8 };
-    assert_eq!(sent(What::Truncate(3)), (complete.clone(), vec![], vec![broken(2, length)]));
-    assert_eq!(sent(What::Drop), (complete, vec![], vec![]));
+    assert_eq!(sent(What::Truncate(3)), (complete(), vec![], vec![broken(2, length)]));
+    assert_eq!(sent(What::Drop), (complete(), vec![], vec![]));
     assert_eq!(sent(What::FailPost), (Err("it was refused by injection".to_owned()), vec![], vec![]));
     let failed = Event::PeerFailed { peer: 1, reason: "it failed by injection".to_owned() };
     assert_eq!(sent(What::FailPeer), (Err("the peer failed by injection".to_owned()), vec![failed], vec![]));

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::trace::TraceKind;
 use ringroad_core::Rank;
 use ringroad_runtime::buffer::Region;
+use ringroad_runtime::transport::fault::FaultInjector;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
 use ringroad_runtime::transport::tracing::Tracer;
@@ -44,7 +45,7 @@ fn poll(transport: &mut (impl Transport + ?Sized)) -> Vec<Event> {
     let mut events = Vec::new();
     let any = transport.progress(&mut events);
     assert!(any || events.is_empty());
-    transport.inspect(&mut events);
+    transport.inspect(None, &mut events);
     events
 }
 
@@ -96,7 +97,7 @@ impl Means {
     }
 
     /// Something to send.
-    fn source(self, transport: &dyn Transport, len: usize, seed: u8) -> Region {
+    fn source(self, transport: &mut dyn Transport, len: usize, seed: u8) -> Region {
         match self {
             Mailboxes(_) | Copied => pattern(len, seed),
             Pool | Lent => pooled(transport, len, seed),
@@ -105,7 +106,7 @@ impl Means {
 
     fn send(self, transport: &mut dyn Transport, peer: Rank, tag: Tag, source: Region, id: u64) -> Posted {
         let sent = match self {
-            Lent => transport.lend(peer, 0, tag, source, id),
+            Lent => transport.near_memory().unwrap().send_zero_copy(peer, 0, tag, source, id),
             _ => transport.send(peer, 0, tag, source, id),
         };
         transport.flush();
@@ -123,8 +124,8 @@ impl Means {
 }
 
 /// Memory that near ranks can read.
-fn pooled(transport: &(impl Transport + ?Sized), len: usize, seed: u8) -> Region {
-    let region = transport.pool().unwrap().allocate(len).unwrap();
+fn pooled(transport: &mut (impl Transport + ?Sized), len: usize, seed: u8) -> Region {
+    let region = transport.near_memory().unwrap().pool().allocate(len).unwrap();
     // SAFETY: it is new.
     unsafe { region.copy_from(&pattern(len, seed)) };
     region
@@ -164,7 +165,7 @@ fn messages_arrive_in_every_order_and_size() {
     for (len, means) in cases.into_iter().map(|(len, means)| (long(len), means)) {
         for receive_first in [true, false] {
             let [mut a, mut b] = means.pair();
-            let (source, target) = (means.source(&*a, len, 3), Region::zeroed(len));
+            let (source, target) = (means.source(&mut *a, len, 3), Region::zeroed(len));
             let mut received = Posted::Pending;
             if receive_first {
                 assert_eq!(b.receive(0, tag(0, 1, 5), target.clone(), 20).unwrap(), Posted::Pending);
@@ -228,7 +229,7 @@ fn equal_tags_stay_in_order_and_others_do_not_mix() {
                 post(&mut *b);
             }
             for (message, seed) in order {
-                let source = means.source(&*a, len, seed);
+                let source = means.source(&mut *a, len, seed);
                 means.send(&mut *a, 1, tag(0, message, 0), source, 100);
             }
             if !receives_first {
@@ -250,7 +251,7 @@ fn who_has_waited_for_longer_comes_first() {
             let targets = [0; 3].map(|_| Region::zeroed(len));
             b.receive(0, tag(0, 0, 0), targets[0].clone(), 0).unwrap();
             // It is there when the second receive is posted, but nobody has looked.
-            let sources: Vec<Region> = (0..3).map(|seed| means.source(&*a, len, seed)).collect();
+            let sources: Vec<Region> = (0..3).map(|seed| means.source(&mut *a, len, seed)).collect();
             means.send(&mut *a, 1, tag(0, 0, 0), sources[0].clone(), 100);
             b.receive(0, tag(0, 0, 0), targets[1].clone(), 1).unwrap();
             means.send(&mut *a, 1, tag(0, 0, 0), sources[1].clone(), 101);
@@ -287,7 +288,7 @@ fn what_does_not_fit_is_reported_to_the_receiver() {
                     if receive_first {
                         post(&mut *b);
                     }
-                    let source = means.source(&*a, found, 1);
+                    let source = means.source(&mut *a, found, 1);
                     let posted = means.send(&mut *a, 1, sent, source, 1);
                     if !receive_first {
                         post(&mut *b);
@@ -324,7 +325,7 @@ fn unexpected_messages_can_be_looked_at() {
         let [mut a, mut b] = means.pair();
         assert_eq!((b.unexpected(0, 7), b.oldest_unexpected()), (None, None));
         let mut send = |tag| {
-            let source = means.source(&*a, len, 0);
+            let source = means.source(&mut *a, len, 0);
             means.send(&mut *a, 1, tag, source, 1);
         };
         send(Tag { kind: Kind::PointToPoint, sequence: 8, ..tag(0, 0, 0) });
@@ -353,7 +354,7 @@ fn notices_arrive() {
             a.notify(9, b"nobody");
             assert!(!b.arm());
             let mut events = Vec::new();
-            b.inspect(&mut events);
+            b.inspect(None, &mut events);
             assert_eq!(events, [Event::Notice { from: 0, payload: payload.to_vec() }]);
             assert!(b.arm());
         }
@@ -369,9 +370,11 @@ fn there_are_no_other_ranks() {
         let [mut a, _b] = means.pair();
         assert_eq!(a.connect(2).unwrap_err().to_string(), reason);
         assert!(a.send(2, 0, tag(0, 0, 0), pattern(1, 0), 1).is_err());
-        assert!(a.lend(2, 0, tag(0, 0, 0), pattern(1, 0), 1).is_err());
         assert!(a.receive(0, tag(2, 0, 0), pattern(1, 0), 1).is_err());
-        assert!(a.expect(tag(2, 0, 0), 1, 1).is_err());
+        if let Some(memory) = a.near_memory() {
+            assert!(memory.send_zero_copy(2, 0, tag(0, 0, 0), pattern(1, 0), 1).is_err());
+            assert!(memory.expect(tag(2, 0, 0), 1, 1).is_err());
+        }
         assert_eq!(a.unexpected(2, 7), None);
     }
 }
@@ -473,7 +476,7 @@ fn blocking_ends_when_something_happens() {
                 let [mut a, mut b] = means.pair();
                 // Whom it talks to it watches.
                 a.connect(1).unwrap();
-                let source = means.source(&*a, 40, 0);
+                let source = means.source(&mut *a, 40, 0);
                 assert_eq!(means.send(&mut *a, 1, tag(0, 0, 0), source, 1), Posted::Pending);
                 a.receive(0, tag(1, 0, 0), Region::zeroed(8), 2).unwrap();
                 assert!(a.arm());
@@ -495,6 +498,20 @@ fn blocking_ends_when_something_happens() {
             }
         }
     }
+}
+
+#[test]
+fn who_sleeps_is_woken_through_wrappers() {
+    let [a, mut b]: [SharedMemory; 2] = SharedMemory::group(2).unwrap().try_into().ok().unwrap();
+    let (mut a, _trace) = Tracer::new(FaultInjector::new(a, []), 0);
+    b.receive(0, tag(0, 0, 0), Region::zeroed(8), 1).unwrap();
+    assert!(b.arm());
+    let start = Instant::now();
+    a.send(1, 0, tag(0, 0, 0), pattern(8, 0), 1).unwrap();
+    a.flush();
+    b.waiter().block(PATIENCE);
+    assert!(start.elapsed() < PATIENCE);
+    assert_eq!(poll(&mut b), [done(1)]);
 }
 
 #[test]
@@ -535,7 +552,7 @@ fn ring(ranks: usize, rounds: u32, len: usize, means: Means) {
                 for round in 0..rounds {
                     let target = Region::zeroed(len);
                     let received = transport.receive(0, tag(left, round, 0), target.clone(), 0).unwrap();
-                    let source = means.source(&*transport, len, (rank as u32 + round) as u8);
+                    let source = means.source(&mut *transport, len, (rank as u32 + round) as u8);
                     let sent = means.send(&mut *transport, right, tag(rank, round, 0), source, 1);
                     let mut open =
                         usize::from(received == Posted::Pending) + usize::from(sent == Posted::Pending);
@@ -548,7 +565,7 @@ fn ring(ranks: usize, rounds: u32, len: usize, means: Means) {
                                 }
                                 // Who has finished closes; what it sent has arrived.
                                 Event::PeerFailed { .. } => {}
-                                Event::Notice { .. } => panic!("{event:?}"),
+                                Event::Arrived { .. } | Event::Notice { .. } => panic!("{event:?}"),
                             }
                         }
                     }

@@ -7,15 +7,33 @@ use std::time::{Duration, Instant};
 use super::{broken, bytes, done, long, next, pattern, poll, pooled, soon, tag, Means};
 use ringroad_runtime::buffer::Region;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
-use ringroad_runtime::transport::{Event, Failure, Posted, Tag, Transport};
+use ringroad_runtime::transport::{
+    Arrived, Event, Failure, NearMemory, Posted, RequestId, Tag, Transport, TransportError,
+};
 
 fn shared() -> [SharedMemory; 2] {
     SharedMemory::group(2).unwrap().try_into().ok().unwrap()
 }
 
+/// The message that was expected, which is there.
+fn taken(posted: Result<Posted, TransportError>) -> Arrived {
+    match posted.unwrap() {
+        Posted::Arrived(arrived) => arrived,
+        posted => panic!("{posted:?}"),
+    }
+}
+
+/// The same, where that is all that has happened.
+fn came(events: Vec<Event>, number: RequestId) -> Arrived {
+    match <[Event; 1]>::try_from(events) {
+        Ok([Event::Arrived { request, arrived }]) if request == number => arrived,
+        events => panic!("{events:?}"),
+    }
+}
+
 /// Whether memory of the pool that somebody has let go of is free again: the first that has room is handed out.
-fn is_free(transport: &SharedMemory, place: usize, len: usize) -> bool {
-    transport.pool().unwrap().allocate(len).unwrap().as_ptr() as usize == place
+fn is_free(transport: &mut SharedMemory, place: usize, len: usize) -> bool {
+    transport.pool().allocate(len).unwrap().as_ptr() as usize == place
 }
 
 /// A message that is read where it is: nothing is copied, and its memory is free when it has been released.
@@ -24,28 +42,23 @@ fn messages_are_read_where_they_are() {
     for expect_first in [true, false] {
         for len in [33, 1000, long(300_000)] {
             let [mut a, mut b] = shared();
-            let source = pooled(&a, len, 7);
+            let source = pooled(&mut a, len, 7);
             let place = source.as_ptr() as usize;
             if expect_first {
                 assert_eq!(b.expect(tag(0, 1, 5), len, 2).unwrap(), Posted::Pending);
             }
-            assert_eq!(a.lend(1, 0, tag(0, 1, 5), source, 1).unwrap(), Posted::Complete);
-            if expect_first {
-                assert_eq!(poll(&mut b), [done(2)]);
-            } else {
-                assert_eq!(b.expect(tag(0, 1, 5), len, 2).unwrap(), Posted::Complete);
-            }
-            a.tidy();
-            assert!(!is_free(&a, place, len), "the receiver has not read it");
-            let arrived = b.arrived(2).unwrap();
-            assert!(b.arrived(2).is_none(), "it can be had once");
+            assert_eq!(a.send_zero_copy(1, 0, tag(0, 1, 5), source, 1).unwrap(), Posted::Complete);
+            let arrived =
+                if expect_first { came(poll(&mut b), 2) } else { taken(b.expect(tag(0, 1, 5), len, 2)) };
+            a.reclaim();
+            assert!(!is_free(&mut a, place, len), "the receiver has not read it");
             assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 7)));
             // SAFETY: it has not been released, and nobody is reading it just now.
             unsafe { Region::foreign(place as *mut u8, len, Arc::new(())).copy_from(&pattern(len, 9)) };
             assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 9)), "it is no copy");
             b.release(arrived);
-            a.tidy();
-            assert!(is_free(&a, place, len));
+            a.reclaim();
+            assert!(is_free(&mut a, place, len));
             assert_eq!((poll(&mut a), poll(&mut b)), (vec![], vec![]));
         }
     }
@@ -56,21 +69,20 @@ fn messages_are_read_where_they_are() {
 #[cfg_attr(miri, ignore = "it knows no mappings")]
 fn messages_are_found_where_the_segment_has_grown() {
     let [mut a, mut b] = shared();
-    let far = a.pool().unwrap().allocate(100 << 20).unwrap();
+    let far = a.pool().allocate(100 << 20).unwrap();
     let len = 70_000;
     for (round, place) in [0, (100 << 20) - len].into_iter().enumerate() {
         let source = far.part(place..place + len);
         // SAFETY: nobody else has it.
         unsafe { source.copy_from(&pattern(len, 7)) };
         let tag = tag(0, round as u32, 5);
-        assert_eq!(a.lend(1, 0, tag, source, 1).unwrap(), Posted::Complete);
-        assert_eq!(b.expect(tag, len, 2).unwrap(), Posted::Complete);
-        let arrived = b.arrived(2).unwrap();
+        assert_eq!(a.send_zero_copy(1, 0, tag, source, 1).unwrap(), Posted::Complete);
+        let arrived = taken(b.expect(tag, len, 2));
         assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 7)));
         b.release(arrived);
     }
     // There is no room left where the ranks began.
-    let _near = a.pool().unwrap().allocate(62 << 20).unwrap();
+    let _near = a.pool().allocate(62 << 20).unwrap();
     let (source, target) = (pattern(2 * LONG, 3), Region::zeroed(2 * LONG));
     assert_eq!(a.send(1, 0, tag(0, 3, 5), source.clone(), 1).unwrap(), Posted::Pending);
     let posted = b.receive(0, tag(0, 3, 5), target.clone(), 2).unwrap();
@@ -89,13 +101,12 @@ fn messages_are_found_where_the_segment_has_grown() {
 fn what_was_sent_outlives_its_sender() {
     let [mut a, mut b] = shared();
     let len = 64 << 20;
-    let source = a.pool().unwrap().allocate_for_caller(len).unwrap();
+    let source = a.pool().allocate_for_caller(len).unwrap();
     // SAFETY: it is new.
     unsafe { source.copy_from(&pattern(len, 7)) };
-    a.lend(1, 0, tag(0, 1, 5), source, 1).unwrap();
+    a.send_zero_copy(1, 0, tag(0, 1, 5), source, 1).unwrap();
     drop(a);
-    assert_eq!(b.expect(tag(0, 1, 5), len, 2).unwrap(), Posted::Complete);
-    assert!(bytes(&b.arrived(2).unwrap().region) == bytes(&pattern(len, 7)));
+    assert!(bytes(&taken(b.expect(tag(0, 1, 5), len, 2)).region) == bytes(&pattern(len, 7)));
 }
 
 /// Short messages are inside; what they are sent from is free at once.
@@ -103,12 +114,11 @@ fn what_was_sent_outlives_its_sender() {
 fn short_messages_are_expected_too() {
     for len in [0, 1, 32] {
         let [mut a, mut b] = shared();
-        let source = pooled(&a, len, 7);
+        let source = pooled(&mut a, len, 7);
         let place = source.as_ptr() as usize;
         assert_eq!(a.send(1, 0, tag(0, 1, 5), source, 1).unwrap(), Posted::Complete);
-        assert!(is_free(&a, place, len));
-        assert_eq!(b.expect(tag(0, 1, 5), len, 2).unwrap(), Posted::Complete);
-        let arrived = b.arrived(2).unwrap();
+        assert!(is_free(&mut a, place, len));
+        let arrived = taken(b.expect(tag(0, 1, 5), len, 2));
         assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 7)));
         b.release(arrived);
         assert_eq!((poll(&mut a), poll(&mut b)), (vec![], vec![]));
@@ -120,8 +130,8 @@ fn short_messages_are_expected_too() {
 fn what_comes_before_the_next_call_is_heard() {
     fn heard(transport: &mut SharedMemory, next: u32) -> Vec<Event> {
         let mut events = Vec::new();
-        transport.linger(tag(0, 1, 5));
-        transport.hear(next, &mut events);
+        transport.spin(tag(0, 1, 5));
+        transport.inspect(Some(next), &mut events);
         events
     }
     let notice = |payload: &[u8]| Event::Notice { from: 0, payload: payload.to_vec() };
@@ -167,7 +177,7 @@ fn what_comes_before_the_next_call_is_heard() {
 #[test]
 fn who_only_hears_goes_on_sending() {
     let [mut a, mut b] = shared();
-    let hear = |a: &mut SharedMemory| a.hear(100, &mut Vec::new());
+    let hear = |a: &mut SharedMemory| a.inspect(Some(100), &mut Vec::new());
     let receive = |b: &mut SharedMemory, number: u32, len| {
         b.receive(0, tag(0, number, 0), Region::zeroed(len), 2).unwrap()
     };
@@ -180,14 +190,14 @@ fn who_only_hears_goes_on_sending() {
     (64..66).for_each(|number| assert_eq!(receive(&mut b, number, 8), Posted::Complete));
 
     let len = 100;
-    let free = |a: &SharedMemory| a.pool().unwrap().allocate(len).unwrap().as_ptr() as usize;
-    let first = free(&a);
+    let free = |a: &mut SharedMemory| a.pool().allocate(len).unwrap().as_ptr() as usize;
+    let first = free(&mut a);
     for number in 0..if cfg!(miri) { 20 } else { 600 } {
         assert_eq!(a.send(1, 0, tag(0, number, 0), pattern(len, 0), 1).unwrap(), Posted::Complete);
         assert_eq!(receive(&mut b, number, len), Posted::Complete);
         hear(&mut a);
     }
-    assert!(free(&a) - first < 300 * 128, "what was read long ago is not taken back");
+    assert!(free(&mut a) - first < 300 * 128, "what was read long ago is not taken back");
 }
 
 /// A send ends, and its memory is free, when its message has been released, whatever becomes of others: plans count on it.
@@ -196,7 +206,7 @@ fn releases_in_every_order() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         for short_between in [false, true] {
             let [mut a, mut b] = shared();
-            let sources = [0, 1, 2].map(|seed| pooled(&a, 100, seed));
+            let sources = [0, 1, 2].map(|seed| pooled(&mut a, 100, seed));
             let place = sources[0].as_ptr() as usize;
             for (number, source) in sources.iter().enumerate() {
                 let tag = tag(0, number as u32, 0);
@@ -205,10 +215,7 @@ fn releases_in_every_order() {
                     a.send(1, 0, Tag { message: tag.message + 10, ..tag }, pattern(8, 0), 50).unwrap();
                 }
             }
-            let mut arrived = [0, 1, 2].map(|number: u64| {
-                assert_eq!(b.expect(tag(0, number as u32, 0), 100, number).unwrap(), Posted::Complete);
-                b.arrived(number)
-            });
+            let mut arrived = [0, 1, 2].map(|number| Some(taken(b.expect(tag(0, number, 0), 100, 9))));
             for number in order {
                 assert_eq!(poll(&mut a), []);
                 b.release(arrived[number].take().unwrap());
@@ -216,8 +223,8 @@ fn releases_in_every_order() {
             }
             assert_eq!(poll(&mut a), []);
             drop(sources);
-            a.tidy();
-            assert!(is_free(&a, place, 100));
+            a.reclaim();
+            assert!(is_free(&mut a, place, 100));
         }
     }
 }
@@ -294,16 +301,15 @@ fn what_is_expected_and_does_not_fit() {
             if expect_first {
                 assert_eq!(b.expect(tag(0, 1, 5), 100, 2).unwrap(), Posted::Pending);
             }
-            let source = pooled(&a, len, 7);
+            let source = pooled(&mut a, len, 7);
             let place = source.as_ptr() as usize;
-            a.lend(1, 0, sent, source, 1).unwrap();
+            a.send_zero_copy(1, 0, sent, source, 1).unwrap();
             if !expect_first {
                 assert_eq!(b.expect(tag(0, 1, 5), 100, 2).unwrap(), Posted::Pending);
             }
             assert_eq!(poll(&mut b), [broken(2, failure.clone())]);
-            assert!(b.arrived(2).is_none());
-            a.tidy();
-            assert!(is_free(&a, place, len));
+            a.reclaim();
+            assert!(is_free(&mut a, place, len));
         }
     }
 }
@@ -317,7 +323,7 @@ fn more_messages_than_slots() {
             let count = if cfg!(miri) { 130 } else { 300 };
             let mut open = 0;
             for number in 0..count {
-                let source = means.source(&*a, len, number as u8);
+                let source = means.source(&mut *a, len, number as u8);
                 let sent = means.send(&mut *a, 1, tag(0, number, 0), source, u64::from(number));
                 let waits = number >= 64 || means.waits(len);
                 assert_eq!(sent == Posted::Pending, waits, "{means:?}: message {number} of {len} bytes");
@@ -357,7 +363,7 @@ fn floods() {
                 let sender = scope.spawn(move || {
                     let mut open = 0;
                     for number in 0..count {
-                        let source = means.source(&*a, len, number as u8);
+                        let source = means.source(&mut *a, len, number as u8);
                         let sent = means.send(&mut *a, 1, tag(0, number % 4, 0), source, 1);
                         open += usize::from(sent == Posted::Pending);
                         // Sleeps whenever the lane is full and some more wait.
@@ -408,13 +414,12 @@ fn memory_outlives_its_rank() {
         let [mut a, mut b] = shared();
         assert_eq!(b.expect(tag(0, 0, 0), LONG, 1).unwrap(), Posted::Pending);
         for (message, len) in [(0, LONG), (1, 1000), (2, 8)] {
-            let source = pooled(&a, len, message as u8);
-            a.lend(1, 0, tag(0, message, 0), source, 1).unwrap();
+            let source = pooled(&mut a, len, message as u8);
+            a.send_zero_copy(1, 0, tag(0, message, 0), source, 1).unwrap();
         }
         let mut events = Vec::new();
         b.progress(&mut events);
-        assert_eq!(events, [done(1)]);
-        let first = b.arrived(1).unwrap();
+        let first = came(events, 1);
         a.notify(1, b"last words");
         let ended = end(a);
         let told = Event::PeerFailed { peer: 0, reason: reason.to_owned() };
@@ -424,8 +429,7 @@ fn memory_outlives_its_rank() {
         let target = Region::zeroed(8);
         assert_eq!(b.receive(0, tag(0, 2, 0), target.clone(), 3).unwrap(), Posted::Complete);
         assert_eq!(bytes(&target), bytes(&pattern(8, 2)));
-        assert_eq!(b.expect(tag(0, 1, 0), 1000, 2).unwrap(), Posted::Complete);
-        let second = b.arrived(2).unwrap();
+        let second = taken(b.expect(tag(0, 1, 0), 1000, 2));
         // The region has a share in the memory, not only the transport.
         drop(ended);
         b.release(first);
@@ -490,7 +494,7 @@ fn long_messages_flow() {
             let case = format!("{len} bytes, receive first: {receive_first}, expects: {expects}");
             let [mut a, mut b] = shared();
             // Aligned as what is that long.
-            let place = a.pool().unwrap().allocate(len).unwrap().as_ptr() as usize;
+            let place = a.pool().allocate(len).unwrap().as_ptr() as usize;
             let (source, target) = (pattern(len, 3), Region::zeroed(len));
             let post = |b: &mut SharedMemory| match expects {
                 true => b.expect(tag(0, 1, 5), len, 2).unwrap(),
@@ -503,16 +507,26 @@ fn long_messages_flow() {
                 assert_eq!(settle(&mut a, &mut b), [vec![], vec![]], "{case}: nobody has asked for it");
             }
             let received = received.unwrap_or_else(|| post(&mut b));
-            assert_eq!(received == Posted::Complete, !receive_first && len < LONG, "{case}");
-            let waited = |posted, number| if posted == Posted::Pending { vec![done(number)] } else { vec![] };
-            assert_eq!(settle(&mut a, &mut b), [waited(sent, 1), waited(received, 2)], "{case}");
-            let arrived = expects.then(|| b.arrived(2).unwrap());
+            assert_eq!(received != Posted::Pending, !receive_first && len < LONG, "{case}");
+            let [sent_events, received_events] = settle(&mut a, &mut b);
+            assert_eq!(sent_events, if sent == Posted::Pending { vec![done(1)] } else { vec![] }, "{case}");
+            let arrived = match received {
+                Posted::Pending if expects => Some(came(received_events, 2)),
+                Posted::Pending => {
+                    assert_eq!(received_events, [done(2)], "{case}");
+                    None
+                }
+                received => {
+                    assert_eq!(received_events, [], "{case}");
+                    expects.then(|| taken(Ok(received)))
+                }
+            };
             let found = arrived.as_ref().map_or(&target, |arrived| &arrived.region);
             assert!(bytes(found) == bytes(&source), "{case}");
             arrived.into_iter().for_each(|arrived| b.release(arrived));
-            a.tidy();
+            a.reclaim();
             settle(&mut a, &mut b);
-            assert!(is_free(&a, place, len), "{case}");
+            assert!(is_free(&mut a, place, len), "{case}");
         }
     }
 }
@@ -635,8 +649,8 @@ fn flows_that_end_early() {
 /// Parts of the pool never overlap, begin at cache lines or huge pages, and join when they are free.
 #[test]
 fn the_pool_hands_out_memory_of_its_own() {
-    let transport = SharedMemory::group(1).unwrap().remove(0);
-    let pool = transport.pool().unwrap();
+    let mut transport = SharedMemory::group(1).unwrap().remove(0);
+    let pool = transport.pool();
     let first = pool.allocate(1).unwrap().as_ptr() as usize;
     let mut state = 12_345u64;
     let mut random = |below: usize| {

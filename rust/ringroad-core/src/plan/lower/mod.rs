@@ -7,12 +7,14 @@
 
 mod near;
 mod options;
+mod places;
 mod streams;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 pub use options::{LowerError, LowerOptions, Near};
+use places::ALIGN;
 use streams::{cut, merge, zip, zip_all};
 
 use super::hazards::Hazards;
@@ -23,9 +25,6 @@ use crate::units::{ChunkId, Rank, Slot};
 
 /// The most messages that one rank may send another within one call; transports number them in their tags.
 pub const MAX_MESSAGES: u32 = 1 << 14;
-
-/// Scratch ranges start at multiples of this many bytes, counted from where scratch memory begins: a cache line.
-const ALIGN: usize = 64;
 
 impl Plan {
     /// What `rank` has to do to perform `schedule` on blocks of so many elements of `element_bytes` bytes: one count for
@@ -181,82 +180,6 @@ impl<'a> Lowering<'a> {
         Ok(Plan::new(self.operations, self.waits, self.sources, self.scratch))
     }
 
-    fn bytes_of(&self, chunk: ChunkId) -> usize {
-        self.layout.chunk_len(chunk) * self.element
-    }
-
-    /// The index of a chunk's slot in `locations` and `homes`.
-    fn at(&self, slot: Slot, chunk: ChunkId) -> usize {
-        slot * self.schedule.chunks + chunk
-    }
-
-    fn allocate(&mut self, bytes: usize) -> Span {
-        let offset = self.scratch.next_multiple_of(ALIGN);
-        self.scratch = offset + bytes;
-        Span::new(Buffer::Scratch, offset, bytes)
-    }
-
-    /// Finds the initial location and the home of every chunk.
-    fn locate(&mut self, rows: &[Row]) {
-        let chunks = self.schedule.chunks;
-        let (input_shift, output_shift) =
-            if self.options.in_place { self.layout.in_place_shift(self.rank) } else { (0, 0) };
-        let input = if self.options.in_place { Buffer::Output } else { Buffer::Input };
-        let span =
-            |buffer, position: usize, chunk| Span::new(buffer, position * self.element, self.bytes_of(chunk));
-        let locations = (0..chunks).map(|c| {
-            self.layout.input_position(self.rank, c).map(|position| span(input, position + input_shift, c))
-        });
-        let homes = (0..chunks).map(|c| {
-            let position = self.layout.output_position(self.rank, c);
-            position.map(|position| span(Buffer::Output, position + output_shift, c))
-        });
-        (self.locations, self.homes) = (locations.collect(), homes.collect());
-        self.locations.resize(self.slots * chunks, None);
-        self.homes.resize(self.slots * chunks, None);
-        let mut written = vec![false; self.slots * chunks];
-        written[..chunks].fill(self.options.premultiply);
-        let mut last = vec![0; self.slots * chunks];
-        for (step, row) in rows.iter().enumerate() {
-            let received = row.receives.iter().map(|send| (send.into, &send.chunks));
-            for (slot, set) in received.chain(row.locals.iter().map(|local| (local.into, &local.chunks))) {
-                for place in set.iter().map(|chunk| self.at(slot, chunk)) {
-                    (written[place], last[place]) = (true, step + 1);
-                }
-            }
-        }
-        if self.options.average {
-            // What has been summed is divided in its place.
-            last[..chunks].fill(usize::MAX);
-        }
-        self.last_written = last;
-        for place in (0..written.len()).filter(|place| written[*place]) {
-            if self.homes[place].is_none() {
-                // Side by side, so that neighbouring chunks stay contiguous.
-                let home = Span::new(Buffer::Scratch, self.scratch, self.bytes_of(place % chunks));
-                self.scratch += home.bytes;
-                self.homes[place] = Some(home);
-            }
-        }
-        self.window_bytes = self.window_bytes(rows);
-    }
-
-    /// How many bytes the window needs.
-    fn window_bytes(&self, rows: &[Row]) -> usize {
-        let reduced = |s: &&Send| s.action == Action::Reduce && !self.options.near.has(s.source);
-        let arriving = rows.iter().flat_map(|row| row.receives.iter().filter(reduced));
-        let bytes: usize = arriving.map(|send| self.staged(send)).sum();
-        bytes.min(self.options.window.max(self.options.segment))
-    }
-
-    /// The most bytes that receiving `send` takes in scratch memory: every message begins at a cache line.
-    fn staged(&self, send: &Send) -> usize {
-        if self.options.near.has(send.source) {
-            return 0;
-        }
-        self.messages(&send.chunks, false).iter().map(|m| m.len().next_multiple_of(ALIGN)).sum()
-    }
-
     /// What happens to the input before the first step.
     fn begin(&mut self) {
         if self.options.premultiply {
@@ -308,67 +231,6 @@ impl<'a> Lowering<'a> {
                 && (a.into, &a.chunks) == (b.into, &b.chunks)
         };
         row.locals.chunk_by(alike).try_for_each(|locals| self.lower_locals(locals))
-    }
-
-    /// Whether something arrives where something that leaves is: into its own slot, or one that shares its place.
-    fn exchanges(&self, row: &Row) -> bool {
-        let same = |out: &Send, s: &Send, chunk| {
-            let (from, into) = (self.locations[self.at(out.from, chunk)], self.homes[self.at(s.into, chunk)]);
-            from == into && from.is_some_and(|span| span.bytes > 0)
-        };
-        row.sends.iter().any(|out| {
-            let mut meeting = row.receives.iter().filter(|s| s.chunks.overlaps(&out.chunks));
-            meeting.any(|s| {
-                out.chunks.iter().filter(|chunk| s.chunks.contains(*chunk)).any(|chunk| same(out, s, chunk))
-            })
-        })
-    }
-
-    /// A part of one of the two areas for each message.
-    fn exchange_rooms(&mut self, arriving: &[Send]) -> Vec<Range<usize>> {
-        self.exchange.swap(0, 1);
-        let bytes = arriving.iter().map(|send| self.staged(send)).sum();
-        if self.exchange[0].bytes < bytes {
-            self.exchange[0] = self.allocate(bytes);
-        }
-        let mut end = self.exchange[0].offset;
-        let room = |send: &Send| {
-            let start = end;
-            end += self.staged(send);
-            start..end
-        };
-        arriving.iter().map(room).collect()
-    }
-
-    /// A part of the window for each message to be reduced: one after the other where all fit, else fair shares.
-    fn windows(&mut self, arriving: &[Send]) -> Vec<Range<usize>> {
-        // Copies go where they belong, or to memory of their own.
-        let size = |s: &Send| if s.action == Action::Reduce { self.staged(s) } else { 0 };
-        let sizes: Vec<usize> = arriving.iter().map(size).collect();
-        let total: usize = sizes.iter().sum();
-        if total > 0 && self.window.is_empty() {
-            let window = self.allocate(self.window_bytes);
-            (self.window, self.window_next) = (window.offset..window.end(), window.offset);
-        }
-        let reduced = sizes.iter().filter(|s| **s > 0).count();
-        let share = self.window.len() / reduced.max(1) / ALIGN * ALIGN;
-        let fits = total <= self.window.len();
-        if fits && self.window_next + total > self.window.end {
-            self.window_next = self.window.start;
-        }
-        let mut next = if fits { self.window_next } else { self.window.start };
-        let windows = sizes
-            .into_iter()
-            .map(|size| {
-                let start = next;
-                next += if fits || size == 0 { size } else { share };
-                start..next
-            })
-            .collect();
-        if fits {
-            self.window_next = next;
-        }
-        windows
     }
 
     /// `row`: all that this rank does in the step.

@@ -13,13 +13,12 @@ use super::incoming::Wanted;
 use super::lane::{Form, Parcel};
 use super::SharedMemory;
 use crate::buffer::Region;
-use crate::transport::{Arrived, Event, Failure, Posted, RequestId, Returns, Tag, Transport, TransportError};
+pub use crate::machine::LONG;
+pub(super) use crate::machine::PART;
+use crate::transport::{
+    Arrived, Event, Failure, NearMemory, Posted, RequestId, Returns, Tag, TransportError,
+};
 
-/// Messages of at least this many bytes flow, unless they are in the segment. Shorter ones are copied whole, and wait for
-/// nobody.
-pub const LONG: usize = if cfg!(miri) { 5 << 10 } else { 2 << 20 };
-/// A part: two of them fit a core's own cache.
-pub(super) const PART: usize = if cfg!(miri) { 1 << 10 } else { 256 << 10 };
 /// So many parts of a flow are in the segment, so that neither side waits for the other's every step.
 const PARTS: usize = 4;
 
@@ -224,10 +223,6 @@ impl SharedMemory {
         let flows = &mut self.peers[rank].as_mut().expect("the rank is near").incoming.flows;
         let index = flows.iter().position(|flow| flow.first == first).expect("it has just been found");
         let Goes::To(wanted, region) = flows.swap_remove(index).goes else { return };
-        if wanted.target.is_none() {
-            self.arrived
-                .push_back((wanted.request, Arrived { region, peer: rank, returns: Returns::Nowhere }));
-        }
-        self.events.push(Event::Completed { request: wanted.request, result: Ok(()) });
+        self.events.extend(Event::of(wanted.request, Ok(wanted.copied(rank, region))));
     }
 }

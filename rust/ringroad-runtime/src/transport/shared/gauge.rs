@@ -9,10 +9,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::cache::CacheMode;
+use crate::machine::FAST_LOOK;
 
-/// How long a look takes that is fast. On two cores that drift between both, near ones mostly take 30 to 60 nanoseconds, or 1
-/// to 30 where ranks share a core; far ones 75 to 150, of which some are fast all the same.
-const FAST: Duration = Duration::from_nanos(70);
 /// So many looks are remembered. If all were fast the peer is near, and far if [`GONE`] were slow.
 const LOOKS: u32 = 6;
 const GONE: u32 = 4;
@@ -44,7 +42,7 @@ impl Gauge {
     /// Of the time, so much is the clock's.
     fn note(&mut self, took: Duration, clock: Duration) -> bool {
         let before = self.mode;
-        self.slow = (self.slow << 1 | u8::from(took.saturating_sub(clock) > FAST)) % (1 << LOOKS);
+        self.slow = (self.slow << 1 | u8::from(took.saturating_sub(clock) > FAST_LOOK)) % (1 << LOOKS);
         if self.slow.count_ones() >= GONE {
             self.mode = CacheMode::Far;
         } else if self.slow == 0 {
@@ -57,7 +55,7 @@ impl Gauge {
 
 /// Whether the clock is good enough.
 pub(super) fn is_clock_fast() -> bool {
-    clock() <= FAST
+    clock() <= FAST_LOOK
 }
 
 /// How long it takes to look at the clock.

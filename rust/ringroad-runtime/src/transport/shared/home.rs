@@ -10,15 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use super::lane::{Bell, Counters, Farewell, Lane};
 use super::private::Private;
-use super::segment::{refused, Segment};
+use super::segment::Segment;
+use crate::error::refused;
+use crate::machine::{CACHE_LINE, PAGE};
+use crate::transport::events::EventWait;
+use crate::transport::Wait;
 
 /// Where things are in a segment.
-pub(super) const BELL: usize = 64;
-pub(super) const FAREWELL: usize = 128;
-pub(super) const COUNTERS: usize = 4096;
+pub(super) const BELL: usize = CACHE_LINE;
+pub(super) const FAREWELL: usize = 2 * CACHE_LINE;
+pub(super) const COUNTERS: usize = PAGE;
 
 pub(super) fn lanes(size: usize) -> usize {
-    (COUNTERS + size * size_of::<Counters>()).next_multiple_of(4096)
+    (COUNTERS + size * size_of::<Counters>()).next_multiple_of(PAGE)
 }
 
 /// How long the part before the pool's is. Of the lanes and counters only neighbours' are ever touched.
@@ -60,7 +64,7 @@ impl Home {
     pub fn new(rank: Rank, size: usize) -> Result<Home, String> {
         let segment = Segment::create(control(size))?;
         segment.back(segment.mapping(), 0..COUNTERS)?;
-        let instance = crate::bootstrap::token();
+        let instance = crate::random::token();
         // SAFETY: the segment's first bytes, which nobody has seen yet.
         unsafe { segment.at(0).cast::<u64>().write(instance) };
         let mut pipe = [0; 2];
@@ -126,7 +130,12 @@ impl Home {
         back(lanes(self.size) + peer * size_of::<Lane>(), size_of::<Lane>())
     }
 
-    /// For the transport of UCX: what ends blocking.
+    /// What blocks until others ring, where they are all that there is to wait for.
+    pub fn waiter(&self) -> Result<Arc<dyn Wait>, String> {
+        Ok(Arc::new(EventWait::new(vec![self.bell()?])?))
+    }
+
+    /// What can be read when others have rung, for a waiter of more than them.
     pub fn bell(&self) -> Result<OwnedFd, String> {
         self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| refused("dup", &error))
     }

@@ -8,7 +8,7 @@ use super::tags::{pop, push};
 use super::{SharedMemory, OLDEST};
 use crate::buffer::Region;
 use crate::transport::{
-    Event, Failure, Kind, Posted, RequestId, Returns, Tag, Transport, TransportError, LOOKED_AT,
+    Arrived, Event, Failure, Kind, NearMemory, Posted, RequestId, Returns, Tag, TransportError, LOOKED_AT,
 };
 
 /// A rank that is so many messages of collectives ahead is held up: what comes next stays in its lane while nothing else is
@@ -37,6 +37,14 @@ impl Wanted {
             None => Region::scratch(self.bytes).map_err(|error| Failure::Memory(error.to_string())),
         }
     }
+
+    /// All of it has been copied to its [`Wanted::room`].
+    pub(super) fn copied(&self, peer: Rank, room: Region) -> Posted {
+        match self.target {
+            Some(_) => Posted::Complete,
+            None => Posted::Arrived(Arrived { region: room, peer, returns: Returns::Nowhere }),
+        }
+    }
 }
 
 impl SharedMemory {
@@ -44,6 +52,7 @@ impl SharedMemory {
     pub(super) fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
         self.check_open()?;
         let key = wanted.tag & Tag::MATCH;
+        self.check_near(Tag::unpack(key).source)?;
         let (source, long) = (Tag::unpack(key).source, usize::from(wanted.is_long()));
         self.incoming(source).wanted_long += long;
         // Who has waited for longer comes first.
@@ -213,14 +222,8 @@ impl SharedMemory {
                 let incoming = self.incoming(Tag::unpack(key).source);
                 incoming.wanted -= 1;
                 incoming.wanted_long -= usize::from(wanted.is_long());
-                let request = wanted.request;
-                match self.deliver(message, wanted) {
-                    Ok(Posted::Pending) => {}
-                    result => {
-                        let result = result.map(|_| ());
-                        self.events.push(Event::Completed { request, result });
-                    }
-                }
+                let ended = Event::of(wanted.request, self.deliver(message, wanted));
+                self.events.extend(ended);
             }
             None => {
                 self.unclaimed_number += 1;
@@ -267,7 +270,7 @@ impl SharedMemory {
                 return self.take_inflow(message.arrived, wanted).map(|()| Posted::Pending);
             }
             (Came::Address(address), _) => return self.read_private(message.arrived, address, wanted),
-            (Came::Whole, None) => self.arrived.push_back((wanted.request, message.arrived)),
+            (Came::Whole, None) => return Ok(Posted::Arrived(message.arrived)),
             (Came::Whole, Some(target)) => {
                 self.ring_before(target.len());
                 // SAFETY: the sender leaves its memory alone until it is released, and whoever waits leaves the
@@ -288,6 +291,7 @@ impl SharedMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::Transport;
 
     const ROUNDS: u32 = if cfg!(miri) { 300 } else { 10_000 };
 

@@ -92,7 +92,7 @@ struct Slot {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Slot>() == 64);
+const _: () = assert!(size_of::<Slot>() == crate::machine::CACHE_LINE);
 
 /// The sender's side, in the sender's segment.
 #[repr(C)]

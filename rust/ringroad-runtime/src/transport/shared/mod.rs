@@ -1,4 +1,4 @@
-//! Shared memory: the ranks of one host read each other's memory; everybody else is reached by another transport.
+//! Shared memory: the ranks of one host read each other's memory. It reaches nobody else.
 //!
 //! Every rank has a segment that its neighbours map to read. In it lie a lane to each of them, and what it sends
 //! them: messages are places in the segment. Their receivers reduce or copy straight out of it, and say when they are
@@ -43,9 +43,9 @@ use self::lane::{End, Form, Parcel, INLINE};
 use self::peer::{Message, News, Peer};
 use self::private::{is_found, Reading};
 use self::tags::{Queue, Tags};
-use super::events::EventWait;
-use super::ucx::UcxTransport;
-use super::{Arrived, Event, Kind, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait};
+use super::{
+    Arrived, Event, Kind, NearMemory, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait,
+};
 use crate::buffer::Region;
 use crate::cache::CacheMode;
 
@@ -54,7 +54,7 @@ const OLDEST: usize = 32;
 /// How often looking for messages comes with a look for releases that nobody waits for.
 const HOUSEKEEPING: u32 = 256;
 /// How often a rank looks for the next message before it does anything else: for one to five microseconds.
-const LINGER: u32 = 100;
+const SPIN: u32 = 100;
 /// After how many of these looks those are woken who sleep: mostly nobody does, and the message is there.
 const SOON: u32 = 25;
 const PAUSE: Duration = Duration::from_micros(50);
@@ -62,7 +62,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// Bytes for notices when nothing else of the segment is left.
 const RESERVE: usize = 64 << 10;
 
-/// The transport among ranks of which some share a host.
+/// The transport among ranks that share a host.
 pub struct SharedMemory {
     home: Home,
     pool: Arc<Pool>,
@@ -76,10 +76,9 @@ pub struct SharedMemory {
     /// Long messages that are being copied out of others' private memory, in turns.
     readings: VecDeque<Reading>,
     ranks: Vec<Rank>,
-    network: Option<UcxTransport>,
     waiter: Arc<dyn Wait>,
-    /// The same, where there is no network.
-    own_waiter: Option<Arc<EventWait>>,
+    /// Whether anything has happened since the waiter heard of it.
+    moved: bool,
     /// What has come and nobody has asked for yet, and the other way round.
     unclaimed: Tags<Queue<Message>>,
     unclaimed_number: u64,
@@ -88,8 +87,6 @@ pub struct SharedMemory {
     /// When there are so many, those are left out that were asked for.
     oldest_room: usize,
     wanted: Tags<Queue<Wanted>>,
-    /// What has come to be read in its place, until that is asked for: soon.
-    arrived: VecDeque<(RequestId, Arrived)>,
     /// Memory for messages that come inside their parcels.
     cells: Vec<Region>,
     events: Vec<Event>,
@@ -120,28 +117,23 @@ impl SharedMemory {
         homes
             .into_iter()
             .zip(neighbours)
-            .map(|(home, near)| SharedMemory::new(home, near, None, false, CacheMode::Near))
+            .map(|(home, near)| {
+                let waiter = home.waiter().map_err(error)?;
+                SharedMemory::new(home, near, waiter, false, CacheMode::Near)
+            })
             .collect()
     }
 
-    /// `neighbours` are the ranks that this one can read and that can read it, for which its memory has been prepared; all
-    /// others need the `network`. `private`:
-    /// they are to read long messages out of private memory, which they can; they do if this rank can tell what is there.
-    /// `cache`: how far they seem to be.
+    /// `neighbours` are the ranks that this one can read and that can read it, for which its memory has been prepared.
+    /// `waiter`: blocks until they ring this rank's bell, at the latest. `private`: they are to read long messages out of
+    /// private memory, which they can; they do if this rank can tell what is there. `cache`: how far they seem to be.
     pub fn new(
         home: Home,
         neighbours: Vec<Neighbour>,
-        network: Option<UcxTransport>,
+        waiter: Arc<dyn Wait>,
         private: bool,
         cache: CacheMode,
     ) -> Result<SharedMemory, TransportError> {
-        let (waiter, own_waiter): (Arc<dyn Wait>, _) = match &network {
-            Some(network) => (network.waiter(), None),
-            None => {
-                let own = Arc::new(EventWait::new(vec![home.bell().map_err(error)?]).map_err(error)?);
-                (own.clone(), Some(own))
-            }
-        };
         let mut peers: Vec<Option<Box<Peer>>> = (0..home.size).map(|_| None).collect();
         let address = home.address();
         for Neighbour { rank, segment, bell, private } in neighbours {
@@ -171,15 +163,13 @@ impl SharedMemory {
             peers,
             private: private && is_found(address, size_of::<u64>()),
             readings: VecDeque::new(),
-            network,
             waiter,
-            own_waiter,
+            moved: false,
             unclaimed: Tags::default(),
             unclaimed_number: 0,
             oldest: VecDeque::new(),
             oldest_room: OLDEST,
             wanted: Tags::default(),
-            arrived: VecDeque::new(),
             cells: Vec::new(),
             events: Vec::new(),
             kept: 0,
@@ -192,8 +182,12 @@ impl SharedMemory {
         })
     }
 
-    fn network(&mut self, peer: Rank) -> Result<&mut UcxTransport, TransportError> {
-        self.network.as_mut().ok_or_else(|| error(format!("there is no way to rank {peer}")))
+    #[inline]
+    fn check_near(&self, peer: Rank) -> Result<(), TransportError> {
+        if !self.is_near(peer) {
+            return Err(error(format!("there is no way to rank {peer}")));
+        }
+        Ok(())
     }
 
     fn check_open(&self) -> Result<(), TransportError> {
@@ -223,13 +217,29 @@ impl SharedMemory {
         }
         self.rounds = self.rounds.wrapping_add(1);
         if self.waiting > 0 || self.rounds.is_multiple_of(HOUSEKEEPING) {
-            any |= self.reclaim();
+            any |= self.take_back_read();
         }
         if !self.room.is_empty() {
             any |= self.refill();
         }
         self.ring();
         any
+    }
+
+    /// Whether all lanes are empty, or begin with messages of the collective call `next`, and nothing else is to be done. Now
+    /// and then it is not believed.
+    #[inline]
+    fn has_only(&self, next: u32) -> bool {
+        let next = Tag::of_collective(0, next);
+        let is_of_next = |(form, tag)| {
+            !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & Tag::SUBJECT == next
+        };
+        let is_quiet = |peer: &Peer| {
+            self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
+        };
+        self.events.is_empty()
+            && self.peers.iter().flatten().all(|peer| is_quiet(peer))
+            && !self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING)
     }
 
     fn is_near(&self, rank: Rank) -> bool {
@@ -258,62 +268,60 @@ impl Transport for SharedMemory {
             all if all == self.home.size => "shared memory".to_owned(),
             some => format!("shared memory (with {} of {} ranks)", some - 1, self.home.size - 1),
         };
-        let near = if self.private { format!("{near}, cma") } else { near };
-        match &self.network {
-            None => near,
-            Some(network) => format!("{near}, {}", network.describe()),
+        if self.private {
+            format!("{near}, cma")
+        } else {
+            near
         }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
         self.check_open()?;
-        if self.is_near(peer) {
-            return Ok(());
-        }
-        self.network(peer)?.connect(peer)
+        self.check_near(peer)
     }
+
+    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
 
     fn send(
         &mut self,
         peer: Rank,
-        port: Port,
+        _port: Port,
         tag: Tag,
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        self.post(peer, port, tag, source, false, request)
-    }
-
-    fn lend(
-        &mut self,
-        peer: Rank,
-        port: Port,
-        tag: Tag,
-        source: Region,
-        request: RequestId,
-    ) -> Result<Posted, TransportError> {
-        self.post(peer, port, tag, source, true, request)
+        self.post(peer, tag, source, false, request)
     }
 
     fn receive(
         &mut self,
-        port: Port,
+        _port: Port,
         tag: Tag,
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        if !self.is_near(tag.source) {
-            return self.network(tag.source)?.receive(port, tag, target, request);
-        }
         self.want(Wanted { tag: tag.pack(), bytes: target.len(), request, target: Some(target) })
     }
 
-    fn near(&self) -> Arc<[bool]> {
-        self.near.clone()
+    fn notify(&mut self, peer: Rank, payload: &[u8]) {
+        if !self.is_near(peer) {
+            return;
+        }
+        let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
+        let packed = self.pack(tag, Region::of(payload)).or_else(|_| {
+            self.reserve = None;
+            self.pack(tag, Region::of(payload))
+        });
+        // Best effort: where there is no memory left at all, the peer is told nothing.
+        if let Ok((parcel, region)) = packed {
+            self.put(peer, parcel, region, None, None);
+            self.ring();
+        }
     }
 
-    fn tidy(&mut self) {
-        self.reclaim();
+    #[inline]
+    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
+        Some(self)
     }
 
     #[inline]
@@ -321,30 +329,125 @@ impl Transport for SharedMemory {
         self.ring();
     }
 
-    fn pool(&self) -> Option<Arc<Pool>> {
-        Some(self.pool.clone())
+    #[inline]
+    fn progress(&mut self, events: &mut Vec<Event>) -> bool {
+        if self.asleep {
+            self.get_up();
+        }
+        let any = self.look();
+        self.moved |= any;
+        let any = any | !self.events.is_empty();
+        events.append(&mut self.events);
+        any
     }
 
-    fn distance(&self, peer: Rank) -> Option<CacheMode> {
+    #[inline]
+    fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
+        if next.is_some_and(|next| self.has_only(next)) {
+            self.rounds = self.rounds.wrapping_add(1);
+            return;
+        }
+        // In this order: what a rank put before it left is found before its end is told.
+        let mut ends = Vec::new();
+        for peer in self.peers.iter_mut().flatten() {
+            ends.extend(peer.hear_end());
+        }
+        self.look();
+        events.append(&mut self.events);
+        events.extend(ends);
+    }
+
+    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
+        let call = Tag::of_collective(source, sequence);
+        let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
+        Some(Tag::unpack(self.unclaimed[key].first.tag))
+    }
+
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        self.take_whatever_is_ahead();
+        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
+        let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
+        let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
+        fitting.min_by_key(|(_, messages)| messages.first.order).map(|(key, _)| Tag::unpack(*key).source)
+    }
+
+    fn oldest_unexpected(&mut self) -> Option<Tag> {
+        loop {
+            let (order, key) = self.oldest.front()?;
+            match self.unclaimed.get(key) {
+                Some(messages) if messages.first.order <= *order => {
+                    return Some(Tag::unpack(messages.first.tag))
+                }
+                _ => self.oldest.pop_front(),
+            };
+        }
+    }
+
+    fn arm(&mut self) -> bool {
+        if std::mem::take(&mut self.moved) {
+            self.waiter.note_progress();
+        }
+        self.asleep = true;
+        self.home.own_bell().lie_down(self.waiting > 0 || self.peers_wait_for_slots());
+        !self.look() && self.events.is_empty()
+    }
+
+    fn waiter(&self) -> Arc<dyn Wait> {
+        self.waiter.clone()
+    }
+
+    /// Others may go on reading what they were sent: it stays where it is until they have said that they are done. What this
+    /// rank reads ends here.
+    fn abort(&mut self, _deadline: Instant) {
+        self.leave(End::Aborted);
+        self.wanted.clear();
+        for peer in self.peers.iter_mut().flatten() {
+            (peer.incoming.wanted, peer.incoming.wanted_long) = (0, 0);
+        }
+        self.readings.clear();
+        self.forget_flows();
+    }
+
+    fn close(&mut self, deadline: Instant) {
+        while self.peers_wait_for_slots() && Instant::now() < deadline {
+            self.look();
+            std::thread::sleep(PAUSE);
+        }
+        self.leave(End::Closed);
+    }
+}
+
+impl NearMemory for SharedMemory {
+    fn ranks(&mut self) -> Arc<[bool]> {
+        self.near.clone()
+    }
+
+    fn pool(&mut self) -> Arc<Pool> {
+        self.pool.clone()
+    }
+
+    fn copies_private(&mut self) -> bool {
+        self.private
+    }
+
+    fn distance(&mut self, peer: Rank) -> Option<CacheMode> {
         let peer = self.peers[peer].as_ref()?;
         Some(peer.counters(self.home.rank).distance().unwrap_or(peer.gauge.mode()))
     }
 
-    fn private(&self) -> bool {
-        self.private
+    fn send_zero_copy(
+        &mut self,
+        peer: Rank,
+        _port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.post(peer, tag, source, true, request)
     }
 
     fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
-        if !self.is_near(tag.source) {
-            return Err(error(format!("rank {}'s memory cannot be read", tag.source)));
-        }
         self.want(Wanted { tag: tag.pack(), bytes, request, target: None })
-    }
-
-    fn arrived(&mut self, request: RequestId) -> Option<Arrived> {
-        // What was there when it was expected is the latest.
-        let index = self.arrived.iter().rposition(|(of, _)| *of == request)?;
-        self.arrived.swap_remove_back(index).map(|(_, arrived)| arrived)
     }
 
     fn release(&mut self, arrived: Arrived) {
@@ -363,74 +466,11 @@ impl Transport for SharedMemory {
         }
     }
 
-    fn has_queued(&self) -> bool {
-        !self.ended && self.peers_wait_for_slots()
-    }
-
-    fn notify(&mut self, peer: Rank, payload: &[u8]) {
-        if !self.is_near(peer) {
-            if let Some(network) = &mut self.network {
-                network.notify(peer, payload);
-            }
+    fn spin(&mut self, tag: Tag) {
+        if self.unclaimed.contains_key(&(tag.pack() & Tag::MATCH)) {
             return;
         }
-        let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
-        let packed = self.pack(tag, Region::of(payload)).or_else(|_| {
-            self.reserve = None;
-            self.pack(tag, Region::of(payload))
-        });
-        // Best effort: where there is no memory left at all, the peer is told nothing.
-        if let Ok((parcel, region)) = packed {
-            self.put(peer, parcel, region, None, None);
-            self.ring();
-        }
-    }
-
-    #[inline]
-    fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        if self.asleep {
-            self.get_up();
-        }
-        let mut any = self.look();
-        if any {
-            match (&mut self.network, &self.own_waiter) {
-                (Some(network), _) => network.note_progress(),
-                (None, Some(waiter)) => waiter.note_progress(),
-                (None, None) => {}
-            }
-        }
-        any |= !self.events.is_empty();
-        events.append(&mut self.events);
-        if let Some(network) = &mut self.network {
-            any |= network.progress(events);
-        }
-        any
-    }
-
-    #[inline]
-    fn hear(&mut self, next: u32, events: &mut Vec<Event>) {
-        let next = Tag::of_collective(0, next);
-        let is_of_next = |(form, tag)| {
-            !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & Tag::SUBJECT == next
-        };
-        let is_quiet = |peer: &Peer| {
-            self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
-        };
-        let quiet = self.events.is_empty() && self.peers.iter().flatten().all(|peer| is_quiet(peer));
-        if !quiet || self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING) {
-            return self.inspect(events);
-        }
-        self.rounds = self.rounds.wrapping_add(1);
-        if let Some(network) = &mut self.network {
-            network.inspect(events);
-        }
-    }
-
-    fn linger(&mut self, tag: Tag) {
-        if !self.is_near(tag.source) || self.unclaimed.contains_key(&(tag.pack() & Tag::MATCH)) {
-            return;
-        }
-        for round in 0..LINGER {
+        for round in 0..SPIN {
             let peer = self.peers[tag.source].as_ref().expect("the rank is near");
             if self.head(peer).is_some() {
                 return;
@@ -442,93 +482,12 @@ impl Transport for SharedMemory {
         }
     }
 
-    fn inspect(&mut self, events: &mut Vec<Event>) {
-        // In this order: what a rank put before it left is found before its end is told.
-        let mut ends = Vec::new();
-        for peer in self.peers.iter_mut().flatten() {
-            ends.extend(peer.hear_end());
-        }
-        self.look();
-        events.append(&mut self.events);
-        events.extend(ends);
-        if let Some(network) = &mut self.network {
-            network.inspect(events);
-        }
+    fn reclaim(&mut self) {
+        self.take_back_read();
     }
 
-    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        if !self.is_near(source) {
-            return self.network.as_mut()?.unexpected(source, sequence);
-        }
-        let call = Tag::of_collective(source, sequence);
-        let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
-        Some(Tag::unpack(self.unclaimed[key].first.tag))
-    }
-
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        self.take_whatever_is_ahead();
-        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
-        let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
-        let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
-        let near =
-            fitting.min_by_key(|(_, messages)| messages.first.order).map(|(key, _)| Tag::unpack(*key).source);
-        near.or_else(|| self.network.as_mut()?.unclaimed(tag, source))
-    }
-
-    fn oldest_unexpected(&mut self) -> Option<Tag> {
-        let near = loop {
-            let Some((order, key)) = self.oldest.front() else { break None };
-            match self.unclaimed.get(key) {
-                Some(messages) if messages.first.order <= *order => {
-                    break Some(Tag::unpack(messages.first.tag))
-                }
-                _ => self.oldest.pop_front(),
-            };
-        };
-        let far = self.network.as_mut().and_then(Transport::oldest_unexpected);
-        match (near, far) {
-            (Some(near), Some(far)) if super::is_earlier(far.sequence, near.sequence) => Some(far),
-            (near, far) => near.or(far),
-        }
-    }
-
-    fn arm(&mut self) -> bool {
-        self.asleep = true;
-        self.home.own_bell().lie_down(self.waiting > 0 || self.peers_wait_for_slots());
-        if self.look() || !self.events.is_empty() {
-            return false;
-        }
-        self.network.as_mut().is_none_or(|network| network.arm())
-    }
-
-    fn waiter(&self) -> Arc<dyn Wait> {
-        self.waiter.clone()
-    }
-
-    /// Others may go on reading what they were sent: it stays where it is until they have said that they are done. What this
-    /// rank reads ends here.
-    fn abort(&mut self, deadline: Instant) {
-        self.leave(End::Aborted);
-        self.wanted.clear();
-        for peer in self.peers.iter_mut().flatten() {
-            (peer.incoming.wanted, peer.incoming.wanted_long) = (0, 0);
-        }
-        self.readings.clear();
-        self.forget_flows();
-        if let Some(network) = &mut self.network {
-            network.abort(deadline);
-        }
-    }
-
-    fn close(&mut self, deadline: Instant) {
-        while self.peers_wait_for_slots() && Instant::now() < deadline {
-            self.look();
-            std::thread::sleep(PAUSE);
-        }
-        self.leave(End::Closed);
-        if let Some(network) = &mut self.network {
-            network.close(deadline);
-        }
+    fn has_queued(&mut self) -> bool {
+        !self.ended && self.peers_wait_for_slots()
     }
 }
 

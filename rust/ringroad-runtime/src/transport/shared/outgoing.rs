@@ -1,6 +1,6 @@
 //! What a rank sends: parcels, the memory that they name, and who is woken for them.
 
-use ringroad_core::{Port, Rank};
+use ringroad_core::Rank;
 
 use super::flow::LONG;
 use super::lane::{Bell, Form, Parcel, INLINE};
@@ -8,25 +8,22 @@ use super::peer::{Lent, News, Queued};
 use super::private::{is_found, PRIVATE};
 use super::{error, SharedMemory};
 use crate::buffer::Region;
-use crate::transport::{Event, Kind, Posted, RequestId, Tag, Transport, TransportError, AWHILE};
+use crate::transport::{Event, Kind, Posted, RequestId, Tag, TransportError, AWHILE};
 
 /// So many bytes may wait to be read by others when a call ends; of more, the call waits for the end.
 const KEPT: usize = 256 << 20;
 
 impl SharedMemory {
-    /// Sends to a rank that is near or not; `stays` makes a difference to those that are.
+    /// Starts to send. `stays`: the source stays as it is for as long as somebody holds the region.
     pub(super) fn post(
         &mut self,
         peer: Rank,
-        port: Port,
         tag: Tag,
         source: Region,
         stays: bool,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        if !self.is_near(peer) {
-            return self.network(peer)?.send(peer, port, tag, source, request);
-        }
+        self.check_near(peer)?;
         self.check_open()?;
         // A shorter message from one rank to another leaves a copy: its send does not wait for the receiver.
         let least = if self.private && tag.kind == Kind::Collective { PRIVATE } else { LONG };
@@ -147,7 +144,7 @@ impl SharedMemory {
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<Region, TransportError> {
         self.pool.allocate(bytes).or_else(|_| {
             // Others may have read enough meanwhile.
-            self.reclaim();
+            self.take_back_read();
             self.pool.allocate(bytes).map_err(|reason| TransportError { lacks_memory: true, ..error(reason) })
         })
     }
@@ -179,8 +176,8 @@ impl SharedMemory {
         any
     }
 
-    /// Takes back what the others have read.
-    pub(super) fn reclaim(&mut self) -> bool {
+    /// Takes back what the others have read; returns whether sends have ended by that.
+    pub(super) fn take_back_read(&mut self) -> bool {
         let before = self.events.len();
         for rank in &self.ranks {
             let peer = self.peers[*rank].as_mut().expect("the rank is near");

@@ -10,8 +10,8 @@ use super::available::available;
 use super::segment::{Mapping, Segment, HUGE_PAGE};
 use crate::buffer::Region;
 use crate::fork::Own;
+use crate::machine::CACHE_LINE;
 
-const CACHE_LINE: usize = 64;
 /// The segment gets memory, and gives it back, in pieces of so many bytes.
 const PIECE: usize = 1 << 20;
 /// Of what callers have given back so much keeps its memory at first. Each time that more was needed again, so does more, up

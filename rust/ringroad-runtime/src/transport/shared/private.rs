@@ -10,10 +10,9 @@ use libc::{c_void, iovec};
 use super::incoming::Wanted;
 use super::SharedMemory;
 use crate::buffer::Region;
-use crate::transport::{Arrived, Event, Failure, Posted, Returns, Transport};
+pub use crate::machine::PRIVATE;
+use crate::transport::{Arrived, Event, Failure, NearMemory, Posted};
 
-/// In collectives, messages of at least this many bytes are copied out of private memory, where plans leave them there.
-pub const PRIVATE: usize = 64 << 10;
 /// So many bytes are copied at once; then others have their turn.
 const SLICE: usize = 1 << 20;
 
@@ -122,11 +121,11 @@ impl SharedMemory {
             }
         };
         let mut reading = Reading { arrived: Some(arrived), address, wanted, to, done: 0 };
-        if self.read_slice(&mut reading)? {
-            return Ok(Posted::Complete);
+        let posted = self.read_slice(&mut reading)?;
+        if posted == Posted::Pending {
+            self.readings.push_back(reading);
         }
-        self.readings.push_back(reading);
-        Ok(Posted::Pending)
+        Ok(posted)
     }
 
     /// Goes on with a long message; returns whether there is any.
@@ -134,17 +133,14 @@ impl SharedMemory {
     pub(super) fn read_on(&mut self) -> bool {
         let Some(mut reading) = self.readings.pop_front() else { return false };
         match self.read_slice(&mut reading) {
-            Ok(false) => self.readings.push_back(reading),
-            result => {
-                let result = result.map(|_| ());
-                self.events.push(Event::Completed { request: reading.wanted.request, result });
-            }
+            Ok(Posted::Pending) => self.readings.push_back(reading),
+            posted => self.events.extend(Event::of(reading.wanted.request, posted)),
         }
         true
     }
 
-    /// Returns whether that was the last slice.
-    fn read_slice(&mut self, reading: &mut Reading) -> Result<bool, Failure> {
+    /// Copies the next slice; pending until it was the last one.
+    fn read_slice(&mut self, reading: &mut Reading) -> Result<Posted, Failure> {
         self.ring();
         let (start, end) = (reading.done, reading.to.len().min(reading.done + SLICE));
         let peer = reading.arrived.as_ref().expect("it has not been released").peer;
@@ -155,7 +151,7 @@ impl SharedMemory {
         });
         reading.done = end;
         if read.is_ok() && end < reading.to.len() {
-            return Ok(false);
+            return Ok(Posted::Pending);
         }
         self.release(reading.arrived.take().expect("it has not been released"));
         read.map_err(|error| {
@@ -163,12 +159,8 @@ impl SharedMemory {
             let hint = if refused { "; RINGROAD_CMA=off does without" } else { "" };
             Failure::Broken(format!("its memory cannot be read: {error}{hint}"))
         })?;
-        if reading.wanted.target.is_none() {
-            let region = std::mem::replace(&mut reading.to, Region::nothing());
-            self.arrived
-                .push_back((reading.wanted.request, Arrived { region, peer, returns: Returns::Nowhere }));
-        }
-        Ok(true)
+        let to = std::mem::replace(&mut reading.to, Region::nothing());
+        Ok(reading.wanted.copied(peer, to))
     }
 }
 

@@ -10,16 +10,18 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::null_mut;
 
+use crate::error::refused;
+pub(super) use crate::machine::HUGE_PAGE;
+use crate::machine::PAGE;
+
 /// The length of every file, the same on all machines.
 const LENGTH: usize = 1 << 40;
 /// So much address space is taken at first, beside what the control part needs.
 const FIRST: usize = 64 << 20;
 /// The kernel is asked for so much at once: signals that come again and again may undo a longer request each time.
 const STEP: usize = 2 << 20;
-const PAGE: usize = 4096;
 /// The length is as it is from the beginning on: memory comes to what is used of it.
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 /// One rank's memory: its beginning is mapped.
 pub(crate) struct Segment {
@@ -290,18 +292,6 @@ fn heap_layout() -> Layout {
 
 fn failed(what: &str) -> String {
     refused(what, &std::io::Error::last_os_error())
-}
-
-/// What the system did not do, why, and what to raise or permit, if that is known.
-pub(super) fn refused(what: &str, error: &std::io::Error) -> String {
-    let advice = match error.raw_os_error() {
-        Some(libc::EMFILE) => "; raise the limit of open files (ulimit -n)",
-        Some(libc::ENFILE) => "; raise the system's limit of open files (sysctl fs.file-max)",
-        Some(libc::ENOMEM) => "; raise the limit of address space (ulimit -v), or free memory",
-        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => "; have the system or its sandbox permit that",
-        _ => "",
-    };
-    format!("{what}: {error}{advice}")
 }
 
 #[cfg(all(test, not(miri)))]

@@ -5,7 +5,7 @@ use super::lane::{Counters, Form, Parcel, INLINE};
 use super::private::PRIVATE;
 use super::SharedMemory;
 use crate::buffer::Region;
-use crate::transport::{Event, Kind, Posted, Tag, Transport};
+use crate::transport::{Event, Kind, NearMemory, Posted, Tag, Transport};
 
 fn pair() -> [SharedMemory; 2] {
     SharedMemory::group(2).unwrap().try_into().ok().unwrap()
@@ -34,7 +34,7 @@ fn looks(transport: &mut SharedMemory) -> Vec<Event> {
     let mut events = Vec::new();
     for _ in 0..3 {
         transport.progress(&mut events);
-        transport.inspect(&mut events);
+        transport.inspect(None, &mut events);
     }
     events
 }
@@ -99,7 +99,7 @@ fn counters_ahead_of_what_was_sent_are_refused() {
             let posted = ours.send(1, 0, Tag::unpack(tag(0, Kind::Collective)), Region::zeroed(100), request);
             assert!(matches!(posted, Ok(Posted::Complete | Posted::Pending)), "{what}");
         }
-        ours.tidy();
+        ours.reclaim();
         check(&looks(&mut ours), what);
     }
 }

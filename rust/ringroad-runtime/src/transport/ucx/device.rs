@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
+use std::fs::File;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::ptr::{null, null_mut};
 use std::rc::Rc;
@@ -12,6 +13,7 @@ use ucx_sys::*;
 
 use super::endpoint::Endpoint;
 use super::forked::Watched;
+use crate::error::refused;
 
 /// UCX's transports that use no network; those of accelerators begin like the names of [`ACCELERATORS`].
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
@@ -19,6 +21,11 @@ const ACCELERATORS: [&str; 4] = ["cuda", "gdr_copy", "rocm", "ze_"];
 
 /// How often UCX is driven, at most, to see all that has come; each time it takes one message at least.
 const ROUNDS: u32 = 500;
+
+/// More descriptors, and more bytes of address space, than a context and its worker take in any version of UCX: most of
+/// them for the stack of its thread.
+const DESCRIPTORS: usize = 24;
+const ADDRESSES: usize = 64 << 20;
 
 /// What UCX may use: network devices as `UCX_NET_DEVICES` names them, transports as `UCX_TLS` does. `None` leaves the
 /// choice to that variable.
@@ -149,6 +156,7 @@ impl Drop for Device {
 
 impl Context {
     pub fn open(ucx: &'static Ucx, allowed: Allowed) -> Result<Context, String> {
+        check_room()?;
         let mut config = null_mut();
         // SAFETY: null means no prefix and no file; a live local.
         check(ucx, "configuration", unsafe { (ucx.ucp.ucp_config_read)(null(), null(), &mut config) })?;
@@ -206,6 +214,23 @@ impl Drop for Context {
         // SAFETY: live and used no more; its worker is gone.
         unsafe { (self.ucx.ucp.ucp_cleanup)(self.handle) };
     }
+}
+
+/// Whether there is what a context and its worker take: where UCX has no descriptor or no memory for its thread, it ends
+/// the process.
+fn check_room() -> Result<(), String> {
+    let spare: std::io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
+    spare.map(drop).map_err(|error| refused(&format!("UCX takes {DESCRIPTORS} open files"), &error))?;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping, which nobody uses before it goes.
+    let place = unsafe { libc::mmap(null_mut(), ADDRESSES, libc::PROT_NONE, flags, -1, 0) };
+    if place == libc::MAP_FAILED {
+        let what = format!("UCX takes up to {} MiB of address space", ADDRESSES >> 20);
+        return Err(refused(&what, &std::io::Error::last_os_error()));
+    }
+    // SAFETY: mapped above.
+    unsafe { libc::munmap(place, ADDRESSES) };
+    Ok(())
 }
 
 /// What UCX uses the network by, of the resources that it lists like `#  resource 1  :  md 1  dev 1  flags -- tcp/eth0`.

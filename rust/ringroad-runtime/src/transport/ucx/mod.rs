@@ -10,6 +10,7 @@
 
 mod device;
 mod endpoint;
+mod flow;
 mod forked;
 mod notices;
 mod ports;
@@ -27,11 +28,12 @@ use ucx_sys::{ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_OK};
 
 use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
+use self::flow::Flow;
 use self::notices::Farewell;
 use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
-use super::{Event, Kind, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{Event, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 
 /// What to tell UCX beyond its environment variables.
@@ -68,6 +70,10 @@ pub struct UcxTransport {
     devices: Vec<Device>,
     slots: Slots,
     queue: Rc<Queue>,
+    /// By rank.
+    flows: Vec<Flow>,
+    /// How many messages they hold.
+    held: usize,
     /// Why the ranks whose failure has been reported have failed.
     failed: Vec<Option<ucs_status_t>>,
     waiter: Arc<EventWait>,
@@ -121,6 +127,8 @@ impl UcxTransport {
             devices,
             slots: Slots::new(ucx, queue.clone()),
             queue,
+            flows: (0..size).map(|_| Flow::default()).collect(),
+            held: 0,
             failed: vec![None; size],
             waiter,
             moved: false,
@@ -146,11 +154,6 @@ impl UcxTransport {
         assert!(addresses.iter().all(|all| all.len() == devices), "an address for each of {devices} devices");
         self.addresses = addresses;
         self.wiring = Wiring::new(topology, self.rank, devices);
-    }
-
-    /// Says that one of the other descriptors had reason to call.
-    pub(crate) fn note_progress(&mut self) {
-        self.moved = true;
     }
 
     /// The index of the device that serves `port`, of whichever rank.
@@ -234,7 +237,10 @@ impl UcxTransport {
             let mut ended = std::mem::take(&mut self.draining);
             self.queue.take_completed(&mut ended);
             for index in ended.drain(..) {
-                let Ended { post, result, region } = self.slots.settle(index);
+                let Ended { post, kind, result, region } = self.slots.settle(index);
+                if post.purpose == Purpose::Receive && result.is_ok() {
+                    self.count_received(post.peer, kind);
+                }
                 match post.purpose {
                     Purpose::Send | Purpose::Receive => {
                         events.push(Event::Completed { request: post.request, result });
@@ -262,6 +268,7 @@ impl UcxTransport {
     fn drain_failures(&mut self, events: &mut Vec<Event>) {
         for Lost { device, peer, status } in self.queue.take_failures() {
             if self.failed[peer].replace(status).is_none() {
+                self.drop_held(peer);
                 let (by, status) = (self.by(device), self.ucx.status_text(status));
                 let reason = format!("connection to rank {peer}{by}: {status}");
                 events.push(Event::PeerFailed { peer, reason });
@@ -310,6 +317,8 @@ impl Transport for UcxTransport {
         Ok(())
     }
 
+    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
+
     fn send(
         &mut self,
         peer: Rank,
@@ -319,7 +328,7 @@ impl Transport for UcxTransport {
         request: RequestId,
     ) -> Result<Posted, TransportError> {
         let post = Post { purpose: Purpose::Send, peer, device: self.device(port)?, request };
-        self.start_send(post, tag, source)
+        self.send_in_turn(post, tag, source)
     }
 
     fn receive(
@@ -338,6 +347,9 @@ impl Transport for UcxTransport {
         }
         let post = Post { purpose: Purpose::Receive, peer: tag.source, device, request };
         let posted = self.slots.receive(self.devices[device].worker, post, tag.pack(), target);
+        if let Ok(Posted::Complete) = posted {
+            self.count_received(tag.source, tag.kind);
+        }
         posted.map_err(|status| self.refused("receive from", tag.source, status))
     }
 
@@ -345,18 +357,27 @@ impl Transport for UcxTransport {
         self.send_notice(peer, payload);
     }
 
+    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
+        None
+    }
+
+    fn flush(&mut self) {}
+
     #[inline]
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
         let mut busy = false;
         for device in &self.devices {
             busy |= device.progress();
         }
+        if self.holds() {
+            self.take_notices(events);
+        }
         let moved = self.drain(events) | busy;
         self.moved |= moved;
         moved
     }
 
-    fn inspect(&mut self, events: &mut Vec<Event>) {
+    fn inspect(&mut self, _next: Option<u32>, events: &mut Vec<Event>) {
         self.devices.iter().for_each(Device::catch_up);
         self.take_notices(events);
         self.drain(events);

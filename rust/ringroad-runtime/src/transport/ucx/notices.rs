@@ -21,6 +21,7 @@ pub(super) enum Farewell {
 const PLAIN: u32 = 0;
 const CLOSED: u32 = 1;
 const ABORT: u32 = 2;
+const GRANT: u32 = 3;
 
 impl UcxTransport {
     /// Sends a notice, as best as it can.
@@ -37,6 +38,11 @@ impl UcxTransport {
         for peer in 0..self.size {
             self.tell(peer, message, Region::nothing());
         }
+    }
+
+    /// Lets a peer send more messages of collectives (see [`super::flow`]).
+    pub(super) fn grant(&mut self, peer: Rank) {
+        self.tell(peer, GRANT, Region::nothing());
     }
 
     /// By the first device that takes it: whoever cannot be reached is told nothing. Nobody is connected to for a farewell,
@@ -83,10 +89,12 @@ impl UcxTransport {
             PLAIN if length <= LONGEST => return true,
             CLOSED => "it has closed its connections".to_owned(),
             ABORT => ABORTED.to_owned(),
+            GRANT if length == 0 && self.granted(tag.source, events) => return false,
             kind => format!("it has sent a notice of kind {kind} and {length} bytes, which makes no sense"),
         };
         // UCX may find out by itself, too.
         if self.failed[tag.source].replace(UCS_ERR_CONNECTION_RESET).is_none() {
+            self.drop_held(tag.source);
             events.push(Event::PeerFailed { peer: tag.source, reason });
         }
         false

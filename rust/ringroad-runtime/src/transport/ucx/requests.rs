@@ -11,7 +11,7 @@ use ucx_sys::*;
 
 use super::immediate;
 use crate::buffer::Region;
-use crate::transport::{Failure, Posted, RequestId, Tag};
+use crate::transport::{Failure, Kind, Posted, RequestId, Tag};
 
 /// A connection that broke.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +84,8 @@ pub(super) struct Post {
 /// A request that has ended.
 pub(super) struct Ended {
     pub post: Post,
+    /// What the message was part of.
+    pub kind: Kind,
     pub result: Result<(), Failure>,
     pub region: Region,
 }
@@ -263,7 +265,7 @@ impl Slots {
         self.free_handle(&slot);
         let result = if slot.went_well() { Ok(()) } else { Err(slot.failure(self.ucx)) };
         let region = self.release(&slot);
-        Ended { post: slot.post.get(), result, region }
+        Ended { post: slot.post.get(), kind: Tag::unpack(slot.tag.get()).kind, result, region }
     }
 
     /// How many requests are in flight, or ended and not settled.

@@ -23,6 +23,7 @@ const PAUSE: Duration = Duration::from_micros(100);
 
 impl UcxTransport {
     pub(super) fn end_by_force(&mut self, farewell: Farewell, deadline: Instant) {
+        (0..self.size).for_each(|peer| self.drop_held(peer));
         self.cancel_receives();
         self.say_farewell(farewell);
         self.force(Vec::new(), deadline);
@@ -141,7 +142,7 @@ impl UcxTransport {
         let mut ended = Vec::new();
         self.queue.take_completed(&mut ended);
         for index in ended {
-            let Ended { post, result, region } = self.slots.settle(index);
+            let Ended { post, result, region, .. } = self.slots.settle(index);
             let broken = matches!(result, Err(Failure::Broken(_)));
             let lost = || self.failed[post.peer].is_some() && self.has_lost(post.device, post.peer);
             if matched && post.purpose.receives() && broken && !lost() {

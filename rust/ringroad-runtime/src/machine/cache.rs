@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
 use serde::{Deserialize, Serialize};
 
+use super::{LAST_LEVEL, NEAR};
+
 /// Whether what one CPU writes reaches another through a cache of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CacheMode {
@@ -53,10 +55,6 @@ pub enum Evidence {
     Unknown,
 }
 
-/// CPUs that hand over a line in fewer nanoseconds share a cache: through one it takes 20 to 70, from one to another 90 and
-/// more (the machine that this was written on drifts between 30 and 130 to 180).
-const NEAR: f64 = 90.0;
-
 /// A pair is measured in one of these attempts, each of which begins with both threads asleep: where others use the CPUs
 /// all the time, a thread that wakes is soon let in, so that both run at once. It takes 0.3 ms, and 10 at the worst.
 const ATTEMPTS: u32 = 5;
@@ -85,14 +83,14 @@ impl CacheProbe {
     ///
     /// The threads that measure are bound to their CPUs; the caller stays where it is.
     pub fn among(cpus: &[usize]) -> Self {
-        let sysfs = Path::new("/sys/devices/system/cpu");
+        let sysfs = Path::new(SYSFS);
         let pairs = pairs(cpus, |a, b| share_cache(sysfs, a, b));
         let Some(cpus) = pairs.last().copied() else {
             return Self { mode: CacheMode::Near, evidence: Evidence::OneCpu };
         };
         let measured = pairs.iter().filter_map(|pair| Some((*pair, one_way(*pair)?)));
         if let Some((cpus, nanoseconds)) = measured.max_by(|x, y| x.1.total_cmp(&y.1)) {
-            let mode = if nanoseconds > NEAR { CacheMode::Far } else { CacheMode::Near };
+            let mode = if nanoseconds > NEAR.as_secs_f64() * 1e9 { CacheMode::Far } else { CacheMode::Near };
             return Self { mode, evidence: Evidence::Measured { cpus, nanoseconds } };
         }
         match share_cache(sysfs, cpus.0, cpus.1) {
@@ -135,18 +133,18 @@ impl fmt::Display for CacheProbe {
     }
 }
 
-/// What a last-level cache is taken to hold where the system does not say.
-const LAST_LEVEL: usize = 32 << 20;
+/// Where the system lists CPUs and their caches.
+pub(super) const SYSFS: &str = "/sys/devices/system/cpu";
 
 /// Bytes of a last-level cache that are there for each of so many ranks of this host, as the system lists its caches.
 pub fn share_of_last_level(ranks: usize) -> usize {
-    let (one, all) = last_level(Path::new("/sys/devices/system/cpu")).unwrap_or((LAST_LEVEL, LAST_LEVEL));
+    let (one, all) = last_level(Path::new(SYSFS)).unwrap_or((LAST_LEVEL, LAST_LEVEL));
     one.min(all / ranks.max(1))
 }
 
 /// Bytes of one, and of all together: they are taken to be like that of the first CPU. Nothing where there is no third
 /// level or more: a virtual machine may hide it.
-fn last_level(sysfs: &Path) -> Option<(usize, usize)> {
+pub(super) fn last_level(sysfs: &Path) -> Option<(usize, usize)> {
     let read = |path: PathBuf| std::fs::read_to_string(path).ok();
     let caches = std::fs::read_dir(sysfs.join("cpu0/cache")).ok()?.filter_map(|index| {
         let cache = index.ok()?.path();

@@ -1,153 +1,15 @@
-//! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
+//! The algorithms that make no use of others.
 
-use super::{
-    bfb, binomial, bruck, bruck_alltoall, bucket, butterfly, direct, direct_ordered, distances, double_tree,
-    flow, gather_sum, generalized, halving_doubling, hamiltonian, hierarchical, hybrid, leaders, nested,
-    pairwise, recursive_doubling, ring, scatter_allgather, swing, trees, trivance,
+use super::super::{
+    bfb, binomial, bruck, bruck_alltoall, bucket, butterfly, ceil_log, direct, direct_ordered, distances,
+    double_tree, flow, gather_sum, generalized, halving_doubling, hybrid, leaders, nested, pairwise,
+    recursive_doubling, ring, scatter_allgather, swing, trees, trivance, Algorithm, CostLine, Parameter,
+    Ports, Shape,
 };
-use super::{ceil_log, Algorithm, Construct, CostLine, Offer, Parameter, Ports, Request, Requirement, Shape};
-use crate::collective::Collective;
-use crate::schedule::Schedule;
-
-const ALLREDUCE: Collective = Collective::Allreduce;
-const REDUCE_SCATTER: Collective = Collective::ReduceScatter;
-const ALLGATHER: Collective = Collective::Allgather;
-const BROADCAST: Collective = Collective::Broadcast { root: 0 };
-const REDUCE: Collective = Collective::Reduce { root: 0 };
-const GATHER: Collective = Collective::Gather { root: 0 };
-const SCATTER: Collective = Collective::Scatter { root: 0 };
-const ALLTOALL: Collective = Collective::Alltoall;
-
-const MPICH: &str = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005";
-const SWING: &str =
-    "De Sensi, Bonato, Saam, Hoefler: Swing, NSDI 2024 (arXiv 2401.09356), sections 3.1.1, 3.2 and 4";
-const SWING_LATENCY: &str =
-    "De Sensi, Bonato, Saam, Hoefler: Swing, NSDI 2024 (arXiv 2401.09356), section 3.1.2";
-const TRIVANCE: &str = "Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254), lemma 1 and figures 4 and 5";
-const KOLMAKOV: &str =
-    "Kolmakov, Zhang: A generalization of the allreduce operation (arXiv 2004.09362), sections 7 to 9";
-const BRUCK: &str =
-    "Bruck, Ho: Efficient global combine operations in multi-port message-passing systems, PPL 3(4), 1993";
-const HYBRID: &str = "Trivance (arXiv 2602.17254) with the dial of Kolmakov, Zhang: A generalization of the allreduce operation (arXiv 2004.09362)";
-const NESTED: &str = "Trivance (arXiv 2602.17254), figure 4, with other distances";
-const BFB: &str = "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), appendix E.1";
-const BREADTH_FIRST: &str = "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), section 5; without linear programs";
-const FOREST: &str =
-    "Edmonds: Edge-disjoint branchings, 1973; switches as in Zhao et al.: ForestColl (arXiv 2402.06787)";
-const WEIGHTED: &str = "ours, with packings as in Zhao et al.: ForestColl (arXiv 2402.06787)";
-const SPANNING: &str = "ours; the bound is Tutte's and Nash-Williams's, J. London Math. Soc. 36, 1961";
-const BASU: &str = "Basu et al.: Efficient all-to-all collective communication schedules for direct-connect topologies, HPDC 2024; without linear programs";
-const RING: &str =
-    "Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009";
-const RABENSEIFNER: &str = "Rabenseifner: Optimization of collective reduction operations, ICCS 2004; on tori Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012; for other numbers than powers of two Rabenseifner, Traff: More efficient reduction algorithms for non-power-of-two number of processors, EuroPVM/MPI 2004";
-const MPICH_MIRRORED: &str = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005; mirrored as in Swing, NSDI 2024 (arXiv 2401.09356)";
-const SACK_GROPP: &str =
-    "Sack, Gropp: Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012; mirrored as in Swing, NSDI 2024 (arXiv 2401.09356)";
-const ALIGNED: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997; aligned groups are ours";
-const DIRECT: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997";
-const LINEAR: &str = "the linear reduce and broadcast of the first MPI libraries, with several roots";
-const GATHER_SUM: &str = "ours, along an allgather as in Juerss, Addanki, Schmid: Trivance (arXiv 2602.17254), figure 4, with other distances";
-const BUCKET: &str =
-    "Jain, Sabharwal: Optimal bucket algorithms for large MPI collectives on torus interconnects, ICS 2010";
-const TWO_TREES: &str = "Sanders, Speck, Traff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35(12), 2009";
-const INTERCOM: &str =
-    "Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994; for reduce Rabenseifner, ICCS 2004";
-
-const HIERARCHICAL: &str =
-    "Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994, hybrids";
-
-const fn needs(text: &'static str, admits: fn(&Shape) -> bool) -> Requirement {
-    Requirement { text, admits, fits: |_| true, made: false, worth_trying: |_| true }
-}
-
-const ANY: Requirement = needs("any number of ranks", |_| true);
-const TORUS: Requirement = needs("a torus of two dimensions or more", |shape| shape.wide().len() > 1);
-const CYCLES: Requirement = needs("a torus of two dimensions or more (other than 2 x odd, 2 x 2 x odd, 2 x 2 x 2, and large ones of 2 by odd sizes)", hamiltonian::exist);
-const POWERS_OF_TWO: Requirement = needs("a power of two of ranks in each dimension", powers_of_two);
-const TWOS_AND_THREES: Requirement = needs("no factors but two and three in each dimension", |shape| {
-    shape.sizes().iter().all(|size| butterfly::factors(*size).is_some())
-});
-/// What is written out for all ranks and blocks must not become too long.
-const MODERATE: Requirement =
-    needs("at most 4096 ranks, or a power of two of them in each dimension", |shape| {
-        shape.ranks() <= 4096 || powers_of_two(shape)
-    });
-/// Swing's ranks do not all do the same where one of an odd number is left out.
-const EVEN_OR_MODERATE: Requirement =
-    needs("at most 4096 ranks, or an even number of them in each dimension", |shape| {
-        shape.ranks() <= 4096 || shape.sizes().iter().all(|size| *size <= 3 || size % 2 == 0)
-    });
-/// Nor must what is written out for all ranks and vectors.
-const SMALL: Requirement = needs("at most 256 ranks in each dimension and 1024 in all", |shape| {
-    shape.ranks() <= 1024 && shape.sizes().iter().all(|size| *size <= 256)
-});
-/// Everybody has a message for everybody.
-const FEW: Requirement = needs("at most 256 ranks", |shape| shape.ranks() <= direct::MAX_RANKS);
-/// Of every pair of ranks there is a block, or a message that is written out.
-const PAIRS: Requirement = needs("at most 4096 ranks", |shape| shape.ranks() <= 1 << 12);
-const HOSTS: Requirement = needs("several hosts of 2 to 256 ranks each, as in hosts:2x4", |shape| {
-    on_hosts(shape) && shape.per_host() <= direct::MAX_RANKS
-});
-const SMALL_HOSTS: Requirement =
-    needs("several hosts of 2 to 64 ranks each, as in hosts:2x4, and at most 1024 ranks in all", |shape| {
-        on_hosts(shape) && shape.per_host() <= 64 && shape.ranks() <= 1024
-    });
-const POWERS_OF_TWO_OR_THRICE: Requirement = needs("2^k or 3 * 2^k ranks in each dimension", |shape| {
-    shape.sizes().iter().all(|size| matches!(size >> size.trailing_zeros(), 1 | 3))
-});
-
-const MULTIPLES_OF_THREE: Requirement = needs("a multiple of three ranks in some dimension", |shape| {
-    shape.sizes().iter().any(|size| size.is_multiple_of(3))
-});
-
-/// Where ranks are each other's neighbours.
-const NEIGHBOURS: Requirement = Requirement {
-    text: "links from rank to rank by which all reach each other, at most 128 to each, and at most 4096 ranks unless all look alike",
-    admits: |_| true,
-    fits: bfb::fits,
-    made: true,
-    // On whole tori `bfb-ring` does the same.
-    worth_trying: |topology| !topology.is_torus(),
-};
-
-const PACKED: Requirement = Requirement {
-    text: "at most 256 ranks",
-    admits: |_| true,
-    fits: trees::fits_all,
-    made: true,
-    worth_trying: trees::worth_trying_all,
-};
-const PACKED_FEW: Requirement = Requirement {
-    text: "at most 2048 ranks",
-    admits: |_| true,
-    fits: trees::fits_few,
-    made: true,
-    worth_trying: trees::worth_trying_few,
-};
-const UNDIRECTED: Requirement = Requirement {
-    text: "at most 2048 ranks, without switches, whose links lead both ways alike",
-    admits: |_| true,
-    fits: trees::fits_undirected,
-    made: true,
-    worth_trying: trees::worth_trying_undirected,
-};
-
-/// Where ranks pass on what others send each other.
-const RELAYED: Requirement = Requirement {
-    text: "links from rank to rank by which all reach each other, and at most 1024 ranks",
-    admits: |_| true,
-    fits: flow::fits,
-    made: true,
-    worth_trying: flow::worth_trying,
-};
-
-fn on_hosts(shape: &Shape) -> bool {
-    shape.per_host() > 1 && shape.ranks() > shape.per_host()
-}
-
-fn powers_of_two(shape: &Shape) -> bool {
-    shape.sizes().iter().all(|size| size.is_power_of_two())
-}
+use super::costs::*;
+use super::offers::*;
+use super::requirements::*;
+use super::sources::*;
 
 const SAVED: Parameter = Parameter {
     name: "r",
@@ -155,20 +17,6 @@ const SAVED: Parameter = Parameter {
     values: |shape| (0..=generalized::levels(shape)).collect(),
     admits: |shape, r| r <= generalized::levels(shape),
     names: &[],
-};
-
-const NETWORK: Parameter = Parameter {
-    name: "network",
-    meaning: "what ranks of one number do between the hosts",
-    values: |shape| worked_through(hierarchical::NETWORKS, shape),
-    admits: |shape, value| worked_through(hierarchical::NETWORKS, shape).contains(&value),
-    names: hierarchical::NETWORKS,
-};
-const WHOLE_NETWORK: Parameter = Parameter {
-    values: |shape| worked_through(hierarchical::WHOLE, shape),
-    admits: |shape, value| worked_through(hierarchical::WHOLE, shape).contains(&value),
-    names: hierarchical::WHOLE,
-    ..NETWORK
 };
 
 const PARTS: Parameter = Parameter {
@@ -188,63 +36,6 @@ const ROUNDS: Parameter = Parameter {
 };
 const FEW_PARTS: Parameter = Parameter { values: |_| vec![8, 64], ..PARTS };
 
-/// The numbers of those that work between the hosts of a shape.
-fn worked_through(names: &[&str], shape: &Shape) -> Vec<usize> {
-    (0..names.len()).filter(|value| hierarchical::works(names[*value], shape)).collect()
-}
-
-/// An offer of the hierarchical family, made with every network that performs the collective.
-macro_rules! across {
-    ($collective:ident) => {
-        only(
-            |value| hierarchical::network(hierarchical::NETWORKS[value]).offer($collective).is_some(),
-            offer($collective, HOSTS, hierarchical::schedule, hierarchical::cost),
-        )
-    };
-}
-
-type Make = fn(&Request<'_>) -> Schedule;
-type Parts = fn(&Request<'_>) -> [Schedule; 2];
-type Search = fn(&Request<'_>) -> Result<Schedule, String>;
-type Cost = fn(&Request<'_>) -> CostLine;
-
-const fn offer(collective: Collective, requirement: Requirement, make: Make, cost: Cost) -> Offer {
-    let construct = Construct::Always(make, cost);
-    Offer { collective, requirement, only: None, in_rank_order: false, construct }
-}
-
-/// An offer of two schedules in turn.
-const fn in_turn(collective: Collective, requirement: Requirement, parts: Parts, cost: Cost) -> Offer {
-    let construct = Construct::InTurn(parts, cost);
-    Offer { collective, requirement, only: None, in_rank_order: false, construct }
-}
-
-/// An offer of what must be searched for.
-const fn found(collective: Collective, requirement: Requirement, search: Search) -> Offer {
-    let construct = Construct::Search(search);
-    Offer { collective, requirement, only: None, in_rank_order: false, construct }
-}
-
-/// An offer that adds every element up in the order of the ranks.
-const fn in_rank_order(offer: Offer) -> Offer {
-    Offer { in_rank_order: true, ..offer }
-}
-
-/// An offer that is only made with these values of the family's parameter.
-const fn only(values: fn(usize) -> bool, offer: Offer) -> Offer {
-    Offer { only: Some(values), ..offer }
-}
-
-/// Reduce-scatter, allgather and, twice as long, allreduce: every block but one's own is sent once a phase.
-const fn phases(requirement: Requirement, construct: Make, costs: [Cost; 2]) -> [Offer; 3] {
-    let [phase, both] = costs;
-    [
-        offer(ALLREDUCE, requirement, construct, both),
-        offer(REDUCE_SCATTER, requirement, construct, phase),
-        offer(ALLGATHER, requirement, construct, phase),
-    ]
-}
-
 /// The costs of a phase with so many steps, and of two.
 macro_rules! optimal {
     ($steps:expr) => {
@@ -252,7 +43,7 @@ macro_rules! optimal {
     };
 }
 
-pub(super) static CATALOGUE: &[Algorithm] = &[
+pub(in super::super) static FLAT: &[Algorithm] = &[
     Algorithm {
         name: "ring",
         summary: "every block travels once around the ring, from neighbour to neighbour",
@@ -705,159 +496,4 @@ pub(super) static CATALOGUE: &[Algorithm] = &[
             found(REDUCE, UNDIRECTED, trees::spanning),
         ],
     },
-    Algorithm {
-        name: "hierarchical",
-        summary: "directly within hosts, and between them on a slice of the vector for each rank of a host",
-        source: HIERARCHICAL,
-        ports: Ports::Two,
-        parameter: Some(NETWORK),
-        consistent: always,
-        offers: &[
-            across!(ALLREDUCE),
-            across!(REDUCE_SCATTER),
-            across!(ALLGATHER),
-            across!(BROADCAST),
-            across!(REDUCE),
-        ],
-    },
-    Algorithm {
-        name: "hierarchical-latency",
-        summary: "whole vectors to all ranks of the host, which add them up in the same order, and then between hosts",
-        source: HIERARCHICAL,
-        ports: Ports::Two,
-        parameter: Some(WHOLE_NETWORK),
-        consistent: always,
-        offers: &[offer(ALLREDUCE, SMALL_HOSTS, hierarchical::latency, hierarchical::latency_cost)],
-    },
 ];
-
-fn always(_: &Request<'_>) -> bool {
-    true
-}
-
-/// From neighbour to neighbour, all around.
-fn around(shape: &Shape) -> usize {
-    shape.ranks() - 1
-}
-
-/// One step, unless there is nobody else.
-fn at_once(shape: &Shape) -> usize {
-    usize::from(shape.ranks() > 1)
-}
-
-/// From neighbour to neighbour, half way around every dimension.
-fn half_around(shape: &Shape) -> usize {
-    shape.sizes().iter().map(|size| size / 2).sum()
-}
-
-/// The sum over the dimensions of how often `base` must be multiplied to reach their sizes.
-fn logs(base: usize, shape: &Shape) -> usize {
-    shape.sizes().iter().map(|size| ceil_log(base, *size)).sum()
-}
-
-/// Swing leaves out the last of an odd number of ranks.
-fn swings(shape: &Shape) -> usize {
-    shape.sizes().iter().map(|size| ceil_log(2, size - size % 2)).sum()
-}
-
-/// Every dimension has a phase that is long enough for the longest.
-fn buckets(shape: &Shape) -> usize {
-    let longest = shape.sizes().iter().max().map_or(0, |size| size - 1);
-    shape.wide().len() * longest
-}
-
-/// Every block but one's own is sent once.
-fn all_but_own(steps: usize, shape: &Shape) -> CostLine {
-    let ranks = shape.ranks() as f64;
-    CostLine { steps, sent: (ranks - 1.0) / ranks }
-}
-
-/// In every step this many whole vectors.
-fn vectors(steps: usize, per_step: usize) -> CostLine {
-    CostLine { steps, sent: (steps * per_step) as f64 }
-}
-
-fn then(first: CostLine, second: CostLine) -> CostLine {
-    CostLine { steps: first.steps + second.steps, sent: first.sent + second.sent }
-}
-
-fn twice(phase: CostLine) -> CostLine {
-    then(phase, phase)
-}
-
-/// An allreduce over the power of two below the number of ranks, whose ranks return the result to those that are left
-/// over; tori of powers of two need none of that.
-fn folded(shape: &Shape, core: fn(usize) -> CostLine) -> CostLine {
-    let ranks = shape.ranks();
-    let power = 1 << ranks.ilog2();
-    if power == ranks {
-        core(power)
-    } else {
-        then(core(power), CostLine { steps: 2, sent: 1.0 })
-    }
-}
-
-fn folded_steps(shape: &Shape) -> usize {
-    let ranks = shape.ranks();
-    ranks.ilog2() as usize + if ranks.is_power_of_two() { 0 } else { 2 }
-}
-
-/// See `fold`.
-fn folded_allgather(shape: &Shape) -> CostLine {
-    let ranks = shape.ranks();
-    let power = 1 << ranks.ilog2();
-    if power == ranks {
-        return all_but_own(folded_steps(shape), shape);
-    }
-    let lent: usize = (1..=ranks.ilog2()).map(|bit| (ranks - power).div_ceil(1 << bit)).sum();
-    CostLine { steps: folded_steps(shape), sent: (ranks - 1 + power - 1 + lent) as f64 / ranks as f64 }
-}
-
-/// See `elimination`.
-fn eliminated(shape: &Shape) -> CostLine {
-    let ranks = shape.ranks();
-    let power = 1 << ranks.ilog2();
-    let core = twice(all_but_own(ceil_log(2, power), &Shape::ring(power)));
-    if power == ranks {
-        return core;
-    }
-    then(core, CostLine { steps: 2, sent: 0.5 / (1 << ranks.trailing_zeros()) as f64 })
-}
-
-fn butterflies(request: &Request<'_>) -> CostLine {
-    let factors = request.shape.sizes().iter().filter_map(|size| butterfly::factors(*size));
-    factors.map(|[twos, threes]| then(vectors(twos, 1), vectors(threes, 2))).fold(vectors(0, 0), then)
-}
-
-/// Busiest is a rank with a parent and two children in one tree and a parent in the other.
-fn two_trees(request: &Request<'_>) -> CostLine {
-    let ranks = request.shape.ranks();
-    if ranks == 1 {
-        return vectors(0, 0);
-    }
-    let sent = (ranks.min(4) as f64) / 2.0;
-    CostLine { steps: 2 * ranks.ilog2() as usize + request.parameter - 1, sent }
-}
-
-fn below_root(request: &Request<'_>) -> CostLine {
-    match request.shape.ranks() {
-        1 => vectors(0, 0),
-        ranks => CostLine { steps: (ranks - 1).ilog2() as usize + request.parameter, sent: 1.0 },
-    }
-}
-
-fn scatter(request: &Request<'_>) -> CostLine {
-    all_but_own(ceil_log(2, request.shape.ranks()), request.shape)
-}
-
-/// Binomial: busiest is the root's farthest or second farthest child, with the whole of its subtree.
-fn gather(request: &Request<'_>) -> CostLine {
-    let ranks = request.shape.ranks();
-    let steps = ceil_log(2, ranks);
-    let blocks = match steps {
-        0 => 0,
-        1 => 1,
-        _ => (ranks - (1 << (steps - 1))).max(1 << (steps - 2)),
-    };
-    CostLine { steps, sent: blocks as f64 / ranks as f64 }
-}

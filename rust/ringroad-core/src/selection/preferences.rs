@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ringroad_core::algorithms::{self, Member};
-use ringroad_core::Collective;
+use crate::algorithms::{self, Member};
+use crate::collective::Collective;
 
 /// Members by the name of a collective.
 type Lists = BTreeMap<&'static str, Vec<Member>>;
@@ -86,7 +86,7 @@ fn add(lists: &mut Lists, collective: Collective, member: Member) {
 }
 
 fn not_offered(algorithm: &str, collective: Collective) -> String {
-    let others = algorithms::catalogue().iter().filter(|a| a.offer(collective).is_some());
+    let others = algorithms::catalogue().filter(|a| a.offer(collective).is_some());
     let others = others.map(|a| a.name).collect::<Vec<_>>().join(", ");
     format!("{algorithm} performs no {}; choose among {others}", collective.name())
 }

@@ -1,0 +1,78 @@
+"""`ringroad algorithms`: what there is."""
+
+from typing import Annotated, Any
+
+import typer
+
+from ringroad._native import Algorithm, Topology
+from ringroad._native import algorithms as catalogue
+from ringroad._options import Json
+from ringroad._text import print_json, print_table
+
+
+def algorithms(
+    topology: Annotated[
+        str, typer.Option("--topology", metavar="SPEC", help="On which steps, bytes and ports are counted.")
+    ] = "ring:8",
+    collective: Annotated[str | None, typer.Option(help="Only those that perform it.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the algorithms, with what each costs on a network."""
+    network = Topology(topology)
+    shown = {
+        (one.name, performed): _entry(one, network, performed)
+        for algorithm in catalogue(network)
+        for performed in algorithm.collectives
+        if collective in (None, performed)
+        for one in _shown(algorithm, network, performed)
+    }
+    entries = list(shown.values())
+    if as_json:
+        return print_json(entries)
+    print(f"on {network.spec}; sent: by the busiest rank, over all its ports, in units of the vector")
+    print("consistent: whether all ranks end with the same bits for floats\n")
+    columns = ["algorithm", "collective", "steps", "sent", "ports", "consistent", "needs"]
+    print_table(columns, [[_cell(entry[c]) for c in columns] for entry in entries], right=["steps", "sent", "ports"])
+    names = {entry["family"] for entry in entries}
+    families = [algorithm for algorithm in catalogue() if algorithm.name in names]
+    print()
+    print_table(["algorithm", "what it does", "source"], [[_title(a), a.summary, a.source] for a in families])
+    return None
+
+
+def _shown(algorithm: Algorithm, network: Topology, collective: str) -> list[Algorithm]:
+    """The algorithm where it performs the collective; its family where none of that does."""
+    family = Algorithm(algorithm.name.partition(":")[0])
+    if not family.supports(network, collective):
+        return [family]
+    return [algorithm] if algorithm.supports(network, collective) else []
+
+
+def _entry(algorithm: Algorithm, network: Topology, collective: str) -> dict[str, Any]:
+    offered = algorithm.supports(network, collective)
+    steps, sent = algorithm.cost_line(network, collective) if offered else (None, None)
+    return {
+        "algorithm": algorithm.name,
+        "family": algorithm.name.partition(":")[0],
+        "collective": collective,
+        "steps": steps,
+        "sent": sent,
+        "ports": algorithm.ports(network) if offered else None,
+        "consistent": algorithm.consistent(network, collective) if offered else None,
+        "needs": algorithm.requirement(collective),
+        "source": algorithm.source,
+    }
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "-" if value is None else str(value)
+
+
+def _title(algorithm: Algorithm) -> str:
+    if algorithm.parameter is None:
+        return algorithm.name
+    return f"{algorithm.name}:{algorithm.parameter[0]}"

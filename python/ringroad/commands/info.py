@@ -1,0 +1,102 @@
+"""`ringroad info`: what was found here, and every setting."""
+
+from textwrap import fill
+from typing import Any
+
+from ringroad import _machine
+from ringroad._options import Json
+from ringroad._text import about_bytes, bytes_text, print_json, seconds_text, significant
+
+_WIDTH = 100
+
+
+def info(as_json: Json = False) -> None:
+    """Show versions, UCX, this machine's network and cores, and every setting."""
+    report = _machine.describe()
+    if as_json:
+        return print_json(report)
+    host = report["host"]
+    quota, memory = host["core_quota"], host["shared_memory"]
+    cores = f"{host['cores']} allowed" + ("" if quota is None else f", time for {significant(quota)}")
+    shared = f"{about_bytes(memory['size'])}, {about_bytes(memory['free'])} free" if memory else "none"
+    _section("versions", [(name, version or "not installed") for name, version in report["versions"].items()])
+    _section("UCX", list(report["ucx"].items()))
+    _section("UCX variables set", list(report["ucx_variables"].items()))
+    _section(
+        "machine",
+        [
+            ("host", host["name"]),
+            ("kernel", host["kernel"]),
+            ("cores", cores),
+            ("caches of cores", host["distance"]),
+            ("last-level cache", _last_level(host["last_level_cache"])),
+            ("cache line, page", f"{host['cache_line']} B, {bytes_text(host['page'])}"),
+            ("/dev/shm", shared),
+        ],
+    )
+    _section("interfaces", [(i["name"], _interface(i)) for i in report["interfaces"]])
+    print("settings")
+    for setting in report["settings"]:
+        _print_setting(setting)
+    print("\nnumbers that were measured, and decide what is done here")
+    for number in report["numbers"]:
+        _print_number(number)
+    for warning in report["warnings"]:
+        print(f"warning: {warning}")
+    return None
+
+
+def _section(title: str, rows: list[tuple[str, str]]) -> None:
+    print(title)
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        first, *more = value.splitlines() or [""]
+        print(f"  {name:<{width}}  {first}")
+        for line in more:
+            print(f"  {'':<{width}}  {line.strip()}")
+    if not rows:
+        print("  none")
+    print()
+
+
+def _interface(interface: dict[str, Any]) -> str:
+    speed = f"{interface['megabits']} Mbit/s" if interface["megabits"] else ""
+    return ", ".join(filter(None, [interface["state"], speed, *interface["addresses"]]))
+
+
+def _last_level(found: tuple[int, int] | None) -> str:
+    if found is None:
+        return "not listed"
+    one, together = found
+    return about_bytes(one) + ("" if one == together else f", {about_bytes(together)} in all")
+
+
+def _print_number(number: dict[str, Any]) -> None:
+    """Its value, what it decides, and where it was measured."""
+    value = number["value"]
+    texts = {
+        "bytes": bytes_text(round(value)),
+        "seconds": seconds_text(value),
+        "bytes per second": f"{significant(value / 1e6)} MB/s",
+    }
+    print(f"  {number['name']}: {texts[number['unit']]}")
+    _print_wrapped(number["help"])
+    _print_wrapped(f"measured on {number['measured']}")
+
+
+def _print_setting(setting: dict[str, Any]) -> None:
+    """Its value and where that is from, what it is for, and what else can be written."""
+    value = setting["value"] or "unset"
+    unit = f" {setting['unit']}" if setting["unit"] and setting["value"] else ""
+    origin = "from the environment" if setting["origin"] == "environment" else "the default"
+    values, default = setting["values"], setting["default"]
+    if isinstance(values, list):
+        values = ", ".join(values)
+    print(f"  {setting['variable']}: {value}{unit} ({origin})")
+    more = "" if setting["origin"] == "default" else f"; default: {default or 'unset'}"
+    _print_wrapped(setting["help"])
+    _print_wrapped(f"values: {values}{more}")
+
+
+def _print_wrapped(text: str) -> None:
+    print(fill(text, _WIDTH, initial_indent="      ", subsequent_indent="        ", break_on_hyphens=False))

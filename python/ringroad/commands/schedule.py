@@ -1,0 +1,109 @@
+"""`ringroad schedule`: an algorithm's steps."""
+
+import json
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ringroad._native import CostModel, Schedule, Topology
+from ringroad._options import Collective, Json, Name, On, Root
+from ringroad._text import about_bytes, print_fields, print_json, seconds_text
+
+
+def schedule(
+    name: Name,
+    topology: On,
+    collective: Collective = "allreduce",
+    root: Root = 0,
+    show: Annotated[bool, typer.Option("--show", help="Print every step.")] = False,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the schedule as JSON.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Build an algorithm's schedule for a topology, verify it and describe it."""
+    network = Topology(topology)
+    effort = _Effort()
+    with effort.of("build"):
+        built = Schedule.build(name, network, collective, root)
+    with effort.of("verify"):
+        built.verify()
+    with effort.of("lower"):
+        operations, _ = built.lower(0, network.ranks)
+    cost, held = CostModel().cost(built, network, 0), built.held_for_others
+    if save is not None:
+        save.write_text(built.to_json())
+    if as_json:
+        report = {
+            "algorithm": name,
+            "collective": built.collective,
+            "root": built.root,
+            "topology": network.spec,
+            "ranks": built.ranks,
+            "steps": built.steps,
+            "ports": built.ports,
+            "chunks": built.chunks,
+            "slots": built.slots,
+            "sent": built.max_sent,
+            "held_for_others": held,
+            "max_link_load": cost.max_link_load,
+            "operations": operations,
+            "verified": True,
+            "effort": {"seconds": effort.seconds, "bytes": effort.bytes()},
+        }
+        return print_json(report | ({"schedule": json.loads(built.to_json())} if show else {}))
+    times = ", ".join(f"{what} {seconds_text(seconds)}" for what, seconds in effort.seconds.items())
+    print_fields(
+        f"{name}: {collective} on {network.spec}",
+        [
+            ("ranks", str(built.ranks)),
+            ("steps", str(built.steps)),
+            ("ports", str(built.ports)),
+            ("chunks", str(built.chunks)),
+            ("slots", str(built.slots)),
+            ("sent per rank", f"{built.max_sent:.4g} vectors"),
+            *_relays(built, held),
+            ("most loaded link", f"{cost.max_link_load:.4g} vectors"),
+            ("verified", "yes"),
+            ("rank 0's plan", f"{operations} operations for one element per rank"),
+            ("effort", f"{times}; {about_bytes(effort.bytes())} of memory"),
+        ],
+    )
+    if show:
+        print(f"\n{built}", end="")
+    return None
+
+
+class _Effort:
+    """What stages take: seconds each, and together by how many bytes the process has grown at most."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._before = self._peak()
+        self._after = self._before
+
+    @contextmanager
+    def of(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - start
+        self._after = self._peak()
+
+    def bytes(self) -> int:
+        return self._after - self._before
+
+    @staticmethod
+    def _peak() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _relays(built: Schedule, held: float) -> list[tuple[str, str]]:
+    """What ranks pass on in an all-to-all takes memory, once for each chunk."""
+    if not held:
+        return []
+    block = 1 << 12
+    memory = built.lower(0, block, 1)[1] / block / built.ranks
+    return [("held for others", f"{held:.3g} vectors at once at most; rank 0 takes memory for {memory:.3g}")]

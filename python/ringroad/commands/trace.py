@@ -1,0 +1,63 @@
+"""`ringroad trace`: puts together what the ranks of a job wrote down."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ringroad._options import Json
+from ringroad._text import print_json, print_table, seconds_text
+from ringroad.tracing import Trace
+
+
+def trace(
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="What RINGROAD_TRACE was.")],
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one file of all ranks, for ui.perfetto.dev.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ranks' timelines.")] = None,
+    communicator: Annotated[
+        str | None, typer.Option(help="The beginning of the files' names, where there are several communicators.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Put together the files that ranks wrote into RINGROAD_TRACE, and say what calls took."""
+    traced = Trace.read(*_files(directory, communicator or ""))
+    if output is not None:
+        traced.save_chrome_trace(output)
+    if plot is not None:
+        from ringroad._pictures import pyplot
+
+        pyplot()
+        traced.plot().savefig(plot)
+    if as_json:
+        return print_json(
+            {
+                "title": traced.title,
+                "ranks": traced.ranks,
+                "messages": traced.messages,
+                "seconds": traced.seconds,
+                "lost": traced.lost,
+                "calls": [call._asdict() for call in traced.calls],
+            }
+        )
+    print(f"{traced.title}, {traced.messages} messages in {seconds_text(traced.seconds)}\n")
+    rows = [[c.call, str(c.times), seconds_text(c.median), seconds_text(c.slowest)] for c in traced.calls]
+    print_table(["call", "times", "median", "slowest"], rows, right=["times", "median", "slowest"])
+    if traced.lost:
+        print(f"\n{traced.lost} events came when a rank had noted down as many as it can")
+    return None
+
+
+def _files(directory: Path, beginning: str) -> list[Path]:
+    """Those of one communicator."""
+    files = sorted(directory.glob("*.json"))
+    groups: dict[str, list[Path]] = {}
+    for file in files:
+        groups.setdefault(file.stem.rpartition("-")[0], []).append(file)
+    found = [name for name in groups if name.startswith(beginning)]
+    if not found:
+        raise ValueError(f"no rank has written a trace into {directory} (they do when they close their communicators)")
+    if len(found) > 1:
+        raise ValueError(f"{directory} has traces of several communicators; say --communicator {' or '.join(found)}")
+    return groups[found[0]]

@@ -1,0 +1,241 @@
+"""How a backend makes calls of its native communicator: at once, by way of other memory, or several as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C._distributed_c10d import Backend
+from torch.profiler import record_function
+
+from ringroad._native import Communicator
+from ringroad._native import Work as NativeWork
+from ringroad.torch.staging import Pipeline
+from ringroad.torch.tensors import Finish, Tensors, address_of, delivery, input_blocks, is_here, output_blocks
+from ringroad.torch.versions import MODERN
+from ringroad.torch.work import Work
+
+NAME = "ringroad"
+_UNSET = timedelta(milliseconds=-1)
+"""What torch puts into options whose timeout nobody set."""
+_TORCH_NAMES = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "alltoall": "all_to_all",
+}
+"""What torch calls the collectives, where that differs."""
+profiling = torch._C._autograd._profiler_enabled
+"""Bound once: this is asked for on every call."""
+
+if TYPE_CHECKING or MODERN:
+    _Base = Backend
+else:
+
+    class _Base:
+        """Torch's own class cannot be extended; this one is called by `RingroadProcessGroup` alone."""
+
+        def __init__(self, rank: int, size: int) -> None:
+            pass
+
+
+class Calls(_Base):
+    """Starts native calls, and tells torch of them."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        super().__init__(rank, size)
+        self._timeout: float | None = None
+        self._calls = 0
+        self._coalesced: list[Work] | None = None
+
+    def _use(self, communicator: Communicator, rank: int, size: int) -> None:
+        """Makes all calls from now on by this communicator."""
+        self.communicator = communicator
+        self._run_raw: Callable[..., NativeWork | None] = communicator._run_raw
+        self._run_tensors: Callable[..., Any] = communicator._run_tensors
+        self._pipeline = Pipeline(communicator)
+        self._rank = rank
+        self._size = size
+
+    def _seconds(self, opts: Any) -> float | None:
+        """The call's timeout; None for the communicator's."""
+        if opts is None:
+            return self._timeout
+        timeout = opts.timeout
+        return self._timeout if timeout == _UNSET else timeout.total_seconds()
+
+    def _start(
+        self,
+        collective: str,
+        source: torch.Tensor | None,
+        target: torch.Tensor | None,
+        elements: int,
+        dtype: str,
+        opts: Any,
+        outputs: Tensors,
+        finish: Finish | None = None,
+        *,
+        op: str = "sum",
+        factor: float | None = None,
+        root: int = 0,
+    ) -> Work | None:
+        """Runs a collective from block to block. None where the call was synchronous, and then it is complete."""
+        self._calls += 1
+        asynchronous = opts is None or opts.asyncOp or self._coalesced is not None
+        address = address_of(target)
+        run = self._recorded if profiling() else self._run_raw
+        native = run(
+            collective,
+            address if source is target else address_of(source),
+            address,
+            elements,
+            dtype,
+            (source, target),
+            op=op,
+            factor=factor,
+            root=root,
+            timeout=self._seconds(opts),
+            async_op=asynchronous,
+        )
+        if native is not None:
+            return self._in_flight(Work((native,), outputs, finish))
+        if finish is not None:
+            finish()
+        return None
+
+    def _plain(
+        self,
+        collective: str,
+        source: torch.Tensor,
+        target: torch.Tensor,
+        opts: Any,
+        outputs: Tensors,
+        op: str = "sum",
+        factor: float | None = None,
+        root: int = 0,
+    ) -> Any:
+        """Runs a collective on tensors that are blocks already, as most are: to look at them in Python takes longer
+        than a short call does. NotImplemented for others, and where somebody records events."""
+        if profiling() or source.is_neg() or target.is_neg():
+            return NotImplemented
+        native: Any = self._run_tensors(
+            collective,
+            source,
+            target,
+            op=op,
+            factor=factor,
+            root=root,
+            timeout=self._timeout if opts is None else self._seconds(opts),
+            async_op=opts is None or opts.asyncOp or self._coalesced is not None,
+        )
+        if native is NotImplemented:
+            return native
+        self._calls += 1
+        return None if native is None else self._in_flight(Work((native,), outputs, None))
+
+    def _recorded(self, collective: str, *args: Any, **kwargs: Any) -> NativeWork | None:
+        """As `_run_raw`, as an event for torch's profiler: of the whole call, or of its start if it is asynchronous."""
+        with _event_of(collective):
+            return self._run_raw(collective, *args, **kwargs)
+
+    def _staged(
+        self,
+        collective: str,
+        source: torch.Tensor | Tensors | None,
+        target: torch.Tensor | Tensors | None,
+        elements: int,
+        dtype: str,
+        opts: Any,
+        outputs: Tensors,
+        **how: Any,
+    ) -> Work | None:
+        """As `_start`, by way of other memory: where a tensor is on a device or no block, or blocks are in a list.
+
+        Without a target nothing comes back.
+        """
+        sources = _listed(source)
+        targets = sources if target is source else _listed(target)
+        first = (sources or targets)[0]
+        if not is_here(first) and self._pipeline.takes(collective, elements, first.element_size()):
+            return self._pipelined(first.device, collective, sources, targets, elements, opts, outputs, how)
+        block = input_blocks(sources) if sources else None
+        out, finish = block, None
+        if block is not None and target is source:
+            finish = delivery(targets[0], block)
+        elif targets:
+            out, finish = output_blocks(targets)
+        return self._start(collective, block, out, elements, dtype, opts, outputs, finish, **how)
+
+    def _pipelined(
+        self,
+        device: torch.device,
+        collective: str,
+        sources: Tensors,
+        targets: Tensors,
+        elements: int,
+        opts: Any,
+        outputs: Tensors,
+        how: dict[str, Any],
+    ) -> Work | None:
+        self._calls += 1
+        asynchronous = self._is_asynchronous(opts)
+        seconds = self._seconds(opts)
+        seconds = self.communicator.timeout if seconds is None else seconds
+        with _event_of(collective) if profiling() else nullcontext():
+            pending = self._pipeline.start(device, collective, sources, targets, elements, seconds, asynchronous, **how)
+        if asynchronous:
+            self._run_raw, self._run_tensors = self._run_in_turn, lambda *args, **kwargs: NotImplemented
+            return self._in_flight(Work((pending,), outputs))
+        pending.wait()
+        return None
+
+    def _run_in_turn(self, *args: Any, **kwargs: Any) -> NativeWork | None:
+        """In place of `_run_raw`, and of `_run_tensors`, while earlier collectives may have native calls to make."""
+        self._pipeline.drain()
+        self._run_raw, self._run_tensors = self.communicator._run_raw, self.communicator._run_tensors
+        return self._run_raw(*args, **kwargs)
+
+    def _is_asynchronous(self, opts: Any) -> bool:
+        return opts is None or opts.asyncOp or self._coalesced is not None
+
+    def _in_flight(self, work: Work) -> Work:
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def _join(self, works: Sequence[Work | None], opts: Any, outputs: Tensors) -> Work | None:
+        """One Work for several calls; None where they were synchronous."""
+        if not self._is_asynchronous(opts):
+            return None
+        parts = [work for work in works if work is not None]
+        return Work([native for work in parts for native in work._pending], outputs, _finish_all(parts))
+
+    def start_coalescing(self) -> None:
+        """From here to `end_coalescing`, calls are posted and not waited for."""
+        self._coalesced = []
+
+    def end_coalescing(self) -> Work:
+        works, self._coalesced = self._coalesced or [], None
+        outputs = [output for work in works for output in work._outputs]
+        return Work([native for work in works for native in work._pending], outputs, _finish_all(works))
+
+
+def _listed(tensors: torch.Tensor | Tensors | None) -> Tensors:
+    return () if tensors is None else (tensors,) if isinstance(tensors, torch.Tensor) else tensors
+
+
+def _event_of(collective: str) -> record_function:
+    return record_function(f"{NAME}:{_TORCH_NAMES.get(collective, collective)}")
+
+
+def _finish_all(works: Sequence[Work]) -> Finish | None:
+    if all(work._finish is None for work in works):
+        return None
+
+    def finish() -> None:
+        for work in works:
+            work._deliver()
+
+    return finish

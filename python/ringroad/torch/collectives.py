@@ -1,0 +1,257 @@
+"""The collectives of torch.distributed on a native Communicator.
+
+Method names and signatures are those of torch 2.15's C++ classes; `opts` is one of torch's options objects, and absent
+options mean an asynchronous call. Ranks are ranks of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch._C._distributed_c10d import ReduceOp
+
+from ringroad.torch import sparse
+from ringroad.torch.exchange import Exchange, only
+from ringroad.torch.tensors import (
+    Tensors,
+    adjacent,
+    block_of,
+    dtype_of,
+    equal_sizes,
+    is_block,
+    output_block,
+    reduction,
+    same_dtype,
+    sized,
+    split,
+)
+from ringroad.torch.work import Work
+
+_SUM = ReduceOp(ReduceOp.SUM)
+
+_Item = TypeVar("_Item")
+
+
+class Collectives(Exchange):
+    """Every collective that torch has."""
+
+    # ------------------------------------------------------------------------------------------ one tensor per rank
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
+        tensor = only(tensors)
+        op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        work: Work | None = self._plain("allreduce", tensor, tensor, opts, tensors, op, factor)
+        if work is not NotImplemented:
+            return work
+        try:
+            dtype = dtype_of(tensor)
+        except ValueError:
+            if tensor.layout is torch.sparse_coo and tensor.is_cpu:
+                return self._allreduce_sparse(tensor, op, opts)
+            raise
+        start = self._start if is_block(tensor) else self._staged
+        return start("allreduce", tensor, tensor, tensor.numel(), dtype, opts, tensors, op=op, factor=factor)
+
+    def _allreduce_sparse(self, tensor: torch.Tensor, op: str, opts: Any) -> Work | None:
+        """Ends before it returns: how much the others hold is known only when they have said so."""
+        seconds = self._seconds(opts)
+
+        def gather(mine: torch.Tensor) -> torch.Tensor:
+            everybody = mine.new_empty(self._size, *mine.shape)
+            work = self.all_gather_single(everybody, mine)
+            assert work is not None, "without options a call is asynchronous"
+            work.wait(None if seconds is None else timedelta(seconds=seconds))
+            return everybody
+
+        sparse.allreduce(tensor, op, gather)
+        return self._join([], opts, [tensor])
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
+        return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)
+
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work | None:
+        root = 0 if opts is None else opts.rootRank
+        return self._broadcast(only(tensors), root, opts)
+
+    def _broadcast(self, tensor: torch.Tensor, root: int, opts: Any) -> Work | None:
+        work: Work | None = self._plain("broadcast", tensor, tensor, opts, [tensor], root=root)
+        if work is not NotImplemented:
+            return work
+        dtype = dtype_of(tensor)
+        elements = tensor.numel()
+        if is_block(tensor):
+            return self._start("broadcast", tensor, tensor, elements, dtype, opts, [tensor], root=root)
+        source, target = (tensor, None) if root == self._rank else (None, tensor)
+        return self._staged("broadcast", source, target, elements, dtype, opts, [tensor], root=root)
+
+    def reduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
+        tensor = only(tensors)
+        root = 0 if opts is None else opts.rootRank
+        return self._reduce(tensor, tensor, root, opts)
+
+    def _reduce(self, source: torch.Tensor, target: torch.Tensor, root: int, opts: Any) -> Work | None:
+        op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        dtype = dtype_of(source)
+        out = target if root == self._rank else None
+        start = self._start if is_block(source) and (out is None or is_block(out)) else self._staged
+        return start("reduce", source, out, source.numel(), dtype, opts, [target], op=op, factor=factor, root=root)
+
+    # ------------------------------------------------------------------------------------------ blocks in one tensor
+
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+        work: Work | None = self._plain("allgather", input, output, opts, [output])
+        if work is not NotImplemented:
+            return work
+        dtype = same_dtype(output, input)
+        sized("all_gather_single", "output", output, input.numel() * self._size)
+        start = self._start if is_block(input) and is_block(output) else self._staged
+        return start("allgather", input, output, input.numel(), dtype, opts, [output])
+
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+        pairs = zip(outputs, inputs, strict=True)
+        return self._join([self.all_gather_single(out, given, opts) for out, given in pairs], opts, outputs)
+
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+        op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        work: Work | None = self._plain("reduce_scatter", input, output, opts, [output], op, factor)
+        if work is not NotImplemented:
+            return work
+        dtype = same_dtype(output, input)
+        sized("reduce_scatter_single", "input", input, output.numel() * self._size)
+        start = self._start if is_block(input) and is_block(output) else self._staged
+        return start("reduce_scatter", input, output, output.numel(), dtype, opts, [output], op=op, factor=factor)
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+        pairs = zip(outputs, inputs, strict=True)
+        return self._join([self.reduce_scatter_single(out, given, opts) for out, given in pairs], opts, outputs)
+
+    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+        root = 0 if opts is None else opts.rootRank
+        dtype = dtype_of(input)
+        target = None
+        if root == self._rank:
+            same_dtype(output, input)
+            sized("gather_single", "output", output, input.numel() * self._size)
+            target = output
+        start = self._start if is_block(input) and (target is None or is_block(target)) else self._staged
+        return start("gather", input, target, input.numel(), dtype, opts, [output], root=root)
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_split_sizes: Sequence[int],
+        input_split_sizes: Sequence[int],
+        opts: Any = None,
+    ) -> Work | None:
+        """Without sizes all pieces are equal. With sizes (of the first dimension) ranks exchange messages: whether all
+        pieces of all ranks are equal is more than one rank can know."""
+        dtype = same_dtype(output, input)
+        if not output_split_sizes and not input_split_sizes:
+            sized("all_to_all_single", "output", output, input.numel())
+            if input.numel() % self._size:
+                raise ValueError(f"ringroad: {input.numel()} elements do not divide among {self._size} ranks")
+            start = self._start if is_block(input) and is_block(output) else self._staged
+            return start("alltoall", input, output, input.numel() // self._size, dtype, opts, [output])
+        target, finish = output_block(output)
+        source = block_of(input)
+        return self._exchange(
+            split(target, output_split_sizes, self._size), split(source, input_split_sizes, self._size), opts, finish
+        )
+
+    # ------------------------------------------------------------------------------------------ lists of tensors
+
+    def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
+        source, targets = only(inputs), self._one_each("allgather", only(outputs))
+        dtype = same_dtype(source, *targets)
+        sized("allgather", "output of this rank", targets[self._rank], source.numel())
+        if equal_sizes(targets):
+            if is_block(source) and adjacent(targets):
+                return self._start("allgather", source, targets[0], source.numel(), dtype, opts, targets)
+            return self._staged("allgather", source, targets, source.numel(), dtype, opts, targets)
+        targets[self._rank].copy_(source.view(targets[self._rank].shape))
+        return self._join([self._broadcast(tensor, root, opts) for root, tensor in enumerate(targets)], opts, targets)
+
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
+        """outputs[rank][i] receives inputs[i] of the rank."""
+        ranks = self._one_each("allgather_coalesced", outputs)
+        pairs = zip(zip(*ranks, strict=True), inputs, strict=True)
+        works = [self.allgather([out], [given], opts) for out, given in pairs]
+        return self._join(works, opts, [tensor for tensors in outputs for tensor in tensors])
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work | None:
+        target, sources = only(outputs), self._one_each("reduce_scatter", only(inputs))
+        dtype = same_dtype(target, *sources)
+        sized("reduce_scatter", "input for this rank", sources[self._rank], target.numel())
+        if not equal_sizes(sources):
+            works = [self._reduce(source, target, root, opts) for root, source in enumerate(sources)]
+            return self._join(works, opts, outputs)
+        op, factor = reduction(_SUM if opts is None else opts.reduceOp)
+        elements = target.numel()
+        if is_block(target) and adjacent(sources):
+            return self._start(
+                "reduce_scatter", sources[0], target, elements, dtype, opts, outputs, op=op, factor=factor
+            )
+        return self._staged("reduce_scatter", sources, target, elements, dtype, opts, outputs, op=op, factor=factor)
+
+    def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
+        source = only(inputs)
+        root = 0 if opts is None else opts.rootRank
+        dtype = dtype_of(source)
+        targets: list[torch.Tensor] = []
+        if root == self._rank:
+            targets = self._one_each("gather", only(outputs))
+            same_dtype(source, *targets)
+            for target in targets:
+                sized("gather", "every output", target, source.numel())
+        elements = source.numel()
+        if is_block(source) and (not targets or adjacent(targets)):
+            out = targets[0] if targets else None
+            return self._start("gather", source, out, elements, dtype, opts, targets, root=root)
+        return self._staged("gather", source, targets, elements, dtype, opts, targets, root=root)
+
+    def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work | None:
+        target = only(outputs)
+        root = 0 if opts is None else opts.rootRank
+        dtype = dtype_of(target)
+        sources: list[torch.Tensor] = []
+        if root == self._rank:
+            sources = self._one_each("scatter", only(inputs))
+            same_dtype(target, *sources)
+            for source in sources:
+                sized("scatter", "every input", source, target.numel())
+        elements = target.numel()
+        if is_block(target) and (not sources or adjacent(sources)):
+            given = sources[0] if sources else None
+            return self._start("scatter", given, target, elements, dtype, opts, outputs, root=root)
+        return self._staged("scatter", sources, target, elements, dtype, opts, outputs, root=root)
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+        targets, sources = self._one_each("alltoall", outputs), self._one_each("alltoall", inputs)
+        same_dtype(*targets, *sources)
+        blocks = [output_block(target) for target in targets]
+        finishes = [finish for _, finish in blocks if finish is not None]
+
+        def finish_all() -> None:
+            for finish in finishes:
+                finish()
+
+        return self._exchange(
+            [block for block, _ in blocks],
+            [block_of(source) for source in sources],
+            opts,
+            finish_all if finishes else None,
+        )
+
+    def _one_each(self, name: str, items: Sequence[_Item]) -> list[_Item]:
+        if len(items) != self._size:
+            raise ValueError(f"ringroad: {name} takes one entry per rank: {self._size}, not {len(items)}")
+        return list(items)
+
+    # ------------------------------------------------------------------------------------------ no tensors
+
+    def barrier(self, opts: Any = None) -> Work | None:
+        return self._start("barrier", None, None, 0, "uint8", opts, [])

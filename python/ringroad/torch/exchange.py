@@ -1,0 +1,136 @@
+"""What two ranks send each other, and all-to-alls of uneven pieces, which are made of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.profiler import record_function
+
+from ringroad._native import Work as NativeWork
+from ringroad.torch.calls import NAME, Calls, profiling
+from ringroad.torch.tensors import (
+    Finish,
+    Tensors,
+    address_of,
+    block_of,
+    dtype_of,
+    input_blocks,
+    output_block,
+    output_blocks,
+    same_dtype,
+    sized,
+)
+from ringroad.torch.work import Work
+
+_UNEVEN_ALLTOALL_TAG = (1 << 28) - 1
+"""Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is. Users' are below."""
+
+
+class Exchange(Calls):
+    """Messages between two ranks."""
+
+    def _post(
+        self, direction: Any, block: torch.Tensor, peer: int | None, tag: int, timeout: float | None
+    ) -> NativeWork:
+        with record_function(f"{NAME}:{direction}") if profiling() else nullcontext():
+            native = self.communicator._run_raw_tagged(
+                direction, address_of(block), block.numel(), dtype_of(block), block, peer, tag,
+                timeout=timeout, async_op=True,
+            )  # fmt: skip
+        assert native is not None
+        return native
+
+    def send(self, tensors: Tensors, peer: int, tag: int = 0) -> Work:
+        tensor = only(tensors)
+        dtype_of(tensor)
+        native = self._post("send", block_of(tensor), peer, _user_tag(tag), self._timeout)
+        return self._in_flight(Work((native,), tensors))
+
+    def recv(self, tensors: Tensors, peer: int | None, tag: int = 0) -> Work:
+        tensor = only(tensors)
+        dtype_of(tensor)
+        block, finish = output_block(tensor)
+        native = self._post("recv", block, peer, _user_tag(tag), self._timeout)
+        return self._in_flight(Work((native,), tensors, finish))
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+        return self.recv(tensors, None, tag)
+
+    def _exchange(self, targets: Tensors, sources: Tensors, opts: Any, finish: Finish | None) -> Work | None:
+        """Sends sources[r] to rank r and receives targets[r] from it, in blocks of any sizes."""
+        if not self.communicator.has_switches:
+            return self._relayed(targets, sources, opts, finish)
+        own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)
+        sized("all-to-all", "output from this rank to itself", own, given.numel())
+        own.copy_(given)
+        self._calls += 1
+        timeout = self._seconds(opts)
+        pending: list[NativeWork] = []
+        for direction, blocks in (("recv", targets), ("send", sources)):
+            for distance in range(1, self._size):
+                peer = (self._rank + (distance if direction == "send" else -distance)) % self._size
+                if blocks[peer].numel():
+                    pending.append(self._post(direction, blocks[peer], peer, _UNEVEN_ALLTOALL_TAG, timeout))
+        work = self._in_flight(Work(pending, targets, finish))
+        if self._is_asynchronous(opts):
+            return work
+        work.wait()
+        return None
+
+    def _relayed(self, targets: Tensors, sources: Tensors, opts: Any, finish: Finish | None) -> Work | None:
+        """The same by the algorithm that suits the network, for which every rank must know what all others have."""
+        self._calls += 1
+        timeout = self._seconds(opts)
+        # Empty tensors have no address.
+        block = input_blocks([source for source in sources if source.numel()] or sources[:1])
+        landing, deliver = output_blocks([target for target in targets if target.numel()] or targets[:1])
+        native = self.communicator._run_raw_alltoall_v(
+            address_of(block),
+            address_of(landing),
+            self._agreed_counts(targets, sources, timeout),
+            same_dtype(*sources, *targets),
+            (block, landing, sources, targets),
+            timeout=timeout,
+            async_op=self._is_asynchronous(opts),
+        )
+
+        def finish_both() -> None:
+            for step in (deliver, finish):
+                if step is not None:
+                    step()
+
+        if native is not None:
+            return self._in_flight(Work((native,), targets, finish_both))
+        finish_both()
+        return None
+
+    def _agreed_counts(self, targets: Tensors, sources: Tensors, timeout: float | None) -> NDArray[np.int64]:
+        """By source, then by target: what all ranks have for each other, in elements."""
+        own = np.array([[tensor.numel() for tensor in tensors] for tensors in (sources, targets)], dtype=np.int64)
+        told: NDArray[np.int64] = self.communicator.allgather(own, timeout=timeout)
+        everybody = told.reshape(self._size, 2, self._size)
+        sent, expected = everybody[:, 0], everybody[:, 1].T
+        for source, target in np.argwhere(sent != expected):
+            raise ValueError(
+                f"ringroad: all-to-all: rank {source} has {sent[source, target]} elements for rank {target}, "
+                f"which expects {expected[source, target]}"
+            )
+        return sent
+
+
+def _user_tag(tag: int) -> int:
+    if tag >= _UNEVEN_ALLTOALL_TAG:
+        raise ValueError(f"ringroad: tag {tag} is not below {_UNEVEN_ALLTOALL_TAG}")
+    return tag
+
+
+def only(items: Sequence[Any]) -> Any:
+    """The one that there must be."""
+    if len(items) != 1:
+        raise ValueError(f"ringroad: takes exactly one entry per rank, not {len(items)}")
+    return items[0]

@@ -1,0 +1,203 @@
+"""`comm.trace()` and `RINGROAD_TRACE`: what the ranks of a communicator really did, and when.
+
+Both have the same form, that of Chrome's trace viewer, which ui.perfetto.dev opens: a process for each rank, with rows
+for its calls, what it sends, receives and reduces, and an arrow for each message.
+"""
+
+import importlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import median
+from types import TracebackType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ringroad._native import Communicator
+from ringroad._text import seconds_text
+
+_MICROSECONDS = 1e6
+_BARS = ("X", "B")
+"""Phases of the records that are events: complete ones, and those that never ended."""
+
+
+class TraceEvent(NamedTuple):
+    """A call, a message as its sender or its receiver sees it, or a reduction. Times in seconds."""
+
+    kind: Literal["call", "send", "receive", "reduce"]
+    rank: int
+    peer: int
+    step: int | None
+    bytes: int
+    sequence: int
+    """Which collective call of the communicator."""
+    message: int
+    start: float
+    end: float | None
+    """None for what was still under way when the trace ended."""
+    algorithm: str
+    call: str
+    """What was called, in words, where the event is a call."""
+
+
+class CallTimes(NamedTuple):
+    """How long a call took from its beginning to its end, over all times that it was made and all ranks."""
+
+    call: str
+    times: int
+    median: float
+    slowest: float
+
+
+class Trace:
+    """What ranks did; see `Communicator.trace`. Empty until the `with` block has ended."""
+
+    def __init__(self, recorded: Iterable[dict[str, Any]] = ()) -> None:
+        """Of these ranks, whose clocks need not agree: what is on another machine began when they had met."""
+        self._communicator: Communicator | None = None
+        self._take(list(recorded))
+
+    @classmethod
+    def of(cls, communicator: Communicator) -> "Trace":
+        """Of what happens in a `with` block."""
+        trace = cls()
+        trace._communicator = communicator
+        return trace
+
+    @classmethod
+    def read(cls, *files: str | Path) -> "Trace":
+        """Of the files that the ranks of a communicator wrote into the directory `RINGROAD_TRACE`."""
+        recorded = [json.loads(Path(file).read_text()) for file in files]
+        for file, one in zip(files, recorded, strict=True):
+            if not isinstance(one, dict) or "started" not in one.get("otherData", {}):
+                raise ValueError(f"{file} is no trace of a rank; give files that RINGROAD_TRACE wrote")
+        return cls(recorded)
+
+    def __enter__(self) -> "Trace":
+        communicator = self._communicator
+        if communicator is None:
+            raise ValueError("this trace is complete; comm.trace() makes one that is not")
+        communicator.barrier()
+        communicator._start_trace()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        communicator, self._communicator = self._communicator, None
+        assert communicator is not None
+        own = communicator._end_trace()
+        # After an error the ranks may not hear of each other any more.
+        texts = [own] if kind is not None else _gathered(communicator, own)
+        self._take([json.loads(text) for text in texts])
+
+    def _take(self, recorded: list[dict[str, Any]]) -> None:
+        abouts = [one["otherData"] for one in recorded]
+        first = {about["clock"]: about["started"] for about in sorted(abouts, key=lambda about: -about["started"])}
+        records = [
+            record | ({"ts": record["ts"] + (one["otherData"]["started"] - first[one["otherData"]["clock"]]) / 1e3})
+            if "ts" in record
+            else record
+            for one in recorded
+            for record in one["traceEvents"]
+        ]
+        begin = min((record["ts"] for record in records if "ts" in record), default=0.0)
+        self._records = [r | {"ts": r["ts"] - begin} if "ts" in r else r for r in records]
+        events = [_event(record) for record in self._records if record["ph"] in _BARS]
+        self.events: list[TraceEvent] = sorted(events, key=lambda event: event.start)
+        """The timeline, by the beginning of its events."""
+        self.ranks: int = max((about["ranks"] for about in abouts), default=0)
+        self.lost: int = sum(about["lost"] for about in abouts)
+        """How many events there was no room for."""
+        self._name = abouts[0]["communicator"] if abouts else ""
+
+    @property
+    def seconds(self) -> float:
+        """When the last of them ended."""
+        return max((event.end for event in self.events if event.end is not None), default=0.0)
+
+    @property
+    def steps(self) -> int:
+        """The most that a call has."""
+        return max((event.step + 1 for event in self.events if event.step is not None), default=0)
+
+    @property
+    def messages(self) -> int:
+        """How many were sent."""
+        return sum(event.kind == "send" for event in self.events)
+
+    @property
+    def dividers(self) -> list[float]:
+        """When calls begin, each on its first rank."""
+        begins: dict[tuple[int, str], float] = {}
+        for event in self.events:
+            if event.kind == "call":
+                begins.setdefault((event.sequence, event.call), event.start)
+        return list(begins.values())
+
+    @property
+    def title(self) -> str:
+        """One line that says what was traced."""
+        number = len(self.dividers)
+        return f"{self._name}: {number} call{'' if number == 1 else 's'} of {self.ranks} ranks"
+
+    @property
+    def calls(self) -> list[CallTimes]:
+        """How long calls took, those first that came first."""
+        found: dict[str, list[TraceEvent]] = {}
+        for event in self.events:
+            if event.kind == "call" and event.end is not None:
+                found.setdefault(event.call, []).append(event)
+        rows = []
+        for call, events in found.items():
+            seconds = [event.end - event.start for event in events if event.end is not None]
+            ranks = {event.rank for event in events}
+            rows.append(CallTimes(call, -(-len(events) // len(ranks)), median(seconds), max(seconds)))
+        return rows
+
+    def df(self) -> Any:
+        """The timeline as a pandas.DataFrame, a row for each event."""
+        try:
+            pandas: Any = importlib.import_module("pandas")
+        except ImportError:
+            raise ImportError("a DataFrame needs pandas: pip install pandas; `events` does not") from None
+        return pandas.DataFrame(self.events, columns=TraceEvent._fields)
+
+    def save_chrome_trace(self, path: str | Path) -> None:
+        """Writes the timeline for ui.perfetto.dev or chrome://tracing."""
+        Path(path).write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": self._records}))
+
+    def plot(self, **options: Any) -> Any:
+        """A matplotlib figure: each rank's timeline. Options are those of `ringroad.viz.timeline`."""
+        from ringroad import viz
+
+        return viz.timeline(self, **options)
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.title}: {seconds_text(self.seconds)}>" if self.ranks else "<Trace, empty>"
+
+
+def _event(record: dict[str, Any]) -> TraceEvent:
+    about, start = record["args"], record["ts"] / _MICROSECONDS
+    return TraceEvent(
+        kind=record["cat"],
+        rank=record["pid"],
+        peer=about["peer"],
+        step=about.get("step"),
+        bytes=about["bytes"],
+        sequence=about["sequence"],
+        message=about["message"],
+        start=start,
+        end=start + record["dur"] / _MICROSECONDS if "dur" in record else None,
+        algorithm=about.get("algorithm", ""),
+        call=record["name"] if record["cat"] == "call" else "",
+    )
+
+
+def _gathered(communicator: Communicator, own: str) -> list[str]:
+    """What all ranks say."""
+    mine = np.frombuffer(own.encode(), np.uint8)
+    lengths = communicator.allgather(np.array([mine.size])).tolist()
+    everything = communicator.allgather_v(mine, lengths)
+    return [part.tobytes().decode() for part in np.split(everything, np.cumsum(lengths)[:-1])]

@@ -1,0 +1,134 @@
+//! Steps and volumes that several algorithms have in common.
+
+use super::super::{butterfly, ceil_log, CostLine, Request, Shape};
+
+pub(super) fn always(_: &Request<'_>) -> bool {
+    true
+}
+
+/// From neighbour to neighbour, all around.
+pub(super) fn around(shape: &Shape) -> usize {
+    shape.ranks() - 1
+}
+
+/// One step, unless there is nobody else.
+pub(super) fn at_once(shape: &Shape) -> usize {
+    usize::from(shape.ranks() > 1)
+}
+
+/// From neighbour to neighbour, half way around every dimension.
+pub(super) fn half_around(shape: &Shape) -> usize {
+    shape.sizes().iter().map(|size| size / 2).sum()
+}
+
+/// The sum over the dimensions of how often `base` must be multiplied to reach their sizes.
+pub(super) fn logs(base: usize, shape: &Shape) -> usize {
+    shape.sizes().iter().map(|size| ceil_log(base, *size)).sum()
+}
+
+/// Swing leaves out the last of an odd number of ranks.
+pub(super) fn swings(shape: &Shape) -> usize {
+    shape.sizes().iter().map(|size| ceil_log(2, size - size % 2)).sum()
+}
+
+/// Every dimension has a phase that is long enough for the longest.
+pub(super) fn buckets(shape: &Shape) -> usize {
+    let longest = shape.sizes().iter().max().map_or(0, |size| size - 1);
+    shape.wide().len() * longest
+}
+
+/// Every block but one's own is sent once.
+pub(super) fn all_but_own(steps: usize, shape: &Shape) -> CostLine {
+    let ranks = shape.ranks() as f64;
+    CostLine { steps, sent: (ranks - 1.0) / ranks }
+}
+
+/// In every step this many whole vectors.
+pub(super) fn vectors(steps: usize, per_step: usize) -> CostLine {
+    CostLine { steps, sent: (steps * per_step) as f64 }
+}
+
+pub(super) fn then(first: CostLine, second: CostLine) -> CostLine {
+    CostLine { steps: first.steps + second.steps, sent: first.sent + second.sent }
+}
+
+pub(super) fn twice(phase: CostLine) -> CostLine {
+    then(phase, phase)
+}
+
+/// An allreduce over the power of two below the number of ranks, whose ranks return the result to those that are left
+/// over; tori of powers of two need none of that.
+pub(super) fn folded(shape: &Shape, core: fn(usize) -> CostLine) -> CostLine {
+    let ranks = shape.ranks();
+    let power = 1 << ranks.ilog2();
+    if power == ranks {
+        core(power)
+    } else {
+        then(core(power), CostLine { steps: 2, sent: 1.0 })
+    }
+}
+
+pub(super) fn folded_steps(shape: &Shape) -> usize {
+    let ranks = shape.ranks();
+    ranks.ilog2() as usize + if ranks.is_power_of_two() { 0 } else { 2 }
+}
+
+/// See `fold`.
+pub(super) fn folded_allgather(shape: &Shape) -> CostLine {
+    let ranks = shape.ranks();
+    let power = 1 << ranks.ilog2();
+    if power == ranks {
+        return all_but_own(folded_steps(shape), shape);
+    }
+    let lent: usize = (1..=ranks.ilog2()).map(|bit| (ranks - power).div_ceil(1 << bit)).sum();
+    CostLine { steps: folded_steps(shape), sent: (ranks - 1 + power - 1 + lent) as f64 / ranks as f64 }
+}
+
+/// See `elimination`.
+pub(super) fn eliminated(shape: &Shape) -> CostLine {
+    let ranks = shape.ranks();
+    let power = 1 << ranks.ilog2();
+    let core = twice(all_but_own(ceil_log(2, power), &Shape::ring(power)));
+    if power == ranks {
+        return core;
+    }
+    then(core, CostLine { steps: 2, sent: 0.5 / (1 << ranks.trailing_zeros()) as f64 })
+}
+
+pub(super) fn butterflies(request: &Request<'_>) -> CostLine {
+    let factors = request.shape.sizes().iter().filter_map(|size| butterfly::factors(*size));
+    factors.map(|[twos, threes]| then(vectors(twos, 1), vectors(threes, 2))).fold(vectors(0, 0), then)
+}
+
+/// Busiest is a rank with a parent and two children in one tree and a parent in the other.
+pub(super) fn two_trees(request: &Request<'_>) -> CostLine {
+    let ranks = request.shape.ranks();
+    if ranks == 1 {
+        return vectors(0, 0);
+    }
+    let sent = (ranks.min(4) as f64) / 2.0;
+    CostLine { steps: 2 * ranks.ilog2() as usize + request.parameter - 1, sent }
+}
+
+pub(super) fn below_root(request: &Request<'_>) -> CostLine {
+    match request.shape.ranks() {
+        1 => vectors(0, 0),
+        ranks => CostLine { steps: (ranks - 1).ilog2() as usize + request.parameter, sent: 1.0 },
+    }
+}
+
+pub(super) fn scatter(request: &Request<'_>) -> CostLine {
+    all_but_own(ceil_log(2, request.shape.ranks()), request.shape)
+}
+
+/// Binomial: busiest is the root's farthest or second farthest child, with the whole of its subtree.
+pub(super) fn gather(request: &Request<'_>) -> CostLine {
+    let ranks = request.shape.ranks();
+    let steps = ceil_log(2, ranks);
+    let blocks = match steps {
+        0 => 0,
+        1 => 1,
+        _ => (ranks - (1 << (steps - 1))).max(1 << (steps - 2)),
+    };
+    CostLine { steps, sent: blocks as f64 / ranks as f64 }
+}

@@ -1,0 +1,63 @@
+//! The algorithms that perform another one between hosts.
+
+use super::super::{hierarchical, Algorithm, Parameter, Ports, Shape};
+use super::costs::always;
+use super::offers::*;
+use super::requirements::{HOSTS, SMALL_HOSTS};
+use super::sources::HIERARCHICAL;
+
+const NETWORK: Parameter = Parameter {
+    name: "network",
+    meaning: "what ranks of one number do between the hosts",
+    values: |shape| worked_through(hierarchical::NETWORKS, shape),
+    admits: |shape, value| worked_through(hierarchical::NETWORKS, shape).contains(&value),
+    names: hierarchical::NETWORKS,
+};
+const WHOLE_NETWORK: Parameter = Parameter {
+    values: |shape| worked_through(hierarchical::WHOLE, shape),
+    admits: |shape, value| worked_through(hierarchical::WHOLE, shape).contains(&value),
+    names: hierarchical::WHOLE,
+    ..NETWORK
+};
+
+/// The numbers of those that work between the hosts of a shape.
+fn worked_through(names: &[&str], shape: &Shape) -> Vec<usize> {
+    (0..names.len()).filter(|value| hierarchical::works(names[*value], shape)).collect()
+}
+
+/// An offer of the hierarchical family, made with every network that performs the collective.
+macro_rules! across {
+    ($collective:ident) => {
+        only(
+            |value| hierarchical::network(hierarchical::NETWORKS[value]).offer($collective).is_some(),
+            offer($collective, HOSTS, hierarchical::schedule, hierarchical::cost),
+        )
+    };
+}
+
+pub(super) static ON_HOSTS: &[Algorithm] = &[
+    Algorithm {
+        name: "hierarchical",
+        summary: "directly within hosts, and between them on a slice of the vector for each rank of a host",
+        source: HIERARCHICAL,
+        ports: Ports::Two,
+        parameter: Some(NETWORK),
+        consistent: always,
+        offers: &[
+            across!(ALLREDUCE),
+            across!(REDUCE_SCATTER),
+            across!(ALLGATHER),
+            across!(BROADCAST),
+            across!(REDUCE),
+        ],
+    },
+    Algorithm {
+        name: "hierarchical-latency",
+        summary: "whole vectors to all ranks of the host, which add them up in the same order, and then between hosts",
+        source: HIERARCHICAL,
+        ports: Ports::Two,
+        parameter: Some(WHOLE_NETWORK),
+        consistent: always,
+        offers: &[offer(ALLREDUCE, SMALL_HOSTS, hierarchical::latency, hierarchical::latency_cost)],
+    },
+];

@@ -1,0 +1,15 @@
+//! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
+
+mod costs;
+pub(super) mod flat;
+mod hosts;
+mod offers;
+mod requirements;
+mod sources;
+
+use super::Algorithm;
+
+/// All rows, in the order of preference among algorithms that cost the same.
+pub(super) fn rows() -> impl Iterator<Item = &'static Algorithm> + Clone {
+    flat::FLAT.iter().chain(hosts::ON_HOSTS)
+}

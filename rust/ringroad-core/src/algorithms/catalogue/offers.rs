@@ -1,0 +1,61 @@
+//! How the rows of the catalogue say what an algorithm performs.
+
+use super::super::{Construct, CostLine, Offer, Request, Requirement};
+use crate::collective::Collective;
+use crate::schedule::Schedule;
+
+pub(super) const ALLREDUCE: Collective = Collective::Allreduce;
+pub(super) const REDUCE_SCATTER: Collective = Collective::ReduceScatter;
+pub(super) const ALLGATHER: Collective = Collective::Allgather;
+pub(super) const BROADCAST: Collective = Collective::Broadcast { root: 0 };
+pub(super) const REDUCE: Collective = Collective::Reduce { root: 0 };
+pub(super) const GATHER: Collective = Collective::Gather { root: 0 };
+pub(super) const SCATTER: Collective = Collective::Scatter { root: 0 };
+pub(super) const ALLTOALL: Collective = Collective::Alltoall;
+
+pub(super) type Make = fn(&Request<'_>) -> Schedule;
+pub(super) type Parts = fn(&Request<'_>) -> [Schedule; 2];
+pub(super) type Search = fn(&Request<'_>) -> Result<Schedule, String>;
+pub(super) type Cost = fn(&Request<'_>) -> CostLine;
+
+pub(super) const fn offer(collective: Collective, requirement: Requirement, make: Make, cost: Cost) -> Offer {
+    let construct = Construct::Always(make, cost);
+    Offer { collective, requirement, only: None, in_rank_order: false, construct }
+}
+
+/// An offer of two schedules in turn.
+pub(super) const fn in_turn(
+    collective: Collective,
+    requirement: Requirement,
+    parts: Parts,
+    cost: Cost,
+) -> Offer {
+    let construct = Construct::InTurn(parts, cost);
+    Offer { collective, requirement, only: None, in_rank_order: false, construct }
+}
+
+/// An offer of what must be searched for.
+pub(super) const fn found(collective: Collective, requirement: Requirement, search: Search) -> Offer {
+    let construct = Construct::Search(search);
+    Offer { collective, requirement, only: None, in_rank_order: false, construct }
+}
+
+/// An offer that adds every element up in the order of the ranks.
+pub(super) const fn in_rank_order(offer: Offer) -> Offer {
+    Offer { in_rank_order: true, ..offer }
+}
+
+/// An offer that is only made with these values of the family's parameter.
+pub(super) const fn only(values: fn(usize) -> bool, offer: Offer) -> Offer {
+    Offer { only: Some(values), ..offer }
+}
+
+/// Reduce-scatter, allgather and, twice as long, allreduce: every block but one's own is sent once a phase.
+pub(super) const fn phases(requirement: Requirement, construct: Make, costs: [Cost; 2]) -> [Offer; 3] {
+    let [phase, both] = costs;
+    [
+        offer(ALLREDUCE, requirement, construct, both),
+        offer(REDUCE_SCATTER, requirement, construct, phase),
+        offer(ALLGATHER, requirement, construct, phase),
+    ]
+}

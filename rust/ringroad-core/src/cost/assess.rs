@@ -1,0 +1,179 @@
+//! Finds out what schedules cost on a topology.
+//!
+//! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
+//! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every
+//! machine gets the same bits, and with them the same choice.
+
+use super::bound::Bounds;
+use super::incast::Inlets;
+use super::step::{CostError, ScheduleCost, StepCost, Work};
+use super::traffic::{self, Totals};
+use crate::collective::Collective;
+use crate::plan::Counts;
+use crate::schedule::{Schedule, Transfer, View};
+use crate::topology::{Routes, Topology};
+use crate::units::Rank;
+
+impl ScheduleCost {
+    /// The cost of `schedule` on `topology`, whose first ranks are the schedule's.
+    pub fn of(schedule: &Schedule, topology: &Topology) -> Result<ScheduleCost, CostError> {
+        ScheduleCost::with_routes(schedule, &mut Routes::new(topology))
+    }
+
+    /// As [`ScheduleCost::of`], with routes that other schedules on the same topology have found already.
+    pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
+        ScheduleCost::in_turn(std::slice::from_ref(schedule), routes)
+    }
+
+    /// As [`ScheduleCost::with_routes`], of schedules on vectors of as many chunks that are performed one after the other.
+    pub fn in_turn(schedules: &[Schedule], routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
+        let vector = chunks_per_vector(schedules, routes.topology())?;
+        let views: Vec<View<'_>> = schedules.iter().map(Schedule::view).collect();
+        ScheduleCost::seen(&views, vector, routes)
+    }
+
+    /// As [`ScheduleCost::with_routes`], where the ranks' blocks have these lengths, in any unit. All figures are still in
+    /// vectors, those of all blocks together. For reduce-scatter, allgather, gather and scatter, and for all-to-alls with the
+    /// lengths of all pairs, by source, then by target, and figures in the mean of what ranks send.
+    pub fn of_blocks(
+        schedule: &Schedule,
+        lengths: &[usize],
+        routes: &mut Routes<'_>,
+    ) -> Result<ScheduleCost, CostError> {
+        check(schedule, routes.topology())?;
+        let all = lengths.iter().try_fold(0usize, |sum, length| sum.checked_add(*length)).unwrap_or(0);
+        let Schedule { ref name, collective, ranks, chunks, .. } = *schedule;
+        if !Counts::PerBlock(lengths).fits(collective, ranks) || all == 0 {
+            let what = format!(
+                "{} lengths of blocks, {all} in all, are not those of {collective} over {ranks} ranks; give a length for \
+                 each rank, of a reduce_scatter, allgather, gather or scatter, or for each pair, of an alltoall, and not 0 for all",
+                lengths.len()
+            );
+            return Err(CostError::Malformed { name: name.clone(), what });
+        }
+        let written = schedule.expand();
+        let vectors = if collective == Collective::Alltoall { ranks } else { 1 };
+        let vector = (chunks / lengths.len()) as f64 * all as f64 / vectors as f64;
+        ScheduleCost::seen(&[written.view_of_blocks(lengths)], vector, routes)
+    }
+
+    /// Of a vector of so many chunks, or of what the view counts instead.
+    fn seen(views: &[View<'_>], vector: f64, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
+        let mut totals = Totals::new(routes);
+        let (topology, mut steps) = (routes.topology(), Vec::new());
+        for view in views {
+            let alike = Alike::of(view);
+            if routes.lattice().is_none() {
+                // Ask for all routes to one destination in a row, which is what finding them is fast at.
+                let mut pairs: Vec<(Rank, Rank)> = Vec::new();
+                for step in alike.different() {
+                    let unknown = |t: &Transfer| !routes.is_known(t.source, t.destination);
+                    let transfers = view.transfers(step).into_iter().filter(unknown);
+                    pairs.extend(transfers.map(|t| (t.destination, t.source)));
+                }
+                pairs.sort_unstable();
+                pairs.dedup();
+                for (destination, source) in pairs {
+                    routes.route(source, destination)?;
+                }
+            }
+            let links =
+                |index: usize| traffic::of_step(view, index, vector, routes, &mut totals, alike.times[index]);
+            steps.extend(alike.steps(view, topology, vector, links)?);
+        }
+        Ok(ScheduleCost { steps, busiest_link: totals.most(routes) / vector })
+    }
+
+    /// No more than the cost of these schedules in turn on the bounds' topology, and found without looking for routes: a
+    /// message takes as many hops as there must be, and all links share the load alike.
+    pub fn at_least(schedules: &[Schedule], bounds: &Bounds<'_>) -> Result<ScheduleCost, CostError> {
+        let vector = chunks_per_vector(schedules, bounds.topology())?;
+        let mut steps: Vec<StepCost> = Vec::new();
+        for view in schedules.iter().map(Schedule::view) {
+            let links = |index: usize| bounds.of_step(&view, index, vector);
+            steps.extend(Alike::of(&view).steps(&view, bounds.topology(), vector, links)?);
+        }
+        let busiest_link = steps.iter().map(|step| step.link_load).sum();
+        Ok(ScheduleCost { steps, busiest_link })
+    }
+}
+
+/// Which steps are alike, so that one tells what all of them cost.
+struct Alike {
+    /// For every step the first that is like it.
+    first: Vec<usize>,
+    /// How many are like it, of those that are first.
+    times: Vec<usize>,
+}
+
+impl Alike {
+    fn of(view: &View<'_>) -> Alike {
+        let first = view.first_alike();
+        let mut times = vec![0usize; first.len()];
+        first.iter().for_each(|first| times[*first] += 1);
+        Alike { first, times }
+    }
+
+    fn different(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.first.len()).filter(|index| self.first[*index] == *index)
+    }
+
+    /// What all steps cost; `links` says what one does as far as links are concerned.
+    fn steps(
+        &self,
+        view: &View<'_>,
+        topology: &Topology,
+        vector: f64,
+        mut links: impl FnMut(usize) -> Result<StepCost, CostError>,
+    ) -> Result<Vec<StepCost>, CostError> {
+        let inlets = Inlets::new(topology);
+        let mut steps = vec![StepCost::default(); self.first.len()];
+        for index in self.different() {
+            let cost = links(index)?;
+            let port_load = traffic::busiest_port(view, index, topology) as f64 / vector;
+            let (messages, reduced) = (view.messages(index), view.reduced(index) as f64 / vector);
+            let incast = inlets.of_step(view, index);
+            let [all_messages, all_sent, all_reduced] = view.all(index);
+            let all = Work {
+                messages: all_messages,
+                sent: all_sent as f64 / vector,
+                reduced: all_reduced as f64 / vector,
+            };
+            let copied = view.copied(index) as f64 / vector;
+            steps[index] = StepCost { messages, incast, reduced, port_load, copied, all, ..cost };
+        }
+        Ok(self.first.iter().map(|first| steps[*first]).collect())
+    }
+}
+
+/// How many chunks the vector has that all these schedules are of.
+fn chunks_per_vector(schedules: &[Schedule], topology: &Topology) -> Result<f64, CostError> {
+    let Some(first) = schedules.first() else { return Ok(1.0) };
+    let vector = first.chunks_per_vector();
+    for schedule in schedules {
+        check(schedule, topology)?;
+        if schedule.chunks_per_vector() != vector {
+            let what = format!(
+                "its vector has {} chunks, and that of {:?} before it {vector}",
+                schedule.chunks_per_vector(),
+                first.name
+            );
+            return Err(CostError::Malformed { name: schedule.name.clone(), what });
+        }
+    }
+    Ok(vector as f64)
+}
+
+fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {
+    let (name, ranks, available) = (schedule.name.clone(), schedule.ranks, topology.ranks());
+    if ranks > available {
+        return Err(CostError::TooFewRanks { name, ranks, topology: topology.spec(), available });
+    }
+    if ranks == 0 || schedule.chunks_per_vector() == 0 {
+        let what = format!("{} chunks over {ranks} ranks leave nothing to send", schedule.chunks);
+        return Err(CostError::Malformed { name, what });
+    }
+    // Costs only count: they need no set of ranks for every rank.
+    schedule.check_named().map_err(|what| CostError::Malformed { name, what })?;
+    Ok(())
+}

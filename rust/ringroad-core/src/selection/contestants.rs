@@ -1,0 +1,76 @@
+//! Which algorithms are worth measuring: of those that cost the same and come down to the same operations, one.
+
+use super::SelectionError;
+use crate::algorithms::Member;
+use crate::collective::Collective;
+use crate::cost::{Candidate, ScheduleCost, StepCost};
+use crate::plan::{Command, LowerOptions, Near, Plan};
+use crate::topology::Topology;
+
+/// Kind, bytes and operands of operations, in ascending order.
+type Shape = Vec<(u8, usize, usize)>;
+
+/// Whether no coefficients of the model tell two costs apart, but for rounding.
+fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+    let same = |(a, b): (&StepCost, &StepCost)| {
+        (a.messages, a.hops) == (b.messages, b.hops)
+            && a.incast == b.incast
+            && close(a.extra_latency, b.extra_latency)
+            && close(a.link_load, b.link_load)
+            && close(a.reduced, b.reduced)
+            && close(a.copied, b.copied)
+            && a.all.messages == b.all.messages
+            && close(a.all.sent, b.all.sent)
+            && close(a.all.reduced, b.all.reduced)
+    };
+    a.steps.len() == b.steps.len() && a.steps.iter().zip(&b.steps).all(same)
+}
+
+/// What the first and the last rank do for a vector of middling length. `all_near`: whether all share memory.
+fn shape(
+    topology: &Topology,
+    collective: Collective,
+    member: &Member,
+    all_near: bool,
+) -> Result<Shape, SelectionError> {
+    /// A multiple of all chunks that a few ranks may make of a vector.
+    const ELEMENTS: usize = 27_720;
+    let schedule = member.build(topology, collective.with_root(0))?;
+    let ranks = schedule.ranks;
+    let near = Near { ranks: vec![all_near; ranks].into(), ..Near::default() };
+    let options = LowerOptions { near, ..LowerOptions::default() };
+    let mut shape = Shape::new();
+    for rank in [0, ranks - 1] {
+        let plan = Plan::lower(&schedule, rank, ELEMENTS, 4, &options)?;
+        shape.extend(plan.operations().iter().map(|operation| match operation.command {
+            Command::Send { source, .. } => (0, source.bytes, 1),
+            Command::Receive { target, .. } => (1, target.bytes, 1),
+            Command::Expect { bytes, .. } => (2, bytes, 1),
+            Command::Reduce { target, sources, also } => {
+                (3, target.bytes, 2 * plan.sources(sources).len() + usize::from(also.is_some()))
+            }
+            Command::Copy { target, .. } => (4, target.bytes, 1),
+            Command::Premultiply { .. } | Command::Average { .. } | Command::Release { .. } => (5, 0, 1),
+        }));
+    }
+    shape.sort_unstable();
+    Ok(shape)
+}
+
+/// The first of those candidates that are alike; the members are the candidates', in their order.
+pub fn contestants(
+    topology: &Topology,
+    collective: Collective,
+    candidates: Vec<(Member, Candidate)>,
+    all_near: bool,
+) -> Result<Vec<Member>, SelectionError> {
+    let mut found: Vec<(Member, Candidate, Shape)> = Vec::new();
+    for (member, candidate) in candidates {
+        let shape = shape(topology, collective, &member, all_near)?;
+        if !found.iter().any(|(_, other, s)| *s == shape && alike(&other.cost, &candidate.cost)) {
+            found.push((member, candidate, shape));
+        }
+    }
+    Ok(found.into_iter().map(|(member, ..)| member).collect())
+}

@@ -1,0 +1,143 @@
+//! Calls for adapters: on addresses, and on tensors.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use ringroad_core::Collective;
+use ringroad_runtime::call::elements_of;
+use ringroad_runtime::{CallKey, DType, Operation, Request};
+
+use crate::array::{check_address, memory, Owner};
+use crate::calls::{any_peer, elements, reduction, root, tag, How};
+use crate::communicator::PyCommunicator;
+use crate::errors::raise;
+use crate::tensor::Tensor;
+
+fn dtype(name: &Bound<'_, PyAny>) -> PyResult<DType> {
+    name.extract::<&str>()?.parse().map_err(raise)
+}
+
+impl PyCommunicator {
+    /// A call on memory at these addresses, which the caller knows by these names.
+    fn run_at(
+        &self,
+        py: Python<'_>,
+        mut key: CallKey,
+        factor: f64,
+        names: [&str; 2],
+        addresses: [usize; 2],
+        owner: Owner,
+        how: How<'_>,
+    ) -> PyResult<Py<PyAny>> {
+        let sides = key.locate(self.0.rank(), self.0.size(), addresses).map_err(raise)?;
+        for (name, side) in names.into_iter().zip(sides) {
+            check_address(name, side)?;
+        }
+        let [input, output] = sides;
+        let (input, output) = (memory(input, owner.clone()), memory(output, owner));
+        let mut request = Request::of(key, input, output);
+        request.factor = factor;
+        self.run(py, request, how, None)
+    }
+}
+
+#[pymethods]
+impl PyCommunicator {
+    #[pyo3(name = "_run_raw", signature = (collective, input, output, elements, dtype, owner, *, op="sum", factor=None, root=0, timeout=None, async_op=false))]
+    fn run_raw(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        input: usize,
+        output: usize,
+        #[pyo3(from_py_with = elements)] elements: usize,
+        #[pyo3(from_py_with = dtype)] dtype: DType,
+        owner: Py<PyAny>,
+        op: &str,
+        factor: Option<f64>,
+        #[pyo3(from_py_with = root)] root: usize,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How { algorithm: None, timeout, async_op };
+        let mut key = match Operation::named(collective, root).map_err(raise)? {
+            Operation::Barrier => return self.run(py, Request::barrier(), how, None),
+            operation => CallKey::new(operation, dtype, elements),
+        };
+        let mut by = 1.0;
+        if let Operation::Collective(_) = key.operation {
+            (key.op, by) = reduction(op, factor)?;
+        }
+        self.run_at(py, key, by, ["input", "output"], [input, output], Arc::new(owner), how)
+    }
+
+    #[pyo3(name = "_run_tensors", signature = (collective, input, output, *, op="sum", factor=None, root=0, timeout=None, async_op=false))]
+    fn run_tensors(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        input: &Bound<'_, PyAny>,
+        output: &Bound<'_, PyAny>,
+        op: &str,
+        factor: Option<f64>,
+        #[pyo3(from_py_with = root)] root: usize,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
+        let tensors = [Tensor::new(input), Tensor::new(output)];
+        let ([Some(from), Some(to)], true) = (&tensors, root < self.0.size()) else {
+            return Ok(py.NotImplemented());
+        };
+        let sides = [from.elements, to.elements];
+        let elements = elements_of(collective, self.0.rank(), self.0.size(), sides);
+        let Some(elements) = elements.filter(|_| from.dtype == to.dtype) else {
+            return Ok(py.NotImplemented());
+        };
+        let (op, factor) = reduction(op, factor)?;
+        let mut key = CallKey::new(Operation::Collective(collective), from.dtype, elements);
+        key.op = op;
+        let names = ["input", "output"];
+        let owner = Arc::new((input.clone().unbind(), output.clone().unbind()));
+        let how = How { algorithm: None, timeout, async_op };
+        self.run_at(py, key, factor, names, [from.address, to.address], owner, how)
+    }
+
+    #[pyo3(name = "_run_raw_alltoall_v", signature = (input, output, counts, dtype, owner, *, timeout=None, async_op=false))]
+    fn run_raw_alltoall_v(
+        &self,
+        py: Python<'_>,
+        input: usize,
+        output: usize,
+        counts: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = dtype)] dtype: DType,
+        owner: Py<PyAny>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let key = CallKey::new(Operation::Collective(Collective::Alltoall), dtype, 0);
+        let key = CallKey { counts: Some(self.matrix(counts)?.into()), ..key };
+        let how = How { algorithm: None, timeout, async_op };
+        self.run_at(py, key, 1.0, ["input", "output"], [input, output], Arc::new(owner), how)
+    }
+
+    #[pyo3(name = "_run_raw_tagged", signature = (direction, address, elements, dtype, owner, peer, tag, *, timeout=None, async_op=false))]
+    fn run_raw_tagged(
+        &self,
+        py: Python<'_>,
+        direction: &str,
+        address: usize,
+        #[pyo3(from_py_with = elements)] elements: usize,
+        #[pyo3(from_py_with = dtype)] dtype: DType,
+        owner: Py<PyAny>,
+        #[pyo3(from_py_with = any_peer)] peer: Option<usize>,
+        #[pyo3(from_py_with = tag)] tag: u32,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let operation = Operation::message(direction, peer, tag).map_err(raise)?;
+        let key = CallKey::new(operation, dtype, elements);
+        let how = How { algorithm: None, timeout, async_op };
+        self.run_at(py, key, 1.0, ["address"; 2], [address; 2], Arc::new(owner), how)
+    }
+}

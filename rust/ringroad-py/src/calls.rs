@@ -1,0 +1,80 @@
+//! What all calls of a communicator have in common.
+
+use pyo3::prelude::*;
+use pyo3::types::PyAny;
+use ringroad_core::algorithms;
+use ringroad_runtime::{Called, ReduceOp, Request, Work};
+
+use crate::communicator::PyCommunicator;
+use crate::errors::{raise, whole};
+use crate::work::{duration, wait_until, PyWork};
+
+/// What the keyword arguments of a call say.
+pub struct How<'a> {
+    pub algorithm: Option<&'a str>,
+    pub timeout: Option<f64>,
+    pub async_op: bool,
+}
+
+/// The reduction that `op=` and `factor=` say.
+pub fn reduction(op: &str, factor: Option<f64>) -> PyResult<(ReduceOp, f64)> {
+    let op: ReduceOp = op.parse().map_err(raise)?;
+    Ok((op, op.factor(factor).map_err(raise)?))
+}
+
+pub fn root(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    whole(object, "root")
+}
+
+pub fn peer(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    whole(object, "peer")
+}
+
+pub fn any_peer(object: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    (!object.is_none()).then(|| peer(object)).transpose()
+}
+
+pub fn tag(object: &Bound<'_, PyAny>) -> PyResult<u32> {
+    whole(object, "tag")
+}
+
+pub fn elements(object: &Bound<'_, PyAny>) -> PyResult<usize> {
+    whole(object, "elements")
+}
+
+impl PyCommunicator {
+    /// Makes a call; returns its result, or its handle.
+    pub fn run(
+        &self,
+        py: Python<'_>,
+        mut request: Request,
+        how: How<'_>,
+        result: Option<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        if let Some(name) = how.algorithm {
+            request.key.algorithm = Some(algorithms::find(name).map_err(raise)?);
+        }
+        request.timeout = duration(how.timeout)?;
+        if how.async_op {
+            let work = py.detach(|| self.0.start(request).inspect(Work::in_background)).map_err(raise)?;
+            return Ok(Py::new(py, PyWork { work, result })?.into_any());
+        }
+        if let Called::InFlight(work) = py.detach(|| self.0.call(request)).map_err(raise)? {
+            if let Err(interrupt) = wait_until(py, &work, None) {
+                // The caller takes the arrays back, so the call must not go on, here or anywhere.
+                let _ = py.detach(|| self.0.abort("interrupted by a signal"));
+                return Err(interrupt);
+            }
+            work.result().unwrap_or(Ok(())).map_err(raise)?;
+        }
+        Ok(result.unwrap_or_else(|| py.None()))
+    }
+}
+
+#[pymethods]
+impl PyCommunicator {
+    #[pyo3(signature = (*, timeout=None, async_op=false))]
+    fn barrier(&self, py: Python<'_>, timeout: Option<f64>, async_op: bool) -> PyResult<Py<PyAny>> {
+        self.run(py, Request::barrier(), How { algorithm: None, timeout, async_op }, None)
+    }
+}

@@ -1,0 +1,136 @@
+//! What the arrays that a rank passes to a collective say of the call, by their shapes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use ringroad_core::collective::Holding;
+use ringroad_core::plan::Counts;
+use ringroad_core::{Collective, Rank};
+
+use super::Communicator;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+/// What a rank's input says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given<'a> {
+    /// As in [`crate::CallKey::elements`].
+    pub elements: usize,
+    /// As in [`crate::CallKey::counts`].
+    pub counts: Option<Arc<[usize]>>,
+    /// The shape of the result.
+    pub result: Cow<'a, [usize]>,
+}
+
+impl Given<'_> {
+    /// An error where the result of elements of a type does not go into an array of this type and shape.
+    #[inline]
+    pub fn check(&self, dtype: DType, out: (DType, &[usize])) -> Result<()> {
+        if out == (dtype, &*self.result) {
+            return Ok(());
+        }
+        let (result, (found, shape)) = (&self.result, out);
+        Err(Error::Argument(format!(
+            "out must be {dtype} of shape {result:?}, not {found} of shape {shape:?}"
+        )))
+    }
+}
+
+impl Communicator {
+    /// Whether this rank has an input and an output in a collective.
+    #[inline]
+    pub fn takes(&self, collective: Collective) -> Result<[bool; 2]> {
+        let (rank, size) = (self.rank(), self.size());
+        if let Some(root) = collective.root().filter(|root| *root >= size) {
+            return Err(Error::Argument(format!("root {root} is not one of the ranks 0..{size}")));
+        }
+        Ok([collective.input(rank) != Holding::Nothing, collective.output(rank) != Holding::Nothing])
+    }
+
+    /// What an input of this shape says. `rows`: how many each block has, where they differ.
+    #[inline]
+    pub fn given<'a>(
+        &self,
+        collective: Collective,
+        shape: &'a [usize],
+        rows: Option<&[usize]>,
+    ) -> Result<Given<'a>> {
+        let (rank, size) = (self.rank(), self.size());
+        match rows {
+            Some(rows) => of_rows(collective, rank, size, shape, rows),
+            None => of_shape(collective, rank, size, shape),
+        }
+    }
+
+    /// The counts of all pairs in a row, by source, then by target.
+    pub fn pairs(&self, counts: &[Vec<i64>]) -> Result<Vec<usize>> {
+        let size = self.size();
+        let bad = |what: String| {
+            Error::Argument(format!("counts must be {size} by {size} whole numbers from 0 on, {what}"))
+        };
+        if counts.len() != size || counts.iter().any(|row| row.len() != size) {
+            let lengths: Vec<usize> = counts.iter().map(Vec::len).collect();
+            return Err(bad(format!("by source, then by target, not rows of {lengths:?}")));
+        }
+        let whole = |(place, count): (usize, &i64)| {
+            let (source, target) = (place / size, place % size);
+            let error = || bad(format!("but rank {source} has {count} for rank {target}"));
+            usize::try_from(*count).map_err(|_| error())
+        };
+        counts.iter().flatten().enumerate().map(whole).collect()
+    }
+}
+
+#[inline]
+fn of_shape(collective: Collective, rank: Rank, size: usize, shape: &[usize]) -> Result<Given<'_>> {
+    let elements = shape.iter().product::<usize>();
+    let (elements, result) = match (collective.input(rank), collective.has_blocks(), shape) {
+        (Holding::Whole, true, [first, rest @ ..]) if first % size == 0 => {
+            let result = match collective {
+                Collective::Alltoall => Cow::Borrowed(shape),
+                _ => Cow::Owned([&[first / size], rest].concat()),
+            };
+            (elements / size, result)
+        }
+        (Holding::Whole, true, _) => {
+            return Err(Error::Argument(format!(
+                "{collective} over {size} ranks needs a first axis that is a multiple of {size}; send has shape {shape:?}"
+            )));
+        }
+        (Holding::Block(_), _, [first, rest @ ..]) => {
+            (elements, Cow::Owned([&[first * size], rest].concat()))
+        }
+        (Holding::Block(_), _, []) => (elements, Cow::Owned(vec![size])),
+        _ => (elements, Cow::Borrowed(shape)),
+    };
+    Ok(Given { elements, counts: None, result })
+}
+
+fn of_rows<'a>(
+    collective: Collective,
+    rank: Rank,
+    size: usize,
+    shape: &[usize],
+    rows: &[usize],
+) -> Result<Given<'a>> {
+    let each = Counts::PerBlock(rows);
+    if !each.fits(collective, size) {
+        let found = rows.len();
+        let what = format!("counts must have one number for each of {size} ranks, not {found}");
+        return Err(Error::Argument(what));
+    }
+    let lengths = each.total(collective, size).and(each.lengths(collective, size, rank));
+    let [expected, result] =
+        lengths.ok_or_else(|| Error::Argument("the sum of counts is too large".to_owned()))?;
+    match shape {
+        [first, rest @ ..] if *first == expected => {
+            let row = rest.iter().product::<usize>();
+            let counts = rows.iter().map(|rows| rows.saturating_mul(row)).collect();
+            let result = [&[result], rest].concat();
+            Ok(Given { elements: 0, counts: Some(counts), result: Cow::Owned(result) })
+        }
+        other => Err(Error::Argument(format!(
+            "rank {rank} must pass {expected} rows as counts say, not an array of shape {other:?}"
+        ))),
+    }
+}

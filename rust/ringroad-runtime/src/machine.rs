@@ -1,0 +1,181 @@
+//! What is known of the machine: the sizes that all code here is laid out by, what is read or measured when a process
+//! starts, and the numbers that were found by measuring, each with where. `ringroad info` shows all of them.
+//!
+//! Numbers of a protocol (how many slots a lane has, how many bits a tag) are where they are used.
+
+pub mod cache;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use self::cache::{allowed, last_level, CacheProbe};
+
+/// Bytes of a cache line. What one rank writes and another reads lies in lines of its own.
+pub const CACHE_LINE: usize = 64;
+/// Bytes of a page. Where pages are longer, more memory is taken than is asked for.
+pub const PAGE: usize = 4096;
+/// Bytes of a huge page. What is at least as long asks for them: page faults dominate large transfers otherwise.
+pub const HUGE_PAGE: usize = 2 << 20;
+/// What a last-level cache is taken to hold where the system does not say.
+pub(crate) const LAST_LEVEL: usize = 32 << 20;
+
+/// A number that was found by measuring.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Number {
+    /// What it is called here.
+    pub name: &'static str,
+    /// In its unit.
+    pub value: f64,
+    /// Bytes, seconds, or bytes per second.
+    pub unit: &'static str,
+    /// What it decides, and why it is what it is.
+    pub help: &'static str,
+    /// Where it was measured.
+    pub measured: &'static str,
+}
+
+/// The machine that most of it was measured on; its CPUs drift between sharing a cache and not.
+const TWO_CORES: &str = "two cores of an AMD EPYC, a virtual machine; 1 MiB of second-level cache each";
+
+/// What a [`Number`] can be: where the code has it in a type, the table has it in a unit.
+trait Quantity {
+    const UNIT: &'static str;
+
+    fn number(self) -> f64;
+}
+
+impl Quantity for usize {
+    const UNIT: &'static str = "bytes";
+    fn number(self) -> f64 {
+        self as f64
+    }
+}
+
+impl Quantity for Duration {
+    const UNIT: &'static str = "seconds";
+    fn number(self) -> f64 {
+        self.as_secs_f64()
+    }
+}
+
+impl Quantity for f64 {
+    const UNIT: &'static str = "bytes per second";
+    fn number(self) -> f64 {
+        self
+    }
+}
+
+fn unit<Q: Quantity>(_: Q) -> &'static str {
+    Q::UNIT
+}
+
+macro_rules! numbers {
+    ($($visible:vis $name:ident: $type:ty = $value:expr, on $measured:expr, $help:literal;)*) => {
+        $(#[doc = $help] $visible const $name: $type = $value;)*
+
+        /// All of them.
+        pub fn numbers() -> Vec<Number> {
+            vec![$(Number {
+                name: stringify!($name),
+                value: $name.number(),
+                unit: unit($name),
+                help: $help,
+                measured: $measured,
+            }),*]
+        }
+    };
+}
+
+numbers! {
+    pub(crate) NEAR: Duration = Duration::from_nanos(90), on TWO_CORES,
+        "CPUs that hand over a line in less share a cache: through one it takes 20 to 70 ns, from one to another 90 and more; these drift between 30 and 130 to 180";
+    pub(crate) FAST_LOOK: Duration = Duration::from_nanos(70), on TWO_CORES,
+        "a look that is as fast finds a line that a near peer has written: near ones mostly take 30 to 60 ns, or 1 to 30 where ranks share a core; far ones 75 to 150, of which some are fast all the same";
+    pub(crate) NEAR_SEGMENT: usize = 512 << 10, on TWO_CORES,
+        "the most bytes in one message between ranks that share memory; long ones, because what was just written is dear to read as long as it is in another core's own cache: 4 MiB in messages of 128 KiB take 1.1 to 1.15 times as long";
+    pub(crate) NEAR_BROADCAST_SEGMENT: usize = 128 << 10, on TWO_CORES,
+        "the same where all wait for the messages of one rank: 1 MiB to four ranks takes 1.6 times as long in messages of 512 KiB";
+    pub(crate) LEND: usize = 32 << 10, on TWO_CORES,
+        "from so many bytes on waiting until others have read takes less time than a copy for them";
+    pub(crate) SHARED_PART: usize = 1 << 20, on TWO_CORES,
+        "the most bytes of a vector at a time where all ranks share memory, up to 15 of them: what others read stays in the caches, and with more ranks their blocks must not become too short";
+    pub(crate) AWHILE: usize = 4 << 10, on TWO_CORES,
+        "work on so many bytes takes a while: peers are woken before it";
+    pub(crate) LOOKED_AT: usize = 16 << 10, on TWO_CORES,
+        "from so many bytes on it matters how far the sender of a message is, and what it takes to time looks for it does not";
+    pub LONG: usize = if cfg!(miri) { 5 << 10 } else { 2 << 20 }, on TWO_CORES,
+        "messages of at least so many bytes flow through the segment, unless they are in it; shorter ones are copied whole, and wait for nobody";
+    pub(crate) PART: usize = if cfg!(miri) { 1 << 10 } else { 256 << 10 }, on TWO_CORES,
+        "bytes of a part of what flows: two of them fit a core's own cache";
+    pub PRIVATE: usize = 64 << 10, on TWO_CORES,
+        "in collectives, messages of at least so many bytes are copied out of private memory, where plans leave them there";
+    pub(crate) COPIED: usize = 4 << 20, on TWO_CORES,
+        "from so many bytes on for each core, the vectors of all ranks taken together, the kernel's one copy out of private memory is faster than two within the caches";
+    pub(crate) PIECE: usize = 8192, on "an AMD EPYC of 2024",
+        "bytes that are combined before going on, so that partial results stay in the first-level cache: this many of them, and as many of a source; 4 to 16 KiB are equally fast";
+    pub(crate) APART: usize = 16 << 10, on "an AMD EPYC (rep movsb)",
+        "scratch memory of at least so many bytes begins half a page away from where the caller's begins in its page, at a cache line: what is copied to where it is less than a line further on in its page takes 1.3 to 6 times as long";
+    pub(crate) ALIKE: usize = 1 << 20, on "an AMD EPYC",
+        "from so many bytes on, which no core's own cache holds, scratch memory begins as the caller's does within a line: copies from line to line take 0.8 to 0.9 times as long; shorter sums take a few hundredths less where one operand begins at a line";
+    pub(crate) SPAN: usize = 2 << 20, on TWO_CORES,
+        "calls of 512 bytes to 1 MiB take turns with so much memory, twice a core's second-level cache: what another core has just read must be taken from there to be written again, unless it has left both cores' own caches by then; 16 KiB to 256 KiB then take 0.4 to 0.7 times as long, 4 and 8 KiB 0.7 to 0.8 times, on two threads of one core up to a tenth longer";
+    pub(crate) SPIN_ALONE: Duration = Duration::from_micros(50), on TWO_CORES,
+        "how long a waiting thread spins that has a core of its own";
+    pub(crate) SOMEBODY: Duration = Duration::from_micros(2), on TWO_CORES,
+        "a yield that takes longer than this, and than eight other system calls, has let somebody else run";
+    pub(crate) LONG_YIELD: Duration = Duration::from_micros(1200), on TWO_CORES,
+        "a yield that takes longer than this means that others want the core: ranks that only wait give it back sooner";
+    pub(crate) AWAY: Duration = Duration::from_micros(300), on TWO_CORES,
+        "in a crowd, who has not yielded for so long has computed or slept, and may have come back on any core";
+    pub(crate) READ_PER_SECOND: f64 = 60e6, on TWO_CORES,
+        "so many bytes of a schedule are read and parsed in a second, at least; schedules that are made faster are made again";
+}
+
+/// What is read and measured here.
+#[derive(Debug, Serialize)]
+pub struct Machine {
+    /// The CPUs that this thread may run on.
+    pub cpus: Vec<usize>,
+    /// How far apart they are, and how that is known.
+    pub distance: String,
+    /// Bytes of one last-level cache, and of all together; `None` where the system does not list them.
+    pub last_level: Option<(usize, usize)>,
+    /// [`CACHE_LINE`].
+    pub cache_line: usize,
+    /// [`PAGE`].
+    pub page: usize,
+    /// [`HUGE_PAGE`].
+    pub huge_page: usize,
+    /// What was measured elsewhere.
+    pub numbers: Vec<Number>,
+}
+
+impl Machine {
+    /// Looks at the machine; measuring takes a few milliseconds.
+    pub fn look() -> Machine {
+        Machine {
+            cpus: allowed(),
+            distance: CacheProbe::new().to_string(),
+            last_level: last_level(cache::SYSFS.as_ref()),
+            cache_line: CACHE_LINE,
+            page: PAGE,
+            huge_page: HUGE_PAGE,
+            numbers: numbers(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_in_their_units() {
+        let numbers = numbers();
+        let find = |name| *numbers.iter().find(|number: &&Number| number.name == name).unwrap();
+        assert_eq!((find("LEND").value, find("LEND").unit), (32768.0, "bytes"));
+        assert_eq!((find("NEAR").value, find("NEAR").unit), (90e-9, "seconds"));
+        assert!(numbers.iter().all(|number| !number.help.is_empty() && !number.measured.is_empty()));
+    }
+}

@@ -1,0 +1,211 @@
+//! Near ranks by one transport, all others by another.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ringroad_core::{Port, Rank};
+
+use super::{is_earlier, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use crate::buffer::Region;
+
+/// The transport among ranks of which some are near each other.
+pub struct Routed<N: Transport, F: Transport> {
+    near: N,
+    far: F,
+    /// For each rank whether it is near.
+    ranks: Arc<[bool]>,
+}
+
+impl<N: Transport, F: Transport> Routed<N, F> {
+    /// The ranks that are near as `near` knows them go by that, all others by `far`. What `far` blocks on ends for both.
+    pub fn new(mut near: N, far: F) -> Routed<N, F> {
+        let ranks = near.near_memory().map(|memory| memory.ranks()).unwrap_or_default();
+        Routed { near, far, ranks }
+    }
+
+    fn is_near(&self, rank: Rank) -> bool {
+        self.ranks.get(rank).copied().unwrap_or(false)
+    }
+}
+
+impl<N: Transport, F: Transport> Transport for Routed<N, F> {
+    fn describe(&self) -> String {
+        format!("{}, {}", self.near.describe(), self.far.describe())
+    }
+
+    fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
+        if self.is_near(peer) {
+            self.near.connect(peer)
+        } else {
+            self.far.connect(peer)
+        }
+    }
+
+    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
+        self.near.announce(tag, algorithm);
+        self.far.announce(tag, algorithm);
+    }
+
+    fn send(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        if self.is_near(peer) {
+            self.near.send(peer, port, tag, source, request)
+        } else {
+            self.far.send(peer, port, tag, source, request)
+        }
+    }
+
+    fn receive(
+        &mut self,
+        port: Port,
+        tag: Tag,
+        target: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        if self.is_near(tag.source) {
+            self.near.receive(port, tag, target, request)
+        } else {
+            self.far.receive(port, tag, target, request)
+        }
+    }
+
+    fn notify(&mut self, peer: Rank, payload: &[u8]) {
+        if self.is_near(peer) {
+            self.near.notify(peer, payload);
+        } else {
+            self.far.notify(peer, payload);
+        }
+    }
+
+    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
+        self.near.near_memory()
+    }
+
+    fn flush(&mut self) {
+        self.near.flush();
+        self.far.flush();
+    }
+
+    fn progress(&mut self, events: &mut Vec<Event>) -> bool {
+        self.near.progress(events) | self.far.progress(events)
+    }
+
+    fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
+        self.near.inspect(next, events);
+        self.far.inspect(next, events);
+    }
+
+    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
+        if self.is_near(source) {
+            self.near.unexpected(source, sequence)
+        } else {
+            self.far.unexpected(source, sequence)
+        }
+    }
+
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        self.near.unclaimed(tag, source).or_else(|| self.far.unclaimed(tag, source))
+    }
+
+    fn oldest_unexpected(&mut self) -> Option<Tag> {
+        // They do not tell when a message came; the oldest is that of the earliest call.
+        match (self.near.oldest_unexpected(), self.far.oldest_unexpected()) {
+            (Some(near), Some(far)) if is_earlier(far.sequence, near.sequence) => Some(far),
+            (near, far) => near.or(far),
+        }
+    }
+
+    fn arm(&mut self) -> bool {
+        self.near.arm() && self.far.arm()
+    }
+
+    fn waiter(&self) -> Arc<dyn Wait> {
+        self.far.waiter()
+    }
+
+    fn abort(&mut self, deadline: Instant) {
+        self.near.abort(deadline);
+        self.far.abort(deadline);
+    }
+
+    fn close(&mut self, deadline: Instant) {
+        self.near.close(deadline);
+        self.far.close(deadline);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::in_process::InProcess;
+    use super::super::shared::{Home, SharedMemory};
+    use super::super::Kind;
+    use super::*;
+    use crate::cache::CacheMode;
+
+    /// Rank `rank` of three, of which 0 and 1 are near each other.
+    fn group() -> Vec<Box<dyn Transport>> {
+        let homes: Vec<Home> = (0..2).map(|rank| Home::new(rank, 3).unwrap()).collect();
+        let beside: Vec<_> = (0..2).map(|rank| vec![homes[1 - rank].beside().unwrap()]).collect();
+        homes.iter().zip([1, 0]).for_each(|(home, peer)| home.prepare_for(peer).unwrap());
+        let near = homes.into_iter().zip(beside).map(|(home, neighbours)| {
+            let waiter = home.waiter().unwrap();
+            SharedMemory::new(home, neighbours, waiter, false, CacheMode::Near).unwrap()
+        });
+        let mut far = InProcess::group_with(3, 64).into_iter();
+        let mut group: Vec<Box<dyn Transport>> = Vec::new();
+        for (near, far) in near.zip(&mut far) {
+            group.push(Box::new(Routed::new(near, far)));
+        }
+        group.extend(far.map(|far| Box::new(far) as Box<dyn Transport>));
+        group
+    }
+
+    fn tag(source: Rank, sequence: u32) -> Tag {
+        Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }
+    }
+
+    #[test]
+    fn messages_take_the_way_to_their_ranks() {
+        let mut group = group();
+        let described = "shared memory (with 1 of 2 ranks), in-process (3 threads, rendezvous from 64 bytes)";
+        assert_eq!(group[0].describe(), described);
+        assert_eq!(*group[0].near_memory().unwrap().ranks(), [false, true, false]);
+        for (from, to) in [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)] {
+            group[from].connect(to).unwrap();
+            group[from].send(to, 0, tag(from, 3), Region::of(&[from as u8; 40]), 1).unwrap();
+            group[from].flush();
+            let mut events = Vec::new();
+            group[to].inspect(None, &mut events);
+            assert_eq!(events, []);
+            assert_eq!(group[to].unexpected(from, 3), Some(tag(from, 3)));
+            assert_eq!(group[to].unclaimed(tag(0, 3), Some(from)), Some(from));
+            let target = Region::zeroed(40);
+            assert_eq!(group[to].receive(0, tag(from, 3), target.clone(), 2).unwrap(), Posted::Complete);
+            // SAFETY: the receive has ended.
+            #[allow(unsafe_code)]
+            let found = unsafe { target.to_vec::<u8>() };
+            assert_eq!(found, [from as u8; 40]);
+            group[from].notify(to, b"word");
+            group[to].inspect(None, &mut events);
+            assert_eq!(events, [Event::Notice { from, payload: b"word".to_vec() }]);
+        }
+    }
+
+    #[test]
+    fn the_oldest_message_may_be_on_either_way() {
+        for (near, far) in [(5, 6), (6, 5), (Tag::SEQUENCES - 1, 0), (0, Tag::SEQUENCES - 1)] {
+            let mut group = group();
+            group[1].send(0, 0, tag(1, near), Region::zeroed(8), 1).unwrap();
+            group[2].send(0, 0, tag(2, far), Region::zeroed(8), 1).unwrap();
+            group[0].inspect(None, &mut Vec::new());
+            let first = if is_earlier(far, near) { tag(2, far) } else { tag(1, near) };
+            assert_eq!(group[0].oldest_unexpected(), Some(first));
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Transports around others. What they leave as it is, is forwarded here, once for all of them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ringroad_core::{Port, Rank};
+
+use super::shared::Pool;
+use super::{Arrived, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use crate::buffer::Region;
+use crate::cache::CacheMode;
+
+/// A request to be posted.
+pub struct Post {
+    /// The other rank.
+    pub peer: Rank,
+    /// The sender's outlet; 0 for messages that are read where they are.
+    pub port: Port,
+    /// Names the message.
+    pub tag: Tag,
+    /// What is posted.
+    pub body: Body,
+    /// The poster's name for it.
+    pub request: RequestId,
+}
+
+/// What is posted, and its memory.
+pub enum Body {
+    /// [`Transport::send`].
+    Send(Region),
+    /// [`NearMemory::send_zero_copy`].
+    ZeroCopy(Region),
+    /// [`Transport::receive`].
+    Receive(Region),
+    /// [`NearMemory::expect`] so many bytes.
+    Expect(usize),
+}
+
+impl Post {
+    /// Posts it to a transport.
+    pub fn to(self, transport: &mut impl Transport) -> Result<Posted, TransportError> {
+        let Post { peer, port, tag, body, request } = self;
+        match body {
+            Body::Send(source) => transport.send(peer, port, tag, source, request),
+            Body::ZeroCopy(source) => near(transport).send_zero_copy(peer, port, tag, source, request),
+            Body::Receive(target) => transport.receive(port, tag, target, request),
+            Body::Expect(bytes) => near(transport).expect(tag, bytes, request),
+        }
+    }
+}
+
+impl Body {
+    /// The length of the message.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Body::Send(region) | Body::ZeroCopy(region) | Body::Receive(region) => region.len(),
+            Body::Expect(bytes) => *bytes,
+        }
+    }
+
+    /// Whether this rank is the sender.
+    pub fn is_sent(&self) -> bool {
+        matches!(self, Body::Send(_) | Body::ZeroCopy(_))
+    }
+}
+
+/// A transport around another one. A wrapper overrides what it changes; the rest goes to the inner transport.
+pub trait Wrapper: Send {
+    /// What it wraps.
+    type Inner: Transport;
+
+    /// The inner transport.
+    fn inner(&self) -> &Self::Inner;
+
+    /// The same, to be used.
+    fn inner_mut(&mut self) -> &mut Self::Inner;
+
+    /// See [`Transport::describe`].
+    fn describe(&self) -> String {
+        self.inner().describe()
+    }
+
+    /// See [`Transport::connect`].
+    fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
+        self.inner_mut().connect(peer)
+    }
+
+    /// See [`Transport::announce`].
+    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
+        self.inner_mut().announce(tag, algorithm);
+    }
+
+    /// All that is sent, received and expected.
+    fn post(&mut self, post: Post) -> Result<Posted, TransportError> {
+        post.to(self.inner_mut())
+    }
+
+    /// See [`Transport::notify`].
+    fn notify(&mut self, peer: Rank, payload: &[u8]) {
+        self.inner_mut().notify(peer, payload);
+    }
+
+    /// See [`Transport::progress`].
+    fn progress(&mut self, events: &mut Vec<Event>) -> bool {
+        self.inner_mut().progress(events)
+    }
+
+    /// See [`Transport::inspect`].
+    fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
+        self.inner_mut().inspect(next, events);
+    }
+
+    /// See [`Transport::arm`].
+    fn arm(&mut self) -> bool {
+        self.inner_mut().arm()
+    }
+
+    /// See [`Transport::abort`].
+    fn abort(&mut self, deadline: Instant) {
+        self.inner_mut().abort(deadline);
+    }
+
+    /// See [`Transport::close`].
+    fn close(&mut self, deadline: Instant) {
+        self.inner_mut().close(deadline);
+    }
+}
+
+/// The near memory of a transport that has given it out.
+fn near(transport: &mut impl Transport) -> &mut dyn NearMemory {
+    transport.near_memory().expect("the transport reads memory of near ranks")
+}
+
+impl<W: Wrapper> Transport for W {
+    fn describe(&self) -> String {
+        Wrapper::describe(self)
+    }
+
+    fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
+        Wrapper::connect(self, peer)
+    }
+
+    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
+        Wrapper::announce(self, tag, algorithm);
+    }
+
+    fn send(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.post(Post { peer, port, tag, body: Body::Send(source), request })
+    }
+
+    fn receive(
+        &mut self,
+        port: Port,
+        tag: Tag,
+        target: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.post(Post { peer: tag.source, port, tag, body: Body::Receive(target), request })
+    }
+
+    fn notify(&mut self, peer: Rank, payload: &[u8]) {
+        Wrapper::notify(self, peer, payload);
+    }
+
+    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
+        self.inner_mut().near_memory()?;
+        Some(self)
+    }
+
+    fn flush(&mut self) {
+        self.inner_mut().flush();
+    }
+
+    fn progress(&mut self, events: &mut Vec<Event>) -> bool {
+        Wrapper::progress(self, events)
+    }
+
+    fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
+        Wrapper::inspect(self, next, events);
+    }
+
+    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
+        self.inner_mut().unexpected(source, sequence)
+    }
+
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        self.inner_mut().unclaimed(tag, source)
+    }
+
+    fn oldest_unexpected(&mut self) -> Option<Tag> {
+        self.inner_mut().oldest_unexpected()
+    }
+
+    fn arm(&mut self) -> bool {
+        Wrapper::arm(self)
+    }
+
+    fn waiter(&self) -> Arc<dyn Wait> {
+        self.inner().waiter()
+    }
+
+    fn abort(&mut self, deadline: Instant) {
+        Wrapper::abort(self, deadline);
+    }
+
+    fn close(&mut self, deadline: Instant) {
+        Wrapper::close(self, deadline);
+    }
+}
+
+impl<W: Wrapper> NearMemory for W {
+    fn ranks(&mut self) -> Arc<[bool]> {
+        near(self.inner_mut()).ranks()
+    }
+
+    fn pool(&mut self) -> Arc<Pool> {
+        near(self.inner_mut()).pool()
+    }
+
+    fn copies_private(&mut self) -> bool {
+        near(self.inner_mut()).copies_private()
+    }
+
+    fn distance(&mut self, peer: Rank) -> Option<CacheMode> {
+        near(self.inner_mut()).distance(peer)
+    }
+
+    fn send_zero_copy(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.post(Post { peer, port, tag, body: Body::ZeroCopy(source), request })
+    }
+
+    fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
+        self.post(Post { peer: tag.source, port: 0, tag, body: Body::Expect(bytes), request })
+    }
+
+    fn release(&mut self, arrived: Arrived) {
+        near(self.inner_mut()).release(arrived);
+    }
+
+    fn spin(&mut self, tag: Tag) {
+        near(self.inner_mut()).spin(tag);
+    }
+
+    fn reclaim(&mut self) {
+        near(self.inner_mut()).reclaim();
+    }
+
+    fn has_queued(&mut self) -> bool {
+        near(self.inner_mut()).has_queued()
+    }
+}
