@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 pub struct Given<'a> {
     /// As in [`crate::CallKey::elements`].
     pub elements: usize,
-    /// As in [`crate::CallKey::counts`].
+    /// How many elements each block has, where blocks differ in length.
     pub counts: Option<Arc<[usize]>>,
     /// The shape of the result.
     pub result: Cow<'a, [usize]>,
