@@ -1,0 +1,180 @@
+//! The rooms of the runtime depend on each other in one direction, and unsafe code, the clock and the environment have
+//! rooms of their own.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+#[path = "../../ringroad-core/tests/common/sources.rs"]
+mod sources;
+
+use sources::{circles, names_after, uphill};
+
+/// Every room and its layer: it may use the rooms of lower layers. A new room, or one that moves, is a change of
+/// architecture: say why in ARCHITECTURE.md.
+const LAYERS: &[(&str, usize)] = &[
+    ("error", 0),
+    ("Error", 0),
+    ("Result", 0),
+    ("notice", 0),
+    ("random", 0),
+    ("sync", 0),
+    ("interfaces", 0),
+    ("kept", 0),
+    ("scheduler", 0),
+    ("dtype", 1),
+    ("machine", 1),
+    ("cache", 1),
+    ("config", 1),
+    ("fork", 1),
+    ("kernels", 2),
+    ("options", 2),
+    ("turns", 2),
+    ("schedules", 2),
+    ("buffer", 3),
+    ("judging", 3),
+    ("transport", 4),
+    ("bootstrap", 5),
+    ("call", 5),
+    ("liveness", 6),
+    ("neighbourhood", 6),
+    ("profile", 6),
+    ("request", 6),
+    ("work", 6),
+    ("callbacks", 7),
+    ("choices", 7),
+    ("agreement", 8),
+    ("engine", 8),
+    ("planner", 9),
+    ("progress", 9),
+    ("communicator", 10),
+];
+
+/// Uses against the order; none is to be added. `Error` has a variant for each room's own error, and what ranks say when
+/// they meet tells whose end `liveness` watches.
+const KNOWN: &[&str] = &[
+    "bootstrap/card.rs: bootstrap uses liveness",
+    "bootstrap/handle.rs: bootstrap uses liveness",
+    "bootstrap/meeting.rs: bootstrap uses liveness",
+    "error.rs: error uses bootstrap",
+    "error.rs: error uses buffer",
+    "error.rs: error uses config",
+    "error.rs: error uses dtype",
+    "error.rs: error uses transport",
+];
+
+/// Folders whose files refer to each other in circles; none is to be added.
+const CIRCULAR: &[&str] = &["", "transport/shared", "bootstrap"];
+
+/// Where unsafe code may be.
+const UNSAFE: &[&str] = &[
+    "kernels",
+    "buffer.rs",
+    "engine/buffers.rs",
+    "transport/in_process.rs",
+    "transport/events.rs",
+    "transport/shared",
+    "transport/ucx",
+    "scheduler.rs",
+    "fork.rs",
+];
+
+/// Where the clock may be read: where somebody waits until a deadline, or measures. What is decided for all ranks (calls,
+/// choices, plans) and what computes (kernels) depends on no time.
+const CLOCK: &[&str] = &[
+    "bootstrap",
+    "callbacks.rs",
+    "communicator",
+    "engine",
+    "judging.rs",
+    "liveness.rs",
+    "machine/cache.rs",
+    "progress.rs",
+    "scheduler.rs",
+    "schedules.rs",
+    "transport/in_process.rs",
+    "transport/shared",
+    "transport/tracing.rs",
+    "transport/ucx",
+    "turns.rs",
+];
+
+/// Where the environment may be read.
+const ENVIRONMENT: &[&str] = &[
+    "config.rs",
+    "transport/ucx/device.rs",
+    "transport/ucx/mod.rs",
+    "bootstrap/card.rs",
+    "bootstrap/handle.rs",
+];
+
+/// The runtime's files, without their tests.
+fn files() -> Vec<(PathBuf, String)> {
+    let all = sources::files(env!("CARGO_MANIFEST_DIR")).into_iter();
+    let own = all.filter(|(path, _)| !path.ends_with("tests.rs"));
+    own.map(|(path, code)| {
+        (path, code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned())
+    })
+    .collect()
+}
+
+/// Files outside of `rooms` that say one of `words`, and rooms where no file does.
+fn misplaced(files: &[(PathBuf, String)], rooms: &[&str], words: &[&str]) -> Vec<String> {
+    let says = |code: &str| words.iter().any(|word| code.contains(word));
+    let found: Vec<&Path> =
+        files.iter().filter(|(_, code)| says(code)).map(|(path, _)| path.as_path()).collect();
+    let outside = found.iter().filter(|path| !rooms.iter().any(|room| path.starts_with(room)));
+    let empty = rooms.iter().filter(|room| !found.iter().any(|path| path.starts_with(room)));
+    outside
+        .map(|path| format!("{}", path.display()))
+        .chain(empty.map(|room| format!("{room} has none")))
+        .collect()
+}
+
+#[test]
+fn rooms_depend_in_one_direction() {
+    let found: BTreeSet<String> = uphill(&files(), LAYERS).into_iter().collect();
+    let known = KNOWN.iter().map(|offence| (*offence).to_owned()).collect();
+    let new: Vec<_> = found.difference(&known).collect();
+    let mended: Vec<_> = known.difference(&found).collect();
+    assert!(new.is_empty(), "{new:#?}");
+    assert!(mended.is_empty(), "mended, so no longer to be listed: {mended:#?}");
+}
+
+#[test]
+fn files_do_not_depend_on_each_other_in_circles() {
+    let found = circles(&files(), CIRCULAR);
+    assert!(found.is_empty(), "these files use each other, or what does: {found:#?}");
+}
+
+#[test]
+fn unsafe_code_has_its_rooms() {
+    let found = misplaced(&files(), UNSAFE, &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"]);
+    assert!(found.is_empty(), "{found:#?}");
+    let (_, lib) = files().into_iter().find(|(path, _)| path == Path::new("lib.rs")).unwrap();
+    assert!(lib.contains("#![deny(unsafe_code)]"));
+}
+
+#[test]
+fn the_clock_has_its_rooms() {
+    let found = misplaced(&files(), CLOCK, &["Instant::now", "SystemTime::now", "ClockId::"]);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn the_environment_has_its_rooms() {
+    let found = misplaced(&files(), ENVIRONMENT, &["env::var", "env::set_var", "env::remove_var"]);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The checks see what they look for.
+#[test]
+fn offences_are_found() {
+    let file = |path: &str, code: &str| (PathBuf::from(path), code.to_owned());
+    let files =
+        [file("dtype.rs", "use crate::engine::Engine;"), file("engine/mod.rs", "use crate::dtype::DType;")];
+    assert_eq!(uphill(&files, LAYERS), ["dtype.rs: dtype uses engine"]);
+    assert_eq!(uphill(&[file("attic.rs", "")], LAYERS), ["attic.rs: room attic has no layer"]);
+    let files = [file("engine/mod.rs", "let x = Instant::now();"), file("turns.rs", "")];
+    assert_eq!(misplaced(&files, &["turns.rs"], &["Instant::now"]), ["engine/mod.rs", "turns.rs has none"]);
+    assert_eq!(names_after("crate::", "use crate::{a, b::{c}};").into_iter().collect::<Vec<_>>(), ["a", "b"]);
+}
