@@ -82,7 +82,7 @@ bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in 
 
 bench-peers: build ## Compare allreduce with gloo, Open MPI and a plain program, 8 B to 128 MiB; with a verdict (20 minutes)
 	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
-	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,floor --launches 2 --budget $(BUDGET) \
+	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,reference --launches 2 --budget $(BUDGET) \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
 bench-far: build ## Compare large allreduces with Open MPI while the first two CPUs share no cache; waits for that (up to 40 minutes)

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from ringroad import _race as race
-from ringroad.bench import conductor, floor, verdict
+from ringroad.bench import conductor, reference, verdict
 from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.options import Options
@@ -82,10 +82,10 @@ def test_launches(tmp_path):
 
 
 @needs_cargo
-def test_floor(tmp_path):
-    arguments = ("--sizes", "8,1000,300K", "--ranks", "3", "--budget", "1", "--peers", "floor", "--launches", "2")
+def test_reference(tmp_path):
+    arguments = ("--sizes", "8,1000,300K", "--ranks", "3", "--budget", "1", "--peers", "reference", "--launches", "2")
     rows = record(tmp_path / "r.jsonl", *arguments)
-    assert {row["peer"] for row in rows} == {"ringroad", "floor"}
+    assert {row["peer"] for row in rows} == {"ringroad", "reference"}
     assert {row["cache"] for row in rows} <= {"near", "far", "mixed", "single"}
     assert all(len(row["cache_by_round"]) == len(row["by_round"]) for row in rows)
     assert {label for row in rows for label in row["cache_by_round"]} <= {"near", "far", "mixed", "single"}
@@ -96,14 +96,14 @@ def test_floor(tmp_path):
 def test_it_waits_for_caches(monkeypatch, labels):
     """Only rounds that begin and end with CPUs that are as far apart as was asked for."""
     looks = itertools.cycle(labels)
-    monkeypatch.setattr(conductor.floor, "probe", lambda program: floor.Cache(next(looks), 1.0))
+    monkeypatch.setattr(conductor.reference, "probe", lambda program: reference.Cache(next(looks), 1.0))
     monkeypatch.setattr(conductor, "_PAUSE", 0.01)
-    rows = list(conductor.Conductor(options(cache="far", peers=["floor"])).run())
+    rows = list(conductor.Conductor(options(cache="far", peers=["reference"])).run())
     measured = [row for row in rows if row["kind"] == "measurement"]
     assert {row["cache"] for row in measured} <= {"far"}
     assert all(row["cache_by_round"] == ["far"] * row["rounds"] and 3 <= row["rounds"] <= 10 for row in measured)
     assert all(len(row["by_round"]) == row["rounds"] for row in measured)
-    sizes = [] if "far" not in labels else [(peer, size) for size in (8, 4096) for peer in ("ringroad", "floor")]
+    sizes = [] if "far" not in labels else [(peer, size) for size in (8, 4096) for peer in ("ringroad", "reference")]
     assert [(row["peer"], row["size"]) for row in measured if row["place"] == IN] == sizes
     refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
     assert refusals == (
@@ -112,9 +112,9 @@ def test_it_waits_for_caches(monkeypatch, labels):
 
 
 @needs_cargo
-def test_floor_is_right():
+def test_reference_is_right():
     """At lengths where shares and windows do not come out even."""
-    with floor.Floor(floor.build(), 3, 4 << 20) as plain:
+    with reference.Reference(reference.build(), 3, 4 << 20) as plain:
         for count in (1, 2, 1021, 70_000, 200_003, 1_000_003):
             case = Case(COLLECTIVES["allreduce"], 3, count, "float32", "sum", 0)
             for place in case.collective.places:
@@ -135,7 +135,7 @@ def test_floor_is_right():
         (["--cache", "fra"], "there are near, far"),
         (["--cache", "far", "-n", "5"], "waits for as long as --budget says"),
         (["reduce", "--ranks", "2", "-r", "2"], "no rank of 2"),
-        (["--peers", "floor", "-d", "float64", "-b", "8", "-e", "8", "--ranks", "1"], "float32 in allreduce only"),
+        (["--peers", "reference", "-d", "float64", "-b", "8", "-e", "8", "--ranks", "1"], "float32 in allreduce only"),
     ],
 )
 def test_refusals(arguments, message):
@@ -234,7 +234,7 @@ def test_verdict():
         ("gloo", 8): 1.5e-6,
         ("ringroad", 4 << 20): 1e-3,
         ("gloo", 4 << 20): 2e-3,
-        ("floor", 4 << 20): 0.9e-3,
+        ("reference", 4 << 20): 0.9e-3,
     }
     rows = [shared | {"peer": peer, "size": size, "time": time} for (peer, size), time in times.items()]
     for row in rows:

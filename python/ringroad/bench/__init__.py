@@ -6,7 +6,7 @@ them. Results are verified.
 - `options`: what was asked for, on the command line (`commands/bench`).
 - `conductor`: measures, size by size: warms up, gives everybody turns, within a budget of time.
 - `launch`: starts the ranks, itself or through mpirun, and talks to them; `worker`: a rank; it obeys.
-- `peers`: who is measured: ringroad, torch.distributed's backends, mpi4py; `floor`: the plain program.
+- `peers`: who is measured: ringroad, torch.distributed's backends, mpi4py; `reference`: the plain program.
 - `collectives`: what every collective does to vectors; `data`: the vectors, and whether a result is right.
 - `statistics`, `record`, `table`, `verdict`, `plot`: what times say, and how they are written, printed, judged, drawn.
 """

@@ -13,12 +13,12 @@ import numpy as np
 
 from ringroad import _race as race
 from ringroad._race import Race
-from ringroad.bench import floor, record
+from ringroad.bench import record, reference
 from ringroad.bench.data import LONGEST, Case
-from ringroad.bench.floor import Floor
 from ringroad.bench.launch import BenchError, Ranks, directory, hogs, require
 from ringroad.bench.options import MPI, PMLS, Options
 from ringroad.bench.peers import OURS, OURS_IN_TORCH
+from ringroad.bench.reference import Reference
 from ringroad.bench.statistics import Samples, Statistics
 from ringroad.bench.worker import Setup
 
@@ -76,7 +76,7 @@ class _Bout:
     """Everything that is measured of one size and kind of buffers in one team."""
 
     race: Race[_Contestant] = field(default_factory=lambda: Race([]))
-    caches: list[tuple[floor.Cache, floor.Cache]] = field(default_factory=list)
+    caches: list[tuple[reference.Cache, reference.Cache]] = field(default_factory=list)
     """Before and after every round that counts."""
     launches: int = 0
     busy_cores: float = 0.0
@@ -109,8 +109,8 @@ class Conductor:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.teams = _teams(options)
-        needed = floor.NAME in options.peers or options.cache is not None
-        self.floor = floor.build() if needed or floor.missing() is None else None
+        needed = reference.NAME in options.peers or options.cache is not None
+        self.reference = reference.build() if needed or reference.missing() is None else None
         weight = sum(
             _weight(case) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
         )
@@ -134,10 +134,10 @@ class Conductor:
             setup = self._setup(team, stack.enter_context(directory()))
             ranks = stack.enter_context(Ranks(setup, team.pml))
             plain = None
-            if floor.NAME in team.peers:
-                assert self.floor is not None
+            if reference.NAME in team.peers:
+                assert self.reference is not None
                 largest = max(case.size for case in options.cases(team.ranks))
-                plain = stack.enter_context(Floor(self.floor, team.ranks, largest))
+                plain = stack.enter_context(Reference(self.reference, team.ranks, largest))
             busy_cores = record.busy_cores()
             if options.tune:
                 self._tune(ranks)
@@ -161,7 +161,7 @@ class Conductor:
 
     def _setup(self, team: _Team, path: str) -> Setup:
         options = self.options
-        backends = [peer for peer in team.peers if peer != floor.NAME and not peer.startswith(MPI)]
+        backends = [peer for peer in team.peers if peer != reference.NAME and not peer.startswith(MPI)]
         if "torch" in options.buffers:
             backends = [OURS, *backends]
         if backends:
@@ -189,7 +189,7 @@ class Conductor:
 
     # ------------------------------------------------------------------------------------------ one size
 
-    def _measure(self, bout: _Bout, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> Iterator[Row]:
+    def _measure(self, bout: _Bout, case: Case, buffers: str, ranks: Ranks, plain: Reference | None) -> Iterator[Row]:
         """Rounds of one launch. The rows say who cannot make the call."""
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
@@ -199,25 +199,25 @@ class Conductor:
         bout.race.left = [one for one in bout.race.left if (one.peer, one.place) in new]
         for contestant in bout.race.left:
             contestant.restart(new[contestant.peer, contestant.place])
-        tuned = floor.probe(self.floor)
-        self._tune_floor(bout, case, plain)
+        tuned = reference.probe(self.reference)
+        self._tune_reference(bout, case, plain)
         for text in self._warm_up(bout, seconds):
             yield {"kind": "refusal", "text": text}
-        start, before = time.monotonic(), floor.probe(self.floor)
+        start, before = time.monotonic(), reference.probe(self.reference)
 
         def take_turns(left: list[_Contestant]) -> bool:
             nonlocal before, tuned
             if not self._counts(before):
                 _progress(f"{case.size} B, until caches are {self.options.cache}, {self._left():.0f} s left")
                 time.sleep(_PAUSE)
-                before = floor.probe(self.floor)
+                before = reference.probe(self.reference)
                 return False
             if before and tuned and before.label != tuned.label:
-                self._tune_floor(bout, case, plain)
+                self._tune_reference(bout, case, plain)
                 tuned = before
             for contestant in left:
                 contestant.run()
-            after = floor.probe(self.floor)
+            after = reference.probe(self.reference)
             counts = self._counts(after)
             if counts:
                 bout.caches += [(before, after)] if before and after else []
@@ -233,14 +233,14 @@ class Conductor:
         bout.race.run(take_turns, goes_on, lambda: _rivals(bout.race.contestants) if self.options.calls is None else [])
         bout.launches += 1
 
-    def _counts(self, cache: floor.Cache | None) -> bool:
+    def _counts(self, cache: reference.Cache | None) -> bool:
         """Whether rounds that begin or end so far apart count."""
         return self.options.cache is None or (cache is not None and cache.label == self.options.cache)
 
-    def _tune_floor(self, bout: _Bout, case: Case, plain: Floor | None) -> None:
+    def _tune_reference(self, bout: _Bout, case: Case, plain: Reference | None) -> None:
         """Another way may be the fastest now."""
         for contestant in bout.race.left:
-            if plain is not None and contestant.peer == floor.NAME:
+            if plain is not None and contestant.peer == reference.NAME:
                 way = plain.tune(case, contestant.place)
                 contestant.ways += [way] if way not in contestant.ways else []
 
@@ -258,7 +258,7 @@ class Conductor:
         else:
             yield from _rows(case, bout.race.contestants, shared, self.options.check)
 
-    def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Floor | None) -> list[_Contestant]:
+    def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Reference | None) -> list[_Contestant]:
         found = _agreed(ranks.ask("case", case, buffers))
         alone = len({peer for peer, _, _ in found}) + (plain is not None) == 1
         most = LONGEST if alone else _BURST_AMONG_PEERS
@@ -278,11 +278,11 @@ class Conductor:
         ]
         if plain is None:
             return contestants
-        if not Floor.performs(case):
-            raise BenchError("bench: the peer floor performs the sum of float32 in allreduce only")
+        if not Reference.performs(case):
+            raise BenchError("bench: the peer reference performs the sum of float32 in allreduce only")
         for place in case.collective.places:
             longest = min(most, case.longest(place))
-            contestants.append(_Contestant(floor.NAME, place, [], _floor_burst(plain, case, place), longest))
+            contestants.append(_Contestant(reference.NAME, place, [], _reference_burst(plain, case, place), longest))
         return contestants
 
     def _warm_up(self, bout: _Bout, seconds: float) -> list[str]:
@@ -340,7 +340,7 @@ def _agreed(answers: list[Any], same: bool = True) -> list[Any]:
     return list(answers[0]) if same else answers
 
 
-def _floor_burst(plain: Floor, case: Case, place: str) -> Callable[[int], tuple[Samples, int]]:
+def _reference_burst(plain: Reference, case: Case, place: str) -> Callable[[int], tuple[Samples, int]]:
     return lambda calls: plain.burst(case, place, calls)
 
 
@@ -354,7 +354,7 @@ def _weight(case: Case) -> int:
     return 1 if case.size < 1 << 20 else 2 if case.size < 16 << 20 else max(2, 3 * case.ranks // 2)
 
 
-def _cache(rounds: list[tuple[floor.Cache, floor.Cache]]) -> Row:
+def _cache(rounds: list[tuple[reference.Cache, reference.Cache]]) -> Row:
     """Whether the CPUs shared a cache while a size was measured."""
     labels = [before.label if before.label == after.label else "mixed" for before, after in rounds]
     return {

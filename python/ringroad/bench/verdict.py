@@ -1,4 +1,4 @@
-"""Whether ringroad is as fast as it is meant to be, next to the best of its peers and to the floor.
+"""Whether ringroad is as fast as it is meant to be, next to the best of its peers and to the reference.
 
 Every comparison is between times of one run, round by round, since the machine may drift meanwhile: the median over the
 rounds counts. Criteria for allreduce:
@@ -6,7 +6,7 @@ rounds counts. Criteria for allreduce:
 - a: from 1 KiB on never slower than the best peer, below that at most 2 us slower;
 - b: at least 3 times as fast as the best peer at 4 MiB, and 2 times at 32 and 128 MiB. That is meant for CPUs that
   share no cache: the rounds in which they shared none are judged once more, by themselves (`b, far`);
-- c: from 64 KiB on at most 1.3 times as long as the floor.
+- c: from 64 KiB on at most 1.3 times as long as the reference.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from ringroad import _race as race
 from ringroad._text import bytes_text
-from ringroad.bench import floor
+from ringroad.bench import reference
 from ringroad.bench.conductor import Row
 from ringroad.bench.peers import OURS, OURS_IN_TORCH
 from ringroad.bench.table import BUSY, us
@@ -33,7 +33,7 @@ _CRITERIA = {
     "a": "never slower than the best peer from 1 KiB on, at most 2 us slower below",
     "b": "3 times as fast as the best peer at 4 MiB, 2 times at 32 and 128 MiB (meant for CPUs that share no cache)",
     "b, far": "the same in the rounds in which the CPUs shared no cache",
-    "c": "at most 1.3 times as long as the floor from 64 KiB on",
+    "c": "at most 1.3 times as long as the reference from 64 KiB on",
 }
 
 
@@ -139,7 +139,7 @@ def _ratio(ours: Row, theirs: Row) -> float:
 
 def _judge(ours: Row, theirs: Row) -> Iterator[Comparison]:
     size, ratio = ours["size"], _ratio(ours, theirs)
-    if theirs["peer"] == floor.NAME:
+    if theirs["peer"] == reference.NAME:
         if size >= _FLOOR_FROM:
             yield Comparison("c", ours, theirs, race.ratio(ours["by_round"], theirs["by_round"]) <= _FLOOR_TIMES)
         return

@@ -37,7 +37,7 @@ def bench(
     ranks: Annotated[str, typer.Option(help="Numbers of ranks, with commas.")] = "2,4",
     buffers: Annotated[str, typer.Option(help="Whose memory: numpy, torch, or both.")] = "numpy",
     peers: Annotated[
-        str, typer.Option(help="Who else takes turns: mpi4py, floor, gloo or another backend of torch.distributed.")
+        str, typer.Option(help="Who else takes turns: mpi4py, reference, gloo or another backend of torch.distributed.")
     ] = "",
     algorithms: Annotated[
         str,

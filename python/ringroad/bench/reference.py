@@ -1,4 +1,4 @@
-"""The floor: a plain program that sums over shared memory (benchmarks/floor), built with cargo when first used."""
+"""The reference: a plain program that sums over shared memory (benchmarks/reference); cargo builds it at first use."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ringroad.bench.data import Case
 from ringroad.bench.launch import BenchError
 from ringroad.bench.statistics import Samples
 
-NAME = "floor"
+NAME = "reference"
 _SOURCES = Path(__file__).parents[3]
-_MANIFEST = _SOURCES / "benchmarks" / "floor" / "Cargo.toml"
+_MANIFEST = _SOURCES / "benchmarks" / "reference" / "Cargo.toml"
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,15 @@ def missing() -> str | None:
 def build() -> Path:
     """Compiles the program for this very CPU, and returns where it is."""
     if (reason := missing()) is not None:
-        raise BenchError(f"bench: the program for the peer floor and for --cache is compiled here, but {reason}")
+        raise BenchError(f"bench: the program for the peer reference and for --cache is compiled here, but {reason}")
     # A directory of its own: other flags would make cargo compile everything else again.
-    target = Path(os.environ.get("CARGO_TARGET_DIR", _SOURCES / "target"), "floor")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", _SOURCES / "target"), "reference")
     command = ["cargo", "build", "--release", "--quiet", "--manifest-path", str(_MANIFEST), "--target-dir", str(target)]
     environ = os.environ | {"RUSTFLAGS": "-C target-cpu=native"}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BenchError(f"bench: the peer floor does not compile:\n{done.stderr}")
-    return target / "release" / "floor"
+        raise BenchError(f"bench: the peer reference does not compile:\n{done.stderr}")
+    return target / "release" / "reference"
 
 
 def probe(program: Path | None) -> Cache | None:
@@ -61,7 +61,7 @@ def probe(program: Path | None) -> Cache | None:
     return Cache(label, float(nanoseconds))
 
 
-class Floor:
+class Reference:
     """The program's processes, which block between bursts. A context manager."""
 
     def __init__(self, program: Path, ranks: int, max_bytes: int) -> None:
@@ -92,10 +92,10 @@ class Floor:
             pass  # the missing answer shows it
         answer = self.process.stdout.readline()
         if not answer:
-            raise BenchError(f"bench: the floor program ended with status {self.process.wait()}; its message is above")
+            raise BenchError(f"bench: the reference ended with status {self.process.wait()}; its message is above")
         return answer.strip()
 
-    def __enter__(self) -> Floor:
+    def __enter__(self) -> Reference:
         return self
 
     def __exit__(

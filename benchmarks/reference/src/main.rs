@@ -1,11 +1,11 @@
 //! A plain allreduce over shared memory without any library: what this machine allows, for benchmarks to compare with.
 //!
-//! `floor RANKS MAX_BYTES` forks the ranks and obeys lines of standard input, until it ends:
+//! `reference RANKS MAX_BYTES` forks the ranks and obeys lines of standard input, until it ends:
 //!
 //! - `tune in|out BYTES` measures all ways to do it and keeps the fastest; it answers with its name;
 //! - `burst in|out BYTES CALLS` sums float32 vectors CALLS times; it answers `WRONG ns ns ...`, rank after rank.
 //!
-//! Between commands the ranks block in `read`. `floor --probe` says how long a cache line travels from the first CPU to
+//! Between commands the ranks block in `read`. `reference --probe` says how long a cache line travels from the first CPU to
 //! the second: `NANOSECONDS near|far`.
 //!
 //! All memory asks for huge pages, as NumPy's large arrays do.
@@ -31,7 +31,7 @@ fn main() {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--probe"] => println!("{}", probe::report()),
         [ranks, bytes] => serve(number(ranks), number(bytes)),
-        _ => fail("usage: floor RANKS MAX_BYTES, or floor --probe"),
+        _ => fail("usage: reference RANKS MAX_BYTES, or reference --probe"),
     }
 }
 
@@ -117,6 +117,6 @@ fn number(text: &str) -> usize {
 }
 
 fn fail(message: &str) -> ! {
-    eprintln!("floor: {message}");
+    eprintln!("reference: {message}");
     std::process::exit(2);
 }
