@@ -2,6 +2,7 @@
 //! rooms of their own.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 #[path = "../../ringroad-core/tests/common/sources.rs"]
@@ -164,6 +165,27 @@ fn the_clock_has_its_rooms() {
 fn the_environment_has_its_rooms() {
     let found = misplaced(&files(), ENVIRONMENT, &["env::var", "env::set_var", "env::remove_var"]);
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The list in ARCHITECTURE.md of what a tensor's bytes pass names files and functions that are there.
+#[test]
+fn the_path_of_bytes_is_as_written() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let section = text.split("## The path of a tensor's bytes").nth(1).expect("the section is there");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let hops: Vec<Vec<&str>> = section
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+        .map(|line| line.split('`').collect())
+        .collect();
+    assert!((5..=15).contains(&hops.len()), "{hops:#?}");
+    for hop in hops {
+        let [_, file, _, function, _, ..] = hop[..] else { panic!("no file and function: {hop:?}") };
+        let code = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let is_there = ["fn", "def"].iter().any(|word| code.contains(&format!("{word} {function}(")));
+        assert!(is_there, "{file} has no function {function}");
+    }
 }
 
 /// The checks see what they look for.
