@@ -6,7 +6,9 @@
 //! core; where there are not, for the one that is its own if ranks are dealt out to cores. Yielding beside a busy process
 //! takes a time slice too, which is noticed by the first yield that takes long: where there are cores for all, the thread
 //! does not yield any more for a while after it. Ranks that share cores go on: what takes long there is mostly another rank
-//! that computes, and to block instead makes the calls afterwards take 2 to 3 times as long.
+//! that computes, and to block instead makes the calls afterwards take 2 to 3 times as long. They all ask for short turns: a
+//! yield costs a turn, so that who has longer ones comes last and everybody waits for it. Each goes back to its own core when
+//! it finds itself in company, else three ranks sit on one core and one on the other for seconds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

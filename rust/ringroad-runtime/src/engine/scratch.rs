@@ -1,4 +1,9 @@
 //! Memory that calls need beside the caller's, kept from one to the next.
+//!
+//! It begins half a page apart from where the caller's array begins in its page: to copy to a place shortly ahead of that takes
+//! processors several times as long. Where there is a core for every rank, calls of 4 KiB to 1 MiB take turns with 2 MiB of
+//! it, shorter ones with less: what another core has just read must be taken from that core to be written again, unless it has
+//! left both cores' own caches meanwhile.
 
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};

@@ -1,7 +1,14 @@
 //! Private memory of another process, out of which the kernel copies where it permits that (cross-memory attach).
 //!
 //! One copy instead of two: what lies outside the sender's segment need not go through it. The kernel first looks up every
-//! page, so this pays where cores are short, not where sender and receiver copy at the same time.
+//! page, so this pays where cores are short, not where sender and receiver copy at the same time. Measured on two cores with
+//! messages of 2 to 32 MiB: an all-to-all takes 0.5 to 1 times as long among 4 ranks and 0.6 to 0.7 times among 8, a scatter
+//! 0.4 to 0.8 times. With a core for every rank it takes 1 to 3 times as long from 8 MiB on, in pages of 4 KiB.
+//!
+//! Plans leave in private memory only what one rank at a time copies out of it and this call has not written
+//! (`Near::copies`): one copy in the caches serves many readers better. Each rank tries at the beginning whether it may read
+//! the others' memory, and tells them (`neighbourhood`). What the kernel does not find, such as memory of devices, goes
+//! through the segment.
 
 use std::io;
 
