@@ -32,6 +32,7 @@ TRANSPORTS: dict[str, dict[str, str]] = {
 
 LARGEST = 4 << 20  # bytes
 PATIENCE = 20.0  # seconds: the limit of calls that must not meet it
+SILENT = 5e-3  # seconds from the start of a rank within which it may not have said anything
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,9 @@ class Kind:
         return set(job.victims)
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
-        """Until when the error must have come."""
-        return fault + self.bound
+        """Until when the error must have come. Who dies before saying anything in the store looks like one yet to come."""
+        silent = self.dies and job.where == "start" and job.delay < SILENT
+        return fault + self.bound + (self.start_limit if silent else 0)
 
 
 class Stops(Kind):
