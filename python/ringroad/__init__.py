@@ -10,10 +10,14 @@ Run, in processes that a launcher started (torchrun, srun, mpirun) or on this ma
     with ringroad.local(4) as cluster:                  # in a script or a notebook
         totals = cluster.run(lambda comm: comm.allreduce(array))
 
+    with ringroad.testbed("torus:3x3", rate="100Mbit") as bed:      # the same on an emulated network
+        totals = bed.run(lambda comm: comm.allreduce(array))
+
 Look, without a network: `Topology`, `Schedule`, `CostModel`, `algorithms`, `simulate`, and the same on the command line
 (`python -m ringroad --help`).
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ringroad._native import (
@@ -49,6 +53,8 @@ from ringroad.simulation import Simulation, simulate
 
 if TYPE_CHECKING:
     from ringroad.cluster import LocalCluster, WorkerError, local
+    from ringroad.emulation.namespaces import TestbedError
+    from ringroad.emulation.testbed import Testbed, testbed
 
 __all__ = [
     "AbortedError",
@@ -72,6 +78,8 @@ __all__ = [
     "ScheduleError",
     "Simulation",
     "StoreError",
+    "Testbed",
+    "TestbedError",
     "TimeoutError",
     "Topology",
     "TopologyError",
@@ -86,17 +94,22 @@ __all__ = [
     "local",
     "regroup",
     "simulate",
+    "testbed",
 ]
+
+
+_LATER = {
+    "LocalCluster": "cluster",
+    "WorkerError": "cluster",
+    "local": "cluster",
+    "Testbed": "emulation.testbed",
+    "TestbedError": "emulation.namespaces",
+    "testbed": "emulation.testbed",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Imports what starts processes when it is first used: `import torch` may import ringroad, and should not wait."""
-    if name not in ("LocalCluster", "WorkerError", "local"):
+    if name not in _LATER:
         raise AttributeError(f"module 'ringroad' has no attribute {name!r}")
-    from ringroad import cluster
-
-    return getattr(cluster, name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+    return getattr(import_module(f"ringroad.{_LATER[name]}"), name)

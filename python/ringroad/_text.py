@@ -29,8 +29,8 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_bandwidth(text: str) -> float:
-    """Bytes per second: `100Gbit/s` (bits), `12.5GB/s` (bytes), `12.5e9`; G is 10^9. Raises ValueError."""
-    pattern = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:([KMGT]?)(bit/s|b/s|bps|B/s))?"
+    """Bytes per second: `100Gbit/s` or `100Gbit` (bits), `12.5GB/s` (bytes), `12.5e9`; G is 10^9. Raises ValueError."""
+    pattern = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(?:([KMGT]?)(bit/s|bit|b/s|bps|B/s))?"
     match = re.fullmatch(pattern, text.strip())
     if not match:
         raise ValueError(

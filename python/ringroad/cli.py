@@ -18,6 +18,7 @@ from ringroad.commands.reproduce import reproduce
 from ringroad.commands.routes import routes
 from ringroad.commands.schedule import schedule
 from ringroad.commands.simulate import simulate
+from ringroad.commands.testbed import testbed
 from ringroad.commands.topology import topology
 from ringroad.commands.trace import trace
 from ringroad.commands.training import training
@@ -46,6 +47,7 @@ for _command in (
     tune,
     trace,
     training,
+    testbed,
 ):
     app.command()(_command)
 

@@ -27,6 +27,9 @@ from ringroad._processes import Processes, ending
 P = ParamSpec("P")
 T = TypeVar("T")
 
+Place = Callable[[int, list[str]], tuple[list[str], Mapping[str, str]]]
+"""Of a rank and its command line: the command line that starts it where it belongs, and variables of that place."""
+
 _START_SECONDS = 120.0  # an interpreter that imports NumPy from a slow disk
 _GRACE_SECONDS = 5.0  # for the others once a worker died, and for a worker to exit by itself
 _FAILURE_SECONDS = 30.0  # for the others once a function failed
@@ -89,11 +92,13 @@ class LocalCluster:
         algorithm: str | None = None,
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,
+        _place: "Place | None" = None,
     ) -> None:
         if n < 1:
             raise ValueError(f"a cluster needs at least one worker, not {n}")
         self._size = n
         self._env = dict(env or {})
+        self._place = _place or (lambda rank, command: (command, {}))
         self._options = (topology, algorithm, timeout)
         self._lock = threading.Lock()
         self._team: _Team | None = None
@@ -153,7 +158,7 @@ class LocalCluster:
         if self._closed:
             raise RuntimeError("the cluster is closed; make a new one with ringroad.local")
         if self._team is None:
-            self._team = _Team(self._size, self._env)
+            self._team = _Team(self._size, self._env, self._place)
             self._finalizer = weakref.finalize(self, self._team.stop)
         if not self._connected:
             self._ask("connect", (self._team.new_store(), *self._options), limit=_START_SECONDS)
@@ -205,7 +210,7 @@ def _error(size: int, failures: list[WorkerFailure], restarts: bool) -> WorkerEr
 class _Worker:
     """The parent's view of one worker."""
 
-    def __init__(self, rank: int, size: int, env: Mapping[str, str], processes: Processes) -> None:
+    def __init__(self, rank: int, size: int, env: Mapping[str, str], place: Place, processes: Processes) -> None:
         self.rank = rank
         ours, theirs = socket.socketpair()
         with theirs:
@@ -213,8 +218,8 @@ class _Worker:
             # With -P nothing comes from the working directory that the parent would not import from there.
             interpreter = [sys.executable, "-P", "-X", "faulthandler", "-m", "ringroad._worker"]
             path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-            environ = {**os.environ, "PYTHONPATH": path, **env}
-            command = [*interpreter, str(fd), str(rank), str(size)]
+            command, there = place(rank, [*interpreter, str(fd), str(rank), str(size)])
+            environ = {**os.environ, "PYTHONPATH": path, **there, **env}
             self.process = processes.start(command, environ, pass_fds=[fd])
         self.pipe = Connection(ours.detach())
 
@@ -241,7 +246,7 @@ class _Worker:
 class _Team:
     """The processes and files behind a cluster, until the first death."""
 
-    def __init__(self, size: int, env: Mapping[str, str]) -> None:
+    def __init__(self, size: int, env: Mapping[str, str], place: Place) -> None:
         self.directory = tempfile.mkdtemp(prefix="ringroad-")
         self.processes = Processes()
         self.workers: list[_Worker] = []
@@ -251,7 +256,7 @@ class _Team:
         self.owner = os.getpid()
         try:
             for rank in range(size):
-                self.workers.append(_Worker(rank, size, env, self.processes))
+                self.workers.append(_Worker(rank, size, env, place, self.processes))
         except BaseException:
             self.stop()
             raise

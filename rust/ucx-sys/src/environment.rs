@@ -36,10 +36,21 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
 ];
 
 const TLS: &str = "UCX_TLS";
+const WITHIN_HOST: [&str; 2] = ["posix", "cma"];
 
 /// The value given to `UCX_TLS` when neither the user nor the caller chose one.
 pub fn default_tls() -> String {
     tls_for(Path::new("/sys/class/infiniband"), may_read_memory())
+}
+
+/// The default without what works within a host only; `None` where the user has chosen. For jobs on several hosts: UCX goes
+/// by the kernel, which hosts may share, and then finds shared memory between them.
+pub fn network_tls() -> Option<String> {
+    let default = default_tls();
+    if std::env::var(TLS).is_ok_and(|chosen| chosen != default) {
+        return None;
+    }
+    Some(default.split(',').filter(|name| !WITHIN_HOST.contains(name)).collect::<Vec<_>>().join(","))
 }
 
 fn tls_for(devices: &Path, cma: bool) -> String {

@@ -85,7 +85,7 @@ impl Communicator {
         let mut network = None;
         if !around.is_complete {
             let interface = interface(&cards, meeting.host());
-            let transport = open_network(rank, cards.len(), wheel.clone(), config, interface, &around)?;
+            let transport = open_network(rank, &cards, wheel.clone(), config, interface, &around)?;
             if !share_loopback(&cards) {
                 let secret = config.secret.as_ref().map(Secret::reveal);
                 meeting.card.handle = listen(Handle::for_all(secret, meeting.host().as_deref()));
@@ -300,7 +300,7 @@ fn unshared(reason: String) -> Error {
 /// Opens UCX, and this rank's devices. Its waiter also ends when near ranks ring.
 fn open_network(
     rank: Rank,
-    size: usize,
+    cards: &[Card],
     wheel: Option<PathBuf>,
     config: &Config,
     interface: Option<String>,
@@ -315,13 +315,14 @@ fn open_network(
         ..LoadOptions::default()
     };
     let ucx = ucx_sys::load(&options).map_err(|error| around.without_network(error.to_string()))?;
+    let several_hosts = cards.iter().any(|card| card.host != cards[0].host);
     let settings = UcxSettings {
+        tls: several_hosts.then(ucx_sys::network_tls).flatten(),
         net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
         interface,
         ports: config.ports.clone().unwrap_or_default(),
-        ..UcxSettings::default()
     };
-    let transport = UcxTransport::new(ucx, rank, size, settings, bell.into_iter().collect());
+    let transport = UcxTransport::new(ucx, rank, cards.len(), settings, bell.into_iter().collect());
     transport.map_err(|error| around.without_network(error.to_string()))
 }
 

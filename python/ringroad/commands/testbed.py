@@ -1,0 +1,88 @@
+"""`ringroad testbed`: any command on an emulated network."""
+
+import contextlib
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ringroad._native import Topology
+from ringroad._processes import Processes
+from ringroad._text import parse_bandwidth
+from ringroad.emulation.namespaces import reenter
+from ringroad.emulation.network import EmulatedNetwork
+
+_PORT = 29500  # free on a host that was just made
+_GRACE_SECONDS = 5.0  # for the others, once a rank has failed
+_LOOK_SECONDS = 0.05
+
+
+def testbed(
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A spec or a file, of 2 to 36 ranks.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="What each rank runs.")],
+    rate: Annotated[str, typer.Option(help="What a cable carries in each direction, such as 100Mbit.")],
+    mtu: Annotated[int, typer.Option(help="Bytes of the longest packet.")] = 1500,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once", help="Run the command once, on the first host: for mpirun, which finds the others by itself."
+        ),
+    ] = False,
+) -> None:
+    """Run a command on every rank of an emulated network: a namespace for each host, a cable for each link.
+
+    Ranks get the variables that torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR and so on) and those by which ringroad,
+    gloo and Open MPI find the network.
+    """
+    reenter()
+    network = EmulatedNetwork(Topology(topology), parse_bandwidth(rate), mtu=mtu)
+    with network, tempfile.TemporaryDirectory(prefix="ringroad-") as directory, Processes() as processes:
+        job = {"WORLD_SIZE": str(network.size), "MASTER_ADDR": network.address(0), "MASTER_PORT": str(_PORT)}
+        if "RINGROAD_STORE" not in os.environ:
+            job["RINGROAD_STORE"] = f"file://{directory}/store"
+            Path(directory, "store").mkdir()
+        if once:
+            job |= network.mpi(directory)
+        per_host = network.topology.per_host
+        for rank in range(1 if once else network.size):
+            place = (
+                {}
+                if once
+                else {
+                    "RANK": str(rank),
+                    "LOCAL_RANK": str(rank % per_host),
+                    "LOCAL_WORLD_SIZE": str(per_host),
+                }
+            )
+            environ = {**os.environ, **network.environment(rank), **job, **place}
+            processes.start(
+                ["setpriv", "--pdeathsig", "KILL", *network.command(rank, command)], environ, start_new_session=True
+            )
+        try:
+            status = _wait(processes)
+        finally:
+            # Each has a process group of its own, so that what it has started ends with it.
+            for process in processes.all:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+    if status:
+        raise typer.Exit(status)
+
+
+def _wait(processes: Processes) -> int:
+    """Until all have ended; the status of the first that failed. After that the others have a little time."""
+    failed, deadline = 0, float("inf")
+    while any(process.poll() is None for process in processes.all) and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+        if not failed:
+            failed = next((process.returncode for process in processes.all if process.returncode), 0)
+            deadline = time.monotonic() + _GRACE_SECONDS if failed else deadline
+    failed = failed or next((process.returncode for process in processes.all if process.returncode), 0)
+    if failed < 0:
+        print(f"ringroad: a rank was ended by {signal.Signals(-failed).name}", flush=True)
+        return 128 - failed
+    return failed

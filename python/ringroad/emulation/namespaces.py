@@ -1,0 +1,150 @@
+"""Hosts that are namespaces of this machine: each has a network, a host name, and shared memory of UCX's kinds of its
+own.
+
+A host exists as long as this process holds its namespaces open, or a process runs in it: nothing has to be removed, and
+whatever ends this process, Ctrl-C or a kill, leaves nothing behind.
+"""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+
+from ringroad._native import RingroadError
+
+_CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC, _CLONE_NEWNET = 0x20000, 0x4000000, 0x8000000, 0x40000000
+_MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
+_KINDS = ("net", "mnt", "uts", "ipc")
+_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
+_REENTERED = "RINGROAD_TESTBED_USER_NAMESPACE"
+_SECONDS = 30.0  # for a tool
+
+
+class TestbedError(RingroadError):
+    """This machine cannot emulate a network, or the emulated one cannot do what was asked."""
+
+    __test__ = False  # for pytest, which takes it for a class of tests
+
+
+def require() -> None:
+    """Raises TestbedError, with a remedy, where this process may make no namespaces or lacks a tool."""
+    missing = sorted({package for tool, package in _TOOLS.items() if _tool(tool) is None})
+    if missing:
+        raise TestbedError(
+            f"a testbed needs {' and '.join(missing)}: install {' '.join(missing)} (Debian: apt install)"
+        )
+    if os.geteuid() != 0:
+        raise TestbedError(
+            "a testbed needs root, or a user namespace in which this process is root: start it by "
+            "`unshare --user --map-root-user COMMAND`, or as root"
+        )
+
+
+def reenter() -> None:
+    """Starts this program again in a user namespace in which it is root, where it is not and may have one."""
+    if os.geteuid() == 0 or os.environ.get(_REENTERED):
+        return
+    unshare = _tool("unshare")
+    tried = unshare and subprocess.run([unshare, "--user", "--map-root-user", "true"], capture_output=True, text=True)
+    if not unshare or not tried or tried.returncode != 0:
+        return  # `require` says what is missing
+    os.environ[_REENTERED] = "1"
+    os.execv(unshare, [unshare, "--user", "--map-root-user", sys.executable, *sys.orig_argv[1:]])
+
+
+def _tool(name: str) -> str | None:
+    return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+
+
+def run(command: Sequence[str], what: str, text: str = "") -> str:
+    """Runs a tool; its output. Raises TestbedError, in which `what` says what it was to do."""
+    try:
+        ended = subprocess.run(list(command), input=text, capture_output=True, text=True, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise TestbedError(f"{what}: {command[0]} did not answer within {_SECONDS:g} s") from None
+    if ended.returncode != 0:
+        raise TestbedError(f"{what}: {ended.stderr.strip() or f'{command[0]} ended with {ended.returncode}'}")
+    return ended.stdout
+
+
+class Host:
+    """One of them, or a switch."""
+
+    def __init__(self, name: str, hosts_file: str) -> None:
+        """`hosts_file` is what processes there find as /etc/hosts."""
+        self.name = name
+        self._files: list[int] = []
+        failure: list[BaseException] = []
+
+        def make() -> None:
+            """In a thread of its own: namespaces belong to threads."""
+            try:
+                _make(name, hosts_file)
+                self._files += [os.open(f"/proc/thread-self/ns/{kind}", os.O_RDONLY) for kind in _KINDS]
+            except BaseException as error:
+                failure.append(error)
+
+        thread = threading.Thread(target=make, name=f"ringroad-{name}")
+        thread.start()
+        thread.join()
+        if failure:
+            self.close()
+            raise TestbedError(f"making {name}: {failure[0]}") from failure[0]
+
+    def path(self) -> str:
+        """The file that stands for its network."""
+        return f"/proc/{os.getpid()}/fd/{self._files[0]}"
+
+    def enter(self) -> list[str]:
+        """What to put before a command to run it there, in the directory where this process is."""
+        options = ("net", "mount", "uts", "ipc")
+        files = [f"--{option}=/proc/{os.getpid()}/fd/{file}" for option, file in zip(options, self._files, strict=True)]
+        return [_tool("nsenter") or "nsenter", *files, "--", "env", "-C", os.getcwd()]
+
+    def ip(self, lines: Sequence[str]) -> None:
+        """Commands of `ip`."""
+        self._batch("ip", lines)
+
+    def tc(self, lines: Sequence[str]) -> None:
+        """Commands of `tc`."""
+        self._batch("tc", lines)
+
+    def _batch(self, tool: str, lines: Sequence[str]) -> None:
+        if lines:
+            command = [*self.enter(), _tool(tool) or tool, "-batch", "-"]
+            run(command, f"setting up {self.name}", "\n".join(lines) + "\n")
+
+    def read(self, *command: str) -> str:
+        """What a command says there."""
+        return run([*self.enter(), *command], f"looking at {self.name}")
+
+    def write(self, values: dict[str, str]) -> None:
+        """Sets variables of the kernel (sysctl) there."""
+        lines = [f"echo {value} > /proc/sys/{name.replace('.', '/')}" for name, value in values.items()]
+        run([*self.enter(), "sh", "-ec", "\n".join(lines)], f"setting up {self.name}")
+
+    def close(self) -> None:
+        """Lets go of it. It ends with the last process that runs in it."""
+        while self._files:
+            with contextlib.suppress(OSError):
+                os.close(self._files.pop())
+
+
+def _make(name: str, hosts_file: str) -> None:
+    """Moves this thread to a new host."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def must(call: Callable[..., int], what: str, *arguments: object) -> None:
+        if call(*arguments) != 0:
+            raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+    must(libc.unshare, "unshare", _CLONE_NEWNS | _CLONE_NEWUTS | _CLONE_NEWIPC | _CLONE_NEWNET)
+    must(libc.sethostname, "sethostname", name.encode(), len(name))
+    must(libc.mount, "mount /", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
+    # UCX looks up network devices in /sys, which shows those of the namespace that mounted it.
+    must(libc.mount, "mount /sys", b"sysfs", b"/sys", b"sysfs", 0, None)
+    must(libc.mount, "mount /etc/hosts", hosts_file.encode(), b"/etc/hosts", None, _MS_BIND, None)

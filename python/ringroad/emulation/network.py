@@ -1,0 +1,269 @@
+"""An emulated network: hosts and switches, cables between them at a rate, and routes along the topology's."""
+
+import json
+import os
+import shlex
+import tempfile
+from collections.abc import Sequence
+from types import TracebackType
+
+from ringroad._native import Topology
+from ringroad.emulation import namespaces
+from ringroad.emulation.namespaces import Host, TestbedError
+from ringroad.emulation.wiring import Cable, Wiring
+
+DEVICE = "host"
+"""The network device that has a host's address, on every host."""
+_MTU = 1500
+_BURST_SECONDS = 250e-6  # what a cable may carry at once after a pause, at its rate
+_QUEUE_SECONDS = 20e-3  # what may wait for a cable; more is lost
+_LEAST_BURST, _LEAST_QUEUE = 5_000, 64_000  # bytes
+_CLOSED = 1_000  # bytes per second, where no link leads
+_NOBODY = "02:77:ff:ff:ff:ff"  # a card that does not exist: what is sent there is lost without a word
+_AGENTS = [("OMPI_MCA", "plm_rsh_agent"), ("PRTE_MCA", "plm_ssh_agent")]  # of Open MPI 4 and 5
+_TABLE = 100  # of the routes to all hosts; those for what comes from one host have the next ones
+
+
+class EmulatedNetwork:
+    """Namespaces joined as a topology says. A context manager.
+
+    Each host has an address of its own, on the device `host`, and a name, `host0`, `host1`, ...; a message to another
+    host takes the cables of the topology's route, and hosts and switches on the way forward it. Raises TestbedError
+    where this machine or this user cannot have it, TopologyError where the topology cannot be emulated.
+    """
+
+    def __init__(self, topology: Topology, bandwidth: float, *, mtu: int = _MTU) -> None:
+        """`bandwidth`: bytes per second of a link of capacity 1, in each direction, headers included; `mtu`: bytes of
+        the longest packet."""
+        namespaces.require()
+        if bandwidth < 2 * _CLOSED:
+            raise ValueError(f"{bandwidth:g} bytes/s are too little for a cable")
+        self.topology = topology
+        self.bandwidth = bandwidth
+        self.mtu = mtu
+        self.wiring = Wiring.of(topology)
+        self._cables = {cable.ends: cable for cable in self.wiring.cables}
+        self._numbers = {cable.ends: number for number, cable in enumerate(self.wiring.cables)}
+        self._changed: set[tuple[int, int]] = set()
+        self._hosts: list[Host] = []
+        self._directory = tempfile.TemporaryDirectory(prefix="ringroad-")
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        return self.topology.ranks
+
+    def address(self, rank: int) -> str:
+        """Of a rank's host."""
+        return _address(self.wiring.host_of(rank))
+
+    def command(self, rank: int, command: Sequence[str]) -> list[str]:
+        """The command line that runs this one on a rank's host."""
+        return [*self._hosts[self.wiring.host_of(rank)].enter(), *command]
+
+    def environment(self, rank: int) -> dict[str, str]:
+        """The variables by which ringroad, torch.distributed and Open MPI find the network; a job's store is not among
+        them."""
+        return {
+            "RINGROAD_HOST": self.wiring.names[self.wiring.host_of(rank)],
+            "RINGROAD_NET_DEVICES": DEVICE,
+            "RINGROAD_TOPOLOGY": self.topology.spec,
+            "GLOO_SOCKET_IFNAME": DEVICE,
+            "TP_SOCKET_IFNAME": DEVICE,
+            "OMPI_MCA_btl_tcp_if_include": DEVICE,
+            "OMPI_MCA_oob_tcp_if_include": DEVICE,
+        }
+
+    def mpi(self, directory: str) -> dict[str, str]:
+        """Variables by which mpirun, started on the first host, starts its ranks on all of them. Writes two files into
+        `directory`, which must stay as long as mpirun runs."""
+        hosts, agent = os.path.join(directory, "hostfile"), os.path.join(directory, "agent")
+        with open(hosts, "w") as file:
+            file.writelines(
+                f"{name} slots={self.topology.per_host}\n" for name in self.wiring.names[: self.wiring.hosts]
+            )
+        with open(agent, "w") as file:
+            file.write("#!/bin/sh\nhost=$1; shift\ncase $host in\n")
+            for name, host in zip(self.wiring.names[: self.wiring.hosts], self._hosts, strict=False):
+                file.write(f'{name}) exec {shlex.join(host.enter())} sh -c "$*" ;;\n')
+            file.write('esac\necho "$host is no host of this testbed" >&2; exit 1\n')
+        os.chmod(agent, 0o700)
+        variables = {f"{prefix}_{name}": agent for prefix, name in _AGENTS}
+        return variables | {"OMPI_MCA_orte_default_hostfile": hosts, "PRTE_MCA_prte_default_hostfile": hosts}
+
+    # ------------------------------------------------------------------------------------------ cables
+
+    def cut(self, a: int, b: int) -> None:
+        """Cuts the cable between the hosts of two ranks: packets are lost, and nobody is told."""
+        cable = self._cable(a, b)
+        self._changed.add(cable.ends)
+        self._join(cable, _NOBODY)
+
+    def slow(self, a: int, b: int, factor: float) -> None:
+        """Makes the cable between the hosts of two ranks `factor` times slower than it was built."""
+        if factor < 1:
+            raise ValueError(f"factor {factor:g}: how many times slower the cable becomes, from 1 on")
+        cable = self._cable(a, b)
+        self._changed.add(cable.ends)
+        self._limit(cable, factor)
+
+    def restore(self) -> None:
+        """Mends all cables."""
+        for ends in sorted(self._changed):
+            self._join(self._cables[ends])
+            self._limit(self._cables[ends])
+        self._changed.clear()
+
+    def carried(self, a: int, b: int) -> int:
+        """The bytes that the cable between the hosts of two ranks has carried from `a` to `b`, headers included."""
+        cable = self._cable(a, b)
+        near, far = self.wiring.host_of(a), self.wiring.host_of(b)
+        assert set(cable.ends) == {near, far}
+        (device,) = json.loads(self._hosts[near].read("ip", "-json", "-statistics", "link", "show", _device(far)))
+        return int(device["stats64"]["tx"]["bytes"])
+
+    def _cable(self, a: int, b: int) -> Cable:
+        near, far = self.wiring.host_of(a), self.wiring.host_of(b)
+        cable = self._cables.get((min(near, far), max(near, far)))
+        if cable is None:
+            names = self.wiring.names
+            raise TestbedError(f"no cable leads from rank {a} ({names[near]}) to rank {b} ({names[far]})")
+        return cable
+
+    def _limit(self, cable: Cable, factor: float = 1.0) -> None:
+        """Sets how much the cable carries, both ways."""
+        for near, far, capacity in _directions(cable):
+            rate = max(capacity * self.bandwidth / factor, _CLOSED)
+            burst = max(rate * _BURST_SECONDS, 2 * (self.mtu + 14), _LEAST_BURST)
+            limit = max(rate * _QUEUE_SECONDS, 10 * self.mtu, _LEAST_QUEUE)
+            bucket = f"tbf rate {8 * rate:.0f}bit burst {burst:.0f} limit {limit:.0f}"
+            self._hosts[near].tc([f"qdisc replace dev {_device(far)} root {bucket}"])
+
+    def _join(self, cable: Cable, card: str | None = None) -> None:
+        """Sets to whom both ends send: to each other, or to this card."""
+        number = self._numbers[cable.ends]
+        for near, far, _ in _directions(cable):
+            there = _end(number, int(near < far))
+            to = f"lladdr {card or _card(far, near)} nud permanent dev {_device(far)}"
+            self._hosts[near].ip([f"neighbour replace {there} {to}"])
+
+    # ------------------------------------------------------------------------------------------ building
+
+    def _build(self) -> None:
+        wiring = self.wiring
+        hosts_file = os.path.join(self._directory.name, "hosts")
+        with open(hosts_file, "w") as file:
+            file.write("127.0.0.1 localhost\n")
+            file.writelines(f"{_address(host)} {wiring.names[host]}\n" for host in range(wiring.hosts))
+        for name in wiring.names:
+            self._hosts.append(Host(name, hosts_file))
+        for node, host in enumerate(self._hosts):
+            # The device of the address is a cable, too, whose other end lies on the same host.
+            host.ip(
+                [
+                    "link set lo up",
+                    f"link add {DEVICE} mtu {self.mtu} type veth peer name {DEVICE}-end mtu {self.mtu}",
+                    f"address add {_address(node)}/32 dev {DEVICE}",
+                    f"link set {DEVICE}-end up",
+                    f"link set {DEVICE} up",
+                ]
+            )
+            host.write({"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.rp_filter": "0", **_QUIET})
+        for cable in wiring.cables:
+            self._lay(cable)
+        for node, host in enumerate(self._hosts):
+            host.ip(list(self._routes(node)))
+
+    def _lay(self, cable: Cable) -> None:
+        """Puts a cable between two nodes. Each end has an address, and knows whose card is at the other end."""
+        first, second = cable.ends
+        peer = f"name {_device(first)} mtu {self.mtu} address {_card(second, first)} netns {self._hosts[second].path()}"
+        own = f"{_device(second)} mtu {self.mtu} address {_card(first, second)}"
+        self._hosts[first].ip([f"link add {own} type veth peer {peer}"])
+        number = self._numbers[cable.ends]
+        for near, far, _ in _directions(cable):
+            here, there = _end(number, int(near > far)), _end(number, int(near < far))
+            device = _device(far)
+            self._hosts[near].ip([f"address add {here} peer {there} dev {device}", f"link set {device} up"])
+        self._join(cable)
+        self._limit(cable)
+
+    def _routes(self, node: int) -> list[str]:
+        wiring = self.wiring
+
+        def by(following: int) -> str:
+            number = self._numbers[min(node, following), max(node, following)]
+            return f"via {_end(number, int(node < following))} dev {_device(following)} src {_address(node)}"
+
+        others = [host for host in range(wiring.hosts) if host != node]
+        # UCX takes a device only for what the most specific of all routes leads to by it. The rules below see to it
+        # that these are never used.
+        lines = [f"route add {_address(host)}/32 dev {DEVICE}" for host in others]
+        lines += [
+            f"route add {_address(host)}/32 {by(following)} table {_TABLE}"
+            for (at, host), following in wiring.next_node.items()
+            if at == node
+        ]
+        # What comes from one host may take another way than what comes from the others: a table for each such host.
+        own_ways = {
+            (source, host): following for (at, source, host), following in wiring.exceptions.items() if at == node
+        }
+        lines.append(f"rule add lookup {_TABLE} priority {_TABLE + len(wiring.names)}")
+        lines += [
+            f"rule add from {_address(s)} lookup {_TABLE + 1 + s} priority {_TABLE + s}"
+            for s in sorted({s for s, _ in own_ways})
+        ]
+        lines += [
+            f"route add {_address(host)}/32 {by(following)} table {_TABLE + 1 + source}"
+            for (source, host), following in own_ways.items()
+        ]
+        return lines
+
+    def close(self) -> None:
+        """Ends it, once no process runs on its hosts. Idempotent."""
+        for host in self._hosts:
+            host.close()
+        self._hosts.clear()
+        self._directory.cleanup()
+
+    def __enter__(self) -> "EmulatedNetwork":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+_QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+
+
+def _directions(cable: Cable) -> list[tuple[int, int, float]]:
+    """(from, to, capacity)."""
+    (first, second), (there, back) = cable.ends, cable.capacities
+    return [(first, second, there), (second, first, back)]
+
+
+def _address(node: int) -> str:
+    return f"10.77.{node // 250}.{node % 250 + 1}"
+
+
+def _end(number: int, end: int) -> str:
+    """The address of one end of a cable."""
+    place = 2 * number + end
+    return f"10.78.{place // 250}.{place % 250 + 1}"
+
+
+def _device(far: int) -> str:
+    """The device at one end of the cable that leads to this node."""
+    return f"to{far}"
+
+
+def _card(node: int, far: int) -> str:
+    """The hardware address of that device."""
+    return f"02:77:{node // 256:02x}:{node % 256:02x}:{far // 256:02x}:{far % 256:02x}"

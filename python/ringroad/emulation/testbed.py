@@ -1,0 +1,99 @@
+"""`ringroad.testbed`: worker processes on an emulated network, for scripts, notebooks and tests."""
+
+from collections.abc import Mapping
+from os import PathLike
+
+from ringroad._native import Topology
+from ringroad._text import parse_bandwidth
+from ringroad.cluster import LocalCluster
+from ringroad.emulation.network import EmulatedNetwork
+
+
+def testbed(
+    topology: str | PathLike[str] | Topology,
+    *,
+    rate: str | float,
+    algorithm: str | None = None,
+    timeout: float | None = None,
+    env: Mapping[str, str] | None = None,
+    mtu: int = 1500,
+) -> "Testbed":
+    """Starts a worker process for each rank of a topology, on an emulated network of that form, on this machine.
+
+        with ringroad.testbed("torus:3x3", rate="100Mbit") as bed:
+            results = bed.run(lambda comm: comm.allreduce(np.full(3, comm.rank)))
+            bed.slow(0, 1, factor=10)
+
+    Every host is a network namespace, every cable of the topology a pair of virtual devices that carries `rate`
+    (`100Mbit`, or bytes per second) in each direction, times the capacity of the link; what is for a distant host
+    goes from host to host along the topology's route. Switches are namespaces, too; ranks of one host (`hosts:2x4`)
+    share its memory. From 2 to 36 ranks. `mtu` is the longest packet in bytes.
+
+    `algorithm`, `timeout` and `env` are as in `ringroad.local`. Raises TestbedError where this machine or this user
+    cannot have it (it takes root or a user namespace), TopologyError where the topology cannot be emulated,
+    WorkerError where the workers do not come up.
+    """
+    bandwidth = parse_bandwidth(rate) if isinstance(rate, str) else rate
+    network = EmulatedNetwork(topology if isinstance(topology, Topology) else Topology(topology), bandwidth, mtu=mtu)
+    try:
+        return Testbed(network, algorithm=algorithm, timeout=timeout, env=env)
+    except BaseException:
+        network.close()
+        raise
+
+
+testbed.__test__ = False  # type: ignore[attr-defined]  # for pytest, which takes it for a test
+
+
+class Testbed(LocalCluster):
+    """Worker processes on an emulated network; see `ringroad.testbed`, and `ringroad.LocalCluster` for `run` and the
+    rest.
+
+    All ends with `close`, the `with` block, or this process, however it ends.
+    """
+
+    __test__ = False
+
+    def __init__(
+        self,
+        network: EmulatedNetwork,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.network = network
+        topology = network.topology
+        super().__init__(
+            topology.ranks,
+            topology=topology,
+            algorithm=algorithm,
+            timeout=timeout,
+            env=env,
+            _place=lambda rank, command: (network.command(rank, command), network.environment(rank)),
+        )
+
+    def cut(self, a: int, b: int) -> None:
+        """Cuts the cable between the hosts of two ranks: packets are lost, and nobody is told. Raises TestbedError
+        where there is none."""
+        self.network.cut(a, b)
+
+    def slow(self, a: int, b: int, factor: float) -> None:
+        """Makes the cable between the hosts of two ranks `factor` times slower than it was built, both ways."""
+        self.network.slow(a, b, factor)
+
+    def restore(self) -> None:
+        """Mends all cables."""
+        self.network.restore()
+
+    def carried(self, a: int, b: int) -> int:
+        """The bytes that the cable between the hosts of two ranks has carried from `a` to `b`, headers included."""
+        return self.network.carried(a, b)
+
+    def close(self) -> None:
+        """Ends the workers and the network. Idempotent."""
+        super().close()
+        self.network.close()
+
+    def __repr__(self) -> str:
+        return f"<Testbed {self.network.topology.spec}{', closed' if self._closed else ''}>"

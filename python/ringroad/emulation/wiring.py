@@ -1,0 +1,111 @@
+"""What a topology says of an emulated network: which hosts and switches there are, which cables, and which way bytes
+take."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ringroad._native import Topology, TopologyError
+
+MOST_RANKS = 36
+
+
+@dataclass(frozen=True)
+class Cable:
+    """Between two nodes, the lower one first. Parallel links are one cable with the capacity of all."""
+
+    ends: tuple[int, int]
+    capacities: tuple[float, float]
+    """In links' bandwidths, from the first end to the second, and back; 0 where no link leads that way."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Nodes are numbered: hosts first, in the order of their ranks, then switches."""
+
+    names: list[str]
+    hosts: int
+    per_host: int
+    """How many ranks each host has."""
+    cables: list[Cable]
+    next_node: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By (node, host): where a node sends what is for that host."""
+    exceptions: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """By (node, sending host, host): where `next_node` does not hold for what comes from that host."""
+
+    @staticmethod
+    def of(topology: Topology) -> "Wiring":
+        """Raises TopologyError where a topology cannot be emulated, which says why."""
+        if not 2 <= topology.ranks <= MOST_RANKS:
+            raise TopologyError(f"{topology.spec}: a testbed has from 2 to {MOST_RANKS} ranks, not {topology.ranks}")
+        node_of = _nodes(topology)
+        hosts = topology.ranks // topology.per_host
+        switches = max(node_of) + 1 - hosts
+        names = [f"host{number}" for number in range(hosts)] + [f"switch{number}" for number in range(switches)]
+        wiring = Wiring(names, hosts, topology.per_host, _cables(topology, node_of))
+        for source, destination, path in _paths(topology, node_of):
+            for node, following in pairwise(path):
+                if wiring.next_node.setdefault((node, destination), following) != following:
+                    wiring.exceptions[node, source, destination] = following
+        return wiring
+
+    def host_of(self, rank: int) -> int:
+        """The host that a rank runs on."""
+        if not 0 <= rank < self.hosts * self.per_host:
+            raise ValueError(f"rank {rank} is none of the {self.hosts * self.per_host} ranks of this testbed")
+        return rank // self.per_host
+
+
+def _nodes(topology: Topology) -> list[int]:
+    """For each of the topology's nodes, the host or switch that it is, or is part of."""
+    ranks, per_host = topology.ranks, topology.per_host
+    hosts = ranks // per_host
+    if per_host == 1:
+        return list(range(topology.nodes))
+    nodes = [rank // per_host for rank in range(ranks)]
+    # The memories of the hosts come next, then switches.
+    nodes += list(range(topology.nodes - ranks))
+    for source, target, *_ in topology.links:
+        if min(source, target) < ranks and nodes[source] != nodes[target]:
+            raise TopologyError(f"{topology.spec}: rank {min(source, target)} has a link that leaves its host")
+    assert max(nodes) >= hosts - 1
+    return nodes
+
+
+def _cables(topology: Topology, node_of: list[int]) -> list[Cable]:
+    capacities: dict[tuple[int, int], list[float]] = {}
+    for source, target, _, capacity, _, _ in topology._links():
+        first, second = node_of[source], node_of[target]
+        if first != second:
+            both = capacities.setdefault((min(first, second), max(first, second)), [0.0, 0.0])
+            both[first > second] += capacity
+    return [Cable(ends, (there, back)) for ends, (there, back) in sorted(capacities.items())]
+
+
+def _paths(topology: Topology, node_of: list[int]) -> Iterator[tuple[int, int, list[int]]]:
+    """(sending host, receiving host, nodes on the way): the topology's own routes where each is one path, else its
+    first shortest paths."""
+    links = [(node_of[link[0]], node_of[link[1]]) for link in topology.links]
+    hosts = [(rank, node_of[rank]) for rank in range(0, topology.ranks, topology.per_host)]
+    pairs = [(one, other) for one in hosts for other in hosts if one != other]
+
+    def of(network: Topology) -> Iterator[tuple[int, int, list[int]] | None]:
+        for (rank, host), (other_rank, other_host) in pairs:
+            used = {links[index] for index, _ in network.route(rank, other_rank)[2]}
+            path = _path(host, other_host, {pair for pair in used if pair[0] != pair[1]})
+            yield (host, other_host, path) if path else None
+
+    own = list(of(topology))
+    single = of(topology.with_routing("single-path")) if None in own else iter(own)
+    for found in single:
+        assert found is not None, "a single path is one"
+        yield found
+
+
+def _path(start: int, end: int, edges: set[tuple[int, int]]) -> list[int] | None:
+    """The nodes from `start` to `end`, where all edges form one path."""
+    following = dict(edges)
+    path = [start]
+    while path[-1] != end and path[-1] in following and len(path) <= len(edges):
+        path.append(following[path[-1]])
+    return path if path[-1] == end and len(path) == len(edges) + 1 else None

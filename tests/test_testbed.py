@@ -1,0 +1,226 @@
+"""Emulated networks: what is built of a topology, what goes over its cables, and what is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ringroad
+from helpers import is_running
+from ringroad.emulation import namespaces
+from ringroad.emulation.network import EmulatedNetwork
+from ringroad.emulation.wiring import Wiring
+
+RATE = "200Mbit"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def permitted():
+    """Skips where this machine makes no namespaces, and says why."""
+    try:
+        EmulatedNetwork(ringroad.Topology("ring:2"), 1e7).close()
+    except ringroad.TestbedError as error:
+        pytest.skip(str(error))
+
+
+def total(comm, count, algorithm=None):
+    summed = comm.allreduce(np.arange(count, dtype=np.float32) + comm.rank, algorithm=algorithm)
+    expected = np.arange(count, dtype=np.float32) * comm.size + comm.size * (comm.size - 1) / 2
+    return comm.transport, bool((summed == expected).all())
+
+
+# ------------------------------------------------------------------------------------------------ wiring
+
+
+@pytest.mark.parametrize(
+    ("spec", "names", "cables"),
+    [
+        ("ring:4", 4, 4),
+        ("ring:2", 2, 1),
+        ("torus:3x3", 9, 18),
+        ("hypercube:3", 8, 12),
+        ("hosts:2x4", 3, 2),
+        ("switch:4", 5, 4),
+        ("fattree:2x2", 7, 6),
+        ("kautz:2:1", 6, 9),
+        ("petersen", 10, 15),
+        ("without(torus:3x3, 0-1)", 9, 17),
+    ],
+)
+def test_a_topology_becomes_hosts_switches_and_cables(spec, names, cables):
+    topology = ringroad.Topology(spec)
+    wiring = Wiring.of(topology)
+    assert (len(wiring.names), len(wiring.cables)) == (names, cables)
+    assert wiring.hosts == topology.ranks // topology.per_host
+    joined = {pair for cable in wiring.cables for pair in (cable.ends, cable.ends[::-1])}
+    for source in range(wiring.hosts):
+        for target in range(wiring.hosts):
+            node, hops = source, 0
+            while node != target:
+                following = wiring.exceptions.get((node, source, target), wiring.next_node.get((node, target)))
+                assert (node, following) in joined
+                node, hops = following, hops + 1
+                assert hops <= topology.diameter
+
+
+def test_capacities_are_those_of_all_parallel_links():
+    (cable,) = Wiring.of(ringroad.Topology("ring:2")).cables
+    assert cable.capacities == (2.0, 2.0)
+    directed = Wiring.of(ringroad.Topology("kautz:2:1")).cables
+    assert sum(capacity > 0 for cable in directed for capacity in cable.capacities) == 12
+
+
+@pytest.mark.parametrize("spec", ["ring:37", "ring:1"])
+def test_a_network_of_another_size_is_refused(spec):
+    with pytest.raises(ringroad.TopologyError, match="from 2 to 36 ranks"):
+        Wiring.of(ringroad.Topology(spec))
+
+
+# ------------------------------------------------------------------------------------------------ running
+
+
+def test_what_neighbours_send_goes_over_their_cable_and_is_counted():
+    count = 300_000
+    with ringroad.testbed("ring:3", rate=RATE, timeout=60) as bed:
+        before = [bed.carried(rank, (rank + step) % 3) for rank in range(3) for step in (1, 2)]
+        for transport, right in bed.run(total, count, "ring"):
+            assert right
+            assert "tcp" in transport and "posix" not in transport, transport
+        after = [bed.carried(rank, (rank + step) % 3) for rank in range(3) for step in (1, 2)]
+    sent = np.subtract(after, before).reshape(3, 2)
+    # A ring sends twice two thirds of the vector upwards, and only acknowledgements downwards.
+    share = 4 * 4 * count / 3
+    assert (sent[:, 0] > share).all() and (sent[:, 0] < 1.2 * share).all(), sent / share
+    assert (sent[:, 1] < 0.1 * share).all(), sent / share
+
+
+def test_ranks_of_a_host_share_memory_and_hosts_a_cable():
+    with ringroad.testbed("hosts:2x2", rate=RATE, timeout=60) as bed:
+        for transport, right in bed.run(total, 100_000):
+            assert right
+            assert transport.startswith("shared memory (with 1 of 3 ranks)") and "ucx" in transport, transport
+            assert "posix" not in transport, transport
+        assert bed.network.topology.spec == "hosts:2x2"
+        with pytest.raises(ringroad.TestbedError, match=r"no cable leads from rank 0 \(host0\) to rank 2 \(host1\)"):
+            bed.carried(0, 2)  # a switch lies between
+
+
+@pytest.mark.parametrize("spec", ["kautz:2:1", "fattree:2x2", "petersen"])
+def test_any_topology_runs(spec):
+    with ringroad.testbed(spec, rate=RATE, timeout=60) as bed:
+        assert all(right for _, right in bed.run(total, 5000))
+
+
+def test_a_slow_cable_carries_less_until_it_is_restored():
+    def rate(bed):
+        (queue,) = json.loads(bed.network._hosts[0].read("tc", "-json", "qdisc", "show", "dev", "to1"))
+        return queue["options"]["rate"]
+
+    with ringroad.testbed("ring:3", rate=RATE, timeout=60) as bed:
+        built = rate(bed)
+        bed.slow(0, 1, factor=4)
+        assert rate(bed) == built / 4
+        assert all(right for _, right in bed.run(total, 1000))
+        bed.restore()
+        assert rate(bed) == built
+        with pytest.raises(ValueError, match=r"factor 0.5"):
+            bed.slow(0, 1, factor=0.5)
+
+
+def test_a_cut_cable_is_an_error_that_names_a_peer_and_mended_it_works_again():
+    with ringroad.testbed("ring:3", rate=RATE, timeout=3) as bed:
+        assert all(right for _, right in bed.run(total, 1000))
+        bed.cut(0, 1)
+        with pytest.raises(ringroad.WorkerError) as caught:
+            bed.run(total, 1000)
+        assert "rank 0" in str(caught.value) and "rank 1" in str(caught.value)
+        assert all(isinstance(failure.exception, ringroad.RingroadError) for failure in caught.value.failures)
+        bed.restore()
+        assert all(right for _, right in bed.run(total, 1000))
+
+
+# ------------------------------------------------------------------------------------------------ the command
+
+
+def run_testbed(*arguments, **how):
+    command = [sys.executable, "-m", "ringroad", "testbed", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **how)
+
+
+def test_a_command_runs_on_every_rank():
+    code = "import ringroad, numpy, os; c = ringroad.init(); "
+    code += "print(f'{c.rank} {os.uname().nodename} {c.topology} {c.allreduce(numpy.ones(1))[0]:g}', flush=True)"
+    ended = run_testbed("ring:3", "--rate", RATE, "--", sys.executable, "-c", code)
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(ended.stdout.splitlines()) == [f"{rank} host{rank} ring:3 3" for rank in range(3)]
+
+
+def test_a_rank_that_fails_ends_the_others(tmp_path):
+    code = f"echo $$ > {tmp_path}/$RANK; [ $RANK = 1 ] && exit 7; sleep 1000; true"
+    ended = run_testbed("ring:3", "--rate", RATE, "--", "sh", "-c", code)
+    assert ended.returncode == 7
+    assert not any(is_running(int(path.read_text())) for path in tmp_path.iterdir())
+
+
+def test_once_runs_on_the_first_host_and_reaches_the_others():
+    code = "hostname; cat $OMPI_MCA_orte_default_hostfile; $OMPI_MCA_plm_rsh_agent host2 hostname"
+    ended = run_testbed("ring:3", "--rate", RATE, "--once", "--", "sh", "-c", code)
+    assert ended.stdout.split() == ["host0", "host0", "slots=1", "host1", "slots=1", "host2", "slots=1", "host2"]
+
+
+def test_a_killed_testbed_leaves_nothing(tmp_path):
+    code = f"readlink /proc/self/ns/net > {tmp_path}/$RANK; exec sleep 1000"
+    command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "sh", "-c", code]
+    with subprocess.Popen(command) as process:
+        while len([path for path in tmp_path.iterdir() if path.read_text()]) < 2:
+            assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    made = {path.read_text().strip() for path in tmp_path.iterdir()}
+
+    def left():
+        found = set()
+        for path in Path("/proc").glob("[0-9]*/ns/net"):
+            try:
+                found.add(os.readlink(path))
+            except OSError:
+                continue
+        return found & made
+
+    for _ in range(100_000):
+        if not left():
+            return
+    pytest.fail(f"still there: {left()}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("ring:40", "--rate", RATE, "--", "true"), "from 2 to 36 ranks"),
+        (("ring:3", "--rate", "fast", "--", "true"), "no bandwidth"),
+        (("ring:3", "--rate", "1e3", "--", "true"), "too little"),
+    ],
+)
+def test_what_makes_no_sense_is_said(arguments, text):
+    ended = run_testbed(*arguments)
+    assert ended.returncode == 2 and text in ended.stderr
+
+
+def test_without_root_it_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ringroad.TestbedError, match="unshare --user --map-root-user"):
+        namespaces.require()
+
+
+def test_a_user_who_may_have_a_user_namespace_needs_no_root():
+    """The command starts itself again in one."""
+    user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    command = [*user, sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "hostname"]
+    tried = subprocess.run([*user, "unshare", "--user", "--map-root-user", "true"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        pytest.skip(f"users may have no user namespaces here: {tried.stderr}")
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert sorted(ended.stdout.split()) == ["host0", "host1"], ended.stderr
