@@ -76,7 +76,7 @@ def testbed(
 def _wait(processes: Processes) -> int:
     """Until all have ended; the status of the first that failed. After that the others have a little time."""
     failed, deadline = 0, float("inf")
-    while any(process.poll() is None for process in processes.all) and time.monotonic() < deadline:
+    while None in [process.poll() for process in processes.all] and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
         if not failed:
             failed = next((process.returncode for process in processes.all if process.returncode), 0)
