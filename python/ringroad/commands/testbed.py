@@ -25,7 +25,7 @@ def testbed(
     topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A spec or a file, of 2 to 36 ranks.")],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="What each rank runs.")],
     rate: Annotated[str, typer.Option(help="What a cable carries in each direction, such as 100Mbit.")],
-    mtu: Annotated[int, typer.Option(help="Bytes of the longest packet.")] = 1500,
+    mtu: Annotated[int, typer.Option(help="Bytes of the longest packet.")] = 9000,
     once: Annotated[
         bool,
         typer.Option(

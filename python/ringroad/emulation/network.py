@@ -14,10 +14,13 @@ from ringroad.emulation.wiring import Cable, Wiring
 
 DEVICE = "host"
 """The network device that has a host's address, on every host."""
-_MTU = 1500
+_MTU = 9000
 _BURST_SECONDS = 250e-6  # what a cable may carry at once after a pause, at its rate
 _QUEUE_SECONDS = 20e-3  # what may wait for a cable; more is lost
-_LEAST_BURST, _LEAST_QUEUE = 5_000, 64_000  # bytes
+_LEAST_BURST, _LEAST_QUEUE = 5_000, 1_000_000  # bytes
+_HEADERS, _FRAME = 52, 14  # bytes of a packet: of IP and TCP, and of the card
+_HOP_SECONDS = 20e-6  # what a host takes to pass a packet on
+_MEMORY = 5e9  # bytes per second between a rank and the memory of its host
 _CLOSED = 1_000  # bytes per second, where no link leads
 _NOBODY = "02:77:ff:ff:ff:ff"  # a card that does not exist: what is sent there is lost without a word
 _AGENTS = [("OMPI_MCA", "plm_rsh_agent"), ("PRTE_MCA", "plm_ssh_agent")]  # of Open MPI 4 and 5
@@ -38,7 +41,9 @@ class EmulatedNetwork:
         namespaces.require()
         if bandwidth < 2 * _CLOSED:
             raise ValueError(f"{bandwidth:g} bytes/s are too little for a cable")
-        self.topology = topology
+        # What applications get of a link that packets' headers share with them, and of a host's memory.
+        payload = bandwidth * (mtu - _HEADERS) / (mtu + _FRAME)
+        self.topology = topology.with_links(bandwidth=payload, latency=_HOP_SECONDS, memory=_MEMORY)
         self.bandwidth = bandwidth
         self.mtu = mtu
         self.wiring = Wiring.of(topology)
@@ -139,7 +144,7 @@ class EmulatedNetwork:
         """Sets how much the cable carries, both ways."""
         for near, far, capacity in _directions(cable):
             rate = max(capacity * self.bandwidth / factor, _CLOSED)
-            burst = max(rate * _BURST_SECONDS, 2 * (self.mtu + 14), _LEAST_BURST)
+            burst = max(rate * _BURST_SECONDS, 2 * (self.mtu + _FRAME), _LEAST_BURST)
             limit = max(rate * _QUEUE_SECONDS, 10 * self.mtu, _LEAST_QUEUE)
             bucket = f"tbf rate {8 * rate:.0f}bit burst {burst:.0f} limit {limit:.0f}"
             self._hosts[near].tc([f"qdisc replace dev {_device(far)} root {bucket}"])

@@ -16,7 +16,7 @@ def testbed(
     algorithm: str | None = None,
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
-    mtu: int = 1500,
+    mtu: int = 9000,
 ) -> "Testbed":
     """Starts a worker process for each rank of a topology, on an emulated network of that form, on this machine.
 

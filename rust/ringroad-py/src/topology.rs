@@ -39,11 +39,8 @@ impl PyTopology {
         processing: Option<f64>,
         routing: Option<&str>,
     ) -> PyResult<Self> {
-        let mut topology = spec.read(py)?.with_links(bandwidth, latency).map_err(raise)?;
-        if let Some(seconds) = processing {
-            topology = topology.with_processing(seconds).map_err(raise)?;
-        }
-        PyTopology(topology).with_routing_named(routing)
+        let links = PyTopology(spec.read(py)?).with_links(bandwidth, latency, processing, None)?;
+        links.with_routing_named(routing)
     }
 
     #[staticmethod]
@@ -101,6 +98,25 @@ impl PyTopology {
 
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.0).map_err(|e| raise(Error::Topology(e.to_string())))
+    }
+
+    #[pyo3(signature = (*, bandwidth=None, latency=None, processing=None, memory=None))]
+    fn with_links(
+        &self,
+        bandwidth: Option<f64>,
+        latency: Option<f64>,
+        processing: Option<f64>,
+        memory: Option<f64>,
+    ) -> PyResult<Self> {
+        let mut topology = self.0.clone().with_links(bandwidth, latency).map_err(raise)?;
+        if let Some(seconds) = processing {
+            topology = topology.with_processing(seconds).map_err(raise)?;
+        }
+        if let (Some(memory), Some(link)) = (memory, topology.links().first()) {
+            let capacity = memory / link.bandwidth;
+            topology = topology.with_hosts(Some(capacity), None).map_err(raise)?;
+        }
+        Ok(PyTopology(topology))
     }
 
     fn with_routing(&self, routing: &str) -> PyResult<Self> {

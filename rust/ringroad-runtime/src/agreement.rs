@@ -1,7 +1,7 @@
 //! What rank 0 decides for all ranks when a communicator is made.
 
 use ringroad_core::cost::{read_rules, CostModel, Rule};
-use ringroad_core::topology::MEMORY_CAPACITY;
+use ringroad_core::topology::{Link, MEMORY_CAPACITY};
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::cache::{CacheMode, CacheProbe};
 use crate::choices::{Choices, Lowering, Wishes};
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
-use crate::machine::SHARED_PART;
+use crate::machine::{LONGEST_SEGMENT, SEGMENT_TIME, SHARED_PART, SHORTEST_SEGMENT};
 use crate::options::Options;
 use crate::profile::{Place, Profile};
 
@@ -158,10 +158,22 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
     let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
     // Who takes turns on a core with others waits anyway, and all of their memory has to fit into the caches.
     let two_areas = size <= cores;
-    let lowering = Lowering { segment: config.segment, part, two_areas, cache };
-    let mut choices = Choices::make(topology, config.cost_model(prior), lowering, place, &wishes)?;
+    let model = config.cost_model(prior);
+    let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
+    let lowering = Lowering { segment, part, two_areas, cache };
+    let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
     choices.profile = profile.map(|(_, path)| path.display().to_string());
     Ok(choices)
+}
+
+/// The bytes that the slowest link carries in [`SEGMENT_TIME`], as a power of two.
+fn segment(topology: &Topology, model: &CostModel) -> usize {
+    let rate =
+        |link: &Link| model.bandwidth.map_or(link.bytes_per_second(), |bandwidth| bandwidth * link.capacity);
+    let slowest = topology.links().iter().map(rate).fold(f64::INFINITY, f64::min);
+    let bytes = (slowest * SEGMENT_TIME.as_secs_f64()) as usize;
+    let bytes = bytes.clamp(SHORTEST_SEGMENT, LONGEST_SEGMENT);
+    1 << bytes.ilog2()
 }
 
 fn topology(size: usize, config: &Config, options: &Options, per_host: usize) -> Result<Topology> {
@@ -189,4 +201,23 @@ fn rules(config: &Config, hosts: usize, size: usize) -> Result<Vec<Rule>> {
     let text = std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
     let rules = read_rules(&text).map_err(|error| unusable(error.to_string()))?;
     Ok(rules.into_iter().filter(|rule| rule.is_for(hosts, size)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_as_long_as_the_slowest_link_is_fast() {
+        let of = |spec: &str, bandwidth: Option<f64>, model: Option<f64>| {
+            let topology = Topology::parse(spec).unwrap().with_links(bandwidth, None).unwrap();
+            segment(&topology, &CostModel { bandwidth: model, ..NETWORK })
+        };
+        assert_eq!(of("ring:4", None, None), LONGEST_SEGMENT);
+        assert_eq!(of("ring:4", Some(25e6), None), 64 << 10);
+        assert_eq!(of("ring:4", Some(1e3), None), SHORTEST_SEGMENT);
+        assert_eq!(of("ring:4", Some(1e3), Some(25e6)), 64 << 10);
+        // Of a host's memory and its cable, the cable.
+        assert_eq!(of("hosts:2x2", Some(25e6), None), 64 << 10);
+    }
 }

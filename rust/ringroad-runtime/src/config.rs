@@ -252,12 +252,12 @@ settings! {
         help: "where the ranks find each other, a new directory for every job",
         read: directory,
     }
-    "RINGROAD_SEGMENT" => segment: usize {
-        default: "524288",
+    "RINGROAD_SEGMENT" => segment: Option<usize> {
+        default: unset,
         unit: "bytes",
         values: Values::Words("a whole number of bytes, 64 or more"),
-        help: "large messages are sent in segments of at most this size, so that reducing and sending overlap",
-        read: |text| text.parse().ok().filter(|bytes| *bytes >= 64).ok_or_else(String::new),
+        help: "large messages are sent in segments of at most this size, so that reducing and sending overlap; unset: what the slowest link carries in 4 ms, 32 KiB to 512 KiB",
+        read: |text| text.parse().ok().filter(|bytes| *bytes >= 64).map(Some).ok_or_else(String::new),
     }
     "RINGROAD_DEBUG" => debug: Debug {
         default: "WARN",

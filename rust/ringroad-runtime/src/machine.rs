@@ -37,6 +37,7 @@ pub struct Number {
 
 /// The machine that most of it was measured on; its CPUs drift between sharing a cache and not.
 const TWO_CORES: &str = "two cores of an AMD EPYC, a virtual machine; 1 MiB of second-level cache each";
+const NINE_HOSTS: &str = "nine emulated hosts in a ring of 200 Mbit/s";
 
 /// What a [`Number`] can be: where the code has it in a type, the table has it in a unit.
 trait Quantity {
@@ -94,6 +95,12 @@ numbers! {
         "a look that is as fast finds a line that a near peer has written: near ones mostly take 30 to 60 ns, or 1 to 30 where ranks share a core; far ones 75 to 150, of which some are fast all the same";
     pub(crate) NEAR_SEGMENT: usize = 512 << 10, on TWO_CORES,
         "the most bytes in one message between ranks that share memory; long ones, because what was just written is dear to read as long as it is in another core's own cache: 4 MiB in messages of 128 KiB take 1.1 to 1.15 times as long";
+    pub(crate) LONGEST_SEGMENT: usize = 512 << 10, on TWO_CORES,
+        "the most bytes in one message over a network: shorter ones cost tcp on loopback up to a fifth";
+    pub(crate) SHORTEST_SEGMENT: usize = 32 << 10, on NINE_HOSTS,
+        "long vectors are not cut into messages of fewer bytes, however slow the network is";
+    pub(crate) SEGMENT_TIME: Duration = Duration::from_millis(4), on NINE_HOSTS,
+        "messages over a network are cut so that its slowest link carries one in this time: who passes it on, or adds to it, begins sooner; 4 MiB by trivance or swing then take 0.8 times as long as in messages of 512 KiB";
     pub(crate) NEAR_BROADCAST_SEGMENT: usize = 128 << 10, on TWO_CORES,
         "the same where all wait for the messages of one rank: 1 MiB to four ranks takes 1.6 times as long in messages of 512 KiB";
     pub(crate) LEND: usize = 32 << 10, on TWO_CORES,

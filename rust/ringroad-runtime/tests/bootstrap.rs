@@ -660,10 +660,7 @@ fn read(variables: &[(&str, &str)]) -> Result<Config, String> {
 #[test]
 fn defaults_are_those_of_the_table() {
     let config = Config::default();
-    assert_eq!(
-        (config.timeout, config.segment, config.debug),
-        (Duration::from_secs(300), 524288, Debug::Warn)
-    );
+    assert_eq!((config.timeout, config.segment, config.debug), (Duration::from_secs(300), None, Debug::Warn));
     assert!(config.topology.is_none() && config.store.is_none() && config.secret.is_none());
     assert_eq!(
         (config.size_invariant, &config.tuner_file, &config.profile),
@@ -723,7 +720,7 @@ fn values_are_read() {
     assert_eq!(config.port_range, Some((20000, 20999)));
     assert_eq!(config.secret.as_ref().unwrap().reveal(), "open sesame");
     assert_eq!(config.store.as_deref(), Some(Path::new("/shared/job")));
-    assert_eq!((config.segment, config.debug), (64, Debug::Trace));
+    assert_eq!((config.segment, config.debug), (Some(64), Debug::Trace));
     assert_eq!(config.trace.as_deref(), Some(Path::new("/tmp/traces")));
     let model = config.cost_model(Default::default());
     assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));

@@ -10,7 +10,7 @@ use ringroad_runtime::{DType, Error, Options, ReduceOp};
 
 fn with_segment(bytes: usize) -> Config {
     let mut config = config();
-    config.segment = bytes;
+    config.segment = Some(bytes);
     config
 }
 
