@@ -52,6 +52,7 @@ class EmulatedNetwork:
         self._changed: set[tuple[int, int]] = set()
         self._hosts: list[Host] = []
         self._directory = tempfile.TemporaryDirectory(prefix="ringroad-")
+        self._topology_file = os.path.join(self._directory.name, "topology.json")
         try:
             self._build()
         except BaseException:
@@ -77,7 +78,7 @@ class EmulatedNetwork:
         return {
             "RINGROAD_HOST": self.wiring.names[self.wiring.host_of(rank)],
             "RINGROAD_NET_DEVICES": DEVICE,
-            "RINGROAD_TOPOLOGY": self.topology.spec,
+            "RINGROAD_TOPOLOGY": self._topology_file,
             "GLOO_SOCKET_IFNAME": DEVICE,
             "TP_SOCKET_IFNAME": DEVICE,
             "OMPI_MCA_btl_tcp_if_include": DEVICE,
@@ -161,6 +162,7 @@ class EmulatedNetwork:
 
     def _build(self) -> None:
         wiring = self.wiring
+        self.topology.save(self._topology_file)
         hosts_file = os.path.join(self._directory.name, "hosts")
         with open(hosts_file, "w") as file:
             file.write("127.0.0.1 localhost\n")
