@@ -10,7 +10,9 @@ use crate::cache::{CacheMode, CacheProbe};
 use crate::choices::{Choices, Lowering, Wishes};
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
-use crate::machine::{LONGEST_SEGMENT, SEGMENT_TIME, SHARED_PART, SHORTEST_SEGMENT};
+use crate::machine::{
+    LONGEST_SEGMENT, SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_PART, SHORTEST_SEGMENT,
+};
 use crate::options::Options;
 use crate::profile::{Place, Profile};
 
@@ -166,12 +168,22 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
     Ok(choices)
 }
 
+/// Bytes per second of the slowest link; `bandwidth` is that of all, where it is stated.
+fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
+    let rate = |link: &Link| bandwidth.map_or(link.bytes_per_second(), |bandwidth| bandwidth * link.capacity);
+    topology.links().iter().map(rate).fold(f64::INFINITY, f64::min)
+}
+
+/// How many bytes a tcp connection should take on before it has sent them, where what is stated of the network says so.
+pub(crate) fn send_buffer(config: &Config, options: &Options) -> Option<usize> {
+    let topology = options.topology.as_ref().or(config.topology.as_ref())?;
+    let carried = slowest(topology, config.bandwidth) * SEND_BUFFER_TIME.as_secs_f64();
+    (carried <= SEND_BUFFER as f64).then_some(SEND_BUFFER)
+}
+
 /// The bytes that the slowest link carries in [`SEGMENT_TIME`], as a power of two.
 fn segment(topology: &Topology, model: &CostModel) -> usize {
-    let rate =
-        |link: &Link| model.bandwidth.map_or(link.bytes_per_second(), |bandwidth| bandwidth * link.capacity);
-    let slowest = topology.links().iter().map(rate).fold(f64::INFINITY, f64::min);
-    let bytes = (slowest * SEGMENT_TIME.as_secs_f64()) as usize;
+    let bytes = (slowest(topology, model.bandwidth) * SEGMENT_TIME.as_secs_f64()) as usize;
     let bytes = bytes.clamp(SHORTEST_SEGMENT, LONGEST_SEGMENT);
     1 << bytes.ilog2()
 }

@@ -10,7 +10,7 @@ use ringroad_core::{Collective, Rank};
 use ucx_sys::LoadOptions;
 
 use super::{Called, Communicator, Means, State};
-use crate::agreement::{agree, choose};
+use crate::agreement::{agree, choose, send_buffer};
 use crate::bootstrap::{Card, Handle, Meeting, Store};
 use crate::config::{warn_once, Cma, Config, Debug, Secret};
 use crate::engine::Engine;
@@ -85,7 +85,7 @@ impl Communicator {
         let mut network = None;
         if !around.is_complete {
             let interface = interface(&cards, meeting.host());
-            let transport = open_network(rank, &cards, wheel.clone(), config, interface, &around)?;
+            let transport = open_network(rank, &cards, wheel.clone(), config, options, interface, &around)?;
             if !share_loopback(&cards) {
                 let secret = config.secret.as_ref().map(Secret::reveal);
                 meeting.card.handle = listen(Handle::for_all(secret, meeting.host().as_deref()));
@@ -303,21 +303,23 @@ fn open_network(
     cards: &[Card],
     wheel: Option<PathBuf>,
     config: &Config,
+    options: &Options,
     interface: Option<String>,
     around: &Neighbourhood,
 ) -> Result<UcxTransport> {
     let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose().map_err(unshared)?;
-    let options = LoadOptions {
+    let load = LoadOptions {
         explicit: config.ucx_library.clone(),
         wheel,
         environment: true,
         variables: variables(config),
         ..LoadOptions::default()
     };
-    let ucx = ucx_sys::load(&options).map_err(|error| around.without_network(error.to_string()))?;
+    let ucx = ucx_sys::load(&load).map_err(|error| around.without_network(error.to_string()))?;
     let several_hosts = cards.iter().any(|card| card.host != cards[0].host);
     let settings = UcxSettings {
         tls: several_hosts.then(ucx_sys::network_tls).flatten(),
+        send_buffer: send_buffer(config, options),
         net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
         interface,
         ports: config.ports.clone().unwrap_or_default(),

@@ -27,12 +27,13 @@ const ROUNDS: u32 = 500;
 const DESCRIPTORS: usize = 24;
 const ADDRESSES: usize = 64 << 20;
 
-/// What UCX may use: network devices as `UCX_NET_DEVICES` names them, transports as `UCX_TLS` does. `None` leaves the
-/// choice to that variable.
-#[derive(Debug, Clone, Copy)]
+/// What UCX may use: network devices as `UCX_NET_DEVICES` names them, transports as `UCX_TLS` does, and bytes that a tcp
+/// connection may hold back (`UCX_TCP_SNDBUF`). `None` leaves the choice to that variable.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Allowed<'a> {
     pub net_devices: Option<&'a str>,
     pub tls: Option<&'a str>,
+    pub send_buffer: Option<&'a str>,
 }
 
 pub(super) struct Context {
@@ -166,8 +167,11 @@ impl Context {
             features: (UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP).into(),
             ..Default::default()
         };
+        // The other two have defaults of ours, this one has none: what the user has set counts.
+        let send_buffer = allowed.send_buffer.filter(|_| std::env::var_os("UCX_TCP_SNDBUF").is_none());
         let result = modify(ucx, config, c"NET_DEVICES", allowed.net_devices)
             .and_then(|()| modify(ucx, config, c"TLS", allowed.tls))
+            .and_then(|()| modify(ucx, config, c"TCP_SNDBUF", send_buffer))
             .and_then(|()| {
                 // SAFETY: live locals, and the configuration that was just read.
                 let status = unsafe { ucx.ucp_init(&params, config, &mut handle) };
@@ -252,7 +256,7 @@ pub(super) fn with_interface(ucx: &'static Ucx, interface: &str, tls: Option<&st
     if std::env::var_os("UCX_NET_DEVICES").is_some() {
         return None;
     }
-    let resources = Context::open(ucx, Allowed { net_devices: None, tls }).ok()?.network_resources()?;
+    let resources = Context::open(ucx, Allowed { tls, ..Allowed::default() }).ok()?.network_resources()?;
     let by_tcp = |of: &str| resources.iter().any(|(tl, device)| tl == "tcp" && device == of);
     let wanted = resources.iter().map(|(_, device)| device.as_str());
     let wanted: BTreeSet<&str> = wanted.filter(|device| *device == interface || !by_tcp(device)).collect();

@@ -48,6 +48,8 @@ pub struct UcxSettings {
     pub ports: Vec<String>,
     /// UCX transports to use, as `UCX_TLS` names them; `None` leaves the choice to that variable.
     pub tls: Option<String>,
+    /// How many bytes a tcp connection takes on before it has sent them; `None` leaves that to the kernel.
+    pub send_buffer: Option<usize>,
 }
 
 /// The transport over UCX.
@@ -97,15 +99,17 @@ impl UcxTransport {
         others: Vec<OwnedFd>,
     ) -> Result<Self, TransportError> {
         let tls = settings.tls.as_deref();
+        let send_buffer = settings.send_buffer.map(|bytes| bytes.to_string());
+        let allowed = Allowed { net_devices: None, tls, send_buffer: send_buffer.as_deref() };
         let devices = if settings.ports.is_empty() {
             let named = settings.net_devices.clone().or_else(|| {
                 let interface = settings.interface.as_deref()?;
                 device::with_interface(ucx, interface, tls)
             });
-            let allowed = Allowed { net_devices: named.as_deref(), tls };
+            let allowed = Allowed { net_devices: named.as_deref(), ..allowed };
             Device::open(ucx, size, allowed).map(|device| vec![device])
         } else {
-            ports::open(ucx, size, &settings.ports, tls)
+            ports::open(ucx, size, &settings.ports, allowed)
         };
         let devices = devices.map_err(error)?;
         let used = devices[0].context().network_devices().filter(|names| !names.is_empty());

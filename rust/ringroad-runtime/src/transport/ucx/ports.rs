@@ -49,13 +49,14 @@ pub(super) fn open(
     ucx: &'static Ucx,
     size: usize,
     names: &[String],
-    tls: Option<&str>,
+    allowed: Allowed,
 ) -> Result<Vec<Device>, String> {
-    names.iter().map(|name| open_one(ucx, size, name, tls)).collect()
+    names.iter().map(|name| open_one(ucx, size, name, allowed)).collect()
 }
 
-fn open_one(ucx: &'static Ucx, size: usize, name: &str, tls: Option<&str>) -> Result<Device, String> {
-    let opened = Device::open(ucx, size, Allowed { net_devices: Some(name), tls });
+fn open_one(ucx: &'static Ucx, size: usize, name: &str, allowed: Allowed) -> Result<Device, String> {
+    let tls = allowed.tls;
+    let opened = Device::open(ucx, size, Allowed { net_devices: Some(name), ..allowed });
     let lacks = |devices: &Vec<String>| !devices.iter().any(|device| device == name);
     // With a name that it does not know UCX goes on without a network, if it has shared memory.
     let suspicious = match &opened {
@@ -65,7 +66,7 @@ fn open_one(ucx: &'static Ucx, size: usize, name: &str, tls: Option<&str>) -> Re
     if !suspicious {
         return opened;
     }
-    let all = Context::open(ucx, Allowed { net_devices: Some("all"), tls });
+    let all = Context::open(ucx, Allowed { net_devices: Some("all"), ..allowed });
     match all.ok().and_then(|context| context.network_devices()) {
         Some(devices) if lacks(&devices) => Err(unknown(name, &devices, tls)),
         _ => opened,
