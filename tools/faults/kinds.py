@@ -178,7 +178,7 @@ class Kind:
         return set(job.victims)
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
-        """Until when the error must have come. Who dies before saying anything in the store looks like one yet to come."""
+        """Until when the error must have come. Who dies before it said anything in the store looks like one to come."""
         silent = self.dies and job.where == "start" and job.delay < SILENT
         return fault + self.bound + (self.start_limit if silent else 0)
 

@@ -47,17 +47,8 @@ def testbed(
             Path(directory, "store").mkdir()
         if once:
             job |= network.mpi(directory)
-        per_host = network.topology.per_host
         for rank in range(1 if once else network.size):
-            place = (
-                {}
-                if once
-                else {
-                    "RANK": str(rank),
-                    "LOCAL_RANK": str(rank % per_host),
-                    "LOCAL_WORLD_SIZE": str(per_host),
-                }
-            )
+            place = {} if once else _place(rank, network.topology.per_host)
             environ = {**os.environ, **network.environment(rank), **job, **place}
             processes.start(
                 ["setpriv", "--pdeathsig", "KILL", *network.command(rank, command)], environ, start_new_session=True
@@ -71,6 +62,11 @@ def testbed(
                     os.killpg(process.pid, signal.SIGKILL)
     if status:
         raise typer.Exit(status)
+
+
+def _place(rank: int, per_host: int) -> dict[str, str]:
+    """As torchrun says it."""
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank % per_host), "LOCAL_WORLD_SIZE": str(per_host)}
 
 
 def _wait(processes: Processes) -> int:

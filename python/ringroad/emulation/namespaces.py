@@ -20,7 +20,6 @@ _CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC, _CLONE_NEWNET = 0x20000, 0x4000000, 
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 _KINDS = ("net", "mnt", "uts", "ipc")
 _TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
-_REENTERED = "RINGROAD_TESTBED_USER_NAMESPACE"
 _SECONDS = 30.0  # for a tool
 
 
@@ -46,14 +45,12 @@ def require() -> None:
 
 def reenter() -> None:
     """Starts this program again in a user namespace in which it is root, where it is not and may have one."""
-    if os.geteuid() == 0 or os.environ.get(_REENTERED):
-        return
     unshare = _tool("unshare")
-    tried = unshare and subprocess.run([unshare, "--user", "--map-root-user", "true"], capture_output=True, text=True)
-    if not unshare or not tried or tried.returncode != 0:
-        return  # `require` says what is missing
-    os.environ[_REENTERED] = "1"
-    os.execv(unshare, [unshare, "--user", "--map-root-user", sys.executable, *sys.orig_argv[1:]])
+    if os.geteuid() == 0 or unshare is None:
+        return
+    root = [unshare, "--user", "--map-root-user"]
+    if subprocess.run([*root, "true"], capture_output=True).returncode == 0:  # else `require` says what is missing
+        os.execv(unshare, [*root, sys.executable, *sys.orig_argv[1:]])
 
 
 def _tool(name: str) -> str | None:
