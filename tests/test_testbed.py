@@ -153,7 +153,8 @@ def run_testbed(*arguments, **how):
 
 def test_a_command_runs_on_every_rank():
     code = "import ringroad, numpy, os; c = ringroad.init(); "
-    code += "print(f'{c.rank} {os.uname().nodename} {c.topology} {c.allreduce(numpy.ones(1))[0]:g}', flush=True)"
+    code += "line = f'{c.rank} {os.uname().nodename} {c.topology} {c.allreduce(numpy.ones(1))[0]:g}\\n'; "
+    code += "os.write(1, line.encode())"
     ended = run_testbed("ring:3", "--rate", RATE, "--", sys.executable, "-c", code)
     assert ended.returncode == 0, ended.stderr
     assert sorted(ended.stdout.splitlines()) == [f"{rank} host{rank} ring:3 3" for rank in range(3)]

@@ -106,9 +106,9 @@ class Topology:
         processing: float | None = None,
         memory: float | None = None,
     ) -> Topology:
-        """The same network with this bandwidth (bytes/s) and latency (s) on every link; links that have more capacity than
-        others still have. `processing`: seconds that every node takes in addition to pass a message on. `memory`, on
-        `hosts:2x4`: bytes/s between a rank and the memory of its host. None leaves them alone."""
+        """The same network with this bandwidth (bytes/s) and latency (s) on every link; links that have more capacity
+        than others still have. `processing`: seconds that every node takes in addition to pass a message on.
+        `memory`, on `hosts:2x4`: bytes/s between a rank and the memory of its host. None leaves them alone."""
     def with_routing(self, routing: str) -> Topology:
         """The same network with other routes; `ringroad.routes` makes those of tables."""
     def line(self) -> Topology:
