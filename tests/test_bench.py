@@ -9,12 +9,14 @@ import sys
 
 import numpy as np
 import pytest
+import ringroad
 from ringroad import _race as race
 from ringroad.bench import conductor, reference, verdict
 from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.options import Options
 from ringroad.bench.statistics import Statistics
+from ringroad.emulation.network import EmulatedNetwork
 
 needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
 """For the program that is compiled here. A user who installs the wheel need not have it."""
@@ -133,6 +135,9 @@ def test_reference_is_right():
         (["--ranks", "two"], "numbers with commas"),
         (["--launches", "0"], "--launches must be at least 1"),
         (["--cache", "fra"], "there are near, far"),
+        (["--testbed", "ring:3"], "--testbed needs --rate"),
+        (["--testbed", "ring:3", "--rate", "1Mbit", "--peers", "reference"], "not for --testbed"),
+        (["--testbed", "rign:3", "--rate", "1Mbit"], "rign"),
         (["--cache", "far", "-n", "5"], "waits for as long as --budget says"),
         (["reduce", "--ranks", "2", "-r", "2"], "no rank of 2"),
         (["--peers", "reference", "-d", "float64", "-b", "8", "-e", "8", "--ranks", "1"], "float32 in allreduce only"),
@@ -148,6 +153,19 @@ def test_fixed_algorithms_take_turns(tmp_path):
     assert peers == {("ringroad:ring", "ring"), ("ringroad:direct", "direct")}
     out = bench("--sizes", "1K", "--ranks", "3", "-n", "3", "--algorithms", "different")
     assert "# choice: the fastest fixed algorithm, or within 5 % of it, at " in out and "# wrong elements: 0" in out
+
+
+def test_a_testbed_is_measured_beside_the_model_and_the_simulator(tmp_path):
+    try:
+        EmulatedNetwork(ringroad.Topology("ring:2"), 1e7).close()
+    except ringroad.TestbedError as error:
+        pytest.skip(str(error))
+    testbed = ["--testbed", "ring:3", "--rate", "200Mbit", "--algorithms", "ring,swing", "--sizes", "1K,64K"]
+    rows = record(tmp_path / "r.jsonl", *testbed, "--budget", "2")
+    assert {(row["ranks"], row["peer"]) for row in rows} == {
+        (3, peer) for peer in ("ringroad", "ringroad:ring", "ringroad:swing")
+    }
+    assert all(row["model"] > 0 and row["simulated"] > 0 for row in rows)
 
 
 def test_it_chooses_by_what_it_measured_first(tmp_path):
@@ -268,6 +286,22 @@ def test_the_verdict_compares_within_rounds(ours, theirs, passes, size, unit):
     ]
     text = verdict.text(rows)
     assert "(a)" in text and ("pass at 1;" in text) is passes
+
+
+def test_verdict_on_the_order():
+    shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "size": 8}
+    shared |= {"buffers": "numpy", "pml": None}
+    measured = {"ring": 1.0, "swing": 2.0, "direct": 3.0, "bruck": 3.1}  # the last two differ too little to count
+    rows = [
+        shared | {"peer": f"ringroad:{name}", "by_round": [time] * 3, "model": time, "simulated": 4 - time}
+        for name, time in measured.items()
+    ]
+    rows.append(shared | {"peer": "ringroad", "by_round": [1.0] * 3, "model": 1.0, "simulated": 1.0})
+    assert verdict.kendall(rows, "model") == (1.0, 5)
+    assert verdict.kendall(rows, "simulated") == (-1.0, 5)
+    rows[1]["model"] = rows[0]["model"]  # equal by the model: neither right nor wrong
+    assert verdict.kendall(rows, "model") == (0.8, 5)
+    assert verdict.kendall(rows[:1], "model") == (0.0, 0)
 
 
 def test_verdict_on_the_choice():

@@ -907,6 +907,9 @@ class Communicator:
     def model(self) -> CostModel:
         """The costs that rank 0 assumed, or read from a profile."""
     @property
+    def segment(self) -> int:
+        """The most bytes that are sent in one message over a network."""
+    @property
     def profile(self) -> str | None:
         """The file of measurements that rank 0 read, if it found one."""
     def contestants(self, collective: str = "allreduce") -> list[str]:

@@ -18,9 +18,11 @@ from ringroad.bench.data import LONGEST, Case
 from ringroad.bench.launch import BenchError, Ranks, directory, hogs, require
 from ringroad.bench.options import MPI, PMLS, Options
 from ringroad.bench.peers import OURS, OURS_IN_TORCH
+from ringroad.bench.prediction import NOTHING, Prediction
 from ringroad.bench.reference import Reference
 from ringroad.bench.statistics import Samples, Statistics
 from ringroad.bench.worker import Setup
+from ringroad.emulation.network import EmulatedNetwork
 
 Row = dict[str, Any]
 """One line of the record; `kind` says which."""
@@ -132,7 +134,8 @@ class Conductor:
         _progress(f"starting {name}")
         with ExitStack() as stack:
             setup = self._setup(team, stack.enter_context(directory()))
-            ranks = stack.enter_context(Ranks(setup, team.pml))
+            network = self._network(stack)
+            ranks = stack.enter_context(Ranks(setup, team.pml, network))
             plain = None
             if reference.NAME in team.peers:
                 assert self.reference is not None
@@ -146,9 +149,12 @@ class Conductor:
                     "kind": "team",
                     "ranks": team.ranks,
                     "pml": team.pml,
+                    "testbed": options.testbed.spec if options.testbed else None,
+                    "rate": options.rate or None,
                     "busy_cores": busy_cores,
                     **ranks.about,
                 }
+            prediction = None if network is None else Prediction(network.topology, ranks.about)
             stack.enter_context(hogs(options.hogs))
             for buffers in options.buffers:
                 for case in options.cases(team.ranks):
@@ -157,7 +163,14 @@ class Conductor:
                     bout.busy_cores = max(bout.busy_cores, busy_cores or 0.0)
                     yield from self._measure(bout, case, buffers, ranks, plain)
                     if launch == options.launches:
-                        yield from self._rows(bout, case, buffers, team)
+                        yield from self._rows(bout, case, buffers, team, prediction)
+
+    def _network(self, stack: ExitStack) -> EmulatedNetwork | None:
+        """The network to measure on, where it is not this machine."""
+        options = self.options
+        if options.testbed is None:
+            return None
+        return stack.enter_context(EmulatedNetwork(options.testbed, options.rate))
 
     def _setup(self, team: _Team, path: str) -> Setup:
         options = self.options
@@ -181,7 +194,8 @@ class Conductor:
 
     def _tune(self, ranks: Ranks) -> None:
         start = time.monotonic()
-        ranks.about["profile"] = _agreed(ranks.ask("tune", self.options.collective.name, self.options.tune))[0]
+        answers = ranks.ask("tune", self.options.collective.name, self.options.tune)
+        ranks.about |= _agreed(answers, same=False)[0][0]
         self.deadline += time.monotonic() - start
 
     def _left(self) -> float:
@@ -244,7 +258,7 @@ class Conductor:
                 way = plain.tune(case, contestant.place)
                 contestant.ways += [way] if way not in contestant.ways else []
 
-    def _rows(self, bout: _Bout, case: Case, buffers: str, team: _Team) -> Iterator[Row]:
+    def _rows(self, bout: _Bout, case: Case, buffers: str, team: _Team, prediction: Prediction | None) -> Iterator[Row]:
         shared = {
             "buffers": buffers,
             "pml": team.pml,
@@ -256,7 +270,7 @@ class Conductor:
             text = f"{case.size} B, {buffers}: only {len(bout.caches)} rounds while caches were {self.options.cache}"
             yield {"kind": "refusal", "text": text}
         else:
-            yield from _rows(case, bout.race.contestants, shared, self.options.check)
+            yield from _rows(case, bout.race.contestants, shared, self.options.check, prediction)
 
     def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Reference | None) -> list[_Contestant]:
         found = _agreed(ranks.ask("case", case, buffers))
@@ -364,7 +378,9 @@ def _cache(rounds: list[tuple[reference.Cache, reference.Cache]]) -> Row:
     }
 
 
-def _rows(case: Case, contestants: list[_Contestant], shared: Row, checked: bool) -> Iterator[Row]:
+def _rows(
+    case: Case, contestants: list[_Contestant], shared: Row, checked: bool, prediction: Prediction | None
+) -> Iterator[Row]:
     statistics = {(c.peer, c.place): Statistics.of(np.stack(c.samples, axis=1)) for c in contestants}
     collective = case.collective
     for contestant in contestants:
@@ -390,8 +406,15 @@ def _rows(case: Case, contestants: list[_Contestant], shared: Row, checked: bool
             "wrong": contestant.wrong if checked else None,
             "ratio": race.ratio(mine.by_round, ours.by_round) if ours else None,
             "ratio_torch": race.ratio(mine.by_round, theirs.by_round) if theirs else None,
+            **_predicted(prediction, contestant, case),
             **shared,
         }
+
+
+def _predicted(prediction: Prediction | None, contestant: _Contestant, case: Case) -> Row:
+    """What the model and the simulator say, where they know the algorithm."""
+    known = prediction is not None and contestant.peer.split(":")[0] == OURS and len(contestant.ways) == 1
+    return dict(prediction.of(contestant.ways[0], case)) if prediction and known else NOTHING
 
 
 def _progress(text: str) -> None:

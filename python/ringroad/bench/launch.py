@@ -20,6 +20,7 @@ from typing import Any
 from ringroad._native import RingroadError
 from ringroad._processes import Processes, ending
 from ringroad.bench.worker import Setup
+from ringroad.emulation.network import EmulatedNetwork
 
 _START_SECONDS = 180.0
 _ANSWER_SECONDS = 600.0
@@ -63,8 +64,8 @@ def _mpi_command(pml: str, ranks: int) -> list[str]:
 class Ranks:
     """The ranks' processes. A context manager."""
 
-    def __init__(self, setup: Setup, pml: str | None) -> None:
-        """`pml`: how Open MPI sends messages, where it starts the ranks."""
+    def __init__(self, setup: Setup, pml: str | None, network: EmulatedNetwork | None = None) -> None:
+        """`pml`: how Open MPI sends messages, where it starts the ranks; `network`: where they run, if not here."""
         self.ranks = setup.ranks
         environ = {**os.environ, "OMP_NUM_THREADS": "1", "UCX_WARN_UNUSED_ENV_VARS": "n"}
         command = [sys.executable, "-m", "ringroad.bench.worker", json.dumps(asdict(setup))]
@@ -77,8 +78,12 @@ class Ranks:
             environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
             commands = [[*_mpi_command(pml, setup.ranks), *command]]
         try:
-            for line in commands:
-                self.processes.start(line, environ, stdout=sys.stderr)
+            for rank, line in enumerate(commands):
+                there: dict[str, str] = {}
+                if network is not None:
+                    there = network.environment(rank) | ({} if pml is None else network.mpi(setup.directory))
+                    line = network.command(rank, line)
+                self.processes.start(line, environ | there, stdout=sys.stderr)
             self.about = self._meet()
         except BaseException:
             self._end()

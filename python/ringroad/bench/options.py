@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ringroad import tuning
-from ringroad._native import Algorithm
+from ringroad._native import Algorithm, Topology
 from ringroad._text import parse_bytes
 from ringroad.bench.collectives import DTYPES, OPS, Collective, dtype_of
 from ringroad.bench.data import Case
@@ -44,6 +44,10 @@ class Options:
     """Seconds in which every group of ranks measures first, to choose by that."""
     launches: int = 1
     """How often each team of ranks is started anew."""
+    testbed: Topology | None = None
+    """The network to emulate, with so many ranks as it has, and not this machine alone."""
+    rate: float = 0.0
+    """Bytes per second of its cables."""
     cache: str | None = None
     """Of _CACHES: only rounds count in which the first two CPUs are so far apart from beginning to end."""
 
@@ -70,6 +74,11 @@ class Options:
             _among("--cache", [self.cache], _CACHES)
             if self.calls is not None:
                 raise ValueError("bench: --cache waits for as long as --budget says: leave -n out")
+        if self.testbed is not None:
+            if self.rate <= 0:
+                raise ValueError("bench: --testbed needs --rate, such as 100Mbit: what its cables carry")
+            if self.cache is not None or "reference" in self.peers:
+                raise ValueError("bench: --cache and the peer reference are for one host, and not for --testbed")
         if self.launches < 1:
             raise ValueError("bench: --launches must be at least 1")
 

@@ -18,9 +18,11 @@ _TIMES = (
     ("max", "(us)", 8),
     ("ratio", "", 6),
 )
+_PREDICTED = (("model", "(us)", 8), ("t/model", "", 7), ("simul.", "(us)", 8), ("t/simul", "", 7))
 LEGEND = """\
 # time: median over the rounds of the slowest rank's median; p50, p99, max: of all calls, of the slowest rank
-# ratio: how many times as long as ringroad's own interface takes, in the same run"""
+# ratio: how many times as long as ringroad's own interface takes, in the same run
+# on a testbed, model and simul.: what the cost model and the simulator say; t/...: time in place over that"""
 
 BUSY = 0.2
 """So many cores that others use are worth a warning."""
@@ -29,6 +31,8 @@ BUSY = 0.2
 def title(team: Row) -> str:
     """Above the rows of one team of ranks."""
     parts = [f"{team['ranks']} ranks", f"ringroad over {team['transport']}"]
+    if team["testbed"]:
+        parts.insert(1, f"on an emulated {team['testbed']} of {8e-6 * team['rate']:g} Mbit/s")
     if team["pml"]:
         parts.append(f"started by {team['mpi']}'s mpirun, pml {team['pml']}")
     text = "# " + ", ".join(parts)
@@ -37,10 +41,10 @@ def title(team: Row) -> str:
     return text
 
 
-def header(collective: str, buffers: str, ranks: int) -> str:
+def header(collective: str, buffers: str, ranks: int, predicted: bool = False) -> str:
     width = sum(width + 1 for *_, width in _TIMES)
     start = sum(width + 1 for *_, width in _HEAD)
-    columns = [*_HEAD, *_TIMES, *_TIMES]
+    columns = [*_HEAD, *_TIMES, *_TIMES, *(_PREDICTED if predicted else ())]
     return "\n".join(
         [
             f"# {collective}, {ranks} ranks, {buffers} buffers",
@@ -51,7 +55,7 @@ def header(collective: str, buffers: str, ranks: int) -> str:
     )
 
 
-def line(rows: list[Row]) -> str:
+def line(rows: list[Row], with_predictions: bool = False) -> str:
     """One peer at one size: its rows out of place and in place."""
     first = rows[0]
     head = [first[key] for key in ("size", "count", "type", "redop", "root", "peer")]
@@ -62,6 +66,8 @@ def line(rows: list[Row]) -> str:
     for place in (OUT, IN):
         texts = _times(by_place.get(place))
         cells += [text.rjust(width) for text, (*_, width) in zip(texts, _TIMES, strict=True)]
+    if with_predictions:
+        cells += [text.rjust(width) for text, (*_, width) in zip(_predictions(rows[-1]), _PREDICTED, strict=True)]
     return " ".join([*cells, first["cache"].ljust(5), first["algorithm"] or ""]).rstrip()
 
 
@@ -74,6 +80,16 @@ def _times(row: Row | None) -> list[str]:
     return [us(row["time"]), *bandwidths, wrong, us(row["p50"]), us(row["p99"]), us(row["max"]), ratio]
 
 
+def predicted(rows: list[Row]) -> bool:
+    """Whether the model and the simulator say something of any of them."""
+    return any(row["model"] is not None for row in rows)
+
+
+def _predictions(row: Row) -> list[str]:
+    said = [row["model"], row["simulated"]]
+    return [text for one in said for text in (("-", "-") if one is None else (us(one), f"{row['time'] / one:.2f}"))]
+
+
 def us(seconds: float) -> str:
     return significant(seconds * 1e6)
 
@@ -81,4 +97,4 @@ def us(seconds: float) -> str:
 def lines(rows: list[Row]) -> list[str]:
     """All peers at one size."""
     peers = list(dict.fromkeys(row["peer"] for row in rows))
-    return [line([row for row in rows if row["peer"] == peer]) for peer in peers]
+    return [line([row for row in rows if row["peer"] == peer], predicted(rows)) for peer in peers]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -29,6 +30,8 @@ _TIMES_FASTER = {4 * _MIB: 3.0, 32 * _MIB: 2.0, 128 * _MIB: 2.0}
 _FLOOR_FROM, _FLOOR_TIMES = 64 * _KIB, 1.3
 _NEARLY = 1.05
 """A choice that takes so many times as long as the best is as good."""
+_TIE = 1e-6
+"""Predictions that differ by less, relative to each other, are equal."""
 _CRITERIA = {
     "a": "never slower than the best peer from 1 KiB on, at most 2 us slower below",
     "b": "3 times as fast as the best peer at 4 MiB, 2 times at 32 and 128 MiB (meant for CPUs that share no cache)",
@@ -118,6 +121,34 @@ def _selection_lines(found: list[_Selection]) -> list[str]:
     ]
 
 
+def _order_lines(rows: list[Row]) -> list[str]:
+    """Whether the model and the simulator put algorithms in the order in which they were measured."""
+    lines = []
+    for what, name in (("model", "the cost model"), ("simulated", "the simulator")):
+        tau, pairs = kendall(rows, what)
+        if pairs:
+            lines.append(
+                f"# order by {name}: Kendall's tau {tau:.2f}, over {pairs} pairs of algorithms that differ by more "
+                f"than {100 * _NEARLY - 100:.0f} % in the same call"
+            )
+    return lines
+
+
+def kendall(rows: list[Row], what: str) -> tuple[float, int]:
+    """Kendall's tau between the order by `what` and the measured one, and over how many pairs: of fixed algorithms in
+    the same call whose measured times differ enough. A pair that `what` calls equal counts as neither."""
+    fixed = [row for row in rows if row["peer"].startswith(f"{OURS}:") and row.get(what) is not None]
+    agreed, pairs = 0, 0
+    for one, other in combinations(fixed, 2):
+        if not _same(one, other) or max(ratio := _ratio(one, other), 1 / ratio) <= _NEARLY:
+            continue
+        pairs += 1
+        by_model = other[what] / one[what]
+        if abs(by_model - 1) > _TIE:
+            agreed += 1 if (by_model > 1) == (ratio > 1) else -1
+    return (agreed / pairs if pairs else 0.0), pairs
+
+
 def compare(rows: list[Row], name: str) -> list[Comparison]:
     """All comparisons of one of ringroad's interfaces; a peer's own runs are compared where they took place."""
     found: list[Comparison] = []
@@ -171,6 +202,7 @@ def text(rows: list[Row]) -> str:
     if lines and busy > BUSY:
         lines.append(f"# WARNING: others kept up to {busy:.1f} cores busy; this says nothing of an idle machine")
     lines += _selection_lines(_selections(rows))
+    lines += _order_lines(rows)
     lines.append(f"# wrong elements: {sum(row['wrong'] or 0 for row in rows)}")
     return "\n".join(lines)
 

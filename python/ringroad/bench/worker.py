@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringroad import tuning
+from ringroad.bench import prediction
 from ringroad.bench.collectives import Vector, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.peers import OURS, Call, Peer
@@ -87,13 +88,19 @@ class Worker:
             mpi.append(library)
         self.ours = ours = self._own("store")
         self.about["transport"] = ours.communicator.transport
-        self.about["profile"] = ours.communicator.profile
+        self._describe(ours)
         distributed: list[Peer] = []
         if setup.backends:
             from ringroad.bench.peers.distributed import join
 
             distributed += join(f"{setup.directory}/torch", rank, ranks, setup.timeout, setup.backends)
         return [ours, *distributed, *mpi]
+
+    def _describe(self, ours: Own) -> None:
+        communicator = ours.communicator
+        self.about["profile"] = communicator.profile
+        self.about["model"] = prediction.terms(communicator.model)
+        self.about["segment"] = communicator.segment
 
     def _own(self, store: str, settings: dict[str, str] | None = None) -> Own:
         from ringroad.bench.peers.own import Own
@@ -102,8 +109,8 @@ class Worker:
         tensors = "torch" in setup.buffers
         return Own(f"{setup.directory}/{store}", self.rank, setup.ranks, setup.timeout, tensors, settings)
 
-    def tune(self, collective: str, seconds: float) -> list[str]:
-        """Measures, and begins anew with a communicator that chooses by that; the name of the profile."""
+    def tune(self, collective: str, seconds: float) -> list[dict[str, Any]]:
+        """Measures, and begins anew with a communicator that chooses by that; what there is to say of it now."""
         communicator = self.ours.communicator
         profile = tuning.tune(communicator, tuning.Options([collective], budget=seconds))
         path = Path(self.setup.directory, "profile.json")
@@ -112,7 +119,8 @@ class Worker:
         communicator.barrier()
         self.ours.close()
         self.ours = self.peers[OURS] = self._own("tuned", {"RINGROAD_PROFILE": str(path)})
-        return [str(self.ours.communicator.profile)]
+        self._describe(self.ours)
+        return [self.about]
 
     def case(self, case: Case, kind: str) -> list[tuple[str, str, str | None]]:
         """Makes the buffers; which (peer, place, algorithm) there are."""

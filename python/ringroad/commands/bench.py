@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
-from ringroad._text import parse_bytes
+from ringroad._native import Topology
+from ringroad._text import parse_bandwidth, parse_bytes
 from ringroad.bench import record, table, verdict
 from ringroad.bench.collectives import ALIASES, COLLECTIVES, OPS, collective
 from ringroad.bench.conductor import Conductor, Row
 from ringroad.bench.options import Options, names, numbers, sizes
 from ringroad.bench.peers import OURS
+from ringroad.emulation.namespaces import reenter
 
 _BUDGET = 120.0
 _COLLECTIVES = f"{', '.join(COLLECTIVES)}; also {', '.join(ALIASES)}."
@@ -35,6 +37,11 @@ def bench(
     op: Annotated[str, typer.Option("-o", "--op", help=f"{', '.join(OPS)}.")] = "sum",
     root: Annotated[int, typer.Option("-r", "--root", help="The root, for collectives that have one.")] = 0,
     ranks: Annotated[str, typer.Option(help="Numbers of ranks, with commas.")] = "2,4",
+    testbed: Annotated[
+        str,
+        typer.Option(metavar="TOPOLOGY", help="Emulate this network, with a rank for each of its own; needs --rate."),
+    ] = "",
+    rate: Annotated[str, typer.Option(help="What a cable of it carries in each direction, such as 100Mbit.")] = "",
     buffers: Annotated[str, typer.Option(help="Whose memory: numpy, torch, or both.")] = "numpy",
     peers: Annotated[
         str, typer.Option(help="Who else takes turns: mpi4py, reference, gloo or another backend of torch.distributed.")
@@ -59,10 +66,15 @@ def bench(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON lines.")] = None,
 ) -> None:
     """Measure a collective on this machine, next to other libraries, and verify it."""
+    if testbed:
+        reenter()
+    network = Topology(testbed) if testbed else None
     options = Options(
         collective=collective(name),
         sizes=[parse_bytes(size) for size in names(size_list)] or sizes(minbytes, maxbytes, factor),
-        ranks=numbers("--ranks", ranks),
+        ranks=numbers("--ranks", ranks) if network is None else [network.ranks],
+        testbed=network,
+        rate=parse_bandwidth(rate) if rate else 0.0,
         buffers=names(buffers),
         peers=[peer for peer in names(peers) if peer != OURS],
         dtype=dtype,
@@ -137,7 +149,7 @@ class _Printer:
         first = self.size[0]
         block = (first["collective"], first["buffers"], first["ranks"])
         if block != self.block:
-            print(table.header(*block))
+            print(table.header(*block, table.predicted(self.size)))
             self.block = block
         print("\n".join(table.lines(self.size)), flush=True)
         self.size = []

@@ -48,6 +48,11 @@ impl PyCommunicator {
     }
 
     #[getter]
+    fn segment(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.0.choices()).lowering.segment
+    }
+
+    #[getter]
     fn profile(&self, py: Python<'_>) -> Option<String> {
         py.detach(|| self.0.choices()).profile
     }

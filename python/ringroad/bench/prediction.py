@@ -1,0 +1,47 @@
+"""What the cost model and the simulator say of a call, beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from ringroad._native import CostModel, Schedule, Topology
+from ringroad.bench.data import Case
+from ringroad.simulation import simulate
+
+NOTHING = {"model": None, "simulated": None}
+_TERMS = ("step_latency", "message_latency", "incast_latency", "hop_latency", "bandwidth", "reduce_cost", "overlapped")
+
+
+def terms(model: CostModel) -> dict[str, Any]:
+    """A model as what it is made of, to be sent."""
+    return {name: getattr(model, name) for name in _TERMS}
+
+
+class Prediction:
+    """For one network and one model."""
+
+    def __init__(self, topology: Topology, about: Mapping[str, Any]) -> None:
+        """`about`: `model`, as `terms` says it, and `segment`, the most bytes of a message."""
+        self.topology = topology
+        self.model = CostModel(**about["model"])
+        self.segment: int = about["segment"]
+        self.of = cache(self._of)
+
+    def _of(self, algorithm: str, case: Case) -> dict[str, float | None]:
+        """Seconds, by the model and by the simulator with ranks that wait only for what they need."""
+        schedule = Schedule.build(algorithm, self.topology, case.collective.name, case.root)
+        simulated = simulate(
+            schedule,
+            self.topology,
+            case.size,
+            model=self.model,
+            free_running=True,
+            segment=self.segment,
+            details=False,
+        )
+        return {
+            "model": self.model.cost(schedule, self.topology, case.size).seconds,
+            "simulated": simulated.seconds,
+        }
