@@ -17,7 +17,7 @@ SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,6 +89,10 @@ bench-far: build ## Compare large allreduces with Open MPI while the first two C
 	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
 	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
 		--sizes 4M,32M,128M $(if $(RECORD),--json $(RECORD))
+
+bench-network: build ## Measure on emulated networks, beside the model, the simulator, gloo and Open MPI (18 minutes)
+	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
+	tools/bench_network.sh $(RECORD)
 
 bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and all papers' figures
 	$(PYTHON) -m ringroad.reproduce.speed

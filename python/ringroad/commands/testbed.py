@@ -49,7 +49,7 @@ def testbed(
             job |= network.mpi(directory)
         for rank in range(1 if once else network.size):
             place = {} if once else _place(rank, network.topology.per_host)
-            environ = {**os.environ, **network.environment(rank), **job, **place}
+            environ = {**os.environ, **network.environment(), **job, **place}
             processes.start(
                 ["setpriv", "--pdeathsig", "KILL", *network.command(rank, command)], environ, start_new_session=True
             )

@@ -72,11 +72,12 @@ class EmulatedNetwork:
         """The command line that runs this one on a rank's host."""
         return [*self._hosts[self.wiring.host_of(rank)].enter(), *command]
 
-    def environment(self, rank: int) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """The variables by which ringroad, torch.distributed and Open MPI find the network; a job's store is not among
         them."""
         return {
-            "RINGROAD_HOST": self.wiring.names[self.wiring.host_of(rank)],
+            # Every host has a name of its own, also where mpirun hands its environment on.
+            "RINGROAD_HOST": "",
             "RINGROAD_NET_DEVICES": DEVICE,
             "RINGROAD_TOPOLOGY": self._topology_file,
             "GLOO_SOCKET_IFNAME": DEVICE,

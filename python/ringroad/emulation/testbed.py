@@ -70,7 +70,7 @@ class Testbed(LocalCluster):
             algorithm=algorithm,
             timeout=timeout,
             env=env,
-            _place=lambda rank, command: (network.command(rank, command), network.environment(rank)),
+            _place=lambda rank, command: (network.command(rank, command), network.environment()),
         )
 
     def cut(self, a: int, b: int) -> None:
