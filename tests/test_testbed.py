@@ -225,3 +225,21 @@ def test_a_user_who_may_have_a_user_namespace_needs_no_root():
         pytest.skip(f"users may have no user namespaces here: {tried.stderr}")
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert sorted(ended.stdout.split()) == ["host0", "host1"], ended.stderr
+
+
+def test_packets_are_led_around_a_cut_cable_until_it_is_restored():
+    with ringroad.testbed("ring:4", rate=RATE, timeout=5) as bed:
+        bed.run(total, 1000)
+        bed.cut(0, 1)
+        bed.reroute()
+        before = bed.carried(0, 3)
+        assert all(right for _, right in bed.run(total, 100_000, "ring"))
+        assert bed.carried(0, 3) - before > 4 * 100_000  # what rank 0 sends to rank 1
+        bed.restore()
+        before = bed.carried(0, 1)
+        assert all(right for _, right in bed.run(total, 100_000, "ring"))
+        assert bed.carried(0, 1) - before > 4 * 100_000
+        bed.cut(0, 1)
+        bed.cut(2, 3)
+        with pytest.raises(ringroad.TopologyError):
+            bed.reroute()

@@ -24,7 +24,7 @@ _MEMORY = 5e9  # bytes per second between a rank and the memory of its host
 _CLOSED = 1_000  # bytes per second, where no link leads
 _NOBODY = "02:77:ff:ff:ff:ff"  # a card that does not exist: what is sent there is lost without a word
 _AGENTS = [("OMPI_MCA", "plm_rsh_agent"), ("PRTE_MCA", "plm_ssh_agent")]  # of Open MPI 4 and 5
-_TABLE = 100  # of the routes to all hosts; those for what comes from one host have the next ones
+_TABLE = 100  # the first table of routes, and the first rule
 
 
 class EmulatedNetwork:
@@ -50,6 +50,8 @@ class EmulatedNetwork:
         self._cables = {cable.ends: cable for cable in self.wiring.cables}
         self._numbers = {cable.ends: number for number, cable in enumerate(self.wiring.cables)}
         self._changed: set[tuple[int, int]] = set()
+        self._cut: set[tuple[int, int]] = set()
+        self._followed, self._routed = self.wiring, False
         self._hosts: list[Host] = []
         self._directory = tempfile.TemporaryDirectory(prefix="ringroad-")
         self._topology_file = os.path.join(self._directory.name, "topology.json")
@@ -109,6 +111,7 @@ class EmulatedNetwork:
         """Cuts the cable between the hosts of two ranks: packets are lost, and nobody is told."""
         cable = self._cable(a, b)
         self._changed.add(cable.ends)
+        self._cut.add(cable.ends)
         self._join(cable, _NOBODY)
 
     def slow(self, a: int, b: int, factor: float) -> None:
@@ -119,12 +122,25 @@ class EmulatedNetwork:
         self._changed.add(cable.ends)
         self._limit(cable, factor)
 
+    def reroute(self) -> None:
+        """Leads packets around the cables that are cut, as routers do once they have noticed. Raises TopologyError
+        where no way is left."""
+        wiring = self.wiring
+        switches = (
+            self.topology.ranks if wiring.per_host > 1 else 0
+        )  # hosts' memories come before them, as the hosts do
+        pairs = [(a + switches, b + switches) for a, b in sorted(self._cut)]
+        self._follow(Wiring.of(self.topology.without_links(pairs)) if pairs else wiring)
+
     def restore(self) -> None:
-        """Mends all cables."""
+        """Mends all cables, and leads packets along the topology's routes again."""
         for ends in sorted(self._changed):
             self._join(self._cables[ends])
             self._limit(self._cables[ends])
         self._changed.clear()
+        self._cut.clear()
+        if self._followed is not self.wiring:
+            self._follow(self.wiring)
 
     def carried(self, a: int, b: int) -> int:
         """The bytes that the cable between the hosts of two ranks has carried from `a` to `b`, headers included."""
@@ -185,7 +201,11 @@ class EmulatedNetwork:
         for cable in wiring.cables:
             self._lay(cable)
         for node, host in enumerate(self._hosts):
-            host.ip(list(self._routes(node)))
+            # UCX takes a device only for what the most specific of all routes leads to by it. The rules of `_follow`
+            # see to it that these are never used.
+            others = [other for other in range(wiring.hosts) if other != node]
+            host.ip([f"route add {_address(other)}/32 dev {DEVICE}" for other in others])
+        self._follow(wiring)
 
     def _lay(self, cable: Cable) -> None:
         """Puts a cable between two nodes. Each end has an address, and knows whose card is at the other end."""
@@ -201,35 +221,34 @@ class EmulatedNetwork:
         self._join(cable)
         self._limit(cable)
 
-    def _routes(self, node: int) -> list[str]:
-        wiring = self.wiring
+    def _follow(self, wiring: Wiring) -> None:
+        """Makes these the routes that packets take."""
+        tables = range(_TABLE, _TABLE + 1 + len(wiring.names))
+        for node, host in enumerate(self._hosts):
+            if self._routed:
+                priorities = [int(line.split(":")[0]) for line in host.read("ip", "rule").splitlines()]
+                old = [priority for priority in priorities if priority in tables]
+                for number in old:
+                    host.ip([f"rule delete priority {number}", f"route flush table {number}"])
+            host.ip(self._routes(node, wiring))
+        self._routed, self._followed = True, wiring
 
+    def _routes(self, node: int, wiring: Wiring) -> list[str]:
         def by(following: int) -> str:
             number = self._numbers[min(node, following), max(node, following)]
             return f"via {_end(number, int(node < following))} dev {_device(following)} src {_address(node)}"
 
-        others = [host for host in range(wiring.hosts) if host != node]
-        # UCX takes a device only for what the most specific of all routes leads to by it. The rules below see to it
-        # that these are never used.
-        lines = [f"route add {_address(host)}/32 dev {DEVICE}" for host in others]
-        lines += [
-            f"route add {_address(host)}/32 {by(following)} table {_TABLE}"
-            for (at, host), following in wiring.next_node.items()
-            if at == node
-        ]
-        # What comes from one host may take another way than what comes from the others: a table for each such host.
-        own_ways = {
-            (source, host): following for (at, source, host), following in wiring.exceptions.items() if at == node
-        }
-        lines.append(f"rule add lookup {_TABLE} priority {_TABLE + len(wiring.names)}")
-        lines += [
-            f"rule add from {_address(s)} lookup {_TABLE + 1 + s} priority {_TABLE + s}"
-            for s in sorted({s for s, _ in own_ways})
-        ]
-        lines += [
-            f"route add {_address(host)}/32 {by(following)} table {_TABLE + 1 + source}"
-            for (source, host), following in own_ways.items()
-        ]
+        # A table of routes has the number of its rule. What comes from one host may take another way than what comes
+        # from the others: a table for each such host, which comes before the one for all.
+        general = _TABLE + len(wiring.names)
+        routes = [(host, following, general) for (at, host), following in wiring.next_node.items() if at == node]
+        for (at, source, host), following in wiring.exceptions.items():
+            if at == node:
+                routes.append((host, following, _TABLE + source))
+        lines = [f"route add {_address(host)}/32 {by(following)} table {table}" for host, following, table in routes]
+        for table in sorted({table for _, _, table in routes} - {general}):
+            lines.append(f"rule add from {_address(table - _TABLE)} lookup {table} priority {table}")
+        lines.append(f"rule add lookup {general} priority {general}")
         return lines
 
     def close(self) -> None:

@@ -82,8 +82,13 @@ class Testbed(LocalCluster):
         """Makes the cable between the hosts of two ranks `factor` times slower than it was built, both ways."""
         self.network.slow(a, b, factor)
 
+    def reroute(self) -> None:
+        """Leads packets around the cables that are cut, as routers do once they have noticed. Raises TopologyError
+        where no way is left."""
+        self.network.reroute()
+
     def restore(self) -> None:
-        """Mends all cables."""
+        """Mends all cables, and leads packets along the topology's routes again."""
         self.network.restore()
 
     def carried(self, a: int, b: int) -> int:
