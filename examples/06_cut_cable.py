@@ -1,0 +1,74 @@
+"""Train on an emulated torus, lose a cable in the middle, and go on on what is left (takes root or a user namespace).
+
+The cable between ranks 0 and 1 is cut while gradients are summed. Every rank raises an error within its deadline. When
+the network has found a way around the cable, the ranks meet again by their handles, on the torus less the cable; the
+algorithm is then the best for that. Nothing is lost: the weights are, bit for bit, those of a run in which the network
+changed at the same step, but nothing failed.
+"""
+
+import threading
+import time
+
+import numpy as np
+import ringroad
+
+NETWORK = "torus:3x3"
+LEFT = "without(torus:3x3, 0-1)"
+STEPS = 1000
+FEATURES = 20_000
+SECONDS = 3.0  # after which the cable is cut
+NOTICED = 6.0  # seconds after which the network leads packets around it
+LONG_ENOUGH = 4.0  # seconds that ranks give the network for that, once they have noticed
+
+
+def gradient(rank: int, step: int, weights: np.ndarray) -> np.ndarray:
+    """Of the squared error on one example: this rank's of this step."""
+    random = np.random.default_rng([rank, step])
+    example = random.standard_normal(FEATURES, dtype=np.float32)
+    return example * (example @ weights - example.sum()) / FEATURES
+
+
+def train(comm, changed_at=None):
+    """The weights; the first step on the network that is left; what was raised; the algorithms."""
+    weights, last = np.zeros(FEATURES, np.float32), None
+    step, changed, raised, algorithms = 0, None, None, [comm.algorithm_for("allreduce", 4 * FEATURES)]
+    while step < STEPS:
+        try:
+            if step == changed_at:
+                raise ringroad.AbortedError("the network changes")
+            total = comm.allreduce(gradient(comm.rank, step, weights))
+        except ringroad.RingroadError as error:
+            raised = str(error)
+            time.sleep(0 if step == changed_at else LONG_ENOUGH)
+            comm = ringroad.regroup(comm.handles, topology=LEFT, timeout=60)
+            algorithms.append(comm.algorithm_for("allreduce", 4 * FEATURES))
+            # Some ranks may have finished the step that failed on others: all repeat it.
+            first = int(comm.allreduce(np.array([step]), op="min")[0])
+            if first < step:
+                weights, step = last, first
+            changed, changed_at = step, None
+            continue
+        last, weights = weights, weights - 0.5 * total / comm.size
+        step += 1
+    return weights, changed, raised, algorithms
+
+
+def main() -> None:
+    with ringroad.testbed(NETWORK, rate="200Mbit", timeout=5) as bed:
+        cut = threading.Timer(SECONDS, bed.cut, (0, 1))
+        reroute = threading.Timer(SECONDS + NOTICED, bed.reroute)
+        cut.start()
+        reroute.start()
+        results = bed.run(train)
+        reroute.join()
+    _, changed, raised, algorithms = results[0]
+    print(f"step {changed}: {raised}")
+    print(f"by {algorithms[0]}, then on {LEFT} by {algorithms[1]}")
+    with ringroad.local(9, topology=NETWORK) as cluster:
+        expected = cluster.run(lambda comm: train(comm, changed))[0][0]
+    assert all((result[0] == expected).all() for result in results)
+    print("all ranks have the bits of a run without a failure")
+
+
+if __name__ == "__main__":
+    main()
