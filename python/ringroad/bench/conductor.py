@@ -194,7 +194,8 @@ class Conductor:
 
     def _tune(self, ranks: Ranks) -> None:
         start = time.monotonic()
-        answers = ranks.ask("tune", self.options.collective.name, self.options.tune)
+        largest = max(self.options.sizes)
+        answers = ranks.ask("tune", self.options.collective.name, self.options.tune, largest)
         ranks.about |= _agreed(answers, same=False)[0][0]
         self.deadline += time.monotonic() - start
 

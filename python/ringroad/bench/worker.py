@@ -109,10 +109,11 @@ class Worker:
         tensors = "torch" in setup.buffers
         return Own(f"{setup.directory}/{store}", self.rank, setup.ranks, setup.timeout, tensors, settings)
 
-    def tune(self, collective: str, seconds: float) -> list[dict[str, Any]]:
-        """Measures, and begins anew with a communicator that chooses by that; what there is to say of it now."""
+    def tune(self, collective: str, seconds: float, largest: int) -> list[dict[str, Any]]:
+        """Measures up to `largest` bytes, and begins anew with a communicator that chooses by that; what there is to say of it now."""
         communicator = self.ours.communicator
-        profile = tuning.tune(communicator, tuning.Options([collective], budget=seconds))
+        sizes = [size for size in tuning.SIZES if size <= max(largest, tuning.SIZES[0])]
+        profile = tuning.tune(communicator, tuning.Options([collective], sizes, seconds))
         path = Path(self.setup.directory, "profile.json")
         if self.rank == 0:
             path.write_text(profile)
