@@ -110,7 +110,10 @@ class Worker:
         return Own(f"{setup.directory}/{store}", self.rank, setup.ranks, setup.timeout, tensors, settings)
 
     def tune(self, collective: str, seconds: float, largest: int) -> list[dict[str, Any]]:
-        """Measures up to `largest` bytes, and begins anew with a communicator that chooses by that; what there is to say of it now."""
+        """Measures up to `largest` bytes, and begins anew with a communicator that chooses by that.
+
+        What there is to say of it now.
+        """
         communicator = self.ours.communicator
         sizes = [size for size in tuning.SIZES if size <= max(largest, tuning.SIZES[0])]
         profile = tuning.tune(communicator, tuning.Options([collective], sizes, seconds))
