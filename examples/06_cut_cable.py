@@ -13,10 +13,10 @@ import numpy as np
 import ringroad
 
 NETWORK = "torus:3x3"
-LEFT = "without(torus:3x3, 0-1)"
-STEPS = 1000
+LEFT = ringroad.Topology("without(torus:3x3, 0-1)", bandwidth=25e6)  # bytes per second: 200 Mbit/s
+STEPS = 600
 FEATURES = 20_000
-SECONDS = 3.0  # after which the cable is cut
+CARRIED = 5_000_000  # bytes after which the cable is cut, of some 20 million
 NOTICED = 6.0  # seconds after which the network leads packets around it
 LONG_ENOUGH = 4.0  # seconds that ranks give the network for that, once they have noticed
 
@@ -28,20 +28,25 @@ def gradient(rank: int, step: int, weights: np.ndarray) -> np.ndarray:
     return example * (example @ weights - example.sum()) / FEATURES
 
 
-def train(comm, changed_at=None):
-    """The weights; the first step on the network that is left; what was raised; the algorithms."""
+def train(comm, changed_at=None, algorithms=(None, None)):
+    """The weights; the first step on the network that is left; what was raised; the algorithms before and after.
+
+    With arguments: the network changes at this step without a failure, and these are the algorithms."""
     weights, last = np.zeros(FEATURES, np.float32), None
-    step, changed, raised, algorithms = 0, None, None, [comm.algorithm_for("allreduce", 4 * FEATURES)]
+    algorithm, after = algorithms
+    used = [algorithm or comm.algorithm_for("allreduce", 4 * FEATURES)]
+    step, changed, raised = 0, None, None
     while step < STEPS:
         try:
             if step == changed_at:
                 raise ringroad.AbortedError("the network changes")
-            total = comm.allreduce(gradient(comm.rank, step, weights))
+            total = comm.allreduce(gradient(comm.rank, step, weights), algorithm=algorithm)
         except ringroad.RingroadError as error:
             raised = str(error)
             time.sleep(0 if step == changed_at else LONG_ENOUGH)
             comm = ringroad.regroup(comm.handles, topology=LEFT, timeout=60)
-            algorithms.append(comm.algorithm_for("allreduce", 4 * FEATURES))
+            algorithm = after
+            used.append(algorithm or comm.algorithm_for("allreduce", 4 * FEATURES))
             # Some ranks may have finished the step that failed on others: all repeat it.
             first = int(comm.allreduce(np.array([step]), op="min")[0])
             if first < step:
@@ -50,22 +55,28 @@ def train(comm, changed_at=None):
             continue
         last, weights = weights, weights - 0.5 * total / comm.size
         step += 1
-    return weights, changed, raised, algorithms
+    return weights, changed, raised, used
+
+
+def disturb(bed) -> None:
+    while bed.carried(0, 1) < CARRIED:
+        time.sleep(0.05)
+    bed.cut(0, 1)
+    time.sleep(NOTICED)
+    bed.reroute()
 
 
 def main() -> None:
     with ringroad.testbed(NETWORK, rate="200Mbit", timeout=5) as bed:
-        cut = threading.Timer(SECONDS, bed.cut, (0, 1))
-        reroute = threading.Timer(SECONDS + NOTICED, bed.reroute)
-        cut.start()
-        reroute.start()
+        disturber = threading.Thread(target=disturb, args=(bed,))
+        disturber.start()
         results = bed.run(train)
-        reroute.join()
+        disturber.join()
     _, changed, raised, algorithms = results[0]
     print(f"step {changed}: {raised}")
-    print(f"by {algorithms[0]}, then on {LEFT} by {algorithms[1]}")
+    print(f"by {algorithms[0]}, then on {LEFT.spec} by {algorithms[1]}")
     with ringroad.local(9, topology=NETWORK) as cluster:
-        expected = cluster.run(lambda comm: train(comm, changed))[0][0]
+        expected = cluster.run(train, changed, algorithms)[0][0]
     assert all((result[0] == expected).all() for result in results)
     print("all ranks have the bits of a run without a failure")
 
