@@ -297,3 +297,8 @@ def test_end_of_the_parent(ending):
     pids = [int(pid) for pid in parent.stdout.split()]
     assert len(pids) == 2
     wait_for_the_end_of(pids)
+
+
+def test_every_public_name_is_listed_and_found():
+    assert dir(ringroad) == sorted(ringroad.__all__)
+    assert all(hasattr(ringroad, name) for name in ringroad.__all__)

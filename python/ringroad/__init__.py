@@ -113,3 +113,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'ringroad' has no attribute {name!r}")
     return getattr(import_module(f"ringroad.{_LATER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
