@@ -23,6 +23,16 @@ import numpy as np
 import pytest
 import ringroad
 from ringroad._processes import Processes
+from ringroad.emulation.network import EmulatedNetwork
+
+
+def needs_namespaces() -> None:
+    """Skips where this machine makes no network namespaces, and says why."""
+    try:
+        EmulatedNetwork(ringroad.Topology("ring:2"), 1e7).close()
+    except ringroad.TestbedError as error:
+        pytest.skip(str(error))
+
 
 TRANSPORTS = {
     "memory": {},

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import ringroad
-from ringroad.emulation.network import EmulatedNetwork
+from helpers import needs_namespaces
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[0-9][0-9]_*.py"))
 
@@ -17,10 +16,7 @@ def test_example(path, tmp_path):
     if "import torch" in path.read_text():
         pytest.importorskip("torch")
     if "ringroad.testbed" in path.read_text():
-        try:
-            EmulatedNetwork(ringroad.Topology("ring:2"), 1e7).close()
-        except ringroad.TestbedError as error:
-            pytest.skip(str(error))
+        needs_namespaces()
     environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "RINGROAD_STORE")}
     done = subprocess.run(
         [sys.executable, str(path)], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=150

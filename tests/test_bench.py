@@ -9,14 +9,13 @@ import sys
 
 import numpy as np
 import pytest
-import ringroad
+from helpers import needs_namespaces
 from ringroad import _race as race
 from ringroad.bench import conductor, reference, verdict
 from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.options import Options
 from ringroad.bench.statistics import Statistics
-from ringroad.emulation.network import EmulatedNetwork
 
 needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
 """For the program that is compiled here. A user who installs the wheel need not have it."""
@@ -156,10 +155,7 @@ def test_fixed_algorithms_take_turns(tmp_path):
 
 
 def test_a_testbed_is_measured_beside_the_model_and_the_simulator(tmp_path):
-    try:
-        EmulatedNetwork(ringroad.Topology("ring:2"), 1e7).close()
-    except ringroad.TestbedError as error:
-        pytest.skip(str(error))
+    needs_namespaces()
     testbed = ["--testbed", "ring:3", "--rate", "200Mbit", "--algorithms", "ring,swing", "--sizes", "1K,64K"]
     rows = record(tmp_path / "r.jsonl", *testbed, "--budget", "2")
     assert {(row["ranks"], row["peer"]) for row in rows} == {

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ringroad
-from helpers import is_running
+from helpers import is_running, needs_namespaces
 from ringroad.emulation import namespaces
-from ringroad.emulation.network import EmulatedNetwork
 from ringroad.emulation.wiring import Wiring
 
 RATE = "200Mbit"
@@ -20,11 +19,7 @@ RATE = "200Mbit"
 
 @pytest.fixture(scope="module", autouse=True)
 def permitted():
-    """Skips where this machine makes no namespaces, and says why."""
-    try:
-        EmulatedNetwork(ringroad.Topology("ring:2"), 1e7).close()
-    except ringroad.TestbedError as error:
-        pytest.skip(str(error))
+    needs_namespaces()
 
 
 def total(comm, count, algorithm=None):

@@ -14,7 +14,7 @@ from ringroad._native import Topology
 from ringroad._processes import Processes
 from ringroad._text import parse_bandwidth
 from ringroad.emulation.namespaces import reenter
-from ringroad.emulation.network import EmulatedNetwork
+from ringroad.emulation.network import MTU, EmulatedNetwork
 
 _PORT = 29500  # free on a host that was just made
 _GRACE_SECONDS = 5.0  # for the others, once a rank has failed
@@ -25,7 +25,7 @@ def testbed(
     topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A spec or a file, of 2 to 36 ranks.")],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="What each rank runs.")],
     rate: Annotated[str, typer.Option(help="What a cable carries in each direction, such as 100Mbit.")],
-    mtu: Annotated[int, typer.Option(help="Bytes of the longest packet.")] = 9000,
+    mtu: Annotated[int, typer.Option(help="Bytes of the longest packet.")] = MTU,
     once: Annotated[
         bool,
         typer.Option(

@@ -14,7 +14,8 @@ from ringroad.emulation.wiring import Cable, Wiring
 
 DEVICE = "host"
 """The network device that has a host's address, on every host."""
-_MTU = 9000
+MTU = 9000
+"""Bytes of the longest packet, unless told otherwise."""
 _BURST_SECONDS = 250e-6  # what a cable may carry at once after a pause, at its rate
 _QUEUE_SECONDS = 20e-3  # what may wait for a cable; more is lost
 _LEAST_BURST, _LEAST_QUEUE = 5_000, 1_000_000  # bytes
@@ -24,6 +25,7 @@ _MEMORY = 5e9  # bytes per second between a rank and the memory of its host
 _CLOSED = 1_000  # bytes per second, where no link leads
 _NOBODY = "02:77:ff:ff:ff:ff"  # a card that does not exist: what is sent there is lost without a word
 _AGENTS = [("OMPI_MCA", "plm_rsh_agent"), ("PRTE_MCA", "plm_ssh_agent")]  # of Open MPI 4 and 5
+_QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 _TABLE = 100  # the first table of routes, and the first rule
 
 
@@ -35,7 +37,7 @@ class EmulatedNetwork:
     where this machine or this user cannot have it, TopologyError where the topology cannot be emulated.
     """
 
-    def __init__(self, topology: Topology, bandwidth: float, *, mtu: int = _MTU) -> None:
+    def __init__(self, topology: Topology, bandwidth: float, *, mtu: int = MTU) -> None:
         """`bandwidth`: bytes per second of a link of capacity 1, in each direction, headers included; `mtu`: bytes of
         the longest packet."""
         namespaces.require()
@@ -51,7 +53,7 @@ class EmulatedNetwork:
         self._numbers = {cable.ends: number for number, cable in enumerate(self.wiring.cables)}
         self._changed: set[tuple[int, int]] = set()
         self._cut: set[tuple[int, int]] = set()
-        self._followed, self._routed = self.wiring, False
+        self._followed: Wiring | None = None
         self._hosts: list[Host] = []
         self._directory = tempfile.TemporaryDirectory(prefix="ringroad-")
         self._topology_file = os.path.join(self._directory.name, "topology.json")
@@ -125,12 +127,10 @@ class EmulatedNetwork:
     def reroute(self) -> None:
         """Leads packets around the cables that are cut, as routers do once they have noticed. Raises TopologyError
         where no way is left."""
-        wiring = self.wiring
-        switches = (
-            self.topology.ranks if wiring.per_host > 1 else 0
-        )  # hosts' memories come before them, as the hosts do
-        pairs = [(a + switches, b + switches) for a, b in sorted(self._cut)]
-        self._follow(Wiring.of(self.topology.without_links(pairs)) if pairs else wiring)
+        # Where ranks share hosts, the topology numbers its ranks first, then what is a node here.
+        first = self.topology.ranks if self.wiring.per_host > 1 else 0
+        pairs = [(a + first, b + first) for a, b in sorted(self._cut)]
+        self._follow(Wiring.of(self.topology.without_links(pairs)) if pairs else self.wiring)
 
     def restore(self) -> None:
         """Mends all cables, and leads packets along the topology's routes again."""
@@ -225,13 +225,13 @@ class EmulatedNetwork:
         """Makes these the routes that packets take."""
         tables = range(_TABLE, _TABLE + 1 + len(wiring.names))
         for node, host in enumerate(self._hosts):
-            if self._routed:
+            if self._followed is not None:
                 priorities = [int(line.split(":")[0]) for line in host.read("ip", "rule").splitlines()]
                 old = [priority for priority in priorities if priority in tables]
                 for number in old:
                     host.ip([f"rule delete priority {number}", f"route flush table {number}"])
             host.ip(self._routes(node, wiring))
-        self._routed, self._followed = True, wiring
+        self._followed = wiring
 
     def _routes(self, node: int, wiring: Wiring) -> list[str]:
         def by(following: int) -> str:
@@ -265,9 +265,6 @@ class EmulatedNetwork:
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-_QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 
 
 def _directions(cable: Cable) -> list[tuple[int, int, float]]:

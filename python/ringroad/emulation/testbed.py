@@ -6,7 +6,7 @@ from os import PathLike
 from ringroad._native import Topology
 from ringroad._text import parse_bandwidth
 from ringroad.cluster import LocalCluster
-from ringroad.emulation.network import EmulatedNetwork
+from ringroad.emulation.network import MTU, EmulatedNetwork
 
 
 def testbed(
@@ -16,7 +16,7 @@ def testbed(
     algorithm: str | None = None,
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
-    mtu: int = 9000,
+    mtu: int = MTU,
 ) -> "Testbed":
     """Starts a worker process for each rank of a topology, on an emulated network of that form, on this machine.
 
