@@ -144,6 +144,7 @@ def _report(profile: Profile, path: Path | None) -> dict[str, Any]:
             "bandwidth": model.bandwidth,
             "reduce_cost": model.reduce_cost,
             "cores": model.cores,
+            "over_links": model.over_links,
         },
         "error": {"median": median, "p90": p90, "worst": worst, "measurements": len(profile.measurements)},
         "sizes": list(_sizes(profile)),
@@ -161,7 +162,7 @@ def _print(profile: Profile, path: Path | None) -> None:
     print(f"starting a step    {seconds_text(model.step_latency)}")
     print(f"a further message  {seconds_text(model.message_latency)}")
     print(f"a hop              {seconds_text(model.hop_latency or 0.0)}")
-    links = "links " if model.cores is None else "copies"
+    links = "links " if model.cores is None or model.over_links else "copies"
     print(f"{links}             {_speed(1 / model.bandwidth if model.bandwidth else 0.0)}")
     print(f"reducing           {_speed(model.reduce_cost)}")
     print(

@@ -45,10 +45,11 @@ class EmulatedNetwork:
             raise ValueError(f"{bandwidth:g} bytes/s are too little for a cable")
         # What applications get of a link that packets' headers share with them, and of a host's memory.
         payload = bandwidth * (mtu - _HEADERS) / (mtu + _FRAME)
-        self.topology = topology.with_links(bandwidth=payload, latency=_HOP_SECONDS, memory=_MEMORY)
+        self.wiring = Wiring.of(topology)
+        routed = self.wiring.topology
+        self.topology = routed.with_links(bandwidth=payload, latency=_HOP_SECONDS, memory=_MEMORY)
         self.bandwidth = bandwidth
         self.mtu = mtu
-        self.wiring = Wiring.of(topology)
         self._cables = {cable.ends: cable for cable in self.wiring.cables}
         self._numbers = {cable.ends: number for number, cable in enumerate(self.wiring.cables)}
         self._changed: set[tuple[int, int]] = set()

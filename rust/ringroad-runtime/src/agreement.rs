@@ -11,7 +11,7 @@ use crate::choices::{Choices, Lowering, Wishes};
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
 use crate::machine::{
-    LONGEST_SEGMENT, SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_PART, SHORTEST_SEGMENT,
+    EMULATED_MESSAGE, LONGEST_SEGMENT, SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_PART, SHORTEST_SEGMENT,
 };
 use crate::options::Options;
 use crate::profile::{Place, Profile};
@@ -28,6 +28,7 @@ const NETWORK: CostModel = CostModel {
     reduce_cost: 5e-11,
     overlapped: false,
     cores: None,
+    over_links: false,
 };
 
 /// The same for memory that all ranks read, where there are cores for all of them. Reducing costs little more than the copy
@@ -51,6 +52,18 @@ fn crowded(ranks: usize, cores: usize) -> CostModel {
         cores: Some(cores),
         ..NETWORK
     }
+}
+
+/// For ranks on hosts of their own that one machine emulates with fewer cores: sending and receiving a message takes the
+/// kernel's and UCX's work, which the cores do for all ranks in turn.
+fn emulated(cores: usize) -> CostModel {
+    CostModel { message_latency: EMULATED_MESSAGE.as_secs_f64(), cores: Some(cores), over_links: true, ..NETWORK }
+}
+
+/// Whether the ranks are on several hosts, all of which are parts of one machine.
+fn are_emulated(cards: &[Card]) -> bool {
+    let first = &cards[0];
+    cards.iter().any(|card| card.host != first.host) && cards.iter().all(|card| card.shares_machine(first))
 }
 
 /// Rank 0 chooses, the others take it over; so does an error.
@@ -138,6 +151,7 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
         Some((profile, _)) => profile.fit.model,
         None if per_host == size && size > cores && !stated => crowded(size, cores),
         None if per_host == size => SHARED,
+        None if per_host == 1 && size > cores && are_emulated(cards) => emulated(cores),
         None => NETWORK,
     };
     let algorithms = match &options.algorithm {

@@ -40,6 +40,8 @@ const TWO_CORES: &str = "two cores of an AMD EPYC, a virtual machine; 1 MiB of s
 const EIGHT_HOSTS: &str = "eight emulated hosts in a hypercube of 100 Mbit/s";
 const NINE_HOSTS: &str = "nine emulated hosts in a ring of 200 Mbit/s";
 
+const SEVERAL_NETWORKS: &str = "seven, eight and nine emulated hosts in rings and a torus of 100 Mbit/s, on two cores of a virtual machine";
+
 /// What a [`Number`] can be: where the code has it in a type, the table has it in a unit.
 trait Quantity {
     const UNIT: &'static str;
@@ -106,6 +108,8 @@ numbers! {
         "where the slowest link carries it in SEND_BUFFER_TIME or more, a tcp connection takes on no more bytes than this before it has sent them: what others wait for does not queue behind a long message; 4 MiB over three links of every rank then take 1.03 to 1.06 times as long as simulated instead of 1.13 to 1.26, and 16 MiB as long as without";
     pub(crate) SEND_BUFFER_TIME: Duration = Duration::from_micros(500), on EIGHT_HOSTS,
         "on faster links than that, 1 Gbit/s, the kernel decides how much a tcp connection takes on; chosen, not measured";
+    pub(crate) EMULATED_MESSAGE: Duration = Duration::from_nanos(5500), on SEVERAL_NETWORKS,
+        "how long a message over tcp between emulated hosts keeps a core of their machine busy, at the sender and the receiver together; found from 1 KiB by eight algorithms";
     pub(crate) NEAR_BROADCAST_SEGMENT: usize = 128 << 10, on TWO_CORES,
         "the same where all wait for the messages of one rank: 1 MiB to four ranks takes 1.6 times as long in messages of 512 KiB";
     pub(crate) LEND: usize = 32 << 10, on TWO_CORES,
