@@ -164,6 +164,31 @@ def test_a_testbed_is_measured_beside_the_model_and_the_simulator(tmp_path):
     assert all(row["model"] > 0 and row["simulated"] > 0 for row in rows)
 
 
+def test_one_place_only(tmp_path):
+    rows = record(tmp_path / "r.jsonl", "--sizes", "8", "--ranks", "2", "-n", "3", "--place", "in_place")
+    assert [row["place"] for row in rows] == [IN]
+    assert "--place in_place: there are out_of_place" in bench("alltoall", "--place", "in_place", status=2)
+
+
+def test_open_mpi_may_take_part_in_one_way():
+    def teams(*peers):
+        return [(team.pml, team.peers) for team in conductor._teams(options(peers=list(peers)))]
+
+    assert teams("gloo") == [(None, ["gloo"])]
+    assert teams("gloo", "mpi4py-ucx") == [("ucx", ["gloo", "mpi4py-ucx"])]
+    assert teams("mpi4py", "gloo") == [("ob1", ["gloo", "mpi4py-ob1"]), ("ucx", ["mpi4py-ucx"])]
+
+
+def test_who_is_hopeless_is_left_out_at_larger_sizes(monkeypatch):
+    monkeypatch.setattr(conductor, "_LARGE", 8)
+    monkeypatch.setattr(conductor, "_HOPELESS", 1.0)  # which the fastest is, too
+    rows = list(conductor.Conductor(options(algorithms=["ring", "direct"])).run())
+    peers = {size: {row["peer"] for row in rows if row.get("size") == size} for size in (8, 4096)}
+    assert peers == {8: {"ringroad", "ringroad:ring", "ringroad:direct"}, 4096: {"ringroad"}}
+    refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
+    assert len(refusals) == 4 and all("left out from 4096 B on" in text for text in refusals)  # for each place
+
+
 def test_it_chooses_by_what_it_measured_first(tmp_path):
     few = ("--sizes", "8,1K", "--ranks", "2", "-n", "3", "--tune", "0.5", "--json", str(tmp_path / "r.jsonl"))
     bench(*few)
