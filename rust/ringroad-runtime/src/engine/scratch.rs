@@ -304,6 +304,7 @@ mod tests {
 
     /// More than there can be is refused, and nothing is lost by that.
     #[test]
+    #[cfg_attr(miri, ignore = "ends where it has no memory")]
     fn too_much_is_refused() {
         let mut near = SharedMemory::group(2).unwrap().remove(0);
         let mut far = InProcess::group(1).remove(0);
