@@ -26,7 +26,8 @@ impl Engine {
 
     pub(super) fn tell_of_timeout(&self, task: &Task) -> String {
         let seconds = task.timeout.as_secs_f64();
-        format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell(task))
+        let (who, transport) = (self.who(self.rank), self.transport.describe());
+        format!("timed out after {seconds:.3} s: rank {who} was {}, over {transport}", self.tell(task))
     }
 
     /// As [`Engine::tell_of_timeout`], of a receive whose message has not come.

@@ -33,7 +33,7 @@ use self::notices::Farewell;
 use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
-use super::{Event, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 
 /// What to tell UCX beyond its environment variables.
@@ -221,9 +221,13 @@ impl UcxTransport {
         error(format!("rank {peer} has failed: {}", self.ucx.status_text(status)))
     }
 
-    /// Where there are several devices, which one, as the end of a phrase.
+    /// The network device, as the end of a phrase.
     fn by(&self, device: usize) -> String {
-        self.settings.ports.get(device).map_or_else(String::new, |name| format!(" by port {device} ({name})"))
+        match (self.settings.ports.get(device), &self.used) {
+            (Some(name), _) => format!(" by port {device} ({name})"),
+            (None, Some(names)) => format!(" by device {}", names.join(" or ")),
+            (None, None) => " by ucx".to_owned(),
+        }
     }
 
     #[cold]
@@ -247,6 +251,12 @@ impl UcxTransport {
                 }
                 match post.purpose {
                     Purpose::Send | Purpose::Receive => {
+                        let result = result.map_err(|failure| match failure {
+                            Failure::Broken(reason) => {
+                                Failure::Broken(format!("{reason},{}", self.by(post.device)))
+                            }
+                            other => other,
+                        });
                         events.push(Event::Completed { request: post.request, result });
                     }
                     Purpose::NoticeIn => {
