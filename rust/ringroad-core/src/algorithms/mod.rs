@@ -471,10 +471,11 @@ impl Eq for Member {}
 /// By their names, as text.
 impl Ord for Member {
     fn cmp(&self, other: &Self) -> Ordering {
-        if self == other {
-            return Ordering::Equal;
+        match (self.parameter, other.parameter) {
+            (None, None) => self.algorithm.name.cmp(other.algorithm.name),
+            _ if self == other => Ordering::Equal,
+            _ => self.name().cmp(&other.name()),
         }
-        self.name().cmp(&other.name())
     }
 }
 
