@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Every family.
-static FAMILIES: [&Family; 24] = [
+static FAMILIES: &[&Family] = &[
     &torus::RING,
     &torus::TORUS,
     &mesh::MESH,
@@ -125,7 +125,7 @@ static OPERATORS: [Operator; 9] = [
 
 /// All families.
 pub fn families() -> impl Iterator<Item = &'static Family> + Clone {
-    FAMILIES.into_iter()
+    FAMILIES.iter().copied()
 }
 
 /// All operators.
