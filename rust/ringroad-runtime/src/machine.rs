@@ -146,19 +146,19 @@ numbers! {
     pub(crate) SYSTEM_CALLS: u32 = 8, on TWO_CORES,
         "a yield that takes longer than so many other system calls, and than SOMEBODY, has let somebody else run";
     pub(crate) SPIN_LEAST: Duration = Duration::from_micros(1), on TWO_CORES,
-        "the shortest spin that is not none, and what a thread that found itself alone again begins with";
+        "the shortest spin, and the first one after a yield has found nobody else on the core";
     pub(crate) PATIENCE: u32 = 8, on TWO_CORES,
-        "so many yields in a row that let somebody run are reason to ask for another core; times a factor of 1 to 16 that depends on the rank, so that not all ranks move";
+        "after so many yields in a row that let somebody run, a thread asks for another core; the number is multiplied by a factor of 1 to 16 that depends on the rank, so that not all ranks move";
     pub(crate) HELPED: Duration = Duration::from_millis(1), on TWO_CORES,
-        "another core has helped if nobody else runs there for so long: whoever wakes ranks places them anew";
+        "a change of core has helped if nobody else runs on the new core for so long; after that the kernel may have woken another rank there";
     pub(crate) FIRST_STAY: Duration = Duration::from_millis(20), on TWO_CORES,
-        "how long a thread stays on a core that it has asked for";
+        "how long a thread does not ask for another core after it has asked for one";
     pub(crate) LONGEST_STAY: Duration = Duration::from_secs(5), on TWO_CORES,
-        "the same at most: the time doubles as long as asking for another core does not help";
+        "the longest such time: it doubles with each change of core that does not help";
     pub(crate) FIRST_BACK_OFF: Duration = Duration::from_millis(5), on TWO_CORES,
         "how long a thread does not yield after a yield of LONG_YIELD or more, where there are cores for all ranks";
     pub(crate) LONGEST_BACK_OFF: Duration = Duration::from_millis(160), on TWO_CORES,
-        "the same at most: the time doubles with every such yield in a row";
+        "the longest such time: it doubles with each such yield in a row";
     pub(crate) LONG_YIELD: Duration = Duration::from_micros(1200), on TWO_CORES,
         "a yield that takes longer than this means that others want the core: ranks that only wait give it back sooner";
     pub(crate) AWAY: Duration = Duration::from_micros(300), on TWO_CORES,

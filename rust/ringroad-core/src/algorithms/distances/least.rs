@@ -1,4 +1,4 @@
-//! Where a search for the least load begins, and the best that it finds.
+//! The distances from which the search for the least load begins, and the best that it finds.
 
 use std::collections::BTreeMap;
 

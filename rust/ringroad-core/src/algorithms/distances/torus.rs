@@ -1,4 +1,4 @@
-//! What distances load the links of a torus with.
+//! The load that distances put on the links of a torus.
 
 use std::ops::Range;
 

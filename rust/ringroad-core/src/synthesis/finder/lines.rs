@@ -1,4 +1,4 @@
-//! Writes the lines of the table, see [`super::table`].
+//! Writes the lines of the table (see [`super::table`]).
 
 use super::closure::Closure;
 use super::draw::draw;
