@@ -129,7 +129,8 @@ fn ranks_share_cores() {
         let over_links = cores.is_some();
         let costs = CostModel { message_latency: MICROSECOND, reduce_cost: 2e-9, ..unit_model() };
         let model = CostModel { cores, over_links, ..costs };
-        let outcome = Simulator { model, ..simulator(pace) }.run(&schedule, &switch, 1000, &Scenario::default());
+        let outcome =
+            Simulator { model, ..simulator(pace) }.run(&schedule, &switch, 1000, &Scenario::default());
         assert_close(outcome.unwrap().seconds / MICROSECOND, expected, &format!("{cores:?} cores, {pace:?}"));
     };
     // A start-up, a transfer, two hops.

@@ -5,6 +5,12 @@ use super::evaluate::{cayley, least_bandwidth, Cost};
 use super::group::{products, Group};
 use super::random::Random;
 
+/// How many graphs are drawn for an entry of the table: fewer where each takes long.
+const DRAWS: usize = 400;
+const FEW_DRAWS: usize = 50;
+/// How many links are looked at for an entry, about.
+const EFFORT: usize = 2_400_000;
+
 /// Cayley graphs of all groups of an order that [`super::group`] has, with so many generators.
 pub(super) struct Urn {
     degree: usize,
@@ -84,4 +90,14 @@ impl Drawn {
     pub(super) fn spec(&self) -> String {
         self.group.cayley(&self.generators)
     }
+}
+
+/// The best drawn Cayley graphs with their numbers.
+pub(super) fn draw(ranks: usize, degree: usize, undirected: bool) -> Vec<(usize, Cost)> {
+    // Inverses come in pairs unless an element is its own, of which groups of odd order have none.
+    if ranks <= degree || undirected && degree % 2 == 1 && ranks % 2 == 1 {
+        return Vec::new();
+    }
+    let draws = (EFFORT / (ranks * degree)).clamp(FEW_DRAWS, DRAWS);
+    Urn::new(ranks, degree, undirected).best(draws)
 }
