@@ -1,4 +1,4 @@
-//! Giving up: every rank hears that, and why.
+//! Giving up: notifies every rank of a failure and its reason.
 
 use std::collections::BTreeSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -14,7 +14,7 @@ use crate::notice::{Notice, Reason, CALLS_TOLD};
 use crate::transport::{Event, Tag};
 
 impl Engine {
-    /// Looks for messages of the calls in flight that come from another idea of the call.
+    /// Looks for messages with the numbers of calls in flight whose senders have made a different call.
     pub(super) fn look_for_strangers(&mut self) {
         let calls: Vec<(u64, Tag)> =
             self.tasks.iter().flatten().map(|task| (task.number, task.tag)).collect();
@@ -28,10 +28,10 @@ impl Engine {
         }
     }
 
-    /// Looks for messages of calls that have ended here: whoever sent them made another call.
+    /// Looks for unmatched messages of calls that have ended here: their senders have made a different call.
     pub(super) fn look_for_leftovers(&mut self) {
         let Some(tag) = self.transport.oldest_unexpected() else { return };
-        // Of the numbers that the tag can stand for, the one that is not far ahead.
+        // Of the call numbers that the tag can mean, take the one that is not far ahead.
         let sequences = u64::from(Tag::SEQUENCES);
         let behind = (self.started + sequences - u64::from(tag.sequence)) % sequences;
         let Some(number) = self.started.checked_sub(behind).filter(|n| *n > 0) else { return };
@@ -41,7 +41,8 @@ impl Engine {
         }
     }
 
-    /// Ranks have made different calls; for messages between two ranks (number 0) `found` says what came.
+    /// Gives up because ranks have made different calls. For messages between two ranks (`number` 0), `found` says
+    /// what came.
     pub(super) fn mismatch(&mut self, number: u64, found: String) {
         if self.failure.is_some() {
             return;
@@ -53,7 +54,7 @@ impl Engine {
         self.roll_call(Reason::Mismatch { number }, String::new());
     }
 
-    /// A deadline has passed; `story` says where this rank was.
+    /// Gives up because a deadline has passed. `story` says what this rank was doing.
     pub(super) fn late(&mut self, number: u64, story: String) {
         if self.failure.is_some() {
             return;
@@ -65,8 +66,9 @@ impl Engine {
         self.roll_call(Reason::Timeout { number }, story);
     }
 
-    /// Tells the others what this rank called of late, hears what they did, and gives up: over different calls where
-    /// there are, else over the ranks that did not come. `story` says where this rank was.
+    /// Tells the other ranks which calls this rank made recently, collects their answers, and gives up. If the calls
+    /// differ, the error names them; otherwise it names the ranks that did not make call `number`. `story` says what
+    /// this rank was doing.
     fn roll_call(&mut self, reason: Reason, story: String) {
         let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
         let mine = self.recent_calls();
@@ -79,7 +81,7 @@ impl Engine {
         };
         let all = || 0..heard.len();
         let differ = |n: &u64| all().filter_map(|r| called(r, *n)).collect::<BTreeSet<_>>().len() > 1;
-        // Who was somewhere else, and where.
+        // Says which other call a rank is in.
         let elsewhere = |rank: Rank| match heard[rank].as_ref().map(|calls| calls.last()) {
             None => "(did not answer: has not made this call, is late, or has stopped)".to_owned(),
             Some(None) => "(has made no call yet)".to_owned(),
@@ -109,19 +111,19 @@ impl Engine {
         self.fall(error);
     }
 
-    /// The number of the last collective call before which, with itself, all have ended.
+    /// The number of the last collective call that has ended here together with all calls before it.
     fn last_ended(&self) -> u64 {
         let in_flight = self.tasks.iter().flatten().map(|task| task.number).filter(|number| *number > 0);
         in_flight.min().map_or(self.started, |first| first - 1)
     }
 
-    /// Takes the next notice that is due.
+    /// Takes the next notice that has to be handled now.
     pub(super) fn next_notice(&mut self) -> Option<(Rank, Notice)> {
         let waits =
             !self.waiting.is_empty() || self.tasks.iter().flatten().any(|task| !task.executor.is_done());
         let is_due = |(from, notice): &(Rank, Notice)| {
-            // Others may be ahead: what goes wrong in a call that this rank is yet to make is told when it makes it, or
-            // waits for something else.
+            // Other ranks may be ahead: a notice about a call that this rank has not made yet is handled when it
+            // makes the call, or when it waits for something else.
             let is_ahead = !waits && notice.reason.number().is_some_and(|number| number > self.called);
             !self.can_spare(notice) && (!is_ahead || self.has_left_one(*from, notice))
         };
@@ -133,8 +135,8 @@ impl Engine {
         self.notices.remove(index?)
     }
 
-    /// Whether a rank has given up in a call that is in flight here: what it sent for that call may have been read when its
-    /// memory was used for something else already.
+    /// Whether a rank has given up within a call that is in flight here. Its messages for that call may have been
+    /// read after their memory was reused.
     fn has_left_one(&self, from: Rank, notice: &Notice) -> bool {
         self.tasks.iter().flatten().any(|task| match task.number {
             0 => task.executor.plan().peers().contains(&from),
@@ -142,8 +144,8 @@ impl Engine {
         })
     }
 
-    /// Whether a rank has given up that had ended calls which are in flight here: what it sent for them is good, and they
-    /// can end for a while yet.
+    /// Whether the notice can be put off: the sender has given up, but had ended calls that are still in flight here.
+    /// Its messages for them are valid, and for a short time the calls may still end.
     fn can_spare(&self, notice: &Notice) -> bool {
         let has_ended = |task: &Task| (1..=notice.ended).contains(&task.number);
         matches!(notice.reason, Reason::Abort)
@@ -159,7 +161,7 @@ impl Engine {
         calls[first..].iter().map(|(number, prepared)| (*number, prepared.to_string())).collect()
     }
 
-    /// Collects what the ranks called of late, for a while.
+    /// Collects the recent calls of all ranks, for a limited time. `None` for ranks that have not answered.
     fn hear_calls(&mut self, mine: Vec<(u64, String)>) -> Vec<Option<Vec<(u64, String)>>> {
         let mut calls = vec![None; self.cards.len()];
         calls[self.rank] = Some(mine);
@@ -181,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// Keeps what a rank tells until it is due. Who tells what makes no sense is not to be relied on any more.
+    /// Keeps a notice until it is handled. A sender of an invalid notice counts as lost.
     pub(super) fn note(&mut self, from: Rank, payload: &[u8]) {
         match Notice::parse(payload, self.cards.len()) {
             Some(notice) => self.notices.push_back((from, notice)),
@@ -189,7 +191,7 @@ impl Engine {
         }
     }
 
-    /// What another rank says about why it has failed.
+    /// Fails as another rank's notice says.
     pub(super) fn heard(&mut self, from: Rank, notice: Notice) {
         if self.failure.is_some() {
             return;
@@ -224,13 +226,13 @@ impl Engine {
         }
     }
 
-    /// Gives the communicator up, here and everywhere.
+    /// Gives up the communicator, on this rank and on all others.
     pub fn fail(&mut self, error: Error, reason: Reason, story: String) {
         if self.failure.is_some() || self.closed {
             return;
         }
         self.tell_all(&Notice { reason, story, calls: self.recent_calls(), ended: self.last_ended() });
-        // Let the notices out before the connections are cut.
+        // Let the notices leave before the connections are cut.
         let deadline = Instant::now() + HEARING / 3;
         let mut events = Vec::new();
         while Instant::now() < deadline {
@@ -257,7 +259,7 @@ impl Engine {
         }
     }
 
-    /// Gives the communicator up after a panic that said `what`. What has panicked once may do so again.
+    /// Gives up the communicator after a panic with the message `what`. The cleanup may panic again.
     pub fn give_up(&mut self, what: &str) -> Error {
         let story = format!("rank {} met a mistake in ringroad itself: {what}", self.who(self.rank));
         let error = Error::Aborted(story.clone());
@@ -280,7 +282,7 @@ impl Engine {
     }
 }
 
-/// Does what may panic: that has been said by then.
+/// Does something that may panic, and ignores that: the first panic is reported.
 fn attempt(action: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(action));
 }

@@ -1,4 +1,4 @@
-//! What errors say about who was where, and waited for whom.
+//! Descriptions for error messages: where each rank was, and for which ranks it waited.
 
 use ringroad_core::plan::{Command, Operation as Step};
 use ringroad_core::Rank;
@@ -29,7 +29,7 @@ impl Engine {
         format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell(task))
     }
 
-    /// As [`Engine::tell_of_timeout`], of a receive whose message has not come.
+    /// Like [`Engine::tell_of_timeout`], for a receive whose message has not come.
     pub(super) fn tell_of_timeout_before(&self, task: &Task) -> String {
         let seconds = task.timeout.as_secs_f64();
         format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell_before(task))
