@@ -23,7 +23,7 @@ pub enum Error {
     Peer {
         /// Who.
         rank: Rank,
-        /// The whole story.
+        /// The whole message.
         message: String,
     },
     /// Ranks made different calls.
@@ -115,7 +115,7 @@ impl From<BootstrapError> for Error {
             BootstrapError::Missing { .. } | BootstrapError::GaveUp { late: true, .. } => {
                 Error::Timeout(error.to_string())
             }
-            BootstrapError::GaveUp { rank, story, .. } => Error::Peer { rank, message: story },
+            BootstrapError::GaveUp { rank, message, .. } => Error::Peer { rank, message },
             BootstrapError::Died { ref card } => Error::Peer { rank: card.rank, message: error.to_string() },
             BootstrapError::Store(error) => error.into(),
             _ => Error::Store(error.to_string()),

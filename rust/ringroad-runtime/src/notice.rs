@@ -34,7 +34,7 @@ impl Reason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
     pub reason: Reason,
-    pub story: String,
+    pub message: String,
     pub calls: Vec<(u64, String)>,
     #[serde(default)]
     pub ended: u64,
@@ -51,7 +51,7 @@ const TEXT: usize = LONGEST / 64;
 impl Notice {
     pub fn to_bytes(&self) -> Vec<u8> {
         let calls = self.calls.iter().map(|(number, call)| (*number, cut(call))).collect();
-        let told = Notice { story: cut(&self.story), calls, ..*self };
+        let told = Notice { message: cut(&self.message), calls, ..*self };
         serde_json::to_vec(&told).expect("a notice holds only numbers and text")
     }
 
@@ -76,9 +76,9 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn notice(reason: Reason, story: &str, calls: usize) -> Notice {
-        let calls = (0..calls as u64).map(|number| (number, story.to_owned())).collect();
-        Notice { reason, story: story.to_owned(), calls, ended: 3 }
+    fn notice(reason: Reason, message: &str, calls: usize) -> Notice {
+        let calls = (0..calls as u64).map(|number| (number, message.to_owned())).collect();
+        Notice { reason, message: message.to_owned(), calls, ended: 3 }
     }
 
     #[test]
@@ -95,8 +95,8 @@ mod tests {
         for letter in ["x", "\u{1}", "\u{e4}", "\u{1f525}"] {
             let told = notice(Reason::Abort, &letter.repeat(LONGEST), CALLS_TOLD).to_bytes();
             assert!(told.len() <= LONGEST, "{letter:?}: {}", told.len());
-            let story = Notice::parse(&told, 2).unwrap().story;
-            assert!(story.len() <= TEXT && story.ends_with(&format!("{letter}...")), "{letter:?}");
+            let message = Notice::parse(&told, 2).unwrap().message;
+            assert!(message.len() <= TEXT && message.ends_with(&format!("{letter}...")), "{letter:?}");
         }
     }
 

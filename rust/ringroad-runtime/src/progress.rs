@@ -298,8 +298,8 @@ impl Driver {
     }
 
     /// Gives the communicator up on every rank.
-    pub fn abort(&self, story: String) {
-        self.with(|engine| engine.fail(Error::Aborted(story.clone()), Reason::Abort, story));
+    pub fn abort(&self, message: String) {
+        self.with(|engine| engine.fail(Error::Aborted(message.clone()), Reason::Abort, message));
     }
 
     /// Closes the connections and ends the background threads.

@@ -126,7 +126,7 @@ fn directories_that_cannot_serve_are_refused() {
     fs::create_dir_all(&directory.0).unwrap();
     fs::write(directory.0.join("thesis.tex"), b"").unwrap();
     let error = FileStore::open(&directory.0).unwrap_err().to_string();
-    assert!(error.contains("it holds \"thesis.tex\", which is no part of a store; give a new"), "{error}");
+    assert!(error.contains("it holds \"thesis.tex\", which is not part of a store; give a new"), "{error}");
     let file = directory.0.join("thesis.tex");
     assert!(FileStore::open(&file).unwrap_err().to_string().contains("give a directory that can be written"));
     let inner = directory.0.join("inner");
@@ -151,7 +151,7 @@ fn what_is_no_file_is_refused() {
     for key in ["pipe", "socket", "directory", "huge"] {
         for result in [store.get(key).map(drop), store.wait(key, soon()).map(drop)] {
             let error = result.unwrap_err().to_string();
-            let words = if key == "huge" { "more than any value" } else { "is no file" };
+            let words = if key == "huge" { "more than any value" } else { "is not a file" };
             assert!(error.contains(words) && error.contains("give every job a new"), "{key}: {error}");
         }
     }
@@ -285,11 +285,11 @@ fn damaged_and_foreign_cards_are_not_accepted() {
     };
     let unsealed = "its seal does not fit this rank's secret; set the same RINGROAD_SECRET for all ranks";
     let cases = [
-        (vec![], "its 0 bytes are not whole"),
-        (good[..good.len() - 1].to_vec(), "are not whole; start all ranks anew"),
-        ([&u32::MAX.to_le_bytes()[..], content].concat(), "are not whole"),
-        (vec![b'x'; 8 << 20], "are the most that make sense"),
-        (damage(0), "are not whole"),
+        (vec![], "it is incomplete (0 bytes)"),
+        (good[..good.len() - 1].to_vec(), "it is incomplete ("),
+        ([&u32::MAX.to_le_bytes()[..], content].concat(), "it is incomplete ("),
+        (vec![b'x'; 8 << 20], "are allowed; start all ranks anew"),
+        (damage(0), "it is incomplete ("),
         (damage(20), unsealed),
         (damage(good.len() - 1), unsealed),
         (sealed(&card(1, 2), None), unsealed),
@@ -589,9 +589,9 @@ fn what_makes_no_sense_is_not_accepted() {
         ("near/1", r#"{"0":"#, r#"{"99":"#, "names rank 99, but there are 2 ranks"),
         ("near/1", r#"{"0":"#, r#"{"1":"#, "names rank 1, which is not on its host"),
         ("near/1", r#"{"near""#, r#"{"far""#, "cannot be read"),
-        ("card/1", r#""rank":1"#, r#""rank":0"#, "it is that of rank 0"),
+        ("card/1", r#""rank":1"#, r#""rank":0"#, "it belongs to rank 0"),
         ("card/1", r#""pid":"#, r#""pid":"many","left":"#, "cannot be read"),
-        ("digest/1", "", "longer than a digest", "are the most that make sense"),
+        ("digest/1", "", "longer than a digest", "are allowed; start all ranks anew"),
     ];
     for (target, old, new, reason) in cases {
         let forge = move |key: &str, value: &[u8]| {

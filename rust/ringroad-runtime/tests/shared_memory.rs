@@ -111,12 +111,12 @@ const SCENARIOS: &[Scenario] = &[
         before: forbid,
         // Others could read the memory of rank 1, but that cannot find out what they would find.
         transport: &[ALONE],
-        says: "nobody copies out of rank 0's private memory: rank 1 cannot read it: process_vm_readv",
+        says: "no rank copies out of rank 0's private memory: rank 1 cannot read it: process_vm_readv",
         ..cma(scenario("cma_is_forbidden", &[3], long_collectives))
     },
     Scenario {
         environment: &[NO_CMA[0], CMA[0]],
-        says: "nobody copies out of rank 1's private memory: rank 0 cannot read it: RINGROAD_CMA=off",
+        says: "no rank copies out of rank 1's private memory: rank 0 cannot read it: RINGROAD_CMA=off",
         ..scenario("one_without_cma", &[2], long_collectives)
     },
     hosts("collectives_on_hosts", collectives),

@@ -48,32 +48,33 @@ impl Engine {
             return;
         }
         if number == 0 {
-            let story = format!("rank {}: a message does not fit its receive: {found}", self.who(self.rank));
-            return self.fail(Error::Mismatch(story.clone()), Reason::Abort, story);
+            let message =
+                format!("rank {}: a message does not fit its receive: {found}", self.who(self.rank));
+            return self.fail(Error::Mismatch(message.clone()), Reason::Abort, message);
         }
         self.roll_call(Reason::Mismatch { number }, String::new());
     }
 
-    /// Gives up because a deadline has passed. `story` says what this rank was doing.
-    pub(super) fn late(&mut self, number: u64, story: String) {
+    /// Gives up because a deadline has passed. `message` says what this rank was doing.
+    pub(super) fn late(&mut self, number: u64, message: String) {
         if self.failure.is_some() {
             return;
         }
         if number == 0 {
-            let story = format!("{story}. It has not made the matching call, is late, or has stopped");
-            return self.fail(Error::Timeout(story.clone()), Reason::LateMessage, story);
+            let message = format!("{message}. It has not made the matching call, is late, or has stopped");
+            return self.fail(Error::Timeout(message.clone()), Reason::LateMessage, message);
         }
-        self.roll_call(Reason::Timeout { number }, story);
+        self.roll_call(Reason::Timeout { number }, message);
     }
 
     /// Tells the other ranks which calls this rank made recently, collects their answers, and gives up. If the calls
-    /// differ, the error names them; otherwise it names the ranks that did not make call `number`. `story` says what
+    /// differ, the error names them; otherwise it names the ranks that did not make call `number`. `message` says what
     /// this rank was doing.
-    fn roll_call(&mut self, reason: Reason, story: String) {
+    fn roll_call(&mut self, reason: Reason, message: String) {
         let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
         let mine = self.recent_calls();
         let ended = self.last_ended();
-        self.tell_all(&Notice { reason, story: story.clone(), calls: mine.clone(), ended });
+        self.tell_all(&Notice { reason, message: message.clone(), calls: mine.clone(), ended });
         let heard = self.hear_calls(mine);
         let numbers: BTreeSet<u64> = heard.iter().flatten().flatten().map(|(n, _)| *n).collect();
         let called = |rank: Rank, number: u64| {
@@ -103,9 +104,9 @@ impl Engine {
             let absent = all().filter(|r| called(*r, number).is_none()).map(|r| line(r, &elsewhere(r)));
             let absent: Vec<String> = absent.collect();
             Error::Timeout(if absent.is_empty() {
-                format!("{story}. All ranks have made this call; raise the timeout if it is only slow")
+                format!("{message}. All ranks have made this call; raise the timeout if it is only slow")
             } else {
-                format!("{story}, when the timeout passed. Not in this call:\n{}", absent.join("\n"))
+                format!("{message}, when the timeout passed. Not in this call:\n{}", absent.join("\n"))
             })
         };
         self.fall(error);
@@ -196,7 +197,7 @@ impl Engine {
         if self.failure.is_some() {
             return;
         }
-        let told = |story: &str| format!("{story} (as rank {} says)", self.who(from));
+        let told = |message: &str| format!("{message} (as rank {} says)", self.who(from));
         match notice.reason {
             Reason::Mismatch { .. } => {
                 let reason = notice.reason;
@@ -207,31 +208,31 @@ impl Engine {
                 let reason = notice.reason;
                 let own = self.tasks.iter().flatten().find(|task| task.number == number);
                 let here = own.map(|t| format!("; rank {} was {}", self.who(self.rank), self.tell(t)));
-                let story = format!("{}{}", told(&notice.story), here.unwrap_or_default());
+                let message = format!("{}{}", told(&notice.message), here.unwrap_or_default());
                 self.notices.push_front((from, notice));
-                self.roll_call(reason, story);
+                self.roll_call(reason, message);
             }
             Reason::Peer { rank } => {
-                let story = told(&notice.story);
-                self.fail(Error::Peer { rank, message: story }, Reason::Peer { rank }, notice.story);
+                let message = told(&notice.message);
+                self.fail(Error::Peer { rank, message }, Reason::Peer { rank }, notice.message);
             }
             Reason::LateMessage => {
-                let story = told(&notice.story);
-                self.fail(Error::Timeout(story), Reason::LateMessage, notice.story);
+                let message = told(&notice.message);
+                self.fail(Error::Timeout(message), Reason::LateMessage, notice.message);
             }
             Reason::Abort => {
-                let story = told(&notice.story);
-                self.fail(Error::Aborted(story), Reason::Abort, notice.story);
+                let message = told(&notice.message);
+                self.fail(Error::Aborted(message), Reason::Abort, notice.message);
             }
         }
     }
 
     /// Gives up the communicator, on this rank and on all others.
-    pub fn fail(&mut self, error: Error, reason: Reason, story: String) {
+    pub fn fail(&mut self, error: Error, reason: Reason, message: String) {
         if self.failure.is_some() || self.closed {
             return;
         }
-        self.tell_all(&Notice { reason, story, calls: self.recent_calls(), ended: self.last_ended() });
+        self.tell_all(&Notice { reason, message, calls: self.recent_calls(), ended: self.last_ended() });
         // Let the notices leave before the connections are cut.
         let deadline = Instant::now() + HEARING / 3;
         let mut events = Vec::new();
@@ -261,9 +262,9 @@ impl Engine {
 
     /// Gives up the communicator after a panic with the message `what`. The cleanup may panic again.
     pub fn give_up(&mut self, what: &str) -> Error {
-        let story = format!("rank {} met a mistake in ringroad itself: {what}", self.who(self.rank));
-        let error = Error::Aborted(story.clone());
-        attempt(|| self.fail(error.clone(), Reason::Abort, story));
+        let message = format!("rank {} hit a bug in ringroad: {what}", self.who(self.rank));
+        let error = Error::Aborted(message.clone());
+        attempt(|| self.fail(error.clone(), Reason::Abort, message));
         if self.failure.is_none() && !self.closed {
             attempt(|| self.fall(error.clone()));
         }

@@ -376,15 +376,15 @@ impl Engine {
         self.suspects = suspects;
         if let Some(index) = self.suspects.iter().position(|s| now - s.since > SUSPICION) {
             let suspect = self.suspects.swap_remove(index);
-            let (rank, story) = (suspect.peer, self.tell_of_loss(&suspect));
-            self.fail(Error::Peer { rank, message: story.clone() }, Reason::Peer { rank }, story);
+            let (rank, message) = (suspect.peer, self.tell_of_loss(&suspect));
+            self.fail(Error::Peer { rank, message: message.clone() }, Reason::Peer { rank }, message);
         }
         if let Some(task) = self.tasks.iter().flatten().find(|task| task.is_late(now)) {
-            let (number, story) = (task.number, self.tell_of_timeout(task));
-            self.late(number, story);
+            let (number, message) = (task.number, self.tell_of_timeout(task));
+            self.late(number, message);
         } else if let Some(task) = self.waiting.iter().find(|task| task.is_late(now)) {
-            let (number, story) = (task.number, self.tell_of_timeout_before(task));
-            self.late(number, story);
+            let (number, message) = (task.number, self.tell_of_timeout_before(task));
+            self.late(number, message);
         }
     }
 
@@ -434,8 +434,8 @@ impl Engine {
         }
         if self.failure.is_none() {
             if self.active > 0 {
-                let story = format!("rank {} closed the communicator during a call", self.who(self.rank));
-                self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+                let message = format!("rank {} closed the communicator during a call", self.who(self.rank));
+                self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
             } else {
                 self.transport.close(Instant::now() + timeout);
             }
@@ -602,12 +602,12 @@ impl Engine {
 
     /// Gives up for lack of memory.
     fn lack_memory(&mut self, what: &str, reason: &str) {
-        let story = format!(
-            "rank {} has no memory for {what}: {reason}. Let go of arrays of Communicator.empty; receive messages before \
-             more are sent, which wait in shared memory until then; or allow the process more memory",
+        let message = format!(
+            "rank {} has no memory for {what}: {reason}. Free arrays of Communicator.empty; receive messages \
+             before more are sent, since they wait in shared memory; or allow the process more memory",
             self.who(self.rank)
         );
-        self.fail(Error::Memory(story.clone()), Reason::Abort, story);
+        self.fail(Error::Memory(message.clone()), Reason::Abort, message);
     }
 
     /// Gives up if a peer of this call has aborted and no notice of it has come: the peer's memory may have been read
@@ -617,13 +617,13 @@ impl Engine {
         let gave_up = |peer: &&Rank| self.broken[**peer].as_deref() == Some(ABORTED);
         let Some(&peer) = task.executor.plan().peers().iter().find(gave_up) else { return };
         if self.failure.is_none() && !self.notices.iter().any(|(from, _)| *from == peer) {
-            let story = format!(
+            let message = format!(
                 "rank {} gave up while rank {} was {}",
                 self.who(peer),
                 self.who(self.rank),
                 self.tell(task)
             );
-            self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+            self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
         }
     }
 

@@ -365,7 +365,7 @@ fn notices_arrive() {
 fn there_are_no_other_ranks() {
     for (means, reason) in [
         (Mailboxes(64), "in-process: there is no rank 2 among 2 ranks"),
-        (Copied, "shared memory: there is no way to rank 2"),
+        (Copied, "shared memory: rank 2 shares no memory with this one"),
     ] {
         let [mut a, _b] = means.pair();
         assert_eq!(a.connect(2).unwrap_err().to_string(), reason);

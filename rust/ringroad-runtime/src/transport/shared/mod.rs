@@ -190,7 +190,7 @@ impl SharedMemory {
     #[inline]
     fn check_near(&self, peer: Rank) -> Result<(), TransportError> {
         if !self.is_near(peer) {
-            return Err(error(format!("there is no way to rank {peer}")));
+            return Err(error(format!("rank {peer} shares no memory with this one")));
         }
         Ok(())
     }
