@@ -73,9 +73,9 @@ impl Engine {
                 task.turn_to(Plan::receive(source, port, task.buffers.output.len()));
             }
             // If this fails, the communicator has failed, and the call gets the same error as all others.
-            self.beginning = Some(completion.clone());
+            self.being_posted = Some(completion.clone());
             let begun = self.begin(task);
-            self.beginning = None;
+            self.being_posted = None;
             if let Err(error) = begun {
                 self.end(&completion, Some(error));
             }

@@ -42,13 +42,13 @@ use self::recorder::Recorder;
 use self::scratch::Scratch;
 
 /// How long a rank that fails waits for the other ranks' answers.
-const HEARING: Duration = Duration::from_millis(300);
+const ANSWER_TIME: Duration = Duration::from_millis(300);
 /// How long to wait for a notice that explains a broken connection better, before the connection counts as the
 /// failure.
 const SUSPICION: Duration = Duration::from_millis(200);
 /// How long calls in flight may go on after a peer gave up, if the peer had ended them before. Shorter than
 /// [`SUSPICION`].
-const SPARED: Duration = Duration::from_millis(100);
+const GRACE: Duration = Duration::from_millis(100);
 /// How long ending everything in flight by force may take.
 const ABORT: Duration = Duration::from_secs(1);
 /// The reason that is given when a peer's process has ended.
@@ -78,7 +78,7 @@ pub(crate) struct Engine {
     #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
     waiting: Vec<Box<Task>>,
     /// The completion of a receive that was just removed from `waiting` and is not among `tasks` yet.
-    beginning: Option<Arc<Completion>>,
+    being_posted: Option<Arc<Completion>>,
     liveness: Liveness,
     /// The ranks whose processes have ended.
     dead: Vec<Rank>,
@@ -95,9 +95,9 @@ pub(crate) struct Engine {
     /// Notices that have come and are not handled yet.
     notices: VecDeque<(Rank, Notice)>,
     /// The time at which some of them were first put off.
-    spared: Option<Instant>,
-    /// Whether a rank that is not near has taken part in a call (see [`Engine::is_owing`]).
-    owing: bool,
+    put_off_since: Option<Instant>,
+    /// Whether a rank that is not near has taken part in a call (see [`Engine::needs_driving`]).
+    has_far_peers: bool,
     /// Calls with at least this many bytes of input and output write results past the caches.
     uncached: usize,
     /// The latest collective calls, by number.
@@ -154,7 +154,7 @@ impl Engine {
             tasks: Vec::new(),
             active: 0,
             waiting: Vec::new(),
-            beginning: None,
+            being_posted: None,
             liveness: Liveness::new(rank, &cards),
             dead: Vec::new(),
             connected: vec![false; size],
@@ -167,8 +167,8 @@ impl Engine {
             spare_tasks: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
-            spared: None,
-            owing: false,
+            put_off_since: None,
+            has_far_peers: false,
             uncached,
             history: Vec::new(),
             called: 0,
@@ -194,8 +194,8 @@ impl Engine {
     /// Such a peer may still wait for the acknowledgement of its messages: UCX 1.13 may not send it until it is
     /// driven again, and its flushes do not tell. The peer may also send for later calls: over tcp it takes this rank
     /// for dead if nobody empties the sockets' buffers (`UCX_TCP_USER_TIMEOUT`).
-    pub fn is_owing(&mut self) -> bool {
-        !self.closed && self.failure.is_none() && (self.owing || self.has_queued())
+    pub fn needs_driving(&mut self) -> bool {
+        !self.closed && self.failure.is_none() && (self.has_far_peers || self.has_queued())
     }
 
     fn has_queued(&mut self) -> bool {
@@ -203,8 +203,8 @@ impl Engine {
     }
 
     /// Drives the transport if that is necessary although no call is in flight.
-    pub fn tend(&mut self) {
-        if self.is_owing() {
+    pub fn drive_idle(&mut self) {
+        if self.needs_driving() {
             self.look(|transport, events| transport.inspect(None, events));
         }
     }
@@ -259,7 +259,7 @@ impl Engine {
         }
         // A peer that gives up sends a notice before it reuses its memory. Handle notices first, before messages that
         // it sent earlier are read.
-        self.hear();
+        self.handle_notices();
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
@@ -297,7 +297,7 @@ impl Engine {
             if let Err(reason) = self.connect(peer) {
                 self.suspect(peer, reason);
             }
-            self.owing |= !is_near(&self.near, peer);
+            self.has_far_peers |= !is_near(&self.near, peer);
         }
         self.transport.announce(task.tag, &task.call().algorithm);
         let Buffers { input, output, past_caches, .. } = &mut task.buffers;
@@ -350,7 +350,7 @@ impl Engine {
     }
 
     /// Handles the notices that have arrived, together with all other events that the transport has.
-    fn hear(&mut self) {
+    fn handle_notices(&mut self) {
         let next = ((self.started + 1) % u64::from(Tag::SEQUENCES)) as u32;
         self.look(|transport, events| transport.inspect(Some(next), events));
     }
@@ -366,9 +366,9 @@ impl Engine {
 
     /// The slow check: deadlines, notices, and messages of other calls.
     pub fn inspect(&mut self) {
-        self.look_around();
-        self.look_for_strangers();
-        self.look_for_leftovers();
+        self.look_everywhere();
+        self.check_messages_of_calls_in_flight();
+        self.check_messages_of_ended_calls();
         let now = Instant::now();
         // A peer that has left may have sent everything before.
         let mut suspects = std::mem::take(&mut self.suspects);
@@ -376,19 +376,19 @@ impl Engine {
         self.suspects = suspects;
         if let Some(index) = self.suspects.iter().position(|s| now - s.since > SUSPICION) {
             let suspect = self.suspects.swap_remove(index);
-            let (rank, message) = (suspect.peer, self.tell_of_loss(&suspect));
+            let (rank, message) = (suspect.peer, self.describe_loss(&suspect));
             self.fail(Error::Peer { rank, message: message.clone() }, Reason::Peer { rank }, message);
         }
         if let Some(task) = self.tasks.iter().flatten().find(|task| task.is_late(now)) {
-            let (number, message) = (task.number, self.tell_of_timeout(task));
+            let (number, message) = (task.number, self.describe_timeout(task));
             self.late(number, message);
         } else if let Some(task) = self.waiting.iter().find(|task| task.is_late(now)) {
-            let (number, message) = (task.number, self.tell_of_timeout_before(task));
+            let (number, message) = (task.number, self.describe_timeout_before(task));
             self.late(number, message);
         }
     }
 
-    fn look_around(&mut self) {
+    fn look_everywhere(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         self.transport.inspect(None, &mut events);
         let gone = |peer| Event::PeerFailed { peer, reason: ENDED.to_owned() };
@@ -408,7 +408,7 @@ impl Engine {
     pub fn lost(&mut self) -> Vec<(Rank, String)> {
         let connected = !self.closed && self.failure.is_none();
         if connected {
-            self.look_around();
+            self.look_everywhere();
         } else {
             self.note_dead();
         }
@@ -434,7 +434,8 @@ impl Engine {
         }
         if self.failure.is_none() {
             if self.active > 0 {
-                let message = format!("rank {} closed the communicator during a call", self.who(self.rank));
+                let message =
+                    format!("rank {} closed the communicator during a call", self.describe_rank(self.rank));
                 self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
             } else {
                 self.transport.close(Instant::now() + timeout);
@@ -476,7 +477,7 @@ impl Engine {
             }
         }
         while let Some((from, notice)) = self.next_notice() {
-            self.heard(from, notice);
+            self.fail_as_told(from, notice);
         }
     }
 
@@ -577,9 +578,9 @@ impl Engine {
         if task.executor.is_done() {
             // As in `start`: the messages that have arrived are valid only if their senders have not given up
             // meanwhile and have made the same calls.
-            self.hear();
-            self.look_for_leftovers();
-            self.doubt(slot);
+            self.handle_notices();
+            self.check_messages_of_ended_calls();
+            self.check_for_aborts(slot);
             self.finish(slot, None);
         }
         match trouble {
@@ -595,8 +596,11 @@ impl Engine {
     fn lack_memory_for_message(&mut self, slot: usize, peer: Rank, reason: &str) {
         let Some(task) = self.tasks[slot].as_ref() else { return };
         let bytes = task.buffers.input.len().max(task.buffers.output.len());
-        let what =
-            format!("a message between it and rank {} ({}, {bytes} bytes)", self.who(peer), task.call());
+        let what = format!(
+            "a message between it and rank {} ({}, {bytes} bytes)",
+            self.describe_rank(peer),
+            task.call()
+        );
         self.lack_memory(&what, reason);
     }
 
@@ -605,23 +609,23 @@ impl Engine {
         let message = format!(
             "rank {} has no memory for {what}: {reason}. Free arrays of Communicator.empty; receive messages \
              before more are sent, since they wait in shared memory; or allow the process more memory",
-            self.who(self.rank)
+            self.describe_rank(self.rank)
         );
         self.fail(Error::Memory(message.clone()), Reason::Abort, message);
     }
 
     /// Gives up if a peer of this call has aborted and no notice of it has come: the peer's memory may have been read
     /// after it was reused.
-    fn doubt(&mut self, slot: usize) {
+    fn check_for_aborts(&mut self, slot: usize) {
         let Some(task) = self.tasks[slot].as_ref() else { return };
         let gave_up = |peer: &&Rank| self.broken[**peer].as_deref() == Some(ABORTED);
         let Some(&peer) = task.executor.plan().peers().iter().find(gave_up) else { return };
         if self.failure.is_none() && !self.notices.iter().any(|(from, _)| *from == peer) {
             let message = format!(
                 "rank {} gave up while rank {} was {}",
-                self.who(peer),
-                self.who(self.rank),
-                self.tell(task)
+                self.describe_rank(peer),
+                self.describe_rank(self.rank),
+                self.describe_call(task)
             );
             self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
         }

@@ -122,12 +122,12 @@ impl SharedMemory {
         peer.incoming.ahead >= AHEAD
             && peer.incoming.wanted == 0
             && peer.incoming.flows.is_empty()
-            && peer.out.lent.is_empty()
+            && peer.out.retained.is_empty()
             && !peer.has_failed()
     }
 
     /// Empties the lanes of ranks that are held up, too, since the message that the caller looks for may be there.
-    pub(super) fn take_whatever_is_ahead(&mut self) {
+    pub(super) fn take_all_held_up(&mut self) {
         for index in 0..self.ranks.len() {
             let rank = self.ranks[index];
             while self.is_held_up(rank) {
@@ -195,7 +195,7 @@ impl SharedMemory {
     fn free_slot(&mut self, rank: Rank, number: u64) {
         self.home.counters_for(rank).take(number + 1);
         if makes_room(number) {
-            self.tell(rank, News::Released);
+            self.note_news(rank, News::Released);
         }
     }
 
@@ -320,7 +320,7 @@ mod tests {
         (0..ROUNDS).for_each(|sequence| exchange(sequence, true));
         let (sent, received) = (&sender.peers[1].as_ref().unwrap().out, receiver.incoming(0));
         assert!(received.released.ranges() <= 1, "{early:?}: {} are remembered", received.released.ranges());
-        assert!(sent.lent.len() <= 2, "{early:?}: {} are lent", sent.lent.len());
+        assert!(sent.retained.len() <= 2, "{early:?}: {} are retained", sent.retained.len());
         assert!(receiver.oldest.len() <= 64, "{early:?}: {} may be the oldest", receiver.oldest.len());
     }
 

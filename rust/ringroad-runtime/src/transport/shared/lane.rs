@@ -249,13 +249,13 @@ impl Bell {
 
     /// The owner calls this before it polls for the last time and blocks. `releases`: it waits for releases or free
     /// slots, too.
-    pub fn lie_down(&self, releases: bool) {
+    pub fn announce_sleep(&self, releases: bool) {
         self.asleep.store(1 + u32::from(releases), Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// The owner no longer blocks.
-    pub fn get_up(&self) {
+    pub fn announce_awake(&self) {
         self.asleep.store(0, Ordering::Relaxed);
     }
 
@@ -287,7 +287,7 @@ impl Farewell {
 
     /// How the owner has ended, or `None` while it has not. After an end no more parcels come.
     #[inline]
-    pub fn heard(&self) -> Option<End> {
+    pub fn said(&self) -> Option<End> {
         match self.said.load(Ordering::Acquire) {
             0 => None,
             1 => Some(End::Closed),
@@ -343,11 +343,11 @@ mod tests {
             (bell.is_asleep(false), bell.is_asleep(true))
         };
         assert_eq!(woken(), (false, false));
-        bell.lie_down(false);
+        bell.announce_sleep(false);
         assert_eq!(woken(), (true, false));
-        bell.lie_down(true);
+        bell.announce_sleep(true);
         assert_eq!(woken(), (true, true));
-        bell.get_up();
+        bell.announce_awake();
         assert_eq!(woken(), (false, false));
     }
 
@@ -538,7 +538,7 @@ mod models {
     #[test]
     fn who_waits_for_parcels_is_woken() {
         let sleep = |way: &Way| {
-            way.bell.lie_down(false);
+            way.bell.announce_sleep(false);
             way.lane.get(0).is_some()
         };
         let send = |way: &Way| {
@@ -551,7 +551,7 @@ mod models {
     #[test]
     fn who_waits_for_releases_is_woken() {
         let sleep = |way: &Way| {
-            way.bell.lie_down(true);
+            way.bell.announce_sleep(true);
             way.counters.released() == 1
         };
         let release = |way: &Way| {
@@ -566,7 +566,7 @@ mod models {
     fn who_waits_for_slots_is_woken() {
         let send = |way: &Way| {
             put(way, 0..2);
-            way.bell.lie_down(true);
+            way.bell.announce_sleep(true);
             way.counters.taken() > 0
         };
         let receive = |way: &Way| {
@@ -592,7 +592,7 @@ mod models {
             way.farewell.say(End::Closed);
             true
         };
-        let hear = |way: &Way| way.farewell.heard().is_none() || way.lane.get(0).is_some();
+        let hear = |way: &Way| way.farewell.said().is_none() || way.lane.get(0).is_some();
         model(leave, hear, |_, complete| complete);
     }
 
@@ -600,11 +600,11 @@ mod models {
     #[test]
     fn who_sleeps_twice_is_woken_twice() {
         let sleep = |way: &Way| {
-            way.bell.lie_down(false);
+            way.bell.announce_sleep(false);
             if way.lane.get(0).is_none() {
                 // Woken, possibly without a reason.
-                way.bell.get_up();
-                way.bell.lie_down(false);
+                way.bell.announce_awake();
+                way.bell.announce_sleep(false);
             }
             way.lane.get(0).is_some()
         };

@@ -202,9 +202,9 @@ impl SharedMemory {
         Ok(())
     }
 
-    fn get_up(&mut self) {
+    fn wake_up(&mut self) {
         self.asleep = false;
-        self.home.own_bell().get_up();
+        self.home.own_bell().announce_awake();
         // The lines that were missing before may have left the senders' caches meanwhile.
         self.peers.iter().flatten().for_each(|peer| peer.incoming.missed.set(None));
         // The rank that woke this one has written to the pipe. The pipe may also be empty.
@@ -258,7 +258,7 @@ impl SharedMemory {
         }
         self.home.own_farewell().say(end);
         let ranks = self.ranks.clone();
-        ranks.into_iter().for_each(|rank| self.tell(rank, News::Parcel));
+        ranks.into_iter().for_each(|rank| self.note_news(rank, News::Parcel));
         self.ring();
     }
 }
@@ -337,7 +337,7 @@ impl Transport for SharedMemory {
     #[inline]
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
         if self.asleep {
-            self.get_up();
+            self.wake_up();
         }
         let any = self.look();
         self.moved |= any;
@@ -355,7 +355,7 @@ impl Transport for SharedMemory {
         // In this order, what a rank put before it left is found before its end is reported.
         let mut ends = Vec::new();
         for peer in self.peers.iter_mut().flatten() {
-            ends.extend(peer.hear_end());
+            ends.extend(peer.take_end());
         }
         self.look();
         events.append(&mut self.events);
@@ -369,7 +369,7 @@ impl Transport for SharedMemory {
     }
 
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        self.take_whatever_is_ahead();
+        self.take_all_held_up();
         let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
         let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
         let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
@@ -393,7 +393,7 @@ impl Transport for SharedMemory {
             self.waiter.note_progress();
         }
         self.asleep = true;
-        self.home.own_bell().lie_down(self.waiting > 0 || self.peers_wait_for_slots());
+        self.home.own_bell().announce_sleep(self.waiting > 0 || self.peers_wait_for_slots());
         !self.look() && self.events.is_empty()
     }
 
@@ -463,7 +463,7 @@ impl NearMemory for SharedMemory {
             Returns::Nowhere => return,
         };
         if self.note_release(arrived.peer, number) {
-            self.tell(arrived.peer, News::Released);
+            self.note_news(arrived.peer, News::Released);
         } else {
             let mut parcel = Parcel::new(0, Form::Release, 0);
             parcel.place = number;
@@ -499,7 +499,7 @@ impl NearMemory for SharedMemory {
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         self.leave(End::Dropped);
-        if self.peers.iter().flatten().any(|peer| !peer.out.lent.is_empty()) {
+        if self.peers.iter().flatten().any(|peer| !peer.out.retained.is_empty()) {
             self.pool.keep_all();
         }
     }

@@ -4,7 +4,7 @@ use ringroad_core::Rank;
 
 use super::flow::LONG;
 use super::lane::{Bell, Form, Parcel, INLINE};
-use super::peer::{Lent, News, Queued};
+use super::peer::{News, Queued, Retained};
 use super::private::{is_found, PRIVATE};
 use super::{error, SharedMemory};
 use crate::buffer::Region;
@@ -67,7 +67,7 @@ impl SharedMemory {
     ) -> Option<&mut Queued> {
         if self.asleep {
             // Another thread blocks or is about to, and could not know that it has to wait for this parcel, too.
-            self.home.own_bell().lie_down(true);
+            self.home.own_bell().announce_sleep(true);
         }
         let lane = self.home.lane_to(peer);
         let peer = self.peers[peer].as_mut().expect("the rank is near");
@@ -77,7 +77,7 @@ impl SharedMemory {
                 None => self.kept += region.len(),
                 Some(_) => self.waiting += 1,
             }
-            peer.out.lent.push_back(Lent { number, region, request, flow });
+            peer.out.retained.push_back(Retained { number, region, request, flow });
         }
         if peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
             lane.put(peer.out.next, &parcel);
@@ -121,7 +121,7 @@ impl SharedMemory {
     /// Notes news for a peer, to wake it later together with all others: a fence before each read of a bell would
     /// cost more than the rest of a short message.
     #[inline]
-    pub(super) fn tell(&mut self, rank: Rank, news: News) {
+    pub(super) fn note_news(&mut self, rank: Rank, news: News) {
         let peer = self.peers[rank].as_mut().expect("the rank is near");
         peer.news = peer.news.max(news);
         self.has_news = true;
@@ -185,13 +185,13 @@ impl SharedMemory {
         let before = self.events.len();
         for rank in &self.ranks {
             let peer = self.peers[*rank].as_mut().expect("the rank is near");
-            if peer.out.lent.is_empty() {
+            if peer.out.retained.is_empty() {
                 continue;
             }
             let released = peer.released(self.home.rank);
-            while peer.out.lent.front().is_some_and(|lent| lent.number < released) {
-                let lent = peer.out.lent.pop_front().expect("it is not empty");
-                lent.end(*rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
+            while peer.out.retained.front().is_some_and(|retained| retained.number < released) {
+                let retained = peer.out.retained.pop_front().expect("it is not empty");
+                retained.end(*rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
             }
         }
         self.events.len() > before
@@ -199,10 +199,10 @@ impl SharedMemory {
 
     /// Reclaims the memory of a parcel that has been released before older ones.
     pub(super) fn take_back(&mut self, rank: Rank, number: u64) {
-        let lent = &mut self.peers[rank].as_mut().expect("the rank is near").out.lent;
-        let found = lent.binary_search_by_key(&number, |lent| lent.number).ok();
-        if let Some(lent) = found.and_then(|index| lent.remove(index)) {
-            lent.end(rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
+        let retained = &mut self.peers[rank].as_mut().expect("the rank is near").out.retained;
+        let found = retained.binary_search_by_key(&number, |retained| retained.number).ok();
+        if let Some(retained) = found.and_then(|index| retained.remove(index)) {
+            retained.end(rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
         }
     }
 

@@ -59,7 +59,7 @@ pub(super) struct Outgoing {
     /// Parcels that wait for a slot.
     pub(super) queue: VecDeque<Queued>,
     /// Memory that the peer may be reading, by parcel number.
-    pub(super) lent: VecDeque<Lent>,
+    pub(super) retained: VecDeque<Retained>,
     /// Long messages of which further parts will be put.
     pub(super) flows: Vec<Outflow>,
 }
@@ -70,7 +70,7 @@ pub(super) struct Queued {
     pub(super) request: Option<RequestId>,
 }
 
-pub(super) struct Lent {
+pub(super) struct Retained {
     pub(super) number: u64,
     pub(super) region: Region,
     /// The send that ends when the peer has read the memory.
@@ -79,7 +79,7 @@ pub(super) struct Lent {
     pub(super) flow: Option<u64>,
 }
 
-impl Lent {
+impl Retained {
     pub(super) fn end(
         self,
         peer: Rank,
@@ -166,7 +166,7 @@ impl Peer {
     fn end(&self) -> Option<End> {
         // SAFETY: as above.
         let farewell: &Farewell = unsafe { &*self.segment.at(FAREWELL).cast() };
-        farewell.heard().filter(|_| !self.left)
+        farewell.said().filter(|_| !self.left)
     }
 
     #[inline]
@@ -174,7 +174,7 @@ impl Peer {
         self.end().is_some()
     }
 
-    /// Whether [`Peer::hear_end`] would return something.
+    /// Whether [`Peer::take_end`] would return something.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
         self.has_left() || self.flaw.is_some()
@@ -182,7 +182,7 @@ impl Peer {
 
     /// The peer's end or its mistake as an event. Returns each peer's end only once.
     #[inline]
-    pub(super) fn hear_end(&mut self) -> Option<Event> {
+    pub(super) fn take_end(&mut self) -> Option<Event> {
         let flaw = self.flaw.take().filter(|_| !self.left);
         let reason = flaw.or_else(|| self.end().map(|end| ending(end).to_owned()))?;
         self.left = true;
