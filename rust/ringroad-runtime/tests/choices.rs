@@ -374,7 +374,7 @@ fn profiles_of_other_places_are_not_used() {
     assert!(choices("ring:8", &found).unwrap().profile.is_some());
     let nonsense = Scratch::new("nonsense", "{");
     let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &nonsense.path())])).unwrap_err();
-    assert!(error.to_string().contains("it is no profile: "), "{error}");
+    assert!(error.to_string().contains("it is not a profile: "), "{error}");
 }
 
 /// Some ranks of a job form a group of their own, and inherit the variable.
