@@ -12,6 +12,7 @@
 //! - [`combine`] gives for any number of operands bit for bit the same result as a chain of `reduce`.
 //! - `Avg` and `PremulSum` combine as `Sum`; the caller divides at the end ([`divide`]) or multiplies first
 //!   ([`scale`]).
+//!
 //! ```
 //! use ringroad_runtime::dtype::{DType, ReduceOp};
 //! use ringroad_runtime::kernels;
