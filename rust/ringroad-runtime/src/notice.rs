@@ -91,7 +91,7 @@ mod tests {
 
     /// JSON may lengthen the texts.
     #[test]
-    fn long_stories_are_cut() {
+    fn long_messages_are_cut() {
         for letter in ["x", "\u{1}", "\u{e4}", "\u{1f525}"] {
             let told = notice(Reason::Abort, &letter.repeat(LONGEST), CALLS_TOLD).to_bytes();
             assert!(told.len() <= LONGEST, "{letter:?}: {}", told.len());

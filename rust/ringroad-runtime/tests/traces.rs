@@ -1,4 +1,4 @@
-//! What a communicator's traces say of its calls.
+//! What a communicator's traces record of its calls.
 
 mod common;
 
@@ -16,7 +16,7 @@ use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, Request}
 const ALL: Operation = Operation::Collective(Collective::Allreduce);
 const SENT: u32 = 5;
 
-/// The requests of three ranks, in order: each call has another algorithm than the one before.
+/// The requests of three ranks, in order: each call uses another algorithm than the one before.
 fn requests(rank: usize) -> Vec<Request> {
     let floats = || Memory::zeroed(4000);
     let by = |algorithm: &str| {
@@ -38,7 +38,7 @@ fn check(transports: Vec<impl Transport + 'static>) {
     let traced = |(rank, transport)| Tracer::new(transport, rank);
     let (transports, traces): (Vec<_>, Vec<_>) = transports.into_iter().enumerate().map(traced).unzip();
     let transports = transports.into_iter().map(|transport| FaultInjector::new(transport, []));
-    // Which one the barrier runs.
+    // The algorithm of the barrier.
     let options = Options { algorithm: Some("recursive-doubling".to_owned()), ..patient() };
     let group = Communicator::over(boxed(transports), &config(), &options).unwrap();
     let ran = each(&group, |communicator| {
