@@ -105,7 +105,7 @@ impl Region {
     /// Foreign memory, kept alive by `owner`.
     ///
     /// # Safety
-    /// `start..start + bytes` must stay readable until the owner is dropped, and writable where the region is used as
+    /// `start..start + bytes` must stay readable until the owner is dropped, and writable if the region is used as
     /// an output or in place. While a call is using it nobody else may write it, nor read what the call writes.
     pub unsafe fn foreign(start: *mut u8, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Region {
         Region { start, bytes, stores: Stores::Plain, owner: Some(owner) }
@@ -117,7 +117,7 @@ impl Region {
         Region { start, bytes: 0, stores: Stores::Plain, owner: None }
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
@@ -167,7 +167,7 @@ impl Region {
         Region { bytes, ..self }
     }
 
-    /// The bytes as values. Panics where the length is no multiple of the value's size.
+    /// The bytes as values. Panics if the length is no multiple of the value's size.
     ///
     /// # Safety
     /// Nobody may be writing the region.
@@ -180,7 +180,7 @@ impl Region {
         values
     }
 
-    /// Copies the bytes of `source`, which is as long and may overlap.
+    /// Copies the bytes of `source`, which has the same length and may overlap.
     ///
     /// # Safety
     /// What is written past the caches must not overlap the source, unless it is the same. Nobody may be writing

@@ -29,7 +29,7 @@ const LONGEST_TIMEOUT: f64 = 365.0 * 86400.0;
 pub enum Values {
     /// As a description.
     Words(&'static str),
-    /// One of these.
+    /// As a list of which one is written.
     OneOf(&'static [&'static str]),
 }
 
@@ -381,7 +381,7 @@ choice! {
 /// Where measured costs come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ProfileSource {
-    /// Nowhere.
+    /// From no file: the cost model's own are used.
     #[default]
     None,
     /// From this file. It is an error if the file does not fit this network and machine.

@@ -97,7 +97,7 @@ numbers! {
     pub(crate) FAST_LOOK: Duration = Duration::from_nanos(70), on TWO_CORES,
         "a look at a lane that takes at most this time finds a cache line that a peer with a shared cache has written: such looks mostly take 30 to 60 ns, or 1 to 30 if ranks share a core; without a shared cache they take 75 to 150, though some are as fast";
     pub(crate) NEAR_SEGMENT: usize = 512 << 10, on TWO_CORES,
-        "the most bytes in one message between ranks that share memory; so many because data that was just written is slow to read as long as it is in another core's own cache: 4 MiB in messages of 128 KiB take 1.1 to 1.15 times as long";
+        "the most bytes in one message between ranks that share memory; this large because data that was just written is slow to read as long as it is in another core's own cache: 4 MiB in messages of 128 KiB take 1.1 to 1.15 times as long";
     pub(crate) LONGEST_SEGMENT: usize = 512 << 10, on TWO_CORES,
         "the most bytes in one message over a network: in messages of 64 KiB tcp on loopback takes up to 1.3 times as long";
     pub(crate) SHORTEST_SEGMENT: usize = 32 << 10, on NINE_HOSTS,

@@ -45,7 +45,7 @@ impl Request {
         Request::of(CallKey::new(operation, dtype, elements), input, output)
     }
 
-    /// A barrier.
+    /// A barrier with the communicator's timeout.
     pub fn barrier() -> Request {
         Request::of(CallKey::barrier(), Memory::nothing(), Memory::zeroed(1))
     }

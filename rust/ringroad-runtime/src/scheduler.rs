@@ -175,7 +175,7 @@ mod tests {
     fn whoever_moves_may_run_where_it_might_before() {
         let all = sched_getaffinity(None).unwrap();
         let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
-        // From the first core on, and from the second.
+        // Sets of cores that begin with the first core, and with the second.
         for (kept, start) in (1..=cpus.len()).flat_map(|kept| [(kept, 0), (kept, 1)]) {
             let some = mask(&cpus.iter().copied().cycle().skip(start).take(kept).collect::<Vec<_>>());
             sched_setaffinity(None, &some).unwrap();

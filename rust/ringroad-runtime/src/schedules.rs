@@ -336,7 +336,7 @@ mod tests {
                 assert_eq!(found(), None, "at {at}");
                 assert_eq!(cost().is_some(), readable, "at {at}");
             }
-            // It is made again, and the right one.
+            // The schedule is made again.
             assert_eq!(schedules.schedule(&topology, member, collective, 0, None).unwrap(), schedule);
         }
         // A correct schedule, but not the one of the first line.
@@ -347,7 +347,7 @@ mod tests {
         for part in ["rank 3", "bfb", &schedule.digest(), &path.display().to_string()] {
             assert!(error.contains(part), "{error}");
         }
-        // Others can write it.
+        // A file that other users can write is ignored.
         fs::write(&path, &whole).unwrap();
         assert!(found().is_some());
         let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);

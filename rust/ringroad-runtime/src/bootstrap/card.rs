@@ -252,7 +252,7 @@ mod tests {
         // Quotas.
         assert_eq!(cores_of(&[(&[0, 1, 2, 3], 2), (&[0, 1, 2, 3], 2)]), 2);
         assert_eq!(cores_of(&[(&[0, 1], 2), (&[2, 3], 1)]), 1);
-        // Where nobody knows which.
+        // The numbers of the cores are unknown.
         assert_eq!(cores_of(&[(&[], 4), (&[], 4)]), 4);
         assert_eq!(cores_of(&[(&[], 0)]), 1);
     }

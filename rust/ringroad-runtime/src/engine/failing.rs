@@ -190,7 +190,7 @@ impl Engine {
     pub(super) fn note(&mut self, from: Rank, payload: &[u8]) {
         match Notice::parse(payload, self.cards.len()) {
             Some(notice) => self.notices.push_back((from, notice)),
-            None => self.lose(from, "it has sent a notice that makes no sense".to_owned()),
+            None => self.lose(from, "it has sent an invalid notice".to_owned()),
         }
     }
 

@@ -19,7 +19,8 @@ use std::mem::MaybeUninit;
 ///
 /// # Safety
 /// All sources must be readable and `target` writable for `elements * dtype.size()` bytes, none of it written by others
-/// meanwhile. `target` must be one of the sources exactly, or overlap none of them; `also` is as long, and overlaps nothing.
+/// meanwhile. `target` must be one of the sources exactly, or overlap none of them; `also` has the same length and
+/// overlaps nothing.
 pub unsafe fn combine(
     op: ReduceOp,
     dtype: DType,

@@ -117,7 +117,8 @@ mod x86 {
     macro_rules! version {
         ($name:ident, $features:literal, $load:ident, $stream:ident, $vector:ty) => {
             /// # Safety
-            /// As [`super::copy`], for `lines` lines; `to` must be at the start of one, and the machine have the features.
+            /// As [`super::copy`], for `lines` lines; `to` must be at the start of one, and the machine must have the
+            /// features.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn $name(to: *mut u8, from: *const u8, lines: usize, ahead: Ahead<'_>) {
                 for line in (0..lines * LINE).step_by(LINE) {

@@ -138,13 +138,13 @@ pub(super) trait Element: Pod {
     /// Block to lanes.
     ///
     /// # Safety
-    /// The machine must have what `I` says.
+    /// The machine must have what `I` requires.
     unsafe fn widen<I: Isa, const N: usize>(block: &[Self; N]) -> [Self::Lane; N];
 
     /// Lanes to block.
     ///
     /// # Safety
-    /// The machine must have what `I` says.
+    /// The machine must have what `I` requires.
     unsafe fn narrow<I: Isa, const N: usize>(lanes: &[Self::Lane; N]) -> [Self; N];
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Returns {
     ToSender(u64),
     /// The transport that delivered the message.
     ToTransport,
-    /// Nobody.
+    /// Nobody else: it is a copy that belongs to this rank.
     Nowhere,
 }
 

@@ -1,4 +1,4 @@
-//! Writes down when every message of a transport began and ended.
+//! Records when every message of a transport began and ended.
 
 use std::collections::HashMap;
 use std::mem;
@@ -12,16 +12,16 @@ use ringroad_core::{Bytes, Rank, Seconds};
 use super::wrapper::{Post, Wrapper};
 use super::{Event, Kind, Posted, RequestId, Tag, Transport, TransportError};
 
-/// A transport whose messages are written down.
+/// A transport whose messages are recorded.
 pub struct Tracer<T: Transport> {
     inner: T,
     rank: Rank,
     handle: TraceHandle,
-    /// The algorithms of calls, the latest of each sequence number.
+    /// The algorithms of calls: the latest one of each kind and sequence number.
     algorithms: HashMap<(Kind, u32), Arc<str>>,
 }
 
-/// Access to what a [`Tracer`] has written down, from any thread and beyond the tracer's end.
+/// Access to the events that a [`Tracer`] has recorded, from any thread and even after the tracer's end.
 #[derive(Clone)]
 pub struct TraceHandle {
     start: Instant,
@@ -31,7 +31,7 @@ pub struct TraceHandle {
 #[derive(Default)]
 struct Notes {
     trace: Trace,
-    /// Which event belongs to which request in flight.
+    /// The index of the event of each request in flight.
     open: HashMap<RequestId, usize>,
 }
 
@@ -40,12 +40,12 @@ impl TraceHandle {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// A copy of the trace so far. What is in flight has no end yet.
+    /// A copy of the trace so far. Messages in flight have no end yet.
     pub fn snapshot(&self) -> Trace {
         self.notes.lock().trace.clone()
     }
 
-    /// The trace so far, which begins anew with the same clock. What is in flight has no end and gets none.
+    /// Takes the trace so far; a new one begins with the same clock. Messages in flight have no end and get none.
     pub fn take(&self) -> Trace {
         mem::take(&mut *self.notes.lock()).trace
     }
@@ -67,12 +67,12 @@ impl TraceHandle {
 }
 
 impl<T: Transport> Tracer<T> {
-    /// Writes down the messages of `rank`, on a clock that starts now.
+    /// Records the messages of `rank`, with a clock that starts now.
     pub fn new(inner: T, rank: Rank) -> (Tracer<T>, TraceHandle) {
         Tracer::since(inner, rank, Instant::now())
     }
 
-    /// As [`Tracer::new`], on a clock that starts at `start`: ranks of one process can share it.
+    /// Like [`Tracer::new`], with a clock that started at `start`: ranks of one process can share it.
     pub fn since(inner: T, rank: Rank, start: Instant) -> (Tracer<T>, TraceHandle) {
         let handle = TraceHandle { start, notes: Arc::default() };
         (Tracer { inner, rank, handle: handle.clone(), algorithms: HashMap::new() }, handle)
@@ -96,7 +96,7 @@ impl<T: Transport> Tracer<T> {
         self.handle.begin(event, post.request);
     }
 
-    /// Writes down what these events say has ended.
+    /// Records the ends of the requests in these events.
     fn end(&self, events: &[Event]) {
         for event in events {
             match event {

@@ -276,7 +276,7 @@ impl SharedMemory {
             (Came::Whole, None) => return Ok(Posted::Arrived(message.arrived)),
             (Came::Whole, Some(target)) => {
                 self.ring_before(target.len());
-                // SAFETY: the sender leaves its memory alone until it is released, and whoever waits leaves the
+                // SAFETY: the sender leaves its memory alone until it is released, and the poster leaves the
                 // target alone.
                 unsafe { target.copy_from(&message.arrived.region) };
                 self.release(message.arrived);

@@ -192,7 +192,7 @@ impl Peer {
     /// Notes that the peer has written something invalid.
     #[cold]
     fn refuse(&mut self, what: String) {
-        self.flaw.get_or_insert_with(|| format!("its shared memory makes no sense: {what}"));
+        self.flaw.get_or_insert_with(|| format!("its shared memory holds invalid data: {what}"));
     }
 
     /// Notes that this parcel is invalid. Neither the parcel nor a later one is taken.
@@ -308,14 +308,13 @@ impl Peer {
         self.out.next - self.out.taken < SLOTS as u64
     }
 
-    /// The message of a valid parcel. Content within the parcel is moved to one of `cells`, or to a new cell. SAFETY:
-    /// nobody else has the cell, which is of this length.
+    /// The message of a valid parcel. Content within the parcel is moved to one of `cells`, or to a new cell.
     pub(super) fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> Message {
         let bytes = parcel.bytes();
         let (came, region) = match parcel.form() {
             Form::Inline => {
                 let cell = cells.pop().unwrap_or_else(|| Region::zeroed(INLINE));
-                // SAFETY: nobody else has the cell, and it is as long.
+                // SAFETY: nobody else has the cell, which is of this length.
                 unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
                 (Came::Whole, cell.shrink(bytes))
             }

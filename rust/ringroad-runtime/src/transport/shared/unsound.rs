@@ -44,7 +44,7 @@ fn looks(transport: &mut SharedMemory) -> Vec<Event> {
 fn check(events: &[Event], what: &str) {
     match events {
         [Event::PeerFailed { peer: 1, reason }] => {
-            assert!(reason.contains("makes no sense"), "{what}: {reason}")
+            assert!(reason.contains("invalid data"), "{what}: {reason}")
         }
         _ => panic!("{what}: {events:?}"),
     }

@@ -91,7 +91,7 @@ impl UcxTransport {
             CLOSED => "it has closed its connections".to_owned(),
             ABORT => ABORTED.to_owned(),
             GRANT if length == 0 && self.granted(tag.source, events) => return false,
-            kind => format!("it has sent a notice of kind {kind} and {length} bytes, which makes no sense"),
+            kind => format!("it has sent an invalid notice of kind {kind} and {length} bytes"),
         };
         // UCX may report the failure, too.
         if self.failed[tag.source].replace(UCS_ERR_CONNECTION_RESET).is_none() {
