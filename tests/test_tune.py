@@ -233,7 +233,7 @@ def test_profiles_are_values(tmp_path):
     for wrong in ([("allreduce", "rign", 8, 1.0)], [("allreduce", "ring", 8, 0.0)], [("all", "ring", 8, 1.0)]):
         with pytest.raises(ValueError, match=r"did you mean ring|above 0|unknown collective"):
             group[0].calibrate(wrong)
-    with pytest.raises(ringroad.ConfigError, match="it is no profile"):
+    with pytest.raises(ringroad.ConfigError, match="it is not a profile"):
         ringroad.Profile.from_json("{}")
     with pytest.raises(ringroad.ConfigError, match="No such file"):
         ringroad.Profile.read(str(tmp_path / "none"))
