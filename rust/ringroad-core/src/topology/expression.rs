@@ -1,25 +1,25 @@
-//! What stands in an operator's parentheses.
+//! Reads what an operator's parentheses contain: operands and parameters.
 //!
 //! ```text
-//! product(circulant:16:3,4, line(ring:4))   a comma that a letter follows begins another operand, others are of a list
-//! degree(circulant:16:3,4, 2)               what follows the last comma is the number
+//! product(circulant:16:3,4, line(ring:4))   a comma before a letter separates operands; other commas are part of a list
+//! degree(circulant:16:3,4, 2)               the parameter follows the last comma
 //! bottleneck(ring:4, 1.5)                   likewise
-//! without(circulant:16:3,4, 0-3, 5>9)       the last parts that look like it are cables and links
+//! without(circulant:16:3,4, 0-3, 5>9)       the last parts that have the form of a cable or link are parameters
 //! ```
 //!
-//! Blanks around operands and behind commas say nothing.
+//! Blanks around operands and parameters are ignored.
 
 use super::parse::{number, operand, ratio};
 use super::without::Cut;
 use super::{Topology, TopologyError};
 
-/// An operator's operands and what follows them, as they are written.
+/// The operands and the parameters of an operator, as they are written.
 pub(super) struct Arguments<'a> {
     operands: Vec<&'a str>,
     parameters: Vec<&'a str>,
 }
 
-/// Where commas stand outside of parentheses.
+/// The positions of the commas outside of parentheses.
 pub(super) fn commas(text: &str) -> Vec<usize> {
     let mut depth = 0usize;
     let mut found = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn commas(text: &str) -> Vec<usize> {
     found
 }
 
-/// How many parentheses are open at once.
+/// How deeply parentheses are nested.
 pub(super) fn depth(text: &str) -> usize {
     let mut depth = 0usize;
     let open = text.chars().map(|c| {
@@ -54,7 +54,8 @@ fn cut_at<'a>(text: &'a str, commas: &[usize]) -> Vec<&'a str> {
     starts.zip(ends).map(|(start, end)| text[start..end].trim()).collect()
 }
 
-/// `None` where they have not the form that the operator has.
+/// Splits the text in an operator's parentheses; `None` where the operator is unknown or the text lacks the form that it
+/// needs.
 pub(super) fn arguments<'a>(operator: &str, inner: &'a str) -> Option<Arguments<'a>> {
     let commas = commas(inner);
     let (operands, parameters) = match operator {
@@ -79,7 +80,8 @@ pub(super) fn arguments<'a>(operator: &str, inner: &'a str) -> Option<Arguments<
     Some(Arguments { operands, parameters })
 }
 
-/// `None` where what stands in the parentheses has not the form that the operator has.
+/// Applies an operator to the text in its parentheses; `None` where the operator is unknown or the text lacks the form that
+/// it needs.
 pub(super) fn apply(operator: &str, inner: &str) -> Option<Result<Topology, TopologyError>> {
     let Arguments { operands, parameters } = arguments(operator, inner)?;
     let operands = match operands.into_iter().map(operand).collect::<Result<Vec<Topology>, _>>() {
@@ -100,15 +102,15 @@ pub(super) fn apply(operator: &str, inner: &str) -> Option<Result<Topology, Topo
     })
 }
 
-/// `0-1` or `5>6`.
+/// Reads a cable `0-1` or a link `5>6`.
 fn cut(text: &str) -> Option<Cut> {
     let (at, c) = text.char_indices().find(|(_, c)| "->".contains(*c))?;
     let (from, to) = (number(text[..at].trim())?, number(text[at + 1..].trim())?);
     Some(Cut { from, to, both: c == '-' })
 }
 
-/// Of a spec such as `without(ring:8, 0-1)`: the operator, its operands and what follows them, as they are written. `None`
-/// for families and graphs with a name. Whether the operands make sense is not looked at.
+/// Splits a spec such as `without(ring:8, 0-1)` into the operator, its operands and its parameters, as they are written.
+/// `None` where the spec is not an operator's. The operands are not checked.
 pub fn operands(spec: &str) -> Option<(&str, Vec<&str>, Vec<&str>)> {
     let spec = spec.trim();
     let commas = commas(spec);
