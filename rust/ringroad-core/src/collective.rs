@@ -124,8 +124,8 @@ impl Collective {
         }
     }
 
-    /// How many blocks the chunks of a schedule form in all: in an all-to-all one for every pair of ranks, otherwise those
-    /// of one vector.
+    /// How many blocks the chunks of a schedule form in all: in an all-to-all one for every pair of ranks, otherwise
+    /// those of one vector.
     pub fn blocks(self, ranks: usize) -> usize {
         if self == Collective::Alltoall {
             ranks.saturating_mul(ranks)

@@ -23,7 +23,8 @@ impl Fnv {
         word.to_le_bytes().into_iter().for_each(|byte| self.byte(byte));
     }
 
-    /// Hashes a number that is usually small: seven bits per byte, the highest bit of all bytes but the last set (LEB128).
+    /// Hashes a number that is usually small: seven bits per byte, the highest bit of all bytes but the last set
+    /// (LEB128).
     pub fn number(&mut self, mut number: usize) {
         while number > 0x7f {
             self.byte(0x80 | (number & 0x7f) as u8);

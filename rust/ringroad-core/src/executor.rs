@@ -18,8 +18,8 @@ pub struct Executor {
     ready: Vec<u32>,
     /// How many operations of `ready` have been started.
     started: usize,
-    /// How many operations of [`Plan::expects`] have been started. They only wait for a message, so they start after all
-    /// that are ready: that gives the message time to arrive.
+    /// How many operations of [`Plan::expects`] have been started. They only wait for a message, so they start after
+    /// all that are ready: that gives the message time to arrive.
     expected: usize,
     /// How many operations have not completed.
     remaining: usize,

@@ -1,4 +1,5 @@
-//! The pure core of ringroad: topologies, collectives and schedules, and the code that makes, checks and prices schedules.
+//! The pure core of ringroad: topologies, collectives and schedules, and the code that makes, checks and prices
+//! schedules.
 //!
 //! Nothing here performs I/O, reads a clock or starts a thread; time is an argument. The crate builds for
 //! `wasm32-unknown-unknown`; continuous integration checks that.

@@ -74,8 +74,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The trace in the JSON format of Chrome's trace viewer and of Perfetto: a process for each rank, with as many rows
-    /// for each kind of event as events of that kind overlap, and an arrow for each message that arrived. An event
+    /// The trace in the JSON format of Chrome's trace viewer and of Perfetto: a process for each rank, with as many
+    /// rows for each kind of event as events of that kind overlap, and an arrow for each message that arrived. An event
     /// without an end is shown as begun.
     pub fn to_chrome(&self) -> String {
         self.to_chrome_with(json!({}))

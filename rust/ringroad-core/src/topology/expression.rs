@@ -1,7 +1,7 @@
 //! Reads what an operator's parentheses contain: operands and parameters.
 //!
 //! ```text
-//! product(circulant:16:3,4, line(ring:4))   a comma before a letter separates operands; other commas are part of a list
+//! product(circulant:16:3,4, line(ring:4))   a comma before a letter separates operands, others are part of a list
 //! degree(circulant:16:3,4, 2)               the parameter follows the last comma
 //! bottleneck(ring:4, 1.5)                   likewise
 //! without(circulant:16:3,4, 0-3, 5>9)       the last parts that have the form of a cable or link are parameters
@@ -54,8 +54,8 @@ fn cut_at<'a>(text: &'a str, commas: &[usize]) -> Vec<&'a str> {
     starts.zip(ends).map(|(start, end)| text[start..end].trim()).collect()
 }
 
-/// Splits the text in an operator's parentheses; `None` where the operator is unknown or the text lacks the form that it
-/// needs.
+/// Splits the text in an operator's parentheses; `None` where the operator is unknown or the text lacks the form that
+/// it needs.
 pub(super) fn arguments<'a>(operator: &str, inner: &'a str) -> Option<Arguments<'a>> {
     let commas = commas(inner);
     let (operands, parameters) = match operator {
@@ -80,8 +80,8 @@ pub(super) fn arguments<'a>(operator: &str, inner: &'a str) -> Option<Arguments<
     Some(Arguments { operands, parameters })
 }
 
-/// Applies an operator to the text in its parentheses; `None` where the operator is unknown or the text lacks the form that
-/// it needs.
+/// Applies an operator to the text in its parentheses; `None` where the operator is unknown or the text lacks the form
+/// that it needs.
 pub(super) fn apply(operator: &str, inner: &str) -> Option<Result<Topology, TopologyError>> {
     let Arguments { operands, parameters } = arguments(operator, inner)?;
     let operands = match operands.into_iter().map(operand).collect::<Result<Vec<Topology>, _>>() {
@@ -109,8 +109,8 @@ fn cut(text: &str) -> Option<Cut> {
     Some(Cut { from, to, both: c == '-' })
 }
 
-/// Splits a spec such as `without(ring:8, 0-1)` into the operator, its operands and its parameters, as they are written.
-/// `None` where the spec is not an operator's. The operands are not checked.
+/// Splits a spec such as `without(ring:8, 0-1)` into the operator, its operands and its parameters, as they are
+/// written. `None` where the spec is not an operator's. The operands are not checked.
 pub fn operands(spec: &str) -> Option<(&str, Vec<&str>, Vec<&str>)> {
     let spec = spec.trim();
     let commas = commas(spec);

@@ -82,8 +82,8 @@ fn minor(q: usize, x: &[usize], y: &[usize], i: usize, j: usize) -> usize {
     (x[i] * y[j] + q * q - x[j] * y[i]) % q
 }
 
-/// The incidence graph of the affine plane of order 4 without its vertical lines: the point (x, y) is on the line
-/// y = m x + b. The numbers are 0, 1, w and w + 1 of the field of four elements, which add by exclusive or.
+/// The incidence graph of the affine plane of order 4 without its vertical lines: the point (x, y) is on the line y = m
+/// x + b. The numbers are 0, 1, w and w + 1 of the field of four elements, which add by exclusive or.
 pub(super) fn affine_plane_of_4(spec: &str) -> Result<Topology, TopologyError> {
     const PRODUCTS: [[usize; 4]; 4] = [[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]];
     let on = |x: usize, line: usize| 4 * x + (PRODUCTS[line / 4][x] ^ (line % 4));

@@ -47,8 +47,8 @@ pub(super) fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> R
         .or_else(|(from, to)| wrong(format!("no path leads from rank {from} to rank {to}; add links")))
 }
 
-/// Checks that every rank reaches every other one: rank 0 reaches all, and all reach rank 0. The error is a pair of ranks
-/// without a path from the first to the second.
+/// Checks that every rank reaches every other one: rank 0 reaches all, and all reach rank 0. The error is a pair of
+/// ranks without a path from the first to the second.
 pub(super) fn connected(ranks: usize, nodes: usize, links: &[Link]) -> Result<(), (NodeId, NodeId)> {
     let ends = |link: &Link| (link.source, link.target);
     let missing = |forwards: bool| {

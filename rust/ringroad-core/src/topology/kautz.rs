@@ -1,13 +1,13 @@
-//! Digraphs with as many ranks as so few links and hops can join: Kautz and de Bruijn graphs.
+//! Kautz and de Bruijn graphs: digraphs with very many ranks for their number of links per rank and their diameter.
 //!
 //! ```text
 //! kautz:2:1              line(complete:3): ranks are links of K3, and a link leads on to those that continue it
 //! generalized-kautz:2:7  x → −2x − 1, −2x − 2 modulo 7, for any number of ranks (Imase and Itoh, "A design for directed
 //!                        graphs with minimum diameter", IEEE Transactions on Computers C-32(8), 1983)
-//! de-bruijn:2:3          x → 2x, 2x + 1 modulo 8: shifts a digit in
+//! de-bruijn:2:3          x → 2x, 2x + 1 modulo 8: a hop shifts a digit in
 //! ```
 //!
-//! A port for each of the digits; where one would lead from a rank to itself there is no link, and the next ones move up.
+//! A rank has a port for each digit. A link from a rank to itself is left out, and the ports after it move down by one.
 
 use super::circulant::MOST_DIMENSIONS;
 use super::families::{check_size, unfit};
@@ -15,11 +15,11 @@ use super::operators::line_links;
 use super::{Link, Topology, TopologyError, MAX_RANKS};
 
 impl Topology {
-    /// K(d, n): the line graph of the complete graph of `d + 1` ranks, `n` times over; d^n (d + 1) ranks.
+    /// K(d, n): the line digraph, taken `n` times, of the complete graph of `d + 1` ranks. It has d^n (d + 1) ranks.
     pub fn kautz(d: usize, n: usize) -> Result<Topology, TopologyError> {
         let spec = || format!("kautz:{d}:{n}");
         if d == 0 {
-            return Err(unfit(spec(), "ranks need a link"));
+            return Err(unfit(spec(), "it needs 1 link per rank or more"));
         }
         let ranks = power(d, n).and_then(|ranks| ranks.checked_mul(d.checked_add(1)?));
         let ranks = check_size(&[ranks.unwrap_or(usize::MAX)], d, spec)?;
@@ -35,7 +35,7 @@ impl Topology {
         let spec = || format!("generalized-kautz:{d}:{m}");
         check_size(&[m], d, spec)?;
         if d == 0 {
-            return Err(unfit(spec(), "ranks need a link"));
+            return Err(unfit(spec(), "it needs 1 link per rank or more"));
         }
         let to = |x: usize, port: usize| (m - (d * x + port + 1) % m) % m;
         Topology::regular(spec(), m, d, to)
@@ -45,14 +45,14 @@ impl Topology {
     pub fn de_bruijn(d: usize, n: usize) -> Result<Topology, TopologyError> {
         let spec = || format!("de-bruijn:{d}:{n}");
         if d < 2 || n == 0 {
-            return Err(unfit(spec(), "it needs 2 links or more, and a digit"));
+            return Err(unfit(spec(), "it needs 2 links per rank or more, and 1 digit or more"));
         }
         let ranks = check_size(&[power(d, n).unwrap_or(usize::MAX)], d, spec)?;
         Topology::regular(spec(), ranks, d, |x, port| (d * x + port) % ranks)
     }
 }
 
-/// `None` where that is certainly too large.
+/// `d` to the power `n`; `None` where a topology cannot have that many ranks.
 fn power(d: usize, n: usize) -> Option<usize> {
     let small = n <= MOST_DIMENSIONS;
     small.then(|| d.checked_pow(n as u32)).flatten().filter(|power| *power <= MAX_RANKS)

@@ -1,8 +1,8 @@
 //! Minimal routing on rings and tori whose links are all alike, by formula instead of by search.
 //!
 //! A shortest path goes the shorter way in every dimension, and its hops may come in any order. So the load of a link
-//! depends on offsets alone. The links of a route form an interval of a ring where one dimension differs, and a box where
-//! several do. Where the two ways around a ring have equal length, each carries half, as in [`super::Routes`].
+//! depends on offsets alone. The links of a route form an interval of a ring where one dimension differs, and a box
+//! where several do. Where the two ways around a ring have equal length, each carries half, as in [`super::Routes`].
 //!
 //! ```text
 //! 5 hops right, 2 down    1 -> . -> . -> . -> . -> .     with h hops left, d of them down, the fraction d / h of what
@@ -97,8 +97,8 @@ impl Lattice {
         &self.link
     }
 
-    /// The latency of `hops` links in seconds, and the extra latency that it includes. The terms are added one after the
-    /// other, as a search does, so that the rounding is the same.
+    /// The latency of `hops` links in seconds, and the extra latency that it includes. The terms are added one after
+    /// the other, as a search does, so that the rounding is the same.
     pub fn latency(&self, hops: usize) -> (Seconds, Seconds) {
         let sum = |one: Seconds| (0..hops).fold(0.0, |sum, _| sum + one);
         (sum(self.link.seconds()), sum(self.link.extra_latency))

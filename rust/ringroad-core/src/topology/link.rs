@@ -7,14 +7,15 @@ use crate::units::{NodeId, Seconds};
 
 /// The default bandwidth of a link in bytes per second: 100 Gb/s.
 pub const DEFAULT_BANDWIDTH: f64 = 12.5e9;
-/// The default latency of a link in seconds, which includes the time that the node at its end takes to forward a message.
+/// The default latency of a link in seconds, which includes the time that the node at its end takes to forward a
+/// message.
 pub const DEFAULT_LATENCY: Seconds = 0.5e-6;
 
 /// One direction of a cable.
 ///
 /// A hop takes [`Link::seconds`]. They have two parts: `latency`, which a user may set for all links at once, and
-/// `extra_latency`, which is this link's own. The time that the node at a link's end takes to forward a message is counted
-/// once, with the link: as part of the latency, or as extra latency
+/// `extra_latency`, which is this link's own. The time that the node at a link's end takes to forward a message is
+/// counted once, with the link: as part of the latency, or as extra latency
 /// ([`Topology::with_processing`](super::Topology::with_processing)), never as a third number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Link {
@@ -27,11 +28,12 @@ pub struct Link {
     /// The time from the first byte in to the first byte out on a link without extra latency, in seconds.
     pub latency: Seconds,
     /// How many times `bandwidth` this link has. A bandwidth that is set for all links, as
-    /// [`Topology::with_links`](super::Topology::with_links) and the cost model can, does not change this: memory remains
-    /// faster than the network.
+    /// [`Topology::with_links`](super::Topology::with_links) and the cost model can, does not change this: memory
+    /// remains faster than the network.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub capacity: f64,
-    /// How much longer than `latency` this link takes, in seconds. A latency that is set for all links does not change this.
+    /// How much longer than `latency` this link takes, in seconds. A latency that is set for all links does not change
+    /// this.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub extra_latency: Seconds,
 }

@@ -1,9 +1,9 @@
 //! The routes that bytes take through a topology.
 //!
-//! By default bytes take shortest paths only and spread over all of them: every shortest path carries the same share, and
-//! parallel links count as different paths. This is the limit of minimal adaptive routing, which the papers' cost models
-//! assume. On a ring the two ways to the opposite rank carry half each. Another [`Routing`] of the topology changes this.
-//! Where the topology has a table of routes, the paths between ranks come from the table.
+//! By default bytes take shortest paths only and spread over all of them: every shortest path carries the same share,
+//! and parallel links count as different paths. This is the limit of minimal adaptive routing, which the papers' cost
+//! models assume. On a ring the two ways to the opposite rank carry half each. Another [`Routing`] of the topology
+//! changes this. Where the topology has a table of routes, the paths between ranks come from the table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -111,8 +111,8 @@ struct Found {
     paths: f64,
 }
 
-/// A breadth-first search from the destination, against the direction of the links. The entries of nodes before `done` in
-/// the queue are final, and so are those of nodes that are no farther away than the node at `done`.
+/// A breadth-first search from the destination, against the direction of the links. The entries of nodes before `done`
+/// in the queue are final, and so are those of nodes that are no farther away than the node at `done`.
 #[derive(Debug, Clone)]
 struct Search {
     destination: Option<NodeId>,
@@ -189,8 +189,8 @@ impl<'a> Routes<'a> {
         self.lattice.as_mut()
     }
 
-    /// Whether the routes follow from formulas and need no search: those of a ring or torus with minimal routing whose links
-    /// are all alike.
+    /// Whether the routes follow from formulas and need no search: those of a ring or torus with minimal routing whose
+    /// links are all alike.
     pub fn have_formulas(&self) -> bool {
         self.lattice.is_some()
     }
@@ -245,8 +245,8 @@ impl<'a> Routes<'a> {
         self.shortest(source, destination)
     }
 
-    /// The route that follows one dimension after the other. No link belongs to two dimensions, so the shares of the parts
-    /// are the shares of the whole route.
+    /// The route that follows one dimension after the other. No link belongs to two dimensions, so the shares of the
+    /// parts are the shares of the whole route.
     fn dimension_ordered(&mut self, source: NodeId, destination: NodeId) -> Option<Route> {
         let (mut corner, end) = (self.topology.coordinates(source), self.topology.coordinates(destination));
         let (mut route, mut at) = (Route::default(), source);
@@ -278,7 +278,8 @@ impl<'a> Routes<'a> {
         Some(Route { hops, latency, extra_latency, shares: self.shares(source) })
     }
 
-    /// The path from `source` to the destination of the search that takes, at every node, the first link that leads closer.
+    /// The path from `source` to the destination of the search that takes, at every node, the first link that leads
+    /// closer.
     fn single(&self, source: NodeId) -> Option<Route> {
         let hops = |node: NodeId| self.search.found[node].map(|found| found.hops);
         let (mut route, mut at) = (Route::default(), source);

@@ -145,7 +145,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
     for file in ["nets/mine", "mine.graphml", "./a.JSON"] {
         check(file, &format!("{file:?} {files}"));
     }
-    check("graph:mine", "\"graph:mine\" is only a name: a graph is known by its links; give the path of its file, such as net.graphml, or the topology itself");
+    check("graph:mine", "\"graph:mine\" is only the name of a graph, and the links are missing; give the path of its file, such as net.graphml, or the topology itself");
     let most = "is too large; write sizes whose product is at most 1048576";
     check("ring:1048577", &format!("topology \"ring:1048577\" {most}"));
     check("switch:1048577", &format!("topology \"switch:1048577\" {most}"));

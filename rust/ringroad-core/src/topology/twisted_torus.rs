@@ -1,4 +1,4 @@
-//! Rectangular twisted tori of 2a x a ranks: who goes around the short dimension comes back half the long one further,
+//! Rectangular twisted tori of 2a x a ranks. A path around the short dimension ends half the long dimension further,
 //! which makes all directions alike and the diameter a instead of a + a/2 (Cámara et al., "Twisted torus topologies for
 //! enhanced interconnection networks", TPDS 21(12), 2010, section 3).
 //!
@@ -15,7 +15,7 @@
 use super::grid;
 use crate::units::Rank;
 
-/// Which dimension is the long one, where the sizes are those of a rectangular twisted torus.
+/// The number of the long dimension; `None` where the sizes are not those of a rectangular twisted torus.
 pub(super) fn long(sizes: &[usize]) -> Option<usize> {
     match *sizes {
         [long, short] if short > 1 && short.checked_mul(2) == Some(long) => Some(0),

@@ -43,7 +43,7 @@ fn graphs_are_written_by_hand() {
         ),
         Ok(3),
     );
-    let only = "is only a name: a graph is known by its links; give the path of its file, such as net.graphml, or the \
+    let only = "is only the name of a graph, and the links are missing; give the path of its file, such as net.graphml, or the \
                 topology itself";
     check(
         r#"{"spec":"ring:3","ranks":3}"#,

@@ -252,10 +252,10 @@ fn what_no_group_or_family_is() {
         "cayley:z64*z5^11:1.0",
         &cannot(
             "cayley:z64*z5^11",
-            "11^5 is not 1 modulo 64, so z64*z5^11 is no group; write a number whose power 5 is 1 modulo 64",
+            "11^5 is not 1 modulo 64, so z64*z5^11 is not a group; write a number whose power 5 is 1 modulo 64",
         ),
     );
-    let form = |part: &str| format!("{part:?} is no group; write z8, z64*z16^11, d13, s4 or z3xz3");
+    let form = |part: &str| format!("{part:?} is not a group; write z8, z64*z16^11, d13, s4 or z3xz3");
     for (group, part) in
         [("q8", "q8"), ("z3xx", ""), ("z0", "z0"), ("z8*d2^1", "z8*d2^1"), ("z8*z2", "z8*z2"), ("d", "d")]
     {
@@ -265,9 +265,9 @@ fn what_no_group_or_family_is() {
     for group in ["z1048577", "z2048xz1024", "z99999999999*z99999999999^1", "d524289", "s9xs9"] {
         check(&format!("cayley:{group}:1"), &cannot(&format!("cayley:{group}"), large));
     }
-    check("cayley:s10:1", &cannot("cayley:s10", "permutations are of 9 things at most"));
+    check("cayley:s10:1", &cannot("cayley:s10", "permutations have at most 9 things"));
     let element = |text: &str, last: &str| {
-        format!("{text:?} is no element of the group; write elements such as {last}")
+        format!("{text:?} is not an element of the group; write elements such as {last}")
     };
     check("cayley:z8:1,9", &cannot("cayley:z8", &element("9", "7")));
     check("cayley:z8*z2^3:1", &cannot("cayley:z8*z2^3", &element("1", "7.1")));

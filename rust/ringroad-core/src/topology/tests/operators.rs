@@ -252,7 +252,7 @@ fn operators_say_what_is_wrong() {
             "no link joins 0 and 18446744073709551615; name two nodes that a cable joins",
         ),
     );
-    let switches = "switch:4 has switches, which are no ranks; take a graph of ranks alone";
+    let switches = "switch:4 has switches, which are not ranks; use a graph without switches";
     for (text, spec) in
         [("line(switch:4)", "line(switch:4)"), ("product(ring:2, switch:4)", "product(ring:2, switch:4)")]
     {
@@ -262,7 +262,7 @@ fn operators_say_what_is_wrong() {
         "line-graph(uniring:1:3)",
         &cannot(
             "line-graph(uniring:1:3)",
-            "ranks are cables, but the link from rank 0 to rank 1 has none back; take line(...)",
+            "line-graph needs cables, but the link from rank 0 to rank 1 has no link back; use line(...)",
         ),
     );
     assert!(matches!(Topology::parse("line(ring:1)"), Err(TopologyError::Zero(_))));

@@ -47,8 +47,8 @@ fn policies_are_kept_and_refused() {
     assert_eq!(topology("ring:8 , Routing=MINIMAL").spec(), "ring:8");
     for spec in ["switch:4", "hosts:2x2", "fattree:2x2", "twisted-torus:4x2", "twisted-hypercube:3"] {
         let error = topology(spec).with_routing(Routing::DimensionOrdered).unwrap_err().to_string();
-        let why = "has no dimensions with links of their own, which dimension-ordered routing follows";
-        assert_eq!(error, format!("{spec} {why}; take minimal or single-path"));
+        let needs = "dimension-ordered routing needs dimensions with links of their own, which";
+        assert_eq!(error, format!("{needs} {spec} does not have; use minimal or single-path"));
     }
 }
 

@@ -106,8 +106,8 @@ fn what_is_no_table_is_refused() {
     };
     check((0, 1), &[], "it has no path");
     check((2, 3), &[99], "its path takes link 99, and links are numbered below 8");
-    check((1, 2), &[0], "its path takes link 0, which starts at node 0, when it is at node 1");
-    check((0, 2), &[0, 4], "its path takes link 4, which starts at node 2, when it is at node 1");
+    check((1, 2), &[0], "its path is at node 1 but takes link 0, which starts at node 0");
+    check((0, 2), &[0, 4], "its path is at node 1 but takes link 4, which starts at node 2");
     check((0, 2), &[0], "its path ends at node 1");
     check((0, 2), &[0, 3, 0, 2], "its path comes to node 0 twice");
     check((3, 1), &[6, 0, 2, 4, 6, 0], "its path comes to node 3 twice");
@@ -117,8 +117,8 @@ fn what_is_no_table_is_refused() {
         Err(TopologyError::TableSize { spec, ranks: 5, found: 4 })
     );
 
-    let needed = "the routes of ring:4 are a table, which must come with it; give the topology itself, or the JSON that \
-                  holds its routes";
+    let needed = "ring:4 has table routing, but the table of routes is missing; give the topology itself, or the JSON that \
+                  contains its routes";
     assert_eq!(Topology::parse("ring:4,routing=table").unwrap_err().to_string(), needed);
     let json = serde_json::to_string(&ring.clone().with_routes(table).unwrap()).unwrap();
     let read = |json: &str| serde_json::from_str::<Topology>(json).map_err(|error| error.to_string());
@@ -217,7 +217,7 @@ fn paths_up_and_down_need_one_channel() {
     }
     let error = RoutingTable::up_down(&topology("uniring:1:4")).unwrap_err().to_string();
     assert!(
-        error.contains("no path leads up and then down; up-down routing is for links with one back"),
+        error.contains("no path leads up and then down; up-down routing needs a link back for every link"),
         "{error}"
     );
 }
