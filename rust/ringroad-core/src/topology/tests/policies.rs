@@ -1,4 +1,4 @@
-//! Which paths the bytes take.
+//! The routings: which paths bytes take.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn policies_are_kept_and_refused() {
     }
 }
 
-/// Paths of a latency each: the one that is taken counts.
+/// Where paths differ in latency, that of the taken path counts.
 #[test]
 fn a_single_path_has_its_own_latency() {
     let ring = routed("ring:4", "single-path").map_links(|id, link| link.latency = id as f64).unwrap();
@@ -63,7 +63,7 @@ fn a_single_path_has_its_own_latency() {
 proptest! {
     #![proptest_config(seeded())]
 
-    /// No policy takes longer ways than another, and none loses a byte.
+    /// All routings take paths of the same length, and none loses a byte.
     #[test]
     fn every_policy_is_minimal(
         family in prop::sample::select(vec![
