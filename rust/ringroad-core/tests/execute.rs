@@ -34,7 +34,8 @@ struct Call {
 }
 
 impl Call {
-    /// Any options that ranks may have for one call; of these, memory sharing, multiplication, window and areas are their own.
+    /// Any options that ranks may have for one call; of these, memory sharing, multiplication, window and areas are
+    /// their own.
     fn any(collective: Collective, ranks: usize, elements: usize, seed: u64) -> Call {
         let mut random = Random(seed);
         let segment = random.pick(&[16, 64, 200, 16 << 10]);
@@ -66,7 +67,7 @@ impl Call {
             (o.window, o.two_areas) = (random.pick(&[0, 64, 300, 4096]), random.coin());
         }
         for near in options.iter_mut().map(|o| &mut o.near) {
-            (near.input, near.output, near.lend) = (random.coin(), random.coin(), random.pick(&[0, 100]));
+            (near.input, near.output, near.zero_copy) = (random.coin(), random.coin(), random.pick(&[0, 100]));
             near.copies = random.pick(&[None, Some(1), Some(100)]);
         }
         let all = [Protocol::Eager, Protocol::Rendezvous, Protocol::EagerUpTo(32)];
