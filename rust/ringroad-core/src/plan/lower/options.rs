@@ -49,8 +49,7 @@ pub struct LowerOptions {
     /// The most bytes in one message (rounded to whole elements). Longer messages are cut, so that reduction overlaps
     /// transfer.
     pub segment: usize,
-    /// Scattered chunks are packed into messages of up to this many bytes; a chunk that would exceed it ends its
-    /// message.
+    /// Scattered runs of chunks are packed into one message until the message has more than this many bytes.
     pub pack: usize,
     /// How many bytes of scratch memory messages that are reduced cycle through.
     pub window: usize,
