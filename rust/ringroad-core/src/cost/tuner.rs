@@ -1,7 +1,7 @@
 //! Rules that select an algorithm: made from measured times, or read from files in the format of NCCL's tuner plugin.
 //!
 //! A file has comma-separated values, with one rule per line:
-//! `collective,minbytes,maxbytes,algorithm,protocol,channels, nNodes,nRanks` and, optionally, `numPipeOps,regBuff`
+//! `collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks` and, optionally, `numPipeOps,regBuff`
 //! (NCCL, ext-tuner/example/README.md). Both bounds belong to the range. `-1` means any value. Lines that start with
 //! `#` and the line of headings are ignored. The first rule that fits counts. Bytes are those of the whole vector.
 //! Protocols, channels, pipes and buffers are checked to be well-formed and have no other effect. Algorithms have their
