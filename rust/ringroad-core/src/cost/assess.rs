@@ -47,7 +47,7 @@ impl ScheduleCost {
         let Schedule { ref name, collective, ranks, chunks, .. } = *schedule;
         if !Counts::PerBlock(lengths).fits(collective, ranks) || all == 0 {
             let what = format!(
-                "{} block lengths with the sum {all} do not fit {collective} over {ranks} ranks; give one for each rank (in a \
+                "{} block lengths with the sum {all} do not fit {collective} over {ranks} ranks; give a length for each rank (in a \
                  reduce_scatter, allgather, gather or scatter) or for each pair of ranks (in an alltoall), not all of them 0",
                 lengths.len()
             );

@@ -300,7 +300,8 @@ impl Slice {
             let alone = self.axes.is_empty() && self.cycle.is_none();
             let fits = alone && group.size() == ranks && self.chunks.len() == ranks;
             let there = self.chunks.iter().all(|chunk| *chunk < chunks);
-            let what = "a slice with a group must have one existing chunk for each rank, and no axes or cycle";
+            let what =
+                "a slice with a group must have one existing chunk for each rank, and no axes or cycle";
             return (fits && there).then_some(()).ok_or_else(|| what.to_owned());
         }
         let product = |size: fn(&Axis) -> usize| {

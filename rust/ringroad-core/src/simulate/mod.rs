@@ -4,13 +4,13 @@
 //! data:
 //!
 //! - A message first takes its start-up time, and then its links: all links of its route at the same time with
-//!   cut-through, or one hop after the other where nodes store messages before they forward them. Its bytes are split over
-//!   paths as in [`crate::topology::Routes`]. It is sent at one rate, its fair share of the most contended of its links
-//!   (see `fair`). It arrives one route latency after its last byte has left.
+//!   cut-through, or one hop after the other where nodes store messages before they forward them. Its bytes are split
+//!   over paths as in [`crate::topology::Routes`]. It is sent at one rate, its fair share of the most contended of its
+//!   links (see `fair`). It arrives one route latency after its last byte has left.
 //! - Messages by one port to the same peer leave one after the other.
 //! - A rank's processor performs one reduction after the other, at `reduce_cost` seconds per byte. Copies take no time.
-//! - Messages between ranks that share memory (`hosts:2x4`) take the links to and from the memory, as in the cost model.
-//!   Zero-copy reads, by which the runtime saves time, are not simulated.
+//! - Messages between ranks that share memory (`hosts:2x4`) take the links to and from the memory, as in the cost
+//!   model. Zero-copy reads, by which the runtime saves time, are not simulated.
 //!
 //! The coefficients are those of the [`CostModel`], which computes the same times without simulating events. In
 //! synchronous steps both agree if fair shares keep the most loaded link of every step busy to the end of the step, and

@@ -95,7 +95,10 @@ impl Topology {
         let spec = || format!("biring:{d}:{m}");
         check_size(&[m], d, spec)?;
         if d == 0 || !d.is_multiple_of(2) {
-            return Err(unfit(spec(), "as many links lead up as down, so their number must be even and not 0"));
+            return Err(unfit(
+                spec(),
+                "as many links lead up as down, so their number must be even and not 0",
+            ));
         }
         shifted(spec(), m, &[1, m - 1].repeat(d / 2))
     }

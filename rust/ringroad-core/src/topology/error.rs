@@ -112,7 +112,9 @@ pub enum TopologyError {
         routing: Routing,
     },
     /// A table for another number of ranks.
-    #[error("{spec} has {ranks} ranks, but the table has routes for {found}; make a table for this topology")]
+    #[error(
+        "{spec} has {ranks} ranks, but the table has routes for {found}; make a table for this topology"
+    )]
     TableSize {
         /// The topology.
         spec: String,

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! kautz:2:1              line(complete:3): ranks are links of K3, and a link leads on to those that continue it
-//! generalized-kautz:2:7  x → −2x − 1, −2x − 2 modulo 7, for any number of ranks (Imase and Itoh, "A design for directed
-//!                        graphs with minimum diameter", IEEE Transactions on Computers C-32(8), 1983)
+//! generalized-kautz:2:7  x → −2x − 1, −2x − 2 modulo 7, for any number of ranks (Imase and Itoh, "A design for
+//!                        directed graphs with minimum diameter", IEEE Transactions on Computers C-32(8), 1983)
 //! de-bruijn:2:3          x → 2x, 2x + 1 modulo 8: a hop shifts a digit in
 //! ```
 //!

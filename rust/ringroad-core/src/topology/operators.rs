@@ -186,7 +186,8 @@ impl Topology {
         if self.nodes == self.ranks {
             return Ok(());
         }
-        let what = format!("{} has switches, which are not ranks; use a graph without switches", self.wiring());
+        let what =
+            format!("{} has switches, which are not ranks; use a graph without switches", self.wiring());
         Err(TopologyError::Graph { spec: spec(), what })
     }
 }

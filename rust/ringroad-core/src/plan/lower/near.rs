@@ -108,7 +108,9 @@ impl Lowering<'_> {
     fn keep_in_place(&mut self, send: &Send) -> Result<(), LowerError> {
         let bytes = send.chunks.iter().map(|chunk| self.bytes_of(chunk)).sum();
         let arrived = self.expect(send, bytes)?;
-        let Buffer::Arrived(arrival) = arrived.buffer else { unreachable!("`expect` returns an arrived message") };
+        let Buffer::Arrived(arrival) = arrived.buffer else {
+            unreachable!("`expect` returns an arrived message")
+        };
         self.kept.push(arrival);
         let mut at = 0;
         for chunk in send.chunks.iter() {
