@@ -28,7 +28,7 @@ const LAYERS: &[(&str, usize)] = &[
 /// Folders whose files refer to each other in circles; none is to be added.
 const CIRCULAR: &[&str] = &["topology", "synthesis/finder"];
 
-/// What of the standard library reaches outside.
+/// The modules of the standard library that reach outside the program.
 const OUTSIDE: &[&str] = &["fs", "net", "time", "thread", "process", "env", "os"];
 
 #[test]
@@ -55,7 +55,7 @@ fn nothing_touches_the_outside_world() {
     }
 }
 
-/// The checks see what they look for.
+/// The checks find every way to name a room.
 #[test]
 fn every_way_to_name_a_room_is_found() {
     let cases: &[(&str, &str, &[&str])] = &[
