@@ -9,7 +9,7 @@ pub enum TopologyError {
     /// The word before the colon names no family.
     #[error("unknown topology {spec:?}; write {}{}", parse::examples(), did_you_mean(suggestion))]
     UnknownFamily {
-        /// What was written.
+        /// The text that was read.
         spec: String,
         /// The family with the nearest name.
         suggestion: Option<&'static str>,
@@ -17,7 +17,7 @@ pub enum TopologyError {
     /// The text after the colon does not have the family's form.
     #[error("malformed topology {spec:?}; write for example {example}")]
     Malformed {
-        /// What was written.
+        /// The text that was read.
         spec: String,
         /// A correct spec of the family.
         example: &'static str,
@@ -25,10 +25,10 @@ pub enum TopologyError {
     /// A size of zero.
     #[error("topology {0:?} has no ranks; write sizes of 1 or more")]
     Zero(String),
-    /// More than [`MAX_RANKS`].
+    /// More ranks than [`MAX_RANKS`].
     #[error("topology {0:?} is too large; write sizes whose product is at most {MAX_RANKS}")]
     TooLarge(String),
-    /// More than [`MAX_LINKS`].
+    /// More links than [`MAX_LINKS`].
     #[error(
         "topology {0:?} has too many links; at most {MAX_LINKS} can be described, so write smaller sizes"
     )]
@@ -36,7 +36,7 @@ pub enum TopologyError {
     /// Sizes that the family does not allow.
     #[error("topology {spec:?} cannot be built: {what}; write for example {example}")]
     Sizes {
-        /// What was written.
+        /// The text that was read.
         spec: String,
         /// What must hold.
         what: &'static str,
@@ -85,7 +85,7 @@ pub enum TopologyError {
     /// A word that names no routing.
     #[error("unknown routing {routing:?}; write {}{}", Routing::ALL.map(Routing::name).join(" or "), did_you_mean(suggestion))]
     UnknownRouting {
-        /// What was written.
+        /// The text that was read.
         routing: String,
         /// The routing with the nearest name.
         suggestion: Option<&'static str>,
@@ -135,7 +135,7 @@ pub enum TopologyError {
         /// What is wrong with the path.
         fault: RouteFault,
     },
-    /// More than [`MAX_HOPS`].
+    /// More hops than [`MAX_HOPS`].
     #[error("the routes of {ranks} ranks have more than {MAX_HOPS} hops in all, which is the most that a table holds; use fewer ranks")]
     TooManyHops {
         /// How many ranks there are.

@@ -1,7 +1,7 @@
 //! Kautz and de Bruijn graphs: digraphs with very many ranks for their number of links per rank and their diameter.
 //!
 //! ```text
-//! kautz:2:1              line(complete:3): ranks are links of K3, and a link leads on to those that continue it
+//! kautz:2:1              line(complete:3): ranks are links of K3, with a link to each link of K3 that continues them
 //! generalized-kautz:2:7  x → −2x − 1, −2x − 2 modulo 7, for any number of ranks (Imase and Itoh, "A design for
 //!                        directed graphs with minimum diameter", IEEE Transactions on Computers C-32(8), 1983)
 //! de-bruijn:2:3          x → 2x, 2x + 1 modulo 8: a hop shifts a digit in

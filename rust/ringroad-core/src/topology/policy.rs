@@ -22,7 +22,7 @@ pub enum Routing {
     /// their own.
     DimensionOrdered,
     /// One shortest path carries everything: at every node the first link, in the order of their numbers, that leads
-    /// nearer to the destination.
+    /// closer to the destination.
     SinglePath,
     /// A [`RoutingTable`](super::RoutingTable), which comes with the topology, has one path for each pair of ranks.
     Table,

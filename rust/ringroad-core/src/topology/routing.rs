@@ -284,10 +284,10 @@ impl<'a> Routes<'a> {
         let hops = |node: NodeId| self.search.found[node].map(|found| found.hops);
         let (mut route, mut at) = (Route::default(), source);
         while hops(at)? > 0 {
-            let nearer = |id: &&LinkId| {
+            let closer = |id: &&LinkId| {
                 hops(self.topology.links()[**id].target).is_some_and(|h| Some(h + 1) == hops(at))
             };
-            let id = *self.outgoing.of(at).iter().find(nearer)?;
+            let id = *self.outgoing.of(at).iter().find(closer)?;
             route.go_on(id, self.topology);
             at = self.topology.links()[id].target;
         }

@@ -160,7 +160,8 @@ pub fn neighbours<'a>(path: &Path, code: &str, modules: &'a [Vec<String>]) -> BT
     used
 }
 
-/// Files that use each other in circles, or use what does, with what they use; without those of the folders `open`.
+/// Files that use each other in a cycle or use such files, with the files that they use. Files in the folders `open`
+/// are left out.
 pub fn circles(files: &[(PathBuf, String)], open: &[&str]) -> Vec<String> {
     let files: Vec<_> = files.iter().filter(|(path, _)| !path.ends_with("tests.rs")).collect();
     let modules: Vec<Vec<String>> = files.iter().map(|(path, _)| module(path)).collect();
@@ -171,7 +172,7 @@ pub fn circles(files: &[(PathBuf, String)], open: &[&str]) -> Vec<String> {
         .filter(|((path, _), _)| !open.iter().any(|folder| path.parent() == Some(Path::new(folder))))
         .map(|((path, text), module)| (module, neighbours(path, &code(text), &modules)))
         .collect();
-    // What uses nothing that is left is no part of a circle.
+    // A file that uses none of the remaining files is not part of a cycle.
     loop {
         let names: BTreeSet<&Vec<String>> = left.iter().map(|(module, _)| *module).collect();
         let before = left.len();

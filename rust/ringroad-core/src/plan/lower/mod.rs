@@ -71,7 +71,7 @@ struct Lowering<'a> {
     slots: usize,
     /// Where the current value of each chunk is, slot after slot; `None` where this rank holds nothing of it.
     locations: Vec<Option<Span>>,
-    /// Where each chunk is written, slot after slot; `None` where it never is.
+    /// Where each chunk is written, and where results must end, slot after slot; `None` where neither happens.
     homes: Vec<Option<Span>>,
     /// The number, counted from 1, of the last step that writes each chunk, slot after slot; 0 where no step does, and
     /// the largest number where the result is divided after the last step.

@@ -129,10 +129,10 @@ impl<'a> Trees<'a> {
     fn end(&self, target: Rank) -> Option<usize> {
         let states = (target..self.reached.len()).step_by(self.topology.nodes());
         let ends = states.filter_map(|state| Some((self.reached[state]?, state)));
-        let nearer = |a: &(Reached, usize), b: &(Reached, usize)| {
+        let shorter = |a: &(Reached, usize), b: &(Reached, usize)| {
             (a.0.hops, a.0.carried).partial_cmp(&(b.0.hops, b.0.carried)).unwrap_or(std::cmp::Ordering::Equal)
         };
-        ends.min_by(nearer).map(|(_, state)| state)
+        ends.min_by(shorter).map(|(_, state)| state)
     }
 
     /// Builds the tree of a source. The search is breadth first, so that a state's path is final when its steps are

@@ -146,16 +146,16 @@ impl Layer {
         let mut done = 0;
         while let Some(&link) = found.get(done) {
             done += 1;
-            for (near, pair) in next(link) {
-                let open = self.seen[near] != self.search && within(self.order[near]);
+            for (other, pair) in next(link) {
+                let open = self.seen[other] != self.search && within(self.order[other]);
                 if !open || self.pairs[pair] != Pair::Taken {
                     continue;
                 }
-                if Some(near) == stop {
+                if Some(other) == stop {
                     return None;
                 }
-                self.seen[near] = self.search;
-                found.push(near);
+                self.seen[other] = self.search;
+                found.push(other);
             }
         }
         found.sort_unstable_by_key(|link| self.order[*link]);
