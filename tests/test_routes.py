@@ -112,13 +112,13 @@ def test_files(tmp_path):
 
 
 def test_what_makes_no_sense():
-    with pytest.raises(ringroad.TopologyError, match="a table, which must come with it"):
+    with pytest.raises(ringroad.TopologyError, match="table routing, but the table of routes is missing"):
         ringroad.Topology("torus:4x4,routing=table")
-    with pytest.raises(ringroad.TopologyError, match="a table, which must come with it"):
+    with pytest.raises(ringroad.TopologyError, match="table routing, but the table of routes is missing"):
         ringroad.Topology("torus:4x4").with_routing("table")
     with pytest.raises(ringroad.TopologyError, match="spread over several paths"):
         routes.own("torus:4x4")
-    with pytest.raises(ringroad.TopologyError, match="up-down routing is for links with one back"):
+    with pytest.raises(ringroad.TopologyError, match="up-down routing needs a link back for every link"):
         routes.up_down("uniring:1:4")
     with pytest.raises(ValueError, match="gap is a fraction"):
         routes.balanced("petersen", gap=2)

@@ -430,7 +430,7 @@ def test_files(tmp_path, name, text, expected):
         ("net.json", "{}", 'JSON of a topology has a "spec"'),
         ("net.json", "[1", "cannot be read as a graph"),
         ("net.json", '{"spec": "rings:4"}', "did you mean ring?"),
-        ("net.json", '{"spec": "graph:g"}', "is only a name"),
+        ("net.json", '{"spec": "graph:g"}', "is only the name of a graph"),
         ("net.graphml", "<graphml", "cannot be read as a graph"),
         ("net.gml", "graph", "cannot be read as a graph"),
         ("net.edges", "0\n", "has no ranks"),

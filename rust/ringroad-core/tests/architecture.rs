@@ -25,7 +25,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("selection", 8),
 ];
 
-/// What of the standard library reaches outside.
+/// The modules of the standard library that reach outside the program.
 const OUTSIDE: &[&str] = &["fs", "net", "time", "thread", "process", "env", "os"];
 
 #[test]
@@ -52,7 +52,7 @@ fn nothing_touches_the_outside_world() {
     }
 }
 
-/// The checks see what they look for.
+/// The checks find every way to name a room.
 #[test]
 fn every_way_to_name_a_room_is_found() {
     let cases: &[(&str, &str, &[&str])] = &[

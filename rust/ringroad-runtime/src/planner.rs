@@ -103,7 +103,7 @@ impl Planner {
                 },
                 input: key.readable.0,
                 output: key.readable.1,
-                lend: LEND,
+                zero_copy: LEND,
                 copies: self.copies.filter(|least| bytes >= *least).map(|_| PRIVATE),
             },
             ..LowerOptions::default()

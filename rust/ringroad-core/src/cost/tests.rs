@@ -11,7 +11,7 @@ fn send(source: Rank, destination: Rank, chunks: ChunkSet) -> Send {
     Send { source, destination, chunks, action: Action::Reduce, port: 0, from: 0, into: 0 }
 }
 
-/// One step in which every `(source, destination, chunks)` sends that many of `chunks` chunks.
+/// A schedule of one step in which each `(source, destination, count)` sends `count` of `chunks` chunks.
 fn one_step(ranks: usize, chunks: usize, sends: &[(Rank, Rank, usize)]) -> Schedule {
     let mut schedule = Schedule::empty("one step", Collective::Allreduce, ranks, chunks);
     schedule.push(sends.iter().map(|&(s, d, count)| send(s, d, ChunkSet::range(0, count))).collect());
@@ -86,12 +86,12 @@ fn loads_and_hops_follow_the_routes() {
     };
     check("ring:8", 1, &shift(8, 1), 1, 1.0);
     check("ring:8", 1, &shift(8, 3), 3, 3.0);
-    // Antipodes: each rank's vector goes half up, half down, over 4 links each.
+    // Opposite ranks: half of each vector goes up and half down, over 4 links each.
     check("ring:8", 1, &shift(8, 4), 4, 2.0);
     check("ring:8", 4, &[(0, 4, 3)], 4, 0.375);
-    // Two ranks have two links each way.
+    // Two ranks have two links in each direction.
     check("ring:2", 1, &[(0, 1, 1), (1, 0, 1)], 1, 0.5);
-    // Opposite directions do not meet.
+    // Opposite directions share no link.
     check("ring:8", 1, &[shift(8, 1), shift(8, 7)].concat(), 1, 1.0);
     // Neighbours on a torus, in the last and in the first dimension.
     check("torus:4x4", 4, &[(0, 1, 1), (0, 4, 2), (0, 3, 1), (0, 12, 1)], 1, 0.5);
@@ -102,7 +102,7 @@ fn loads_and_hops_follow_the_routes() {
     check("switch:4", 2, &[(1, 0, 1), (2, 0, 1), (3, 0, 1)], 2, 1.5);
 }
 
-/// On hosts memory links carry more and cables take longer, whether links' properties are stated for all or not.
+/// On hosts, memory links have more bandwidth and cables more latency, even where properties are set for all links.
 #[test]
 fn steps_within_a_host_are_cheaper_than_steps_between_hosts() {
     let hosts = Topology::parse("hosts:2x2").unwrap().with_hosts(Some(4.0), Some(2e-6)).unwrap();
@@ -121,7 +121,7 @@ fn steps_within_a_host_are_cheaper_than_steps_between_hosts() {
     check(&[(0, 2, 1), (2, 0, 1)], 4, 1.0, 4e-6);
 }
 
-/// Ranks that take turns share out what all of them do; but no rank works on two cores.
+/// Cores share the work of all ranks, but no rank works on two cores.
 #[test]
 fn cores_share_out_the_work_of_all_ranks() {
     let model = CostModel {
@@ -133,7 +133,7 @@ fn cores_share_out_the_work_of_all_ranks() {
         ..CostModel::default()
     };
     let to_one: Vec<(Rank, Rank, usize)> = (1..8).map(|source| (source, 0, 1)).collect();
-    // What all ranks do, and messages, copies and reductions of the busiest one.
+    // The work of all ranks, and the messages, copies and reductions of the busiest rank.
     let cases = [
         (to_one, Work { messages: 7, sent: 7.0, reduced: 7.0 }, [7.0, 1.0, 7.0]),
         (vec![(0, 1, 1)], Work { messages: 1, sent: 1.0, reduced: 1.0 }, [1.0, 1.0, 1.0]),
@@ -249,23 +249,23 @@ fn tables_switch_where_lines_cross() {
         assert_eq!(serde_json::from_str::<SwitchTable>(&json).unwrap(), table);
     };
     check(&[(1.0, 1.0)], &[(0, 0)]);
-    // Equal at 4 bytes: the earlier one keeps the tie, whichever it is.
+    // Equal at 4 bytes: the earlier candidate wins the tie, whichever it is.
     check(&[(0.0, 2.0), (4.0, 1.0)], &[(0, 0), (5, 1)]);
     check(&[(4.0, 1.0), (0.0, 2.0)], &[(0, 1), (4, 0)]);
     // Never the fastest.
     check(&[(0.0, 2.0), (4.0, 1.0), (5.0, 1.5)], &[(0, 0), (5, 1)]);
     check(&[(0.0, 0.0), (4.0, 1.0)], &[(0, 0)]);
-    // Three in one point, and one that is the fastest for a single size.
+    // Three lines that cross in one point, and one that is the fastest for a single size.
     check(&[(0.0, 4.0), (2.0, 2.0), (3.0, 1.0)], &[(0, 0), (2, 2)]);
     check(&[(0.0, 4.0), (2.5, 2.0), (3.8, 1.0)], &[(0, 0), (2, 2)]);
     check(&[(0.0, 4.0), (2.5, 2.0), (4.75, 1.0)], &[(0, 0), (2, 1), (3, 2)]);
     // Equal at 0 bytes only.
     check(&[(1.0, 2.0), (1.0, 1.0)], &[(0, 0), (1, 1)]);
     check(&[(1.0, 1.0), (1.0, 1.0)], &[(0, 0)]);
-    // The same cost up to rounding is the same cost.
+    // Costs that differ by rounding only are equal.
     check(&[(0.1 + 0.2, 1.0), (0.3, 1.0)], &[(0, 0)]);
     check(&[(1.0, 0.1 + 0.2), (1.0, 0.3)], &[(0, 0)]);
-    // Numbers that no real model has do not upset the order.
+    // Unrealistic numbers do not break the order.
     check(&[(f64::INFINITY, 0.0), (1.0, f64::NAN), (1.0, 1e-320), (1.0, 0.0)], &[(0, 1), (1, 2)]);
 }
 
@@ -286,7 +286,7 @@ fn a_table_covers_every_size_once() {
     check(&[0, 7, 7], Some(TableError::Order(2)));
 }
 
-/// Terms add up, and what is said to make two algorithms equally fast does.
+/// Terms add up to the seconds, and the returned factors do make two algorithms equally fast.
 #[test]
 fn a_comparison_says_what_would_change_the_choice() {
     let topology = Topology::parse("torus:4x4").unwrap();
@@ -376,7 +376,7 @@ fn the_ranking_explains_the_choice() {
     let expected = [(fast, 3.0, 1.0), (same, 3.0, 1.0), (slow, 6.0, 2.0)];
     assert_eq!(rows, expected.map(|(member, s, ratio)| (member, s, ratio, 1, 1, 1.0)));
     assert!(rank(&PLAIN, &[], 2).is_empty());
-    // Nothing takes no time: the ratio is still a number.
+    // Where the best candidate takes no time, the ratio is still a number.
     let free = [candidate(slow, 0.0, 0.0), candidate(same, 0.0, 0.0)];
     assert_eq!(rank(&PLAIN, &free, 9).iter().map(|r| r.ratio).collect::<Vec<_>>(), [1.0, 1.0]);
 }
@@ -417,7 +417,7 @@ proptest! {
         }
     }
 
-    /// The same with arbitrary numbers, against the ranking.
+    /// The same with arbitrary numbers, compared with the ranking.
     #[test]
     fn table_and_ranking_agree(
         lines in prop::collection::vec((0.0f64..1e-3, 1e-12f64..1e-9), 1..9),
@@ -437,7 +437,7 @@ proptest! {
     }
 }
 
-/// Blocks of equal lengths cost what they cost anyway, and of unequal ones the longest on each link.
+/// Blocks of equal lengths have the usual cost. With unequal blocks the longest one on each link counts.
 #[test]
 fn blocks_may_differ_in_length() {
     let topology = Topology::parse("ring:4").unwrap();
@@ -445,7 +445,7 @@ fn blocks_may_differ_in_length() {
     let schedule = ring_reduce_scatter(4);
     let equal = ScheduleCost::of(&schedule, &topology).unwrap();
     assert_eq!(ScheduleCost::of_blocks(&schedule, &[3; 4], routes).unwrap(), equal);
-    // In every step each block is on another link: the longest, half of all, is what the step takes.
+    // In every step each block is on another link, so the longest block, half of all bytes, determines the step's time.
     let uneven = ScheduleCost::of_blocks(&schedule, &[5, 0, 2, 3], routes).unwrap();
     assert_close(uneven.link_load(), 3.0 * 0.5, "three steps with half of the vector");
     assert_close(uneven.steps[0].all.sent, 1.0, "all blocks are sent");

@@ -1,11 +1,11 @@
-//! Rules that say which algorithm to use: from measured times, and in the files of NCCL's tuner plugin.
+//! Rules that select an algorithm: made from measured times, or read from files in the format of NCCL's tuner plugin.
 //!
-//! A file is comma-separated, one rule a line: `collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks`
-//! and, optionally, `numPipeOps,regBuff` (NCCL, ext-tuner/example/README.md). Both borders belong to the range; `-1`
-//! stands for anything; lines that begin with `#` are comments, and so is the line of headings. The first rule that fits
-//! counts. Bytes are those of the whole vector. Protocols, channels, pipes and buffers mean nothing here: they are
-//! checked to be there, and not looked at. Algorithms have the names of the catalogue, and NCCL's `tree` is our
-//! `double-binary-tree`.
+//! A file has comma-separated values, with one rule per line:
+//! `collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks` and, optionally, `numPipeOps,regBuff`
+//! (NCCL, ext-tuner/example/README.md). Both bounds belong to the range. `-1` means any value. Lines that start with
+//! `#` and the line of headings are ignored. The first rule that fits counts. Bytes are those of the whole vector.
+//! Protocols, channels, pipes and buffers are checked to be well-formed and have no other effect. Algorithms have their
+//! names in the catalogue; NCCL's `tree` is `double-binary-tree`.
 
 use std::collections::BTreeMap;
 
@@ -19,46 +19,47 @@ use crate::units::{Bytes, Seconds};
 /// The headings of a file.
 const HEADINGS: &str =
     "collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff";
-/// A measured time counts as good as the best up to this ratio: fewer switches, and none for noise.
+/// A measured time counts as equal to the best up to this ratio. This avoids switches of algorithm for little gain or
+/// noise.
 const AS_GOOD: f64 = 1.03;
 
 /// An algorithm for some sizes of a collective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// With root 0 where there is one; it holds for all.
+    /// The collective; with root 0 where it has a root, and then for all roots.
     pub collective: Collective,
-    /// From so many bytes on.
+    /// The smallest size.
     pub from_bytes: Bytes,
-    /// Up to and including so many.
+    /// The largest size.
     pub to_bytes: Bytes,
     /// The algorithm.
     pub algorithm: Member,
-    /// For so many hosts only.
+    /// The number of hosts for which the rule holds; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<usize>,
-    /// For so many ranks only.
+    /// The number of ranks for which the rule holds; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<usize>,
 }
 
 impl Rule {
-    /// Whether it is meant for so many ranks on so many hosts.
+    /// Whether the rule holds for `ranks` ranks on `nodes` hosts.
     pub fn is_for(&self, nodes: usize, ranks: usize) -> bool {
         self.nodes.is_none_or(|n| n == nodes) && self.ranks.is_none_or(|n| n == ranks)
     }
 }
 
-/// A line that is no rule.
+/// Why a line is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}; a rule is {HEADINGS}, with -1 for anything, and the last two may be left out")]
 pub struct RuleError {
-    /// Which line, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub what: String,
 }
 
-/// Reads a file.
+/// Reads the rules of a file; the error is that of the first line that is not a rule.
 pub fn read_rules(text: &str) -> Result<Vec<Rule>, RuleError> {
     let lines = text.lines().map(str::trim).enumerate();
     let written = lines.filter(|(_, line)| {
@@ -67,7 +68,7 @@ pub fn read_rules(text: &str) -> Result<Vec<Rule>, RuleError> {
     written.map(|(index, line)| rule(line).map_err(|what| RuleError { line: index + 1, what })).collect()
 }
 
-/// Writes a file that [`read_rules`] reads.
+/// The text of a file with these rules, which [`read_rules`] reads.
 pub fn write_rules(rules: &[Rule]) -> String {
     let mut text = format!("{HEADINGS}\n");
     for rule in rules {
@@ -100,7 +101,7 @@ fn rule(line: &str) -> Result<Rule, String> {
     if from_bytes > to_bytes {
         return Err(format!("minbytes {from_bytes} is above maxbytes {to_bytes}"));
     }
-    // Not looked at, but a column in the wrong place is an error worth telling.
+    // The protocol has no effect, but a number shows that columns are shifted.
     if fields[4].parse::<u64>().is_ok() {
         return Err(format!("protocol {:?} is a number; a name belongs there", fields[4]));
     }
@@ -113,7 +114,7 @@ fn rule(line: &str) -> Result<Rule, String> {
     Ok(Rule { collective, from_bytes, to_bytes, algorithm: algorithm(fields[3], collective)?, nodes, ranks })
 }
 
-/// NCCL writes `reducescatter`.
+/// Reads the name of a collective, with or without separators: NCCL writes `reducescatter`.
 fn collective(name: &str) -> Result<Collective, String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['_', '-'], "");
     let found = Collective::ALL.into_iter().find(|collective| plain(collective.name()) == plain(name));
@@ -130,22 +131,23 @@ fn algorithm(name: &str, collective: Collective) -> Result<Member, String> {
     }
 }
 
-/// How long an algorithm was measured to take.
+/// A measured time of an algorithm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// What was performed, with root 0 where there is one.
+    /// The collective, with root 0 where it has a root.
     pub collective: Collective,
     /// By which algorithm.
     pub algorithm: Member,
-    /// The vector.
+    /// The size of the vector.
     pub bytes: Bytes,
-    /// The time.
+    /// The measured time.
     pub seconds: Seconds,
 }
 
-/// The rules that measured times of a collective make, from the smallest to the largest size that was measured: as few
-/// as leave no size with an algorithm that is noticeably slower than the best. Between two sizes times are taken to be
-/// straight lines in logarithms, and the border is where they cross.
+/// The rules that follow from measured times of a collective, for sizes from the smallest to the largest measured one.
+/// There are as few rules as possible such that no measured size gets an algorithm that is noticeably slower than the
+/// best. Between two sizes, the logarithm of the time is taken to be linear in the logarithm of the size, and the
+/// border is where two lines cross.
 pub fn rules_of(collective: Collective, measurements: &[Measurement]) -> Vec<Rule> {
     let collective = collective.with_root(0);
     let mut sizes: BTreeMap<Bytes, BTreeMap<Member, Seconds>> = BTreeMap::new();
@@ -200,7 +202,7 @@ fn longest(sizes: &[(Bytes, BTreeMap<Member, Seconds>)], at: usize) -> (Member, 
     (algorithm, at + count)
 }
 
-/// The first bytes after one size, up to the next, for which `next` takes no longer than `previous`.
+/// The first number of bytes after one size, up to the next size, for which `next` takes no longer than `previous`.
 fn crossing(
     before: &(Bytes, BTreeMap<Member, Seconds>),
     after: &(Bytes, BTreeMap<Member, Seconds>),
@@ -299,10 +301,10 @@ ReduceScatter,-1,-1,halving_doubling,-1,-1,2,16
         };
         check(&[], &[]);
         check(&[("ring", &[(8, 1.0)])], &[(8, 8, "ring")]);
-        // Where the logarithms cross.
+        // The border is where the logarithms cross.
         let (a, b): (&[_], &[_]) = (&[(1, 1.0), (16, 4.0), (256, 16.0)], &[(1, 4.0), (16, 9.0), (256, 8.0)]);
         check(&[("ring", a), ("swing", b)], &[(1, 71, "ring"), (72, 256, "swing")]);
-        // What is hardly better at one size is no reason to switch; what is much better is.
+        // An algorithm that is slightly better at one size is no reason to switch; one that is much better is.
         let flicker = |better: f64| [(1, 1.0), (16, better), (256, 1.0)];
         let plain: &[_] = &[(1, 0.99), (16, 1.0), (256, 0.99)];
         check(&[("ring", &flicker(0.99)), ("swing", plain)], &[(1, 256, "swing")]);
@@ -310,7 +312,7 @@ ReduceScatter,-1,-1,halving_doubling,-1,-1,2,16
             &[("ring", &[(1, 2.0), (16, 0.5), (256, 2.5)]), ("swing", plain)],
             &[(1, 4, "swing"), (5, 52, "ring"), (53, 256, "swing")],
         );
-        // Not everybody was measured at every size.
+        // Not every algorithm was measured at every size.
         check(&[("ring", &[(1, 1.0)]), ("swing", &[(16, 1.0)])], &[(1, 15, "ring"), (16, 16, "swing")]);
     }
 }

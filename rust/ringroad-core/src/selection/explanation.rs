@@ -1,4 +1,4 @@
-//! Why a call runs what it runs.
+//! Explains why a call uses its algorithm.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +10,28 @@ use crate::cost::{
 use crate::topology::Topology;
 use crate::units::Bytes;
 
-/// Why a call runs what it runs.
+/// Why a call uses its algorithm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The network.
     pub topology: Topology,
     /// The collective.
     pub collective: Collective,
-    /// The vector.
+    /// The size of the vector.
     pub bytes: Bytes,
     /// What runs.
     pub algorithm: Member,
-    /// What it was chosen by.
+    /// Why the algorithm was chosen.
     pub origin: Origin,
-    /// From how many bytes on it does, and up to and including how many.
+    /// The smallest and the largest size around `bytes` for which this choice holds.
     pub range: (Bytes, Bytes),
-    /// All that could run, with their costs, the fastest by the model first.
+    /// All candidates with their costs, the fastest by the model first.
     pub candidates: Vec<(Ranked, ScheduleCost)>,
-    /// The best of the others, and how it compares; `None` where there is no other.
+    /// The best of the other candidates, and how it compares; `None` where there is no other.
     pub runner_up: Option<(Member, Comparison)>,
 }
 
-/// Why `table`, made of these candidates, has what it has for `bytes`.
+/// Why `table`, which was made from these candidates, has its algorithm for `bytes`.
 pub fn explain(
     topology: &Topology,
     model: &CostModel,

@@ -1,16 +1,17 @@
-//! Cayley graphs: ranks are the elements of a group, and port `p` multiplies by the generator `p` from the right. What
-//! multiplies from the left keeps all ports, so that ranks are alike.
+//! Cayley graphs: ranks are the elements of a group, and port `p` multiplies by generator `p` from the right.
+//! Multiplication from the left maps each port to itself, so that all ranks are alike.
 //!
 //! ```text
 //! cayley:z8:1,3                  numbers modulo 8; 0 → 1 and 3
-//! cayley:d4:1.0,0.1              turns and reflections of a square, r^x s^c written x.c
+//! cayley:d4:1.0,0.1              rotations and reflections of a square, r^x s^c written x.c
 //! cayley:z7*z3^2:1.0,0.1         (x,c)(y,e) = (x + 2^c y, c + e), written x.c; 2^3 must be 1 modulo 7
-//! cayley:s4:2134,1324,1243       permutations, written as what they make of 1234
-//! cayley:z3xz3:1.0,0.1           products of any of these: an element is the factors' elements in a row
+//! cayley:s4:2134,1324,1243       permutations, written as the images of 1234
+//! cayley:z3xz3:1.0,0.1           products of any of these: an element is written as the factors' elements in a row
 //! ```
 //!
-//! An element's number is that in a C array of the parts, the last one fastest: x·K + c of the pair (x, c) with c < K.
-//! Permutations are numbered in lexicographic order. Rank 0 is the identity, and link `d·rank + p` is port `p` of `d`.
+//! Elements are numbered like those of a C array over their parts, the last part fastest: (x, c) with c < K is x·K + c.
+//! Permutations are numbered in lexicographic order. Rank 0 is the identity, and with `d` generators link `d·rank + p`
+//! leaves `rank` by port `p`.
 
 use std::fmt;
 
@@ -27,7 +28,7 @@ pub(super) static CAYLEY: Family = Family {
     layout: Layout::LISTED,
 };
 
-/// A finite group, whose elements are numbered; 0 is the identity.
+/// A finite group with numbered elements, of which 0 is the identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     factors: Vec<Factor>,
@@ -37,18 +38,18 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Factor {
     Cyclic(usize),
-    /// Pairs; `powers[c]` is what the other's first part is multiplied by behind `c`.
+    /// Pairs (x, c), multiplied as (x, c)(y, e) = (x + `powers[c]` y, c + e).
     Semidirect {
         size: usize,
         powers: Vec<usize>,
     },
-    /// Of so many corners.
+    /// The rotations and reflections of a polygon with this many corners.
     Dihedral(usize),
-    /// Of so many things.
+    /// The permutations of this many things.
     Symmetric(usize),
 }
 
-/// One-line notation has a digit for each of the things that are permuted.
+/// The most things of a symmetric group: a permutation is written with one digit for each of them.
 const MOST_THINGS: usize = 9;
 
 impl Factor {
@@ -77,7 +78,7 @@ impl Factor {
         }
     }
 
-    /// The element that these parts say, of which it takes as many as it needs.
+    /// Reads an element from as many parts as this factor needs; `None` where they name no element.
     fn read<'a>(&self, parts: &mut impl Iterator<Item = &'a str>) -> Option<usize> {
         let mut below = |most: usize| parts.next().and_then(text::number).filter(|number| *number < most);
         match self {
@@ -111,7 +112,7 @@ impl Factor {
     }
 }
 
-/// The permutation at this place in lexicographic order.
+/// The permutation with this number in lexicographic order.
 fn permutation(things: usize, place: usize) -> Vec<usize> {
     let (mut left, mut rest) = ((0..things).collect::<Vec<usize>>(), place);
     let mut orders: usize = (1..=things).product();
@@ -140,12 +141,12 @@ impl Group {
         Ok(Group { factors, order })
     }
 
-    /// How many elements it has.
+    /// How many elements the group has.
     pub fn order(&self) -> usize {
         self.order
     }
 
-    /// The element `a` times `b`.
+    /// The product of the elements `a` and `b`.
     pub fn multiply(&self, a: usize, b: usize) -> usize {
         let (mut rest_a, mut rest_b, mut stride, mut product) = (a, b, 1, 0);
         for factor in self.factors.iter().rev() {
@@ -156,7 +157,7 @@ impl Group {
         product
     }
 
-    /// The number of an element as it is written, such as `34.1` of `z64*z16^11`.
+    /// The number of a written element, such as `34.1` of `z64*z16^11`; `None` where the text names no element.
     pub fn element(&self, text: &str) -> Option<usize> {
         let mut parts = text.split('.');
         let read =
@@ -165,7 +166,7 @@ impl Group {
         parts.next().is_none().then_some(element)
     }
 
-    /// How an element is written.
+    /// The element as text, which [`Group::element`] reads.
     pub fn write(&self, element: usize) -> String {
         let mut rest = element;
         let mut parts = Vec::new();
@@ -199,7 +200,7 @@ fn wrong(group: &str, what: String) -> TopologyError {
 
 /// One part of a product: `z8`, `z64*z16^11`, `d13` or `s4`.
 fn factor(group: &str, part: &str) -> Result<Factor, TopologyError> {
-    let form = || wrong(group, format!("{part:?} is no group; write z8, z64*z16^11, d13, s4 or z3xz3"));
+    let form = || wrong(group, format!("{part:?} is not a group; write z8, z64*z16^11, d13, s4 or z3xz3"));
     let size = |letter: char, text: &str| {
         let size = text
             .strip_prefix(letter)
@@ -222,7 +223,7 @@ fn factor(group: &str, part: &str) -> Result<Factor, TopologyError> {
         Some('d') => size('d', part).map(Factor::Dihedral),
         Some('s') => match size('s', part)? {
             things if things <= MOST_THINGS => Ok(Factor::Symmetric(things)),
-            _ => Err(wrong(group, format!("permutations are of {MOST_THINGS} things at most"))),
+            _ => Err(wrong(group, format!("permutations have at most {MOST_THINGS} things"))),
         },
         _ => Err(form()),
     }
@@ -240,14 +241,15 @@ fn semidirect(group: &str, m: usize, k: usize, power: usize) -> Result<Factor, T
         let advice = format!("write a number whose power {k} is 1 modulo {m}");
         return Err(wrong(
             group,
-            format!("{power}^{k} is not 1 modulo {m}, so z{m}*z{k}^{power} is no group; {advice}"),
+            format!("{power}^{k} is not 1 modulo {m}, so z{m}*z{k}^{power} is not a group; {advice}"),
         ));
     }
     Ok(Factor::Semidirect { size: m, powers })
 }
 
 impl Topology {
-    /// The Cayley graph of a group: from each element a link to its product with each of the generators, in their order.
+    /// The Cayley graph of a group: each element has a link to its product with each generator, in the order of the
+    /// generators.
     pub fn cayley(group: &Group, generators: &[usize]) -> Result<Topology, TopologyError> {
         let written = || generators.iter().map(|element| group.write(*element)).collect::<Vec<_>>().join(",");
         let spec = || CAYLEY.spec(format!("{group}:{}", written()));
@@ -268,7 +270,7 @@ impl Topology {
     }
 }
 
-/// Of `cayley:group:generators`, what follows the first colon.
+/// Reads the two parts of `cayley:group:generators` after the first colon.
 fn read(group: &str, generators: &str) -> Result<Topology, TopologyError> {
     let group = Group::parse(group)?;
     let element = |text: &str| {
@@ -277,7 +279,7 @@ fn read(group: &str, generators: &str) -> Result<Topology, TopologyError> {
             let example = group.write(group.order() - 1);
             wrong(
                 &group.to_string(),
-                format!("{text:?} is no element of the group; write elements such as {example}"),
+                format!("{text:?} is not an element of the group; write elements such as {example}"),
             )
         })
     };

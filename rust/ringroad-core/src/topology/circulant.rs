@@ -1,5 +1,6 @@
-//! Graphs whose ranks are the numbers modulo n and whose port `p` adds the same number everywhere: circulants, complete
-//! graphs, and rings with parallel links. Their rotations keep every port, so that one rank's row tells all.
+//! Graphs whose ranks are the numbers modulo n and whose port `p` adds the same number at every rank: circulants,
+//! complete graphs, and rings with parallel links. A rotation maps each port to itself, so one rank's links determine
+//! all others'.
 //!
 //! ```text
 //! circulant:8:1,3    0 ── 1, 7, 3, 5       ports: + first offset, − first offset, + second offset, ...
@@ -92,8 +93,8 @@ pub(super) static BIRING: Family = Family {
 };
 
 impl Topology {
-    /// `n` ranks, each with a cable to those that are an offset up and down. An offset of half of `n` leads to the same
-    /// rank up and down, by one link; an offset given twice has parallel links.
+    /// `n` ranks, each with cables to the ranks that are one of the offsets up and down. An offset of half of `n` leads
+    /// to the same rank up and down, and has one link. An offset that is given twice has parallel links.
     pub fn circulant(n: usize, offsets: &[usize]) -> Result<Topology, TopologyError> {
         let spec = || CIRCULANT.spec(format!("{n}:{}", text::list(offsets)));
         check_offsets(&CIRCULANT, n, 2 * offsets.len(), offsets, spec)?;
@@ -104,22 +105,23 @@ impl Topology {
         shifted(spec(), n, &offsets.iter().flat_map(both).collect::<Vec<usize>>())
     }
 
-    /// `n` ranks, each with a link to those that are an offset further up; an offset given twice has parallel links.
+    /// `n` ranks, each with links to the ranks that are one of the offsets up. An offset that is given twice has
+    /// parallel links.
     pub fn directed_circulant(n: usize, offsets: &[usize]) -> Result<Topology, TopologyError> {
         let spec = || DIRECTED_CIRCULANT.spec(format!("{n}:{}", text::list(offsets)));
         check_offsets(&DIRECTED_CIRCULANT, n, offsets.len(), offsets, spec)?;
         shifted(spec(), n, offsets)
     }
 
-    /// A link from every rank to every other one.
+    /// `n` ranks with a link from every rank to every other one.
     pub fn complete(n: usize) -> Result<Topology, TopologyError> {
         let spec = || COMPLETE.spec(n);
         check_size(&[n], n.saturating_sub(1), spec)?;
         shifted(spec(), n, &(1..n).collect::<Vec<usize>>())
     }
 
-    /// Two sides of ranks, and a cable from every one of a side to every one of the other. Sides of the same size are the
-    /// even and the odd ranks, which makes all ranks alike; otherwise the first side's ranks come first.
+    /// Two sides of `a` and `b` ranks, and a cable between any two ranks of different sides. Sides of the same size are
+    /// the even and the odd ranks, which makes all ranks alike. Otherwise the first side's ranks come first.
     pub fn complete_bipartite(a: usize, b: usize) -> Result<Topology, TopologyError> {
         let sizes = if a == b { a.to_string() } else { format!("{a}x{b}") };
         let spec = || COMPLETE_BIPARTITE.spec(&sizes);
@@ -138,8 +140,8 @@ impl Topology {
         Topology::listed(spec(), ranks, links.collect())
     }
 
-    /// The `n`-th power of a complete graph of `q` ranks: the wiring of a HyperX of `n` equal sizes, with a port for every
-    /// link instead of a grid.
+    /// The `n`-th power of a complete graph of `q` ranks. The wiring is that of a HyperX with `n` equal sizes, but
+    /// there is no grid, and every link has a port of its own.
     pub fn hamming(n: usize, q: usize) -> Result<Topology, TopologyError> {
         let spec = || HAMMING.spec(format!("{n}:{q}"));
         if n == 0 {
@@ -177,7 +179,7 @@ impl Topology {
     }
 }
 
-/// More would be too many ranks, or sizes of 1 that say nothing.
+/// The most dimensions of a product. More would make too many ranks, or have sizes of 1, which add nothing.
 pub(super) const MOST_DIMENSIONS: usize = super::MAX_RANKS.ilog2() as usize;
 
 fn check_offsets(
@@ -194,7 +196,7 @@ fn check_offsets(
     Ok(())
 }
 
-/// The numbers modulo `n`, to each of which port `p` adds `steps[p]`.
+/// The graph of the numbers modulo `n` in which port `p` adds `steps[p]`.
 fn shifted(spec: String, n: usize, steps: &[usize]) -> Result<Topology, TopologyError> {
     Topology::regular(spec, n, steps.len(), |rank, port| (rank + steps[port]) % n)
 }

@@ -1,18 +1,18 @@
-//! What stands in an operator's parentheses.
+//! Reads what an operator's parentheses contain: operands and parameters.
 //!
 //! ```text
-//! product(circulant:16:3,4, line(ring:4))   a comma that a letter follows begins another operand, others are of a list
-//! degree(circulant:16:3,4, 2)               what follows the last comma is the number
+//! product(circulant:16:3,4, line(ring:4))   a comma before a letter separates operands, others are part of a list
+//! degree(circulant:16:3,4, 2)               the parameter follows the last comma
 //! bottleneck(ring:4, 1.5)                   likewise
-//! without(circulant:16:3,4, 0-3, 5>9)       the last parts that look like it are cables and links
+//! without(circulant:16:3,4, 0-3, 5>9)       the last parts that have the form of a cable or link are parameters
 //! ```
 //!
-//! Blanks around operands and behind commas say nothing.
+//! Blanks around operands and parameters are ignored.
 
 use super::text::number;
 use super::without::Cut;
 
-/// An operator's operands and what follows them, as they are written.
+/// The operands and the parameters of an operator, as they are written.
 pub(super) struct Arguments<'a> {
     pub operands: Vec<&'a str>,
     pub parameters: Vec<&'a str>,
@@ -31,7 +31,7 @@ pub(super) enum Takes {
     OneAndCuts,
 }
 
-/// Where commas stand outside of parentheses.
+/// The positions of the commas outside of parentheses.
 pub(super) fn commas(text: &str) -> Vec<usize> {
     let mut depth = 0usize;
     let mut found = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn commas(text: &str) -> Vec<usize> {
     found
 }
 
-/// How many parentheses are open at once.
+/// How deeply parentheses are nested.
 pub(super) fn depth(text: &str) -> usize {
     let mut depth = 0usize;
     let open = text.chars().map(|c| {
@@ -66,7 +66,8 @@ fn cut_at<'a>(text: &'a str, commas: &[usize]) -> Vec<&'a str> {
     starts.zip(ends).map(|(start, end)| text[start..end].trim()).collect()
 }
 
-/// `None` where they have not the form that the operator has.
+/// Splits the text in an operator's parentheses; `None` where the operator is unknown or the text lacks the form that
+/// it needs.
 pub(super) fn arguments<'a>(takes: Takes, inner: &'a str) -> Option<Arguments<'a>> {
     let commas = commas(inner);
     let (operands, parameters) = match takes {

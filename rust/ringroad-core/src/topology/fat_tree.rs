@@ -1,4 +1,4 @@
-//! Fat trees: switches in levels, each with so many below it, and as much bandwidth up as down unless oversubscribed
+//! Fat trees: levels of switches, in which a switch has as much bandwidth up as down unless it is oversubscribed
 //! (Leiserson, "Fat-trees: universal networks for hardware-efficient supercomputing", IEEE Transactions on Computers
 //! C-34(10), 1985).
 //!
@@ -9,13 +9,13 @@
 //!                 0  1  2         3  4  5
 //! ```
 //!
-//! Sizes are written from the top down: pods, switches of a pod, ranks of a switch. The ratio says how many times as much
-//! a switch may be sent from below as it can send up: one for all levels, or one for each, from the top down. Behind a
-//! node and its one link of greater capacity there are several switches and cables in fact, over which bytes spread
-//! evenly.
+//! Sizes are written from the top down: pods, switches of a pod, ranks of a switch. The oversubscription ratio is the
+//! bandwidth from below a switch divided by its bandwidth up. There is one ratio for all levels, or one for each, from
+//! the top down. A node here, with one link of greater capacity up, stands for several real switches and cables over
+//! which bytes spread evenly.
 //!
-//! Links come in pairs, up and down: first the ranks', then those of the switches nearest to them, and so on. Switches are
-//! numbered in the same order.
+//! Links come in pairs, up and down: first those of the ranks, then those of the lowest switches, and so on. Switches
+//! are numbered in the same order.
 
 use super::family::{check_size, Ends, Family, Form, Layout, Made, Ports, Traits};
 use super::{text, Link, Topology, TopologyError};
@@ -89,12 +89,12 @@ fn nodes(sizes: &[usize]) -> usize {
     levels(sizes).iter().sum::<usize>()
 }
 
-/// How many nodes each level has, the ranks first and the one on top last.
+/// How many nodes each level has: the ranks first, the top switch last.
 fn levels(sizes: &[usize]) -> Vec<usize> {
     (0..=sizes.len()).rev().map(|level| sizes[..level].iter().product()).collect()
 }
 
-/// `ratios`: one for every level of switches but the highest, from the top down.
+/// The links of a fat tree. `ratios` has one for every level of switches but the highest, from the top down.
 fn links(sizes: &[usize], ratios: &[f64]) -> Vec<Link> {
     let levels = levels(sizes);
     let mut links = Vec::with_capacity(2 * (nodes(sizes) - 1));

@@ -1,8 +1,8 @@
-//! Any graph: ranks, switches and links as somebody else has drawn them.
+//! Any graph: ranks, switches and links that the user lists.
 //!
 //! ```text
-//! graph:dumbbell    0 ─┐       ┌─ 2     ranks come first, then switches; a line is a link each way here, but links of
-//!                      4 ═════ 5        one direction will do, if every rank reaches every other one
+//! graph:dumbbell    0 ─┐       ┌─ 2     ranks come first, then switches; a line here is a link in each direction, but
+//!                      4 ═════ 5        links in one direction suffice if every rank reaches every other one
 //!                   1 ─┘       └─ 3
 //! ```
 //!
@@ -75,7 +75,8 @@ fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> Result<(), T
         .or_else(|(from, to)| wrong(format!("no path leads from rank {from} to rank {to}; add links")))
 }
 
-/// Whether every rank reaches every other one: rank 0 reaches all, and all reach rank 0.
+/// Checks that every rank reaches every other one: rank 0 reaches all, and all reach rank 0. The error is a pair of
+/// ranks without a path from the first to the second.
 pub(super) fn connected(ranks: usize, nodes: usize, links: &[Link]) -> Result<(), (NodeId, NodeId)> {
     let ends = |link: &Link| (link.source, link.target);
     let missing = |forwards: bool| {

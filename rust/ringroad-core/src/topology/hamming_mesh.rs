@@ -1,7 +1,7 @@
-//! HammingMesh: boards of ranks, each a mesh, arranged in a grid. In every row of ranks the ends of all boards are
-//! cabled to one fat tree, and so in every column (Hoefler et al., "HammingMesh: a network topology for large-scale deep
-//! learning", SC 2022, section III). Hx2Mesh and Hx4Mesh of 4,096 ranks (Swing, section 5.4.1) are `hammingmesh:2x2:32x32`
-//! and `hammingmesh:4x4:16x16`.
+//! HammingMesh: boards of ranks, each a mesh, arranged in a grid. In every row and every column of ranks the ends of
+//! all boards are cabled to one fat tree (Hoefler et al., "HammingMesh: a network topology for large-scale deep
+//! learning", SC 2022, section III). Hx2Mesh and Hx4Mesh of 4,096 ranks (Swing, section 5.4.1) are
+//! `hammingmesh:2x2:32x32` and `hammingmesh:4x4:16x16`.
 //!
 //! ```text
 //! hammingmesh:2x2:1x2    ┌──────⇅──8──⇅──────┐         board size, then how many boards; rank = 4·y + x at (y, x)
@@ -11,10 +11,11 @@
 //!                        └──────⇅──9──⇅──────┘
 //! ```
 //!
-//! A fat tree is one node here: it forwards all at full bandwidth, and takes a hop in and a hop out, as a single level of
-//! switches does. (That is what 64 ports allow for 32 boards; larger trees would be two hops longer.) A single board in a
-//! row needs no tree and has none. Rows' trees are numbered after the ranks, columns' after them. Links come rank by rank
-//! and port by port, then from tree by tree in the order of ranks.
+//! A fat tree is one node here. It forwards everything at full bandwidth and takes one hop in and one hop out, as a
+//! single level of switches does. (Switches with 64 ports allow that for 32 boards; larger trees would be two hops
+//! longer.) A row with a single board has no tree. The trees of rows are numbered after the ranks, those of columns
+//! after these. The links of the ranks come first, rank by rank and port by port, then the links of the trees, tree by
+//! tree in the order of the ranks that they lead to.
 
 use super::family::{check_size, Ends, Family, Form, Layout, Made, Ports, Traits};
 use super::{grid, mesh, text, Kind, Link, Topology, TopologyError};
@@ -87,7 +88,7 @@ impl Boards {
         [0, 1].map(|d| self.board[d].saturating_mul(self.count[d]))
     }
 
-    /// The trees of rows, and those of columns.
+    /// How many trees join rows, and how many join columns.
     fn trees(&self) -> [usize; 2] {
         let [rows, columns] = self.grid();
         [if self.count[1] > 1 { rows } else { 0 }, if self.count[0] > 1 { columns } else { 0 }]
@@ -98,14 +99,14 @@ impl Boards {
         rows * columns + self.trees().iter().sum::<usize>()
     }
 
-    /// The tree that joins what is in line with `rank` in a dimension: a row's for dimension 1.
+    /// The tree that joins the line of ranks through `rank` along `dimension`: for dimension 1 that of its row.
     fn tree(&self, rank: Rank, dimension: usize) -> NodeId {
         let [rows, columns] = self.grid();
         let line = grid::coordinate(&[rows, columns], rank, 1 - dimension);
         rows * columns + if dimension == 1 { line } else { self.trees()[0] + line }
     }
 
-    /// The rank or tree that a port leads to.
+    /// The rank or tree that the upper or lower port of a dimension leads to, where there is one.
     fn neighbour(&self, rank: Rank, dimension: usize, up: bool) -> Option<NodeId> {
         let sizes = self.grid();
         let at = grid::coordinate(&sizes, rank, dimension);

@@ -1,4 +1,5 @@
-//! Hosts of several ranks each, joined by a switch: a host's memory joins its ranks, and all of them share its cable.
+//! Hosts of several ranks each, joined by a switch. A host's memory joins its ranks, and all ranks of a host share its
+//! cable.
 //!
 //! ```text
 //! hosts:2x3    0   1   2   3   4   5      rank r is number r % 3 of host r / 3
@@ -7,16 +8,18 @@
 //!                  └─────⇅──8──⇅──┘       network: a cable per host to the switch, node 8
 //! ```
 //!
-//! Links come as those of a switch do, first the ranks' to memory and from it, then the hosts' to the switch and from
-//! it. Within a host a message takes two hops, between hosts four.
+//! Links come in pairs, up and down: first those between ranks and memories, then those between memories and the
+//! switch. Within a host a message takes two hops, between hosts four.
 
 use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
 use super::{link, text, Kind, Link, Topology, TopologyError, DEFAULT_LATENCY};
 use crate::units::Seconds;
 
-/// Bandwidth of a rank's way to its host's memory, relative to the network: what one core copies, against 100 Gb/s.
+/// The bandwidth of the link between a rank and its host's memory, relative to the network's: what one core copies,
+/// compared with 100 Gb/s.
 pub const MEMORY_CAPACITY: f64 = 2.0;
-/// Latency of a rank's way to its host's memory: half of what it takes to see what another core has written.
+/// The latency of the link between a rank and its host's memory in seconds: half the time until one core sees what
+/// another core has written.
 pub const MEMORY_LATENCY: Seconds = 0.05e-6;
 
 pub(super) static HOSTS: Family = Family {

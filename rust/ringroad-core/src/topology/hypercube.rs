@@ -1,4 +1,4 @@
-//! Hypercubes, and hypercubes with one twist: a link for every bit in which two ranks' numbers may differ.
+//! Hypercubes, in which ranks are linked where their numbers differ in one bit, and hypercubes with one twist.
 //!
 //! ```text
 //! hypercube:3     0 ── 1     4 ── 5      and 0 ── 4, 1 ── 5, 2 ── 6, 3 ── 7; a line is a link each way
@@ -11,10 +11,10 @@
 //!                         2    3     6 ── 7
 //! ```
 //!
-//! The grid is 2x2x...: dimension 0 is the highest bit. Links come rank by rank, dimension by dimension, and a dimension's
-//! one link serves both of its ports. Exchanging two edges of any one square takes one off the diameter, for three and
-//! more dimensions (Esfahanian, Ni and Sagan, "The twisted n-cube with application to multiprocessing", IEEE Transactions
-//! on Computers 40(1), 1991).
+//! The grid is 2x2x..., and dimension 0 is the highest bit. Links come rank by rank, dimension by dimension. A rank's
+//! one link along a dimension serves both ports of the dimension. With three or more dimensions the twist of one square
+//! reduces the diameter by one (Esfahanian, Ni and Sagan, "The twisted n-cube with application to multiprocessing",
+//! IEEE Transactions on Computers 40(1), 1991).
 
 use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
 use super::{Link, Topology, TopologyError, MAX_RANKS};

@@ -1,5 +1,6 @@
-//! HyperX with a rank at every switch: a link to each rank that differs in one coordinate only (Ahn et al., "HyperX:
-//! topology, routing, and packaging of efficient large-scale networks", SC 2009; a Hamming graph where sizes are equal).
+//! HyperX with a rank at every switch: each rank has a link to every rank that differs from it in one coordinate (Ahn
+//! et al., "HyperX: topology, routing, and packaging of efficient large-scale networks", SC 2009). With equal sizes it
+//! is a Hamming graph.
 //!
 //! ```text
 //! hyperx:2x3   0 ⇄ 1 ⇄ 2      and 0 ⇄ 2, 3 ⇄ 5      rank = 3·y + x at (y, x)
@@ -7,8 +8,9 @@
 //!              3 ⇄ 4 ⇄ 5
 //! ```
 //!
-//! Links come rank by rank, dimension by dimension, and within one in the order of the distance upwards, around its
-//! end. So the first of a dimension is the upper port and the last the lower one; two ranks have one link for both.
+//! Links come rank by rank, dimension by dimension, and within a dimension in the order of the distance upwards, around
+//! its end. So the first link of a dimension is its upper port and the last its lower port. In a dimension of size 2
+//! one link is both.
 
 use super::family::{Ends, Family, Form, Layout, Ports, Traits};
 use super::{grid, text, Link, Topology, TopologyError};

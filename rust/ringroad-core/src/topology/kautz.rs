@@ -1,13 +1,13 @@
-//! Digraphs with as many ranks as so few links and hops can join: Kautz and de Bruijn graphs.
+//! Kautz and de Bruijn graphs: digraphs with very many ranks for their number of links per rank and their diameter.
 //!
 //! ```text
-//! kautz:2:1              line(complete:3): ranks are links of K3, and a link leads on to those that continue it
-//! generalized-kautz:2:7  x → −2x − 1, −2x − 2 modulo 7, for any number of ranks (Imase and Itoh, "A design for directed
-//!                        graphs with minimum diameter", IEEE Transactions on Computers C-32(8), 1983)
-//! de-bruijn:2:3          x → 2x, 2x + 1 modulo 8: shifts a digit in
+//! kautz:2:1              line(complete:3): ranks are links of K3, with a link to each link of K3 that continues them
+//! generalized-kautz:2:7  x → −2x − 1, −2x − 2 modulo 7, for any number of ranks (Imase and Itoh, "A design for
+//!                        directed graphs with minimum diameter", IEEE Transactions on Computers C-32(8), 1983)
+//! de-bruijn:2:3          x → 2x, 2x + 1 modulo 8: a hop shifts a digit in
 //! ```
 //!
-//! A port for each of the digits; where one would lead from a rank to itself there is no link, and the next ones move up.
+//! A rank has a port for each digit. A link from a rank to itself is left out, and the ports after it move down by one.
 
 use super::circulant::MOST_DIMENSIONS;
 use super::family::{check_size, Family, Form, Layout};
@@ -42,7 +42,7 @@ pub(super) static DE_BRUIJN: Family = Family {
 };
 
 impl Topology {
-    /// K(d, n): the line graph of the complete graph of `d + 1` ranks, `n` times over; d^n (d + 1) ranks.
+    /// K(d, n): the line digraph, taken `n` times, of the complete graph of `d + 1` ranks. It has d^n (d + 1) ranks.
     pub fn kautz(d: usize, n: usize) -> Result<Topology, TopologyError> {
         let spec = || KAUTZ.spec(format!("{d}:{n}"));
         if d == 0 {
@@ -79,7 +79,7 @@ impl Topology {
     }
 }
 
-/// `None` where that is certainly too large.
+/// `d` to the power `n`; `None` where a topology cannot have that many ranks.
 fn power(d: usize, n: usize) -> Option<usize> {
     let small = n <= MOST_DIMENSIONS;
     small.then(|| d.checked_pow(n as u32)).flatten().filter(|power| *power <= MAX_RANKS)

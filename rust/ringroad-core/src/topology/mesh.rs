@@ -1,7 +1,7 @@
 //! Meshes: tori without the cables around, so that ranks at a border have fewer links.
 //!
 //! ```text
-//! mesh:2x3     0 ⇄ 1 ⇄ 2     rank = 3·y + x at (y, x); ports as on a torus, none over the border
+//! mesh:2x3     0 ⇄ 1 ⇄ 2     rank = 3·y + x at (y, x); ports as on a torus, but none across the border
 //!              ⇅   ⇅   ⇅
 //!              3 ⇄ 4 ⇄ 5
 //! ```

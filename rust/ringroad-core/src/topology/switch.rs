@@ -1,4 +1,5 @@
-//! A single switch, node `n`: rank `r` has the uplink `2r` to it and the downlink `2r + 1` from it.
+//! A single switch, which is node `n` of a network of `n` ranks. Rank `r` has the uplink `2r` to the switch and the
+//! downlink `2r + 1` from it.
 //!
 //! ```text
 //! switch:3     0   1   2

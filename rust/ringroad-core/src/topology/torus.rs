@@ -1,4 +1,4 @@
-//! Tori, and rings as tori of one dimension: every rank has two links per dimension longer than 1, up and down.
+//! Tori, and rings as tori of one dimension. Every rank has two links, up and down, in each dimension longer than 1.
 //!
 //! ```text
 //! torus:2x3    0 ⇄ 1 ⇄ 2 ⇄ (0)     rank = 3·y + x at (y, x); port 0 and 1: y + 1 and y − 1,
@@ -61,7 +61,7 @@ pub(super) fn neighbour(sizes: &[usize], rank: Rank, dimension: usize, up: bool)
     (sizes[dimension] > 1).then(|| grid::shifted(sizes, rank, dimension, up))
 }
 
-/// The links that leave a rank.
+/// How many links leave each rank.
 pub(super) fn ports(sizes: &[usize]) -> usize {
     2 * sizes.iter().filter(|size| **size > 1).count()
 }

@@ -1,4 +1,4 @@
-//! Rectangular twisted tori of 2a x a ranks: who goes around the short dimension comes back half the long one further,
+//! Rectangular twisted tori of 2a x a ranks. A path around the short dimension ends half the long dimension further,
 //! which makes all directions alike and the diameter a instead of a + a/2 (Cámara et al., "Twisted torus topologies for
 //! enhanced interconnection networks", TPDS 21(12), 2010, section 3).
 //!
