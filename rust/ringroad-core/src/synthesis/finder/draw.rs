@@ -1,20 +1,21 @@
-//! Cayley graphs drawn by lot, always the same ones: a draw is a number, and a table of good ones has numbers only.
+//! Random Cayley graphs, reproducible on every machine: a draw is a number, and the table stores the numbers of good
+//! draws.
 
 use super::bounds::{moore_steps, undirected_moore_steps};
 use super::evaluate::{cayley, least_bandwidth, Cost};
 use super::group::{products, Group};
 use super::random::Random;
 
-/// Cayley graphs of all groups of an order that [`super::group`] has, with so many generators.
+/// All Cayley graphs of one order with a number of generators, over the groups of [`super::group`].
 pub(super) struct Urn {
     degree: usize,
-    /// Whether with every generator its inverse is one.
+    /// Whether the inverse of every generator is a generator.
     undirected: bool,
     cyclic: Group,
     products: Vec<Group>,
 }
 
-/// A Cayley graph, by its number in the urn.
+/// A Cayley graph that was drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Drawn {
     pub(super) group: Group,
@@ -25,12 +26,12 @@ impl Urn {
     pub(super) fn new(order: usize, degree: usize, undirected: bool) -> Urn {
         let products = products(order);
         let noncommutative = products.iter().any(|group| !group.is_abelian());
-        // Where there are groups that do not commute, these reach more in as many steps.
+        // Non-commutative groups reach more elements in the same number of steps, so they are preferred.
         let kept = products.into_iter().filter(|group| !(noncommutative && group.is_abelian())).collect();
         Urn { degree, undirected, cyclic: Group::cyclic(order), products: kept }
     }
 
-    /// The graph of this number; `None` where it came to nothing.
+    /// The graph of this number; `None` if the draw fails.
     pub(super) fn draw(&self, number: usize) -> Option<Drawn> {
         let order = self.cyclic.order();
         let seed = [order, self.degree, usize::from(self.undirected), number];
@@ -53,7 +54,8 @@ impl Urn {
         None
     }
 
-    /// The best of the first `draws`: for ever fewer steps the one with the least bandwidth terms.
+    /// The best of the first `draws` graphs: those of which no other one is at least as good in steps and bandwidth
+    /// terms.
     pub(super) fn best(&self, draws: usize) -> Vec<(usize, Cost)> {
         let ranks = self.cyclic.order();
         let bound = least_bandwidth(ranks);
