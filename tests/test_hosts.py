@@ -48,7 +48,7 @@ def ip(*arguments: str) -> str:
 
 
 def await_cable(name: str) -> None:
-    """The kernel takes a moment to use a link; UCX knows none that is not used."""
+    """Waits until the kernel uses a link, which takes a moment. UCX does not know unused links."""
     end = time.monotonic() + 20
     while "state UP" not in ip("-n", name, "link", "show", "cable"):
         assert time.monotonic() < end, "the cable stays down"
@@ -83,7 +83,7 @@ def two_hosts() -> Iterator[list[str]]:
 
 
 def on(names: list[str], per_host: list[int]) -> Host:
-    """Puts so many ranks on each host, one host after the other."""
+    """Puts `per_host` ranks on each host, one host after the other."""
     hosts = [name for name, ranks in zip(names, per_host, strict=True) for _ in range(ranks)]
     return lambda rank: (["ip", "netns", "exec", hosts[rank]], {"RINGROAD_HOST": hosts[rank]})
 
@@ -131,7 +131,7 @@ with ringroad.init(Prefix(), timeout=20) as comm:
 
 @pytest.mark.parametrize("served_by, devices", [("10.77.0.1", "cable"), ("127.0.0.1", "cable, lo")])
 def test_the_way_to_the_store_is_listened_on(two_hosts, tmp_path, served_by, devices):
-    """Loopback would lead to no other host: where the store seems to be there, UCX chooses."""
+    """The loopback interface reaches no other host. If the store seems to be there, UCX chooses the interface."""
     env = {"FOLDER": str(tmp_path), "SERVED_BY": served_by, "UCX_TLS": "tcp,self"}
     for ended in launch(STORE, 2, env=env, host=on(two_hosts, [1, 1])):
         transport = ended.json()
