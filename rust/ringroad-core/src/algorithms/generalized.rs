@@ -148,7 +148,7 @@ pub(super) struct Group {
     /// Whether the vector is not divided.
     whole: bool,
     /// For each position at rank 0, the rank that owns the block. Rank 0 sends to this rank what moves down by that
-    /// position.
+    /// many positions.
     places: Vec<Rank>,
 }
 
@@ -201,7 +201,7 @@ impl Group {
         let mut apart = false;
         for pair in counts.windows(2) {
             let (found, left) = (pair[0], pair[1]);
-            // By how many positions the steps' ports are short. Each of the first `short` ports spares position 0.
+            // The number of ports that send one position less and leave position 0 alone.
             let short = (ports + 1) * left - found;
             // Whether every position is the same sum for all results, or this no longer matters.
             let direct = results == 1 || left == 1 || !apart && short == 0;

@@ -30,7 +30,7 @@ use crate::topology::Topology;
 use crate::units::{Rank, Seconds};
 use share::{assign, least_time, Class, Mask, MOST_LINKS};
 
-/// The most parts of all blocks together, unless each block needs no more than `FEW_PARTS`.
+/// The most parts of all blocks together. Each block may have `FEW_PARTS` parts in any case.
 const MOST_PARTS: usize = 1 << 16;
 const FEW_PARTS: usize = 16;
 

@@ -1,7 +1,7 @@
 //! Lower bounds on steps.
 
 /// The fewest steps in which all of `ranks` can be reached over `degree` links each. In `k` steps a rank reaches at
-/// most `1 + d + ... + d^k` ranks (the Moore bound).
+/// most `1 + d + ... + d^k` ranks (the Moore bound). `usize::MAX` if no number of steps is enough.
 pub fn moore_steps(ranks: usize, degree: usize) -> usize {
     steps(ranks, degree, degree)
 }
