@@ -3,8 +3,8 @@
 //! Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), section 5.
 //!
 //! ```text
-//! |Petersen graph    step 0: each rank sends its own block to its three neighbours
-//! |                  step 1: and to each neighbour the blocks of the two others
+//! Petersen graph    step 0: each rank sends its own block to its three neighbours
+//!                   step 1: and to each neighbour the blocks of the two others
 //! ```
 //!
 //! Cost: as many steps per phase as the diameter. If all ranks look alike, each sends (n-1)/n of the vector per phase;

@@ -7,7 +7,7 @@
 //! nearest ranks come first, when messages are large.
 //!
 //! ```text
-//! |n = 8   after step 1    { 0 }                  a block is at its own rank
+//! n = 8   after step 1    { 0 }                  a block is at its own rank
 //!         after step 0    { 0, 3, 6 }            step 1, distances 3 and 6: offsets 3 and 6 give it home
 //!         at first        { 0, 1, ..., 7 }       step 0, distances 1 and 2: 1, 2 home, 4, 5 to 3, 7 to 6
 //! ```

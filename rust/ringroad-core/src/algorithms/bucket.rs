@@ -13,7 +13,8 @@
 //!              1        rows, 2 steps               columns, in 1 of 2 steps
 //! ```
 //!
-//! Cost: 2D (a-1) steps, where a is the largest of D dimensions; 2(n-1)/n of the vector, by 2D ports; one phase half.
+//! Cost: 2D (a-1) steps, where a is the largest of D dimensions; 2(n-1)/n of the vector, by 2D ports; one phase takes
+//! half.
 
 use super::in_trees::{perform, InTrees, Table};
 use super::ring::upwards;

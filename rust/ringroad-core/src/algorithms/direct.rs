@@ -8,7 +8,7 @@
 //! ```text
 //! n = 4   reduce-scatter    0 gives block 1 to 1, 2 to 2, 3 to 3; 1 gives block 2 to 2, 3 to 3, 0 to 0; ...
 //!         allgather         0 gives block 0 to 1, 2, 3; 1 gives block 1 to 2, 3, 0; ...
-//! |        on vectors        the same with whole vectors, and every rank adds up 0 + 1 + 2 + 3
+//!         on vectors        the same with whole vectors, and every rank adds up 0 + 1 + 2 + 3
 //! ```
 //!
 //! Only a block's own rank reduces it: in the same step it adds all other parts to its own. A reduce is a

@@ -20,8 +20,8 @@
 //! n = 7, r = 0   step 0    0 1 2 3 (4 5 6)    4 5 6 go to rank - 3, onto 1 2 3
 //!                step 1    0 1 (2 3)          2 3 go to rank - 2, onto 0 1
 //!                step 2    0 (1)              1 goes to rank - 1, onto 0
-//!        r = 1   step 0    0 1 2 3 (4 5 6 0)  for result 1 as well, which takes 1 2 3 4 5 6 0 for 0 1 2 3 4 5 6;
-//!                          slot 0 of 0 and 1 stays, slot 1 of 1 2 3 4 is slot 0 and what comes
+//!        r = 1   step 0    0 1 2 3 (4 5 6 0)  also for result 1, where 1 2 3 4 5 6 0 replace 0 1 2 3 4 5 6;
+//!                          slot 0 of 0 and 1 stays, slot 1 of 1 2 3 4 gets slot 0 plus what arrives
 //!                step 1    0 1 (2 3 4)        slot 1 goes to rank - 2, onto 0 1 2
 //!                step 2    0 (1 2)            slot 1 goes to rank - 1, onto slot 0 of 0 1
 //! ```

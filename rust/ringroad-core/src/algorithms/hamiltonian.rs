@@ -135,9 +135,9 @@ struct Colouring {
 /// colour.
 ///
 /// ```text
-/// |  z --a-- w       z --b-- w      Two cycles of colour a become one. If both cables are on one cycle, it remains one if it
-/// |  b       b  -->  a       a      takes them in the same direction, as in y -> x ... z -> w; otherwise it falls into
-/// |  y --a-- x       y --b-- x      two. The same holds for b.
+///   z --a-- w       z --b-- w      Two cycles of colour a become one. If both cables are on one cycle, it stays one if it
+///   b       b  -->  a       a      takes them in the same direction, as in y -> x ... z -> w; otherwise it falls into
+///   y --a-- x       y --b-- x      two. The same holds for b.
 /// ```
 struct Switch {
     colours: [usize; 2],

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! hosts:2x3    allreduce    0 1 2 | 3 4 5    reduce-scatter within each host, directly
-//! |                          0-3  1-4  2-5    allreduce of a third of the vector by each pair, by the network's algorithm
+//!                           0-3  1-4  2-5    each pair: allreduce of a third of the vector, by the member's algorithm
 //!                           0 1 2 | 3 4 5    allgather within each host, directly
 //! ```
 //!

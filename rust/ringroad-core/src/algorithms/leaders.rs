@@ -6,8 +6,8 @@
 //! busy.
 //!
 //! ```text
-//! |n = 4, k = 2   step 0    1, 2, 3 send the first half of theirs to 0; 0, 2, 3 send the second half to 1
-//! |               step 1    0 sends the sum of the first half to 1, 2, 3; 1 sends that of the second half to 0, 2, 3
+//! n = 4, k = 2   step 0    1, 2, 3 send the first half of theirs to 0; 0, 2, 3 send the second half to 1
+//!                step 1    0 sends the sum of the first half to 1, 2, 3; 1 sends that of the second half to 0, 2, 3
 //! ```
 //!
 //! Cost: two steps; a leader sends (n-1)/k of the vector, plus the shares that the other leaders reduce.

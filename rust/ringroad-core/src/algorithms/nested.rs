@@ -10,7 +10,7 @@
 //! Zhao et al.: Efficient Direct-Connect Topologies for Collective Communications, arXiv 2202.03356, appendix E.1.
 //!
 //! ```text
-//! |n = 8, distances 1, 1, 2    after step 2    { 0 }                          a block is at its own rank
+//! n = 8, distances 1, 1, 2    after step 2    { 0 }                          a block is at its own rank
 //!                             after step 1    { 0, 2, 6 }                    step 2: +2 and -2 give it home
 //!                             after step 0    { 0, 1, 2, 3, 5, 6, 7 }        step 1: +1 and -1 home, +3 to +2, -3 to -2
 //!                             at first        all                            step 0: 4 to 3, or as a mirror image to 5

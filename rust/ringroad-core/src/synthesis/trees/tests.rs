@@ -273,7 +273,7 @@ fn accelerators_behind_two_switches_each() {
     }
     let topology = Topology::from_links("accelerators", 16, 19, links).unwrap();
     let packing = Packing::equal(&topology, Collective::Allgather).unwrap();
-    // 8 ranks' parts come over 8 cables, or 15 parts to one rank by 13 units.
+    // The bounds are 8 ranks' parts over the 8 cables of a host, and 15 parts into one rank over 13 units.
     assert_eq!(packing.bound(), Some(Ratio::new(15u64, 13 * 16u64)));
     assert_eq!(packing.load(), Ratio::new(15u64, 13 * 16u64));
     packing.schedule(64).verify().unwrap();
