@@ -8,7 +8,7 @@ use super::sources::HIERARCHICAL;
 
 const NETWORK: Parameter = Parameter {
     name: "network",
-    meaning: "the algorithm between hosts, among ranks with equal numbers",
+    meaning: "the algorithm between the hosts",
     values: |shape| worked_through(hierarchical::NETWORKS, shape),
     admits: |shape, value| worked_through(hierarchical::NETWORKS, shape).contains(&value),
     names: hierarchical::NETWORKS,
