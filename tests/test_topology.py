@@ -54,6 +54,14 @@ FAMILIES = [
 ]
 
 
+def test_every_kind_is_tested():
+    def names(specs):
+        return {spec.partition("(")[0].partition(":")[0] for spec, *_ in specs}
+
+    families, operators, _ = ringroad.Topology._kinds()
+    assert names([*families, *operators]) - {"net.graphml"} <= names(FAMILIES)
+
+
 @pytest.mark.parametrize(("spec", "ranks", "nodes", "links", "degree", "diameter"), FAMILIES)
 def test_families(spec, ranks, nodes, links, degree, diameter):
     topology = ringroad.Topology(spec)
@@ -534,8 +542,9 @@ hammingmesh:2x2:32x32
     }
     assert json.loads(ask("topology", str(path), "--json")) == report
     listed = ask("topology")
-    for spec, *_ in FAMILIES:
-        assert spec.partition("(")[0].partition(":")[0] in listed
+    families, operators, _ = ringroad.Topology._kinds()
+    for spec, summary in [*families, *operators]:
+        assert spec in listed and " ".join(summary.split()[:2]) in listed
     assert (
         ask("topology", "line(petersen)")
         == """\

@@ -7,10 +7,11 @@ mod members;
 use members::brief_members;
 use ringroad_core::algorithms::{available, catalogue, find, Shape};
 use ringroad_core::cost::{CostModel, ScheduleCost};
-use ringroad_core::topology::{Link, Routing};
+use ringroad_core::topology::{families, Link, Routing};
 use ringroad_core::{Collective, Topology};
 
-/// Two or more of every family, small enough to try everything.
+/// Of every family one or more, small enough to try everything. Of families that are not here it is the catalogue's
+/// example.
 const SPECS: &[&str] = &[
     "ring:8",
     "torus:4x4",
@@ -33,6 +34,8 @@ const SPECS: &[&str] = &[
     "fattree:4x4:2",
     "fattree:2x2x3:1x2",
     "hosts:2x4",
+    "generalized-kautz:2:7",
+    "doubled-odd-graph:3",
 ];
 
 fn topology(spec: &str) -> Topology {
@@ -47,7 +50,9 @@ fn petersen() -> Topology {
 }
 
 fn networks() -> Vec<Topology> {
-    SPECS.iter().map(|spec| topology(spec)).chain([petersen()]).collect()
+    let here = |name: &str| SPECS.iter().any(|spec| spec.split(':').next() == Some(name));
+    let examples = families().filter(|family| !here(family.name)).map(|family| family.example);
+    SPECS.iter().copied().chain(examples).map(topology).chain([petersen()]).collect()
 }
 
 fn cost(name: &str, topology: &Topology) -> ScheduleCost {

@@ -1,6 +1,6 @@
 //! What is chosen where every rank may talk to every other one at once, and where hosts share a cable.
 
-use ringroad_core::algorithms::{available, find};
+use ringroad_core::algorithms::{available, find, Member};
 use ringroad_core::cost::{rank, Candidate, CostModel, Ranked, ScheduleCost, SwitchTable};
 use ringroad_core::{Collective, Topology};
 
@@ -17,16 +17,16 @@ const MODEL: CostModel = CostModel {
 };
 
 fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {
-    let candidate = |name: String, consistent| {
-        let schedule = find(&name).unwrap().build(topology, collective).unwrap();
-        Candidate { cost: ScheduleCost::of(&schedule, topology).unwrap(), name, consistent }
+    let candidate = |member: Member, consistent| {
+        let schedule = member.build(topology, collective).unwrap();
+        Candidate { cost: ScheduleCost::of(&schedule, topology).unwrap(), member, consistent }
     };
     let all = available(topology, collective).into_iter();
-    all.map(|member| candidate(member.name(), member.consistent(topology, collective))).collect()
+    all.map(|member| candidate(member, member.consistent(topology, collective))).collect()
 }
 
 fn seconds(ranked: &[Ranked], name: &str) -> f64 {
-    ranked.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("there is no {name}")).seconds
+    ranked.iter().find(|r| r.member.name() == name).unwrap_or_else(|| panic!("there is no {name}")).seconds
 }
 
 /// A host's cable carries what it would carry if the host were one rank, and memory twice as much per second.
@@ -54,12 +54,12 @@ fn hosts_are_used_as_hosts() {
     let candidates = candidates(&topology, Collective::Allreduce);
     let at = |bytes| rank(&MODEL, &candidates, bytes);
     // What is short goes in whole vectors, what is long in slices; either crosses the network as rarely as it can.
-    assert_eq!(at(1 << 10)[0].name, "hierarchical-latency:recursive-doubling");
-    assert_eq!(at(64 << 10)[0].name, "hierarchical:recursive-doubling");
-    assert_eq!(at(64 << 20)[0].name, "hierarchical:ring");
+    assert_eq!(at(1 << 10)[0].member.name(), "hierarchical-latency:recursive-doubling");
+    assert_eq!(at(64 << 10)[0].member.name(), "hierarchical:recursive-doubling");
+    assert_eq!(at(64 << 20)[0].member.name(), "hierarchical:ring");
     let at = at(1 << 20);
     let best = at[0].seconds;
-    assert_eq!(at[0].name, "hierarchical:recursive-doubling");
+    assert_eq!(at[0].member.name(), "hierarchical:recursive-doubling");
     for (flat, ratio) in
         [("ring", 1.9), ("bidirectional-ring", 1.9), ("swing", 1.6), ("direct", 2.0), ("direct-latency", 9.0)]
     {
@@ -71,7 +71,7 @@ fn hosts_are_used_as_hosts() {
 fn everybody_at_once_is_for_switches_and_short_vectors() {
     let pick = |spec: &str, bytes| {
         let candidates = candidates(&Topology::parse(spec).unwrap(), Collective::Allreduce);
-        SwitchTable::build(&MODEL, &candidates).unwrap().pick(bytes).to_owned()
+        SwitchTable::build(&MODEL, &candidates).unwrap().pick(bytes).name()
     };
     assert_eq!(pick("switch:4", 1 << 10), "direct-latency");
     assert_eq!(pick("switch:6", 1 << 20), "direct");
@@ -89,6 +89,6 @@ fn everybody_at_once_is_for_switches_and_short_vectors() {
 fn messages_cost_their_receiver_too() {
     let topology = Topology::switch(64).unwrap();
     let gather = candidates(&topology, Collective::Gather { root: 0 });
-    assert_eq!(rank(&MODEL, &gather, 64)[0].name, "binomial");
-    assert_eq!(gather.iter().find(|c| c.name == "direct").unwrap().cost.steps[0].messages, 63);
+    assert_eq!(rank(&MODEL, &gather, 64)[0].member.name(), "binomial");
+    assert_eq!(gather.iter().find(|c| c.member.name() == "direct").unwrap().cost.steps[0].messages, 63);
 }

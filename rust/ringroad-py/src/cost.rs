@@ -63,7 +63,7 @@ pub struct PyCandidate {
 
 impl PyCandidate {
     pub fn make(py: Python<'_>, cost: PyCost, row: Ranked) -> PyResult<Py<PyCandidate>> {
-        let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
+        let more = PyCandidate { algorithm: row.member.name(), consistent: row.consistent, ratio: row.ratio };
         Py::new(py, PyClassInitializer::from(cost).add_subclass(more))
     }
 }
@@ -207,7 +207,8 @@ impl PyCostModel {
             rank(&self.0, &all, bytes).into_iter().map(move |row| (bytes, row)).collect::<Vec<_>>()
         };
         let candidate = |(bytes, row): (u64, Ranked)| {
-            let found = all.iter().find(|c| c.name == row.name).expect("every row is one of the candidates");
+            let found =
+                all.iter().find(|c| c.member == row.member).expect("every row is one of the candidates");
             PyCandidate::make(py, PyCost::new(&self.0, &found.cost, collective, &topology.0, bytes), row)
         };
         sizes.into_iter().map(|bytes| row(bytes).into_iter().map(candidate).collect()).collect()
@@ -241,6 +242,6 @@ impl PyCostModel {
         let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
         let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
         let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
-        Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.clone())).collect())
+        Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
     }
 }

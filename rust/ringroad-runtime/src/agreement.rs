@@ -11,7 +11,8 @@ use crate::choices::{Choices, Lowering, Wishes};
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
 use crate::machine::{
-    LONGEST_SEGMENT, SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_PART, SHORTEST_SEGMENT,
+    CROWDED_COPY, CROWDED_MESSAGE, CROWDED_REDUCE, CROWDED_STEP, LONGEST_SEGMENT, SEGMENT_TIME, SEND_BUFFER,
+    SEND_BUFFER_TIME, SHARED_COPY, SHARED_MESSAGE, SHARED_PART, SHARED_REDUCE, SHARED_STEP, SHORTEST_SEGMENT,
 };
 use crate::options::Options;
 use crate::profile::{Place, Profile};
@@ -33,10 +34,10 @@ const NETWORK: CostModel = CostModel {
 /// The same for memory that all ranks read, where there are cores for all of them. Reducing costs little more than the copy
 /// that is made otherwise.
 const SHARED: CostModel = CostModel {
-    step_latency: 0.5e-6,
-    message_latency: 0.1e-6,
-    bandwidth: Some(55e9 / MEMORY_CAPACITY),
-    reduce_cost: 4e-12,
+    step_latency: SHARED_STEP.as_secs_f64(),
+    message_latency: SHARED_MESSAGE.as_secs_f64(),
+    bandwidth: Some(SHARED_COPY / MEMORY_CAPACITY),
+    reduce_cost: 1.0 / SHARED_REDUCE,
     ..NETWORK
 };
 
@@ -44,10 +45,10 @@ const SHARED: CostModel = CostModel {
 /// two ranks, which others have used meanwhile.
 fn crowded(ranks: usize, cores: usize) -> CostModel {
     CostModel {
-        step_latency: SHARED.step_latency + 2.5e-6 * (ranks as f64 / cores as f64 - 1.0),
-        message_latency: 0.6e-6,
-        bandwidth: Some(80e9),
-        reduce_cost: 2.5e-11,
+        step_latency: SHARED.step_latency + CROWDED_STEP.as_secs_f64() * (ranks as f64 / cores as f64 - 1.0),
+        message_latency: CROWDED_MESSAGE.as_secs_f64(),
+        bandwidth: Some(CROWDED_COPY),
+        reduce_cost: 1.0 / CROWDED_REDUCE,
         cores: Some(cores),
         ..NETWORK
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
+use crate::error::convert;
 use crate::kernels::{self, Stores};
 use crate::machine::{CACHE_LINE, HUGE_PAGE};
 
@@ -20,6 +21,10 @@ use crate::machine::{CACHE_LINE, HUGE_PAGE};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no memory for {0} bytes")]
 pub struct NoMemory(pub usize);
+
+convert! {
+    NoMemory => Memory,
+}
 
 /// A byte range and a share in its owner.
 #[derive(Clone)]

@@ -357,7 +357,7 @@ pub fn elements_of(collective: Collective, rank: Rank, ranks: usize, sides: [usi
 pub struct Prepared {
     /// Which call.
     pub key: CallKey,
-    /// The name of the algorithm that performs it.
+    /// The name of the algorithm that performs it, which its traces share.
     pub algorithm: Arc<str>,
     /// Of a receive from whoever sends first the one that counts is made when that is known.
     pub(crate) plan: Arc<Plan>,
@@ -367,9 +367,10 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(key: CallKey, algorithm: &str, plan: Plan, lengths: [usize; 2]) -> Prepared {
-        let digest = key.digest(algorithm);
-        Prepared { key, algorithm: algorithm.into(), plan: Arc::new(plan), lengths, digest }
+    pub(crate) fn new(key: CallKey, member: Member, plan: Plan, lengths: [usize; 2]) -> Prepared {
+        let algorithm: Arc<str> = member.name().into();
+        let digest = key.digest(&algorithm);
+        Prepared { key, algorithm, plan: Arc::new(plan), lengths, digest }
     }
 
     /// For [`Tag::check`]; the upper bits say how often sequence numbers had wrapped around by call `number`.

@@ -159,13 +159,14 @@ impl Callbacks {
 mod tests {
     use std::sync::mpsc::channel;
 
+    use ringroad_core::algorithms::Member;
     use ringroad_core::Plan;
 
     use super::*;
     use crate::call::{CallKey, Prepared};
 
     fn ended(callback: impl FnOnce() + Send + 'static) -> Arc<Completion> {
-        let prepared = Prepared::new(CallKey::barrier(), "ring", Plan::send(1, 0, 0), [0, 1]);
+        let prepared = Prepared::new(CallKey::barrier(), Member::of_messages(), Plan::send(1, 0, 0), [0, 1]);
         let completion = Completion::new(Arc::new(prepared));
         completion.on_complete(Box::new(move |_| callback()));
         completion.finish(None);

@@ -155,10 +155,9 @@ impl Choices {
                 return Err(format!("it has no table for {}", collective.name()));
             };
             let ranges = [floats, any].into_iter().flat_map(|selection| selection.table.ranges());
-            for name in ranges.map(|range| &range.algorithm) {
-                let algorithm = algorithms::find(name).map_err(|error| error.to_string())?;
-                if algorithm.algorithm().offer(collective).is_none() {
-                    return Err(format!("it takes {name} for {}", collective.name()));
+            for member in ranges.map(|range| range.algorithm) {
+                if member.algorithm().offer(collective).is_none() {
+                    return Err(format!("it takes {member} for {}", collective.name()));
                 }
             }
         }
@@ -186,7 +185,7 @@ impl Choices {
 
     /// The algorithm for a vector of `bytes`. `any_order`: whether the result does not depend on the order of
     /// reduction, as for integers.
-    pub fn pick(&self, collective: Collective, bytes: Bytes, any_order: bool) -> &str {
+    pub fn pick(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Member {
         self.selection(collective, any_order).table.pick(bytes)
     }
 
@@ -251,7 +250,7 @@ fn choose(
                 choices.push(Choice { collective, floats: selection.clone(), any: selection });
             }
             _ => {
-                let needed = needed(collective, &wanted, ordered, wishes.terms())?;
+                let needed = needed(collective, &wanted, ordered, wishes.terms());
                 contests.push(judge.contest(collective, wanted, needed)?);
             }
         }
@@ -266,10 +265,10 @@ fn choose(
             warn_once(&format!("{rule:?}"), &unkept_rule(&error));
         }
         let ranges = choice.floats.table.ranges().iter().chain(choice.any.table.ranges());
-        let names: BTreeSet<&String> = ranges.map(|range| &range.algorithm).collect();
-        made.extend(names.into_iter().filter_map(|name| {
-            let (algorithm, digest) = contest.made(name)?;
-            Some(Made { collective, algorithm, digest: digest.clone() })
+        let chosen: BTreeSet<Member> = ranges.map(|range| range.algorithm).collect();
+        made.extend(chosen.into_iter().filter_map(|algorithm| {
+            let digest = contest.made(algorithm)?.clone();
+            Some(Made { collective, algorithm, digest })
         }));
         choices.push(choice);
     }
@@ -292,10 +291,9 @@ impl From<SelectionError> for Error {
             SelectionError::NoOrder { .. } => {
                 Error::Config(format!("{error}, or unset RINGROAD_DETERMINISTIC"))
             }
-            SelectionError::Unavailable(_)
-            | SelectionError::Unknown(_)
-            | SelectionError::Table(_)
-            | SelectionError::Lower(_) => Error::Schedule(error.to_string()),
+            SelectionError::Unavailable(_) | SelectionError::Table(_) | SelectionError::Lower(_) => {
+                Error::Schedule(error.to_string())
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use strsim::levenshtein;
 use ringroad_core::cost::CostModel;
 use ringroad_core::Topology;
 
-use crate::error::Error;
+use crate::error::{convert, Error};
 pub use ringroad_core::selection::Algorithms;
 
 /// All variables begin like this; `UCX_*` goes to UCX as it is.
@@ -439,6 +439,10 @@ pub struct ConfigError {
     pub reason: String,
     /// What can be written.
     pub values: Values,
+}
+
+convert! {
+    ConfigError => Config,
 }
 
 impl Config {

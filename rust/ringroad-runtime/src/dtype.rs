@@ -16,6 +16,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::convert;
+
 /// The type of one element, by NumPy's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
@@ -287,6 +289,12 @@ pub struct UnknownName {
     what: &'static str,
     name: String,
     known: String,
+}
+
+convert! {
+    Unsupported => Type,
+    UnknownName => Argument,
+    WrongFactor => Argument,
 }
 
 fn find<T: Copy>(

@@ -2,9 +2,6 @@
 
 use ringroad_core::Rank;
 
-use crate::bootstrap::{BootstrapError, StoreError};
-use crate::config::ConfigError;
-
 /// What went wrong with a call, or with the communicator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -72,24 +69,21 @@ pub(crate) fn advice(error: &std::io::Error) -> Option<&'static str> {
     }
 }
 
+/// Rooms say by this what their own errors are to callers.
 macro_rules! convert {
     ($($from:path => $variant:ident),* $(,)?) => {
-        $(impl From<$from> for Error {
+        $(impl From<$from> for $crate::error::Error {
             fn from(error: $from) -> Self {
-                Error::$variant(error.to_string())
+                $crate::error::Error::$variant(error.to_string())
             }
         })*
     };
 }
 
+pub(crate) use convert;
+
 convert! {
-    crate::dtype::Unsupported => Type,
-    crate::dtype::UnknownName => Argument,
-    crate::dtype::WrongFactor => Argument,
-    crate::buffer::NoMemory => Memory,
-    crate::transport::TransportError => Transport,
     ucx_sys::LoadError => Transport,
-    ConfigError => Config,
     ringroad_core::algorithms::Unavailable => Schedule,
     ringroad_core::algorithms::UnknownAlgorithm => Schedule,
     ringroad_core::schedule::VerifyError => Schedule,
@@ -98,27 +92,4 @@ convert! {
     ringroad_core::cost::TableError => Schedule,
     ringroad_core::topology::TopologyError => Topology,
     ringroad_core::collective::UnknownCollective => Argument,
-}
-
-impl From<StoreError> for Error {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Timeout { .. } => Error::Timeout(error.to_string()),
-            _ => Error::Store(error.to_string()),
-        }
-    }
-}
-
-impl From<BootstrapError> for Error {
-    fn from(error: BootstrapError) -> Self {
-        match error {
-            BootstrapError::Missing { .. } | BootstrapError::GaveUp { late: true, .. } => {
-                Error::Timeout(error.to_string())
-            }
-            BootstrapError::GaveUp { rank, story, .. } => Error::Peer { rank, message: story },
-            BootstrapError::Died { ref card } => Error::Peer { rank: card.rank, message: error.to_string() },
-            BootstrapError::Store(error) => error.into(),
-            _ => Error::Store(error.to_string()),
-        }
-    }
 }

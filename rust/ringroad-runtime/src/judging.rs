@@ -49,7 +49,7 @@ pub(crate) struct Contest {
     /// Digests of the schedules that were made for the graph.
     digests: Vec<Option<String>>,
     /// Those whose costs are needed even if they do not win.
-    needed: BTreeSet<String>,
+    needed: BTreeSet<Member>,
 }
 
 /// What finds out costs on a network.
@@ -93,11 +93,11 @@ impl<'a> Judge<'a> {
         &self,
         collective: Collective,
         members: Vec<Member>,
-        needed: BTreeSet<String>,
+        needed: BTreeSet<Member>,
     ) -> Result<Contest> {
         let (mut candidates, mut levels) = (Vec::new(), Vec::new());
         for member in &members {
-            let (name, consistent) = (member.name(), member.consistent(self.topology, collective));
+            let consistent = member.consistent(self.topology, collective);
             let steps = match member.is_made_for_graph(collective) {
                 true => None,
                 false => Some(member.cost_line(self.topology, collective)?.steps),
@@ -108,7 +108,7 @@ impl<'a> Judge<'a> {
                     ScheduleCost { steps: vec![Default::default(); steps.unwrap_or(0)], busiest_link: 0.0 }
                 }
             };
-            candidates.push(Candidate { name, cost, consistent });
+            candidates.push(Candidate { member: *member, cost, consistent });
             levels.push(Level::Early);
         }
         let count = members.len();
@@ -150,15 +150,15 @@ impl<'a> Judge<'a> {
                         return Err(error)
                     }
                     // A search that finds nothing is no news, unless it was asked for by name.
-                    Some(Err(_)) => drop(gone[place].insert(member.name())),
+                    Some(Err(_)) => drop(gone[place].insert(member)),
                     None => {
                         late.push(format!("{} by {member}", contest.collective.name()));
-                        gone[place].insert(member.name());
+                        gone[place].insert(member);
                     }
                 }
             }
             for (contest, gone) in contests.iter_mut().zip(gone) {
-                contest.retain(|candidate| !gone.contains(&candidate.name));
+                contest.retain(|candidate| !gone.contains(&candidate.member));
                 contest.drop_those_that_cannot_run();
             }
         }
@@ -182,8 +182,8 @@ impl<'a> Judge<'a> {
             |index: usize| self.bounds.is_none() || self.topology.ranks() < MANY && !contest.is_made(index);
         let winners = if self.bounds.is_some() { contest.winners(model)? } else { BTreeSet::new() };
         let wanted = |index: &usize| {
-            let name = &contest.candidates[*index].name;
-            all(*index) || winners.contains(name) || contest.needed.contains(name)
+            let member = &contest.members[*index];
+            all(*index) || winners.contains(member) || contest.needed.contains(member)
         };
         let open: Vec<usize> =
             (0..contest.members.len()).filter(|index| !exact(index) && wanted(index)).collect();
@@ -241,7 +241,7 @@ impl<'a> Judge<'a> {
             };
             let candidate = |cost| {
                 let consistent = member.consistent(topology, collective);
-                (*member, Candidate { name: member.name(), cost, consistent })
+                (*member, Candidate { member: *member, cost, consistent })
             };
             match cost {
                 Err(_) if made && members.len() > 1 => Ok(None),
@@ -307,21 +307,21 @@ impl Contest {
         })
     }
 
-    /// The algorithm of this name, and the digest of its schedule if that was made for the graph.
-    pub fn made(&self, name: &str) -> Option<(Member, &String)> {
-        let index = self.candidates.iter().position(|candidate| candidate.name == name)?;
-        Some((self.members[index], self.digests[index].as_ref()?))
+    /// The digest of an algorithm's schedule if that was made for the graph.
+    pub fn made(&self, member: Member) -> Option<&String> {
+        let index = self.members.iter().position(|candidate| *candidate == member)?;
+        self.digests[index].as_ref()
     }
 
     /// Whoever is the fastest for some number of bytes, of all or of those that are consistent.
-    fn winners(&self, model: &CostModel) -> Result<BTreeSet<String>> {
+    fn winners(&self, model: &CostModel) -> Result<BTreeSet<Member>> {
         let mut winners = BTreeSet::new();
         for any in [true, false] {
             let some: Vec<&Candidate> = self.candidates.iter().filter(|c| any || c.consistent).collect();
             if !some.is_empty() {
                 let table = SwitchTable::build(model, some)?;
                 let ranges = table.ranges().iter().filter(|range| range.from_bytes <= MOST_BYTES);
-                winners.extend(ranges.map(|range| range.algorithm.clone()));
+                winners.extend(ranges.map(|range| range.algorithm));
             }
         }
         Ok(winners)

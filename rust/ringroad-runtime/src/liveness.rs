@@ -15,7 +15,6 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{pidfd_open, test_kill_process, Pid, PidfdFlags};
 
-use crate::bootstrap::Card;
 use crate::config::warn_once;
 
 /// How often processes are looked up that the kernel does not watch.
@@ -44,6 +43,17 @@ fn have_ended(processes: &[&Arc<OwnedFd>]) -> Vec<bool> {
     fds.iter().map(|fd| any && !fd.revents().is_empty()).collect()
 }
 
+/// What a rank says of its process, by which others of its host find it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProcessInfo<'a> {
+    pub rank: Rank,
+    pub pid: u32,
+    /// Where that number means something: names the kernel and the namespaces; empty where that is not known.
+    pub pid_space: &'a str,
+    /// When it started, in clock ticks since the machine did.
+    pub started: Option<u64>,
+}
+
 /// Watches processes: by descriptors of them, or by looking them up where the kernel gives none.
 #[derive(Default)]
 pub(crate) struct Liveness {
@@ -54,34 +64,44 @@ pub(crate) struct Liveness {
 }
 
 impl Liveness {
-    pub fn new(rank: Rank, cards: &[Card]) -> Liveness {
-        Liveness::with(rank, cards, watch)
+    /// Watches the processes of ranks. `own`: this process.
+    pub fn new<'a>(own: ProcessInfo<'_>, ranks: impl Iterator<Item = ProcessInfo<'a>>) -> Liveness {
+        Liveness::with(own, ranks, watch)
     }
 
     /// With a way to get a descriptor of a process.
-    fn with(rank: Rank, cards: &[Card], open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>) -> Liveness {
+    fn with<'a>(
+        own: ProcessInfo<'_>,
+        ranks: impl Iterator<Item = ProcessInfo<'a>>,
+        open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>,
+    ) -> Liveness {
         let mut liveness = Liveness::default();
-        cards.iter().for_each(|card| liveness.watch_by(&cards[rank], card, &open));
+        ranks.for_each(|other| liveness.watch_by(own, other, &open));
         liveness
     }
 
     /// Watches another rank's process, too, if that can be seen from this one.
-    pub fn watch(&mut self, own: &Card, card: &Card) {
-        self.watch_by(own, card, watch);
+    pub fn watch(&mut self, own: ProcessInfo<'_>, other: ProcessInfo<'_>) {
+        self.watch_by(own, other, watch);
     }
 
-    fn watch_by(&mut self, own: &Card, card: &Card, open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>) {
-        let Some(process) = Process::of(own, card) else { return };
+    fn watch_by(
+        &mut self,
+        own: ProcessInfo<'_>,
+        other: ProcessInfo<'_>,
+        open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>,
+    ) {
+        let Some(process) = Process::of(own, other) else { return };
         match open(process.pid) {
             // The number may have been used again before.
             Ok(descriptor) if process.start.is_none() || !process.has_ended() => {
-                self.watched.push((card.rank, descriptor));
+                self.watched.push((other.rank, descriptor));
             }
-            Ok(_) | Err(Errno::SRCH) => self.looked_up.push((card.rank, process)),
+            Ok(_) | Err(Errno::SRCH) => self.looked_up.push((other.rank, process)),
             Err(error) => {
                 let text = format!("pidfd_open: {error}: the ends of other ranks are noticed a little later");
                 warn_once("pidfd_open", &text);
-                self.looked_up.push((card.rank, process));
+                self.looked_up.push((other.rank, process));
             }
         }
     }
@@ -135,10 +155,10 @@ struct Process {
 
 impl Process {
     /// The process of a rank, where this one can see it and is another.
-    fn of(own: &Card, card: &Card) -> Option<Process> {
-        let is_seen = card.pid != own.pid && !own.pid_space.is_empty() && card.pid_space == own.pid_space;
-        let pid = pid(card.pid).filter(|_| is_seen)?;
-        Some(Process { pid, start: card.started.or_else(|| started(card.pid)) })
+    fn of(own: ProcessInfo<'_>, other: ProcessInfo<'_>) -> Option<Process> {
+        let is_seen = other.pid != own.pid && !own.pid_space.is_empty() && other.pid_space == own.pid_space;
+        let pid = pid(other.pid).filter(|_| is_seen)?;
+        Some(Process { pid, start: other.started.or_else(|| started(other.pid)) })
     }
 
     fn has_ended(&self) -> bool {
@@ -151,8 +171,8 @@ impl Process {
 }
 
 /// Whether the process of a rank has ended, as far as can be seen from this one.
-pub(crate) fn has_ended(own: &Card, card: &Card) -> bool {
-    Process::of(own, card).is_some_and(|process| process.has_ended())
+pub(crate) fn has_ended(own: ProcessInfo<'_>, other: ProcessInfo<'_>) -> bool {
+    Process::of(own, other).is_some_and(|process| process.has_ended())
 }
 
 /// When a process started, in clock ticks since the machine did, if it exists and may be looked at.
@@ -199,8 +219,8 @@ mod tests {
 
     use super::*;
 
-    fn card(rank: Rank, pid: u32) -> Card {
-        Card { rank, pid, pid_space: "here".to_owned(), ..Card::default() }
+    fn process(rank: Rank, pid: u32) -> ProcessInfo<'static> {
+        ProcessInfo { rank, pid, pid_space: "here", started: None }
     }
 
     fn child() -> Child {
@@ -223,14 +243,14 @@ mod tests {
     #[test]
     fn deaths_are_noticed_without_descriptors_too() {
         let refuse = |error| move |_| Err(error);
-        let own = card(0, std::process::id());
+        let own = process(0, std::process::id());
         for error in [None, Some(Errno::MFILE), Some(Errno::NOSYS), Some(Errno::PERM)] {
             let mut children = [child(), child(), child()];
-            let mut cards = vec![own.clone()];
-            cards.extend(children.iter().zip(1..).map(|(child, rank)| card(rank, child.id())));
+            let others = children.iter().zip(1..).map(|(child, rank)| process(rank, child.id()));
+            let ranks = [own].into_iter().chain(others);
             let mut liveness = match error {
-                None => Liveness::new(0, &cards),
-                Some(error) => Liveness::with(0, &cards, refuse(error)),
+                None => Liveness::new(own, ranks),
+                Some(error) => Liveness::with(own, ranks, refuse(error)),
             };
             assert!(liveness.ended().is_empty(), "{error:?}");
             children[1].kill().unwrap();
@@ -250,15 +270,16 @@ mod tests {
     #[test]
     fn one_descriptor_serves_all() {
         let mut child = child();
-        let cards = [card(0, std::process::id()), card(1, child.id())];
-        let [mut first, mut second] = [Liveness::new(0, &cards), Liveness::new(0, &cards)];
+        let ranks = [process(0, std::process::id()), process(1, child.id())];
+        let watch = || Liveness::new(ranks[0], ranks.into_iter());
+        let [mut first, mut second] = [watch(), watch()];
         let descriptor = |liveness: &Liveness| liveness.watched[0].1.clone();
         let old = descriptor(&first);
         assert!(Arc::ptr_eq(&old, &descriptor(&second)));
         child.kill().unwrap();
         assert_eq!([ended(&mut first), ended(&mut second)], [[1], [1]]);
         // Nobody has waited for it, so its number still is its own.
-        let mut third = Liveness::new(0, &cards);
+        let mut third = watch();
         assert!(third.watched.iter().all(|(_, fd)| !Arc::ptr_eq(&old, fd)));
         assert_eq!(ended(&mut third), [1]);
         child.wait().unwrap();

@@ -27,7 +27,7 @@ pub struct Number {
     pub name: &'static str,
     /// In its unit.
     pub value: f64,
-    /// Bytes, seconds, or bytes per second.
+    /// Bytes, seconds, bytes per second, or times.
     pub unit: &'static str,
     /// What it decides, and why it is what it is.
     pub help: &'static str,
@@ -58,6 +58,13 @@ impl Quantity for Duration {
     const UNIT: &'static str = "seconds";
     fn number(self) -> f64 {
         self.as_secs_f64()
+    }
+}
+
+impl Quantity for u32 {
+    const UNIT: &'static str = "times";
+    fn number(self) -> f64 {
+        f64::from(self)
     }
 }
 
@@ -135,11 +142,43 @@ numbers! {
     pub(crate) SPIN_ALONE: Duration = Duration::from_micros(50), on TWO_CORES,
         "how long a waiting thread spins that has a core of its own";
     pub(crate) SOMEBODY: Duration = Duration::from_micros(2), on TWO_CORES,
-        "a yield that takes longer than this, and than eight other system calls, has let somebody else run";
+        "a yield that takes longer than this, and than SYSTEM_CALLS other system calls, has let somebody else run";
+    pub(crate) SYSTEM_CALLS: u32 = 8, on TWO_CORES,
+        "a yield that takes longer than so many other system calls, and than SOMEBODY, has let somebody else run";
+    pub(crate) SPIN_LEAST: Duration = Duration::from_micros(1), on TWO_CORES,
+        "the shortest spin that is not none, and what a thread that found itself alone again begins with";
+    pub(crate) PATIENCE: u32 = 8, on TWO_CORES,
+        "so many yields in a row that let somebody run are reason to ask for another core; times a factor of 1 to 16 that depends on the rank, so that not all ranks move";
+    pub(crate) HELPED: Duration = Duration::from_millis(1), on TWO_CORES,
+        "another core has helped if nobody else runs there for so long: whoever wakes ranks places them anew";
+    pub(crate) FIRST_STAY: Duration = Duration::from_millis(20), on TWO_CORES,
+        "how long a thread stays on a core that it has asked for";
+    pub(crate) LONGEST_STAY: Duration = Duration::from_secs(5), on TWO_CORES,
+        "the same at most: the time doubles as long as asking for another core does not help";
+    pub(crate) FIRST_BACK_OFF: Duration = Duration::from_millis(5), on TWO_CORES,
+        "how long a thread does not yield after a yield of LONG_YIELD or more, where there are cores for all ranks";
+    pub(crate) LONGEST_BACK_OFF: Duration = Duration::from_millis(160), on TWO_CORES,
+        "the same at most: the time doubles with every such yield in a row";
     pub(crate) LONG_YIELD: Duration = Duration::from_micros(1200), on TWO_CORES,
         "a yield that takes longer than this means that others want the core: ranks that only wait give it back sooner";
     pub(crate) AWAY: Duration = Duration::from_micros(300), on TWO_CORES,
         "in a crowd, who has not yielded for so long has computed or slept, and may have come back on any core";
+    pub(crate) SHARED_STEP: Duration = Duration::from_nanos(500), on TWO_CORES,
+        "a step costs this between ranks of one host that have a core each; `ringroad tune` measures it";
+    pub(crate) SHARED_MESSAGE: Duration = Duration::from_nanos(100), on TWO_CORES,
+        "another message of the same step costs this there; `ringroad tune` measures it";
+    pub(crate) SHARED_COPY: f64 = 55e9, on TWO_CORES,
+        "what a rank copies in a second there; `ringroad tune` measures it";
+    pub(crate) SHARED_REDUCE: f64 = 250e9, on TWO_CORES,
+        "what a rank reduces in a second there, besides the copy that it would make otherwise; `ringroad tune` measures it";
+    pub(crate) CROWDED_STEP: Duration = Duration::from_nanos(2500), on TWO_CORES,
+        "where ranks share cores, a step costs this besides SHARED_STEP for every rank of a core but the first: it ends when all have had a turn; `ringroad tune` measures it";
+    pub(crate) CROWDED_MESSAGE: Duration = Duration::from_nanos(600), on TWO_CORES,
+        "a message costs this there: the caches of both ranks have been used by others meanwhile; `ringroad tune` measures it";
+    pub(crate) CROWDED_COPY: f64 = 80e9, on TWO_CORES,
+        "what all ranks of a host copy in a second there; `ringroad tune` measures it";
+    pub(crate) CROWDED_REDUCE: f64 = 40e9, on TWO_CORES,
+        "what a rank reduces in a second there; `ringroad tune` measures it";
     pub(crate) READ_PER_SECOND: f64 = 60e6, on TWO_CORES,
         "so many bytes of a schedule are read and parsed in a second, at least; schedules that are made faster are made again";
 }

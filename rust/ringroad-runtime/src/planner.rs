@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ringroad_core::algorithms::{self, Member};
+use ringroad_core::algorithms::Member;
 use ringroad_core::plan::{LowerOptions, Near};
 use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule};
 
@@ -20,9 +20,6 @@ use crate::transport::shared::PRIVATE;
 /// Calls kept prepared take so many bytes, and as many the schedules that their plans are made of. A training loop repeats
 /// a few hundred calls, mostly with plans of less than 100 KiB each.
 const KEPT_BYTES: usize = 64 << 20;
-
-/// What users read as the algorithm of a message between two ranks.
-const MESSAGE: &str = "direct";
 
 pub(crate) struct Planner {
     rank: Rank,
@@ -68,7 +65,7 @@ impl Planner {
     fn prepare_anew(&mut self, key: &CallKey, lengths: [usize; 2]) -> Result<Prepared> {
         let port = |from, to| self.choices.topology.port_to(from, to).unwrap_or(0);
         let [input, output] = lengths;
-        let message = |plan| Ok(Prepared::new(key.clone(), MESSAGE, plan, lengths));
+        let message = |plan| Ok(Prepared::new(key.clone(), Member::of_messages(), plan, lengths));
         match key.operation {
             Operation::Send { peer, .. } => message(Plan::send(peer, port(self.rank, peer), input)),
             Operation::Receive { peer, .. } => message(Plan::receive(peer, port(peer, self.rank), output)),
@@ -88,7 +85,7 @@ impl Planner {
         let bytes = key.vector(collective, self.choices.topology.ranks())?;
         let member = match key.algorithm {
             Some(member) => member,
-            None => algorithms::find(self.choices.pick(collective, bytes as Bytes, key.any_order()))?,
+            None => self.choices.pick(collective, bytes as Bytes, key.any_order()),
         };
         let schedule = self.schedule(member, collective)?;
         let options = LowerOptions {
@@ -112,7 +109,7 @@ impl Planner {
             ..LowerOptions::default()
         };
         let plan = Plan::lower(&schedule, self.rank, key.counts(), key.dtype.size(), &options)?;
-        Ok(Prepared::new(key.clone(), &member.name(), plan, lengths))
+        Ok(Prepared::new(key.clone(), member, plan, lengths))
     }
 
     /// The verified schedule of `member`.
@@ -130,6 +127,8 @@ impl Planner {
 
 #[cfg(test)]
 mod tests {
+    use ringroad_core::algorithms;
+
     use super::*;
     use crate::agreement::choose;
     use crate::bootstrap::Card;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ringroad_core::algorithms;
+use ringroad_core::algorithms::Member;
 use ringroad_core::cost::{fit, rules_of, CostModel, Fit, Measurement, Observation, Rule, ScheduleCost};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
@@ -128,16 +128,16 @@ impl Profile {
         measurements: Vec<Measurement>,
     ) -> Result<Profile> {
         let mut routes = Routes::new(topology);
-        let mut costs: Vec<(Collective, &str, ScheduleCost)> = Vec::new();
+        let mut costs: Vec<(Collective, Member, ScheduleCost)> = Vec::new();
         let mut rows = Vec::new();
         for m in &measurements {
-            let known = costs.iter().position(|(c, name, _)| *c == m.collective && *name == m.algorithm);
+            let known = costs.iter().position(|(c, member, _)| (*c, *member) == (m.collective, m.algorithm));
             let index = match known {
                 Some(index) => index,
                 None => {
-                    let schedule = algorithms::find(&m.algorithm)?.build(topology, m.collective)?;
+                    let schedule = m.algorithm.build(topology, m.collective)?;
                     let cost = ScheduleCost::with_routes(&schedule, &mut routes)?;
-                    costs.push((m.collective, &m.algorithm, cost));
+                    costs.push((m.collective, m.algorithm, cost));
                     costs.len() - 1
                 }
             };
@@ -186,10 +186,6 @@ impl Profile {
 
     /// Whether everything that the choice takes from it makes sense: files are edited, and catalogues change.
     fn check(&self) -> std::result::Result<(), String> {
-        let measured = self.measurements.iter().map(|measurement| &measurement.algorithm);
-        for name in self.rules.iter().map(|rule| &rule.algorithm).chain(measured) {
-            algorithms::find(name).map_err(|error| error.to_string())?;
-        }
         if self.fit.model.cores == Some(0) {
             return Err("its model is for ranks on no core".to_owned());
         }

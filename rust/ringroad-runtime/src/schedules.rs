@@ -50,7 +50,7 @@ struct Key {
     ringroad: String,
     topology: String,
     collective: Collective,
-    algorithm: String,
+    algorithm: Member,
 }
 
 /// The first line of a file, behind its checksum. The second one is the schedule, or empty.
@@ -167,7 +167,7 @@ impl Schedules {
 
 impl Key {
     fn of(topology: &Topology, member: Member, collective: Collective) -> Key {
-        let (topology, algorithm) = (topology.digest(), member.name());
+        let (topology, algorithm) = (topology.digest(), member);
         let ringroad = env!("CARGO_PKG_VERSION").to_owned();
         Key { format: FORMAT, ringroad, topology, collective, algorithm }
     }

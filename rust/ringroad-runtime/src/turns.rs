@@ -16,23 +16,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringroad_core::Rank;
 
-use crate::machine::{AWAY, LONG_YIELD, SOMEBODY, SPIN_ALONE};
+use crate::machine::{
+    AWAY, FIRST_BACK_OFF, FIRST_STAY, HELPED, LONGEST_BACK_OFF, LONGEST_STAY, LONG_YIELD, PATIENCE, SOMEBODY,
+    SPIN_ALONE, SPIN_LEAST, SYSTEM_CALLS,
+};
 use crate::scheduler::{self, Crowd};
 
 const SPIN_SHARED: Duration = Duration::ZERO;
-/// The shortest time to spin that is not none, and what it begins with again.
-const SPIN_LEAST: Duration = Duration::from_micros(1);
-/// As many of these as [`SOMEBODY`] is compared with.
-const SYSTEM_CALLS: u32 = 8;
-/// How long it does not yield after a [`LONG_YIELD`] where there are cores for all, and at most if it happens again and again.
-const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(160)];
-/// So many yields in a row that let somebody run, times a number that ranks differ in lest all of them move, are reason to
-/// change the core. To go to one's own in a crowd a single one is.
-const PATIENCE: u32 = 8;
-/// How long that may not happen again, and at most if it helps nothing again and again where there are cores for all.
-const STAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(5)];
-/// It has helped if somebody else runs on the core only so long after it: whoever wakes ranks puts them where it likes.
-const HELPED: Duration = Duration::from_millis(1);
 
 /// What is known.
 pub(crate) struct Turns {
@@ -138,9 +128,9 @@ impl Learned {
             last: Duration::ZERO,
             somebody: SOMEBODY.max(SYSTEM_CALLS * system_call),
             moved: Duration::ZERO,
-            stay: STAY[0],
+            stay: FIRST_STAY,
             stay_until: Duration::ZERO,
-            back_off: BACK_OFF[0],
+            back_off: FIRST_BACK_OFF,
             no_yield_until: Duration::ZERO,
         }
     }
@@ -162,27 +152,27 @@ impl Learned {
                 // Ranks that were disturbed together should not try again together: each would wait for the one before.
                 let spread = self.back_off / 2 + self.back_off * (now.subsec_nanos() % 1024) / 1024;
                 self.no_yield_until = now + spread;
-                self.back_off = (2 * self.back_off).min(BACK_OFF[1]);
+                self.back_off = (2 * self.back_off).min(LONGEST_BACK_OFF);
             }
             return (alone, Advice::ShortTurns);
         }
-        self.back_off = BACK_OFF[0];
+        self.back_off = FIRST_BACK_OFF;
         if self.shared < self.patience {
             return (alone, Advice::Nothing);
         }
         if !self.crowded && self.since > self.moved + HELPED {
-            (self.stay, self.stay_until) = (STAY[0], now);
+            (self.stay, self.stay_until) = (FIRST_STAY, now);
         }
         if now < self.stay_until {
             return (alone, Advice::Nothing);
         }
         self.shared = 0;
         if self.crowded {
-            self.stay_until = now + STAY[0];
+            self.stay_until = now + FIRST_STAY;
             return (alone, Advice::OwnCore);
         }
         (self.moved, self.stay_until) = (now, now + self.stay);
-        self.stay = (2 * self.stay).min(STAY[1]);
+        self.stay = (2 * self.stay).min(LONGEST_STAY);
         (alone, Advice::AnotherCore)
     }
 }
@@ -260,7 +250,7 @@ mod tests {
         let asked: Vec<_> = (0..1000).filter(|round| advice[*round as usize] == Advice::OwnCore).collect();
         assert_eq!(asked[0], 0);
         let stays = asked.windows(2).map(|pair| (pair[1] - pair[0]) * pause);
-        assert!(stays.into_iter().all(|stay| STAY[0] <= stay && stay < STAY[0] + pause));
+        assert!(stays.into_iter().all(|stay| FIRST_STAY <= stay && stay < FIRST_STAY + pause));
     }
 
     #[test]
@@ -283,7 +273,7 @@ mod tests {
             now = learned.no_yield_until;
         }
         assert_eq!(learned.note(QUICK, now).1, Advice::Nothing);
-        assert_eq!(learned.back_off, BACK_OFF[0]);
+        assert_eq!(learned.back_off, FIRST_BACK_OFF);
     }
 
     #[test]

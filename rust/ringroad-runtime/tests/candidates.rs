@@ -15,7 +15,7 @@ fn candidates_are_those_of_the_catalogue() {
         assert_eq!(found.len(), members.len(), "{spec}");
         for (candidate, member) in found.iter().zip(members) {
             let schedule = member.build(&topology, Collective::Allreduce).unwrap();
-            assert_eq!(candidate.name, member.name(), "{spec}");
+            assert_eq!(candidate.member, member, "{spec}");
             assert_eq!(candidate.cost, ScheduleCost::of(&schedule, &topology).unwrap(), "{spec}: {member}");
         }
     }

@@ -37,7 +37,7 @@ fn choices_on(topology: &Topology, config: &Config) -> Result<Choices> {
 
 fn points(choices: &Choices, collective: Collective) -> Vec<(Bytes, String, Origin)> {
     let ranges = choices.switch_points(collective);
-    ranges.iter().map(|range| (range.from_bytes, range.algorithm.clone(), range.origin)).collect()
+    ranges.iter().map(|range| (range.from_bytes, range.algorithm.name(), range.origin)).collect()
 }
 
 const REDUCING: [Collective; 3] =
@@ -128,13 +128,13 @@ fn one_order_is_kept_or_refused() {
     let on_four = choices("switch:4", &invariant()).unwrap();
     for collective in REDUCING {
         for range in on_four.switch_points(collective) {
-            assert_ne!(range.algorithm, "direct", "{collective}");
+            assert_ne!(range.algorithm.name(), "direct", "{collective}");
         }
     }
     // What does not add floats may use anything.
     let plain = choices("switch:4", &config()).unwrap();
     for bytes in [8, 1 << 20, 1 << 28] {
-        let pick = |choices: &Choices, any| choices.pick(Collective::Allreduce, bytes, any).to_owned();
+        let pick = |choices: &Choices, any| choices.pick(Collective::Allreduce, bytes, any).name();
         assert_eq!(pick(&on_four, true), pick(&plain, true));
     }
     assert_eq!(
@@ -252,7 +252,7 @@ broadcast,0,-1,binomial,simple,-1,3,-1
     let plain = choices("ring:8", &config()).unwrap();
     assert_eq!(found[3].0, 1001);
     for bytes in [1001, 1 << 20, 1 << 30] {
-        let pick = |choices: &Choices| choices.pick(Collective::Allreduce, bytes, false).to_owned();
+        let pick = |choices: &Choices| choices.pick(Collective::Allreduce, bytes, false).name();
         assert_eq!(pick(&with), pick(&plain));
     }
     // Rules for other numbers of ranks and hosts say nothing here.
@@ -296,7 +296,7 @@ fn profile_on(network: &Topology) -> Profile {
         for bytes in (3..=20).map(|power| 1u64 << power) {
             let favoured = if bytes <= 4096 { "bidirectional-ring" } else { "swing" };
             let seconds = 1e-6 + bytes as f64 * 1e-9 * if member.name() == favoured { 1.0 } else { 2.0 };
-            let algorithm = member.name();
+            let algorithm = member;
             measurements.push(Measurement { collective: Collective::Allreduce, algorithm, bytes, seconds });
         }
     }
@@ -313,14 +313,18 @@ fn measurements_decide_before_the_model() {
     assert_eq!((with.profile.clone(), with.model), (Some(file.path()), made.fit.model));
     let found = points(&with, Collective::Allreduce);
     let small = with.explain(Collective::Allreduce, 64, false).unwrap();
-    assert_eq!((&*small.algorithm, small.origin), ("bidirectional-ring", Origin::Measured), "{found:?}");
-    assert_eq!(with.pick(Collective::Allreduce, 1 << 16, false), "swing");
+    assert_eq!(
+        (&*small.algorithm.name(), small.origin),
+        ("bidirectional-ring", Origin::Measured),
+        "{found:?}"
+    );
+    assert_eq!(with.pick(Collective::Allreduce, 1 << 16, false).name(), "swing");
     // Beyond what was measured, the model that was fitted decides, as for other collectives.
     assert_eq!(with.explain(Collective::Allreduce, (1 << 20) + 1, false).unwrap().origin, Origin::Model);
     // A rule of the user's counts more, and so do costs that are stated.
     let rules = Scratch::new("over", "allreduce,64,64,ring,simple,-1,-1,-1\n");
     let both = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_TUNER_FILE", &rules.path())]);
-    assert_eq!(choices("ring:8", &both).unwrap().pick(Collective::Allreduce, 64, false), "ring");
+    assert_eq!(choices("ring:8", &both).unwrap().pick(Collective::Allreduce, 64, false).name(), "ring");
     let stated = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_STEP_LATENCY", "1")]);
     let stated = choices("ring:8", &stated).unwrap();
     assert_eq!(stated.model.step_latency, 1.0);
@@ -330,8 +334,8 @@ fn measurements_decide_before_the_model() {
 #[test]
 fn profiles_of_other_places_are_not_used() {
     let plain = points(&choices("ring:8", &config()).unwrap(), Collective::Allreduce);
-    let check = |profile: &Profile, expected: &str| {
-        let file = Scratch::new("elsewhere", &profile.to_json());
+    let check_text = |profile: &str, expected: &str| {
+        let file = Scratch::new("elsewhere", profile);
         let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &file.path())])).unwrap_err().to_string();
         assert!(error.contains("is not used: ") && error.contains(expected), "{error}");
         assert!(
@@ -346,6 +350,7 @@ fn profiles_of_other_places_are_not_used() {
         let found = choices("ring:8", &found).unwrap();
         assert_eq!((found.profile.clone(), points(&found, Collective::Allreduce)), (None, plain.clone()));
     };
+    let check = |profile: &Profile, expected: &str| check_text(&profile.to_json(), expected);
     let mut other = profile("ring:8");
     other.place.machines[0].cpu = "Z80".to_owned();
     check(&other, "it was measured elsewhere: the machine is ");
@@ -356,12 +361,12 @@ fn profiles_of_other_places_are_not_used() {
     other.format = 99;
     check(&other, "it has format 99, and this version of ringroad reads 2");
     // What only an edited file or one of another version has.
-    let mut other = profile("ring:8");
-    other.rules[0].algorithm = "rign".to_owned();
-    check(&other, "unknown algorithm \"rign\"");
-    let mut other = profile("ring:8");
-    other.measurements[0].algorithm = "rign".to_owned();
-    check(&other, "unknown algorithm \"rign\"");
+    let other = profile("ring:8").to_json();
+    for list in ["rules", "measurements"] {
+        let mut edited: serde_json::Value = serde_json::from_str(&other).unwrap();
+        edited[list][0]["algorithm"] = "rign".into();
+        check_text(&edited.to_string(), "unknown algorithm \"rign\"");
+    }
     let mut other = profile("ring:8");
     (other.rules[0].from_bytes, other.rules[0].to_bytes) = (64, 8);
     check(&other, "a rule for allreduce is from 64 to 8 bytes");
@@ -435,9 +440,9 @@ fn choices_are_explained() {
             for bytes in [range.from_bytes, last] {
                 let found = choices.explain(collective, bytes, false).unwrap();
                 assert_eq!((&found.algorithm, found.range), (&range.algorithm, (range.from_bytes, last)));
-                assert_eq!(found.candidates[0].0.name, range.algorithm, "{collective} of {bytes}");
+                assert_eq!(found.candidates[0].0.member, range.algorithm, "{collective} of {bytes}");
                 let Some((rival, comparison)) = found.runner_up else { continue };
-                assert_eq!(rival, found.candidates[1].0.name);
+                assert_eq!(rival, found.candidates[1].0.member);
                 assert!(comparison.margin >= -1e-9, "{comparison:?}");
                 if let Some(Crossing::From(from)) = comparison.bytes {
                     assert!(from > last, "{collective}: {rival} overtakes {} at {from}", range.algorithm);
@@ -466,7 +471,7 @@ fn bounds_lead_to_the_same_choice() {
             let mut all = ringroad_runtime::planner::candidates(&topology, collective).unwrap();
             all.retain(|candidate| candidate.consistent);
             let table = match &all[..] {
-                [only] => SwitchTable::always(&only.name),
+                [only] => SwitchTable::always(only.member),
                 all => SwitchTable::build(&choices.model, all).unwrap(),
             };
             assert_eq!(choices.switch_points(collective), table.ranges(), "{collective} on {topology}");
@@ -479,9 +484,7 @@ fn what_is_made_for_the_graph_is_left_out_when_time_runs_out() {
     let topology = Topology::parse("without(torus:2x4, 0-1)").unwrap();
     let uses = |choices: &Choices| {
         let ranges = choices.switch_points(Collective::Allreduce).iter();
-        let mut names: Vec<String> = ranges.map(|range| range.algorithm.clone()).collect();
-        names.retain(|name| algorithms::find(name).unwrap().is_made_for_graph(Collective::Allreduce));
-        !names.is_empty()
+        ranges.into_iter().any(|range| range.algorithm.is_made_for_graph(Collective::Allreduce))
     };
     let none = Some(Duration::ZERO);
     assert!(uses(&made(&topology, &Wishes::default())));

@@ -48,6 +48,7 @@ mod trees;
 mod trivance;
 mod windows;
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::de::Error as _;
@@ -339,6 +340,11 @@ impl Algorithm {
 }
 
 impl Member {
+    /// The member that stands for a message from one rank to another, which is always sent directly.
+    pub fn of_messages() -> Member {
+        find("direct").expect("it is in the catalogue")
+    }
+
     /// The algorithm.
     pub fn algorithm(&self) -> &'static Algorithm {
         self.algorithm
@@ -463,6 +469,23 @@ impl PartialEq for Member {
 }
 
 impl Eq for Member {}
+
+/// Orders members by their names.
+impl Ord for Member {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.parameter, other.parameter) {
+            (None, None) => self.algorithm.name.cmp(other.algorithm.name),
+            _ if self == other => Ordering::Equal,
+            _ => self.name().cmp(&other.name()),
+        }
+    }
+}
+
+impl PartialOrd for Member {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl std::hash::Hash for Member {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {

@@ -10,13 +10,15 @@ use serde::{Deserialize, Serialize};
 use super::line::{fastest, overtakes, Line};
 use super::model::CostModel;
 use super::step::ScheduleCost;
+use crate::algorithms::Member;
 use crate::units::{Bytes, Seconds};
 
 /// An algorithm that could run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// The algorithm's name.
-    pub name: String,
+    /// The algorithm.
+    #[serde(rename = "name")]
+    pub member: Member,
     /// What its schedule costs.
     pub cost: ScheduleCost,
     /// Whether all ranks end with the same bits. Nothing here excludes a candidate that does not promise it: leave it
@@ -27,8 +29,9 @@ pub struct Candidate {
 /// A candidate's place among the others for a number of bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
-    /// The algorithm's name.
-    pub name: String,
+    /// The algorithm.
+    #[serde(rename = "name")]
+    pub member: Member,
     /// How long it takes.
     pub seconds: Seconds,
     /// How many times as long as the best it takes; 1 for the best.
@@ -55,7 +58,7 @@ pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ra
         // What costs the same but for rounding is in catalogue order, and no ratio is less than the one before it.
         last = last.max(seconds);
         Ranked {
-            name: candidate.name.clone(),
+            member: candidate.member,
             seconds,
             ratio: if last > best { last / best } else { 1.0 },
             steps: candidate.cost.steps.len(),
@@ -94,23 +97,23 @@ impl fmt::Display for Origin {
 }
 
 /// The algorithm for all sizes from `from_bytes` up to the next range.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchRange {
     /// The first size.
     pub from_bytes: Bytes,
-    /// The algorithm's name.
-    pub algorithm: String,
+    /// The algorithm.
+    pub algorithm: Member,
     /// What it was chosen by.
     #[serde(default)]
     pub origin: Origin,
 }
 
 impl SwitchRange {
-    fn new(from_bytes: Bytes, algorithm: &str, origin: Origin) -> SwitchRange {
-        SwitchRange { from_bytes, algorithm: algorithm.to_owned(), origin }
+    fn new(from_bytes: Bytes, algorithm: Member, origin: Origin) -> SwitchRange {
+        SwitchRange { from_bytes, algorithm, origin }
     }
 
-    pub(super) fn measured(from_bytes: Bytes, algorithm: &str) -> SwitchRange {
+    pub(super) fn measured(from_bytes: Bytes, algorithm: Member) -> SwitchRange {
         SwitchRange::new(from_bytes, algorithm, Origin::Measured)
     }
 }
@@ -160,7 +163,7 @@ impl SwitchTable {
     }
 
     /// The same algorithm for every number of bytes.
-    pub fn always(algorithm: &str) -> SwitchTable {
+    pub fn always(algorithm: Member) -> SwitchTable {
         SwitchTable { ranges: vec![SwitchRange::new(0, algorithm, Origin::Only)] }
     }
 
@@ -169,13 +172,13 @@ impl SwitchTable {
         model: &CostModel,
         candidates: impl IntoIterator<Item = &'a Candidate>,
     ) -> Result<SwitchTable, TableError> {
-        let (names, lines): (Vec<&str>, Vec<Line>) =
-            candidates.into_iter().map(|c| (&*c.name, Line::of(model, &c.cost))).unzip();
+        let (members, lines): (Vec<Member>, Vec<Line>) =
+            candidates.into_iter().map(|c| (c.member, Line::of(model, &c.cost))).unzip();
         let mut ranges = Vec::new();
         let mut next = Some(0);
         while let Some(from_bytes) = next {
             let best = fastest(&lines, from_bytes).ok_or(TableError::Empty)?;
-            ranges.push(SwitchRange::new(from_bytes, names[best], Origin::Model));
+            ranges.push(SwitchRange::new(from_bytes, members[best], Origin::Model));
             next = None;
             for rival in 0..lines.len() {
                 // Only who is ahead before the first so far is worth a search.
@@ -192,15 +195,15 @@ impl SwitchTable {
     }
 
     /// The same table with another algorithm from `from` up to and including `to`.
-    pub fn overlaid(&self, from: Bytes, to: Bytes, algorithm: &str, origin: Origin) -> SwitchTable {
+    pub fn overlaid(&self, from: Bytes, to: Bytes, algorithm: Member, origin: Origin) -> SwitchTable {
         let mut ranges: Vec<SwitchRange> =
             self.ranges.iter().filter(|r| r.from_bytes < from).cloned().collect();
         ranges.push(SwitchRange::new(from, algorithm, origin));
         if let Some(after) = to.checked_add(1) {
-            ranges.push(SwitchRange { from_bytes: after, ..self.range(after).clone() });
+            ranges.push(SwitchRange { from_bytes: after, ..*self.range(after) });
             ranges.extend(self.ranges.iter().filter(|r| r.from_bytes > after).cloned());
         }
-        ranges.dedup_by(|next, before| (&next.algorithm, next.origin) == (&before.algorithm, before.origin));
+        ranges.dedup_by(|next, before| (next.algorithm, next.origin) == (before.algorithm, before.origin));
         SwitchTable { ranges }
     }
 
@@ -211,7 +214,7 @@ impl SwitchTable {
     }
 
     /// The algorithm for `bytes`.
-    pub fn pick(&self, bytes: Bytes) -> &str {
-        &self.range(bytes).algorithm
+    pub fn pick(&self, bytes: Bytes) -> Member {
+        self.range(bytes).algorithm
     }
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::algorithms::Member;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::topology::{Topology, DEFAULT_BANDWIDTH, DEFAULT_LATENCY, MEMORY_LATENCY};
@@ -194,8 +195,14 @@ fn schedules_may_use_part_of_a_topology_but_not_more() {
     );
 }
 
+/// Any algorithm, by its place in the catalogue.
+fn numbered(place: usize) -> Member {
+    let name = crate::algorithms::catalogue().nth(place).unwrap().name;
+    crate::algorithms::find(name).unwrap()
+}
+
 /// A candidate that takes `latency + load · bytes` on links of one byte per second.
-fn candidate(name: &str, latency: Seconds, load: f64) -> Candidate {
+fn candidate(member: Member, latency: Seconds, load: f64) -> Candidate {
     let messages = 1;
     let step = StepCost {
         messages,
@@ -205,11 +212,7 @@ fn candidate(name: &str, latency: Seconds, load: f64) -> Candidate {
         seconds_per_byte: load,
         ..StepCost::default()
     };
-    Candidate {
-        name: name.to_owned(),
-        cost: ScheduleCost { steps: vec![step], busiest_link: load },
-        consistent: true,
-    }
+    Candidate { member, cost: ScheduleCost { steps: vec![step], busiest_link: load }, consistent: true }
 }
 
 const PLAIN: CostModel = CostModel {
@@ -226,11 +229,11 @@ const PLAIN: CostModel = CostModel {
 #[test]
 fn tables_switch_where_lines_cross() {
     let check = |lines: &[(f64, f64)], expected: &[(Bytes, usize)]| {
-        let named = |(i, &(fixed, load)): (usize, &(f64, f64))| candidate(&i.to_string(), fixed, load);
+        let named = |(i, &(fixed, load)): (usize, &(f64, f64))| candidate(numbered(i), fixed, load);
         let candidates: Vec<_> = lines.iter().enumerate().map(named).collect();
         let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
-        let ranges: Vec<_> =
-            table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.parse().unwrap())).collect();
+        let ranges: Vec<_> = table.ranges().iter().map(|r| (r.from_bytes, r.algorithm)).collect();
+        let expected: Vec<_> = expected.iter().map(|(from, i)| (*from, numbered(*i))).collect();
         assert_eq!(ranges, expected, "{lines:?}");
         let json = serde_json::to_string(&table).unwrap();
         assert_eq!(serde_json::from_str::<SwitchTable>(&json).unwrap(), table);
@@ -261,7 +264,7 @@ fn a_table_covers_every_size_once() {
     assert_eq!(SwitchTable::build(&PLAIN, &[]), Err(TableError::Empty));
     let check = |starts: &[Bytes], expected: Option<TableError>| {
         let range =
-            |&from_bytes: &Bytes| SwitchRange { from_bytes, algorithm: "ring".into(), origin: Origin::Model };
+            |&from_bytes: &Bytes| SwitchRange { from_bytes, algorithm: numbered(0), origin: Origin::Model };
         let ranges: Vec<_> = starts.iter().map(range).collect();
         let json = format!("{{\"ranges\":{}}}", serde_json::to_string(&ranges).unwrap());
         assert_eq!(serde_json::from_str::<SwitchTable>(&json).is_err(), expected.is_some(), "{json}");
@@ -289,18 +292,18 @@ fn a_comparison_says_what_would_change_the_choice() {
     };
     let all = crate::algorithms::available(&topology, Collective::Allreduce);
     let all = all.iter().map(|member| Candidate {
-        name: member.name(),
+        member: *member,
         cost: ScheduleCost::of(&member.build(&topology, Collective::Allreduce).unwrap(), &topology).unwrap(),
         consistent: true,
     });
     let all: Vec<Candidate> = all.collect();
-    let find = |name: &str| all.iter().find(|c| c.name == name).unwrap();
+    let find = |member: Member| all.iter().find(|c| c.member == member).unwrap();
     let mut factors = 0;
     for bytes in [8, 1 << 16, 1 << 20, 1 << 28] {
         let ranked = rank(&model, &all, bytes);
-        let best = find(&ranked[0].name);
+        let best = find(ranked[0].member);
         for other in &ranked[1..] {
-            let rival = find(&other.name);
+            let rival = find(other.member);
             let found = Comparison::of(&model, best, rival, bytes);
             assert_close(found.best.seconds(), model.seconds(&best.cost, bytes), "terms");
             assert_close(found.rival.seconds(), other.seconds, "terms");
@@ -313,15 +316,15 @@ fn a_comparison_says_what_would_change_the_choice() {
                 assert!((a - b).abs() <= 1e-9 * a, "{found:?}");
                 factors += 1;
             }
-            let first = |bytes| rank(&model, &[best.clone(), rival.clone()], bytes)[0].name.clone();
+            let first = |bytes| rank(&model, &[best.clone(), rival.clone()], bytes)[0].member;
             match found.bytes {
                 Some(Crossing::From(from)) => {
-                    assert!(from > bytes && first(from) == rival.name && first(from - 1) == best.name);
+                    assert!(from > bytes && first(from) == rival.member && first(from - 1) == best.member);
                 }
                 Some(Crossing::UpTo(to)) => {
-                    assert!(to < bytes && first(to) == rival.name && first(to + 1) == best.name);
+                    assert!(to < bytes && first(to) == rival.member && first(to + 1) == best.member);
                 }
-                None => assert!(first(0) == best.name && first(Bytes::MAX) == best.name, "{found:?}"),
+                None => assert!(first(0) == best.member && first(Bytes::MAX) == best.member, "{found:?}"),
             }
         }
     }
@@ -330,11 +333,12 @@ fn a_comparison_says_what_would_change_the_choice() {
 
 #[test]
 fn rules_are_laid_over_a_table() {
-    let candidates = [candidate("a", 0.0, 2.0), candidate("b", 4.0, 1.0)];
+    let [a, b, c] = [0, 1, 2].map(numbered);
+    let candidates = [candidate(a, 0.0, 2.0), candidate(b, 4.0, 1.0)];
     let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
-    let check = |from: Bytes, to: Bytes, algorithm: &str, expected: &[(Bytes, &str, Origin)]| {
+    let check = |from: Bytes, to: Bytes, algorithm: Member, expected: &[(Bytes, Member, Origin)]| {
         let over = table.overlaid(from, to, algorithm, Origin::Rules);
-        let found: Vec<_> = over.ranges().iter().map(|r| (r.from_bytes, &*r.algorithm, r.origin)).collect();
+        let found: Vec<_> = over.ranges().iter().map(|r| (r.from_bytes, r.algorithm, r.origin)).collect();
         assert_eq!(found, expected, "{algorithm} from {from} to {to}");
         assert_eq!(SwitchTable::new(over.ranges().to_vec()), Ok(over.clone()));
         for bytes in [0, 1, 4, 5, 6, 99, Bytes::MAX] {
@@ -343,25 +347,26 @@ fn rules_are_laid_over_a_table() {
         }
     };
     let (model, rules) = (Origin::Model, Origin::Rules);
-    check(0, Bytes::MAX, "c", &[(0, "c", rules)]);
-    check(0, 3, "c", &[(0, "c", rules), (4, "a", model), (5, "b", model)]);
-    check(3, 4, "c", &[(0, "a", model), (3, "c", rules), (5, "b", model)]);
-    check(3, 9, "c", &[(0, "a", model), (3, "c", rules), (10, "b", model)]);
-    check(5, Bytes::MAX, "c", &[(0, "a", model), (5, "c", rules)]);
-    check(7, 7, "b", &[(0, "a", model), (5, "b", model), (7, "b", rules), (8, "b", model)]);
+    check(0, Bytes::MAX, c, &[(0, c, rules)]);
+    check(0, 3, c, &[(0, c, rules), (4, a, model), (5, b, model)]);
+    check(3, 4, c, &[(0, a, model), (3, c, rules), (5, b, model)]);
+    check(3, 9, c, &[(0, a, model), (3, c, rules), (10, b, model)]);
+    check(5, Bytes::MAX, c, &[(0, a, model), (5, c, rules)]);
+    check(7, 7, b, &[(0, a, model), (5, b, model), (7, b, rules), (8, b, model)]);
 }
 
 #[test]
 fn the_ranking_explains_the_choice() {
-    let candidates = [candidate("slow", 4.0, 1.0), candidate("fast", 1.0, 1.0), candidate("same", 1.0, 1.0)];
+    let [slow, fast, same] = [0, 1, 2].map(numbered);
+    let candidates = [candidate(slow, 4.0, 1.0), candidate(fast, 1.0, 1.0), candidate(same, 1.0, 1.0)];
     let ranked = rank(&PLAIN, &candidates, 2);
-    let row = |r: &Ranked| (r.name.clone(), r.seconds, r.ratio, r.steps, r.hops, r.link_load);
+    let row = |r: &Ranked| (r.member, r.seconds, r.ratio, r.steps, r.hops, r.link_load);
     let rows: Vec<_> = ranked.iter().map(row).collect();
-    let expected = [("fast", 3.0, 1.0), ("same", 3.0, 1.0), ("slow", 6.0, 2.0)];
-    assert_eq!(rows, expected.map(|(name, s, ratio)| (name.to_owned(), s, ratio, 1, 1, 1.0)));
+    let expected = [(fast, 3.0, 1.0), (same, 3.0, 1.0), (slow, 6.0, 2.0)];
+    assert_eq!(rows, expected.map(|(member, s, ratio)| (member, s, ratio, 1, 1, 1.0)));
     assert!(rank(&PLAIN, &[], 2).is_empty());
     // Nothing takes no time: the ratio is still a number.
-    let free = [candidate("free", 0.0, 0.0), candidate("also", 0.0, 0.0)];
+    let free = [candidate(slow, 0.0, 0.0), candidate(same, 0.0, 0.0)];
     assert_eq!(rank(&PLAIN, &free, 9).iter().map(|r| r.ratio).collect::<Vec<_>>(), [1.0, 1.0]);
 }
 
@@ -385,7 +390,7 @@ proptest! {
             lines.into_iter().map(|(a, b)| if coarse { (a % 8, b % 4) } else { (a, b) }).collect();
         let unit = 0.5f64.powi(40);
         let candidates: Vec<Candidate> = lines.iter().enumerate()
-            .map(|(i, &(a, b))| candidate(&i.to_string(), a as f64 * unit, b as f64 * unit)).collect();
+            .map(|(i, &(a, b))| candidate(numbered(i), a as f64 * unit, b as f64 * unit)).collect();
         let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
         let mut sizes: Vec<Bytes> = sizes.into_iter().map(|(bytes, shift)| bytes >> shift).collect();
         sizes.extend([0, 1, 2, 3, Bytes::MAX]);
@@ -395,9 +400,9 @@ proptest! {
         }
         for bytes in sizes {
             let exact = |i: &usize| (u128::from(lines[*i].0) + u128::from(lines[*i].1) * u128::from(bytes), *i);
-            let best = (0..lines.len()).min_by_key(exact).unwrap().to_string();
-            prop_assert_eq!(table.pick(bytes), &best, "at {} bytes", bytes);
-            prop_assert_eq!(&rank(&PLAIN, &candidates, bytes)[0].name, &best, "at {} bytes", bytes);
+            let best = (0..lines.len()).min_by_key(exact).map(numbered).unwrap();
+            prop_assert_eq!(table.pick(bytes), best, "at {} bytes", bytes);
+            prop_assert_eq!(rank(&PLAIN, &candidates, bytes)[0].member, best, "at {} bytes", bytes);
         }
     }
 
@@ -408,12 +413,12 @@ proptest! {
         sizes in prop::collection::vec((any::<u64>(), 0u32..64), 1..20),
     ) {
         let candidates: Vec<Candidate> = lines.iter().enumerate()
-            .map(|(i, &(a, b))| candidate(&i.to_string(), a, b)).collect();
+            .map(|(i, &(a, b))| candidate(numbered(i), a, b)).collect();
         let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
         let switches = table.ranges().iter().flat_map(|r| [r.from_bytes.saturating_sub(1), r.from_bytes]);
         for bytes in sizes.into_iter().map(|(bytes, shift)| bytes >> shift).chain(switches) {
             let ranked = rank(&PLAIN, &candidates, bytes);
-            prop_assert_eq!(table.pick(bytes), &ranked[0].name, "at {} bytes", bytes);
+            prop_assert_eq!(table.pick(bytes), ranked[0].member, "at {} bytes", bytes);
             for r in &ranked {
                 prop_assert!(r.seconds >= ranked[0].seconds * (1.0 - 1e-11), "{:?}", ranked);
             }

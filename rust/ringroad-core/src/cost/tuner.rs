@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::select::SwitchRange;
-use crate::algorithms;
+use crate::algorithms::{self, Member};
 use crate::collective::Collective;
 use crate::units::{Bytes, Seconds};
 
@@ -31,8 +31,8 @@ pub struct Rule {
     pub from_bytes: Bytes,
     /// Up to and including so many.
     pub to_bytes: Bytes,
-    /// The algorithm's name.
-    pub algorithm: String,
+    /// The algorithm.
+    pub algorithm: Member,
     /// For so many hosts only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<usize>,
@@ -121,11 +121,11 @@ fn collective(name: &str) -> Result<Collective, String> {
     found.ok_or_else(|| format!("unknown collective {name:?}; choose one of {}", known()))
 }
 
-fn algorithm(name: &str, collective: Collective) -> Result<String, String> {
+fn algorithm(name: &str, collective: Collective) -> Result<Member, String> {
     let name = if name.eq_ignore_ascii_case("tree") { "double-binary-tree" } else { name };
     let member = algorithms::find(name).map_err(|error| error.to_string())?;
     match member.algorithm().offer(collective) {
-        Some(offer) if offer.has(member.parameter()) => Ok(member.name()),
+        Some(offer) if offer.has(member.parameter()) => Ok(member),
         _ => Err(format!("{member} performs no {}", collective.name())),
     }
 }
@@ -136,7 +136,7 @@ pub struct Measurement {
     /// What was performed, with root 0 where there is one.
     pub collective: Collective,
     /// By which algorithm.
-    pub algorithm: String,
+    pub algorithm: Member,
     /// The vector.
     pub bytes: Bytes,
     /// The time.
@@ -148,11 +148,11 @@ pub struct Measurement {
 /// straight lines in logarithms, and the border is where they cross.
 pub fn rules_of(collective: Collective, measurements: &[Measurement]) -> Vec<Rule> {
     let collective = collective.with_root(0);
-    let mut sizes: BTreeMap<Bytes, BTreeMap<&str, Seconds>> = BTreeMap::new();
+    let mut sizes: BTreeMap<Bytes, BTreeMap<Member, Seconds>> = BTreeMap::new();
     for m in measurements.iter().filter(|m| m.collective == collective) {
-        sizes.entry(m.bytes).or_default().insert(&m.algorithm, m.seconds);
+        sizes.entry(m.bytes).or_default().insert(m.algorithm, m.seconds);
     }
-    let sizes: Vec<(Bytes, BTreeMap<&str, Seconds>)> = sizes.into_iter().collect();
+    let sizes: Vec<(Bytes, BTreeMap<Member, Seconds>)> = sizes.into_iter().collect();
     let mut ranges: Vec<SwitchRange> = Vec::new();
     let (mut at, mut before) = (0, None);
     while at < sizes.len() {
@@ -170,7 +170,7 @@ pub fn rules_of(collective: Collective, measurements: &[Measurement]) -> Vec<Rul
         collective,
         from_bytes: range.from_bytes,
         to_bytes,
-        algorithm: range.algorithm.clone(),
+        algorithm: range.algorithm,
         nodes: None,
         ranks: None,
     };
@@ -179,14 +179,14 @@ pub fn rules_of(collective: Collective, measurements: &[Measurement]) -> Vec<Rul
 
 /// The algorithm that stays as good as the best for the most sizes from `at` on, of equals the one that is the fastest
 /// over all of them; and after which size it does not.
-fn longest<'a>(sizes: &[(Bytes, BTreeMap<&'a str, Seconds>)], at: usize) -> (&'a str, usize) {
-    let best = |times: &BTreeMap<&str, Seconds>| times.values().copied().fold(f64::INFINITY, f64::min);
+fn longest(sizes: &[(Bytes, BTreeMap<Member, Seconds>)], at: usize) -> (Member, usize) {
+    let best = |times: &BTreeMap<Member, Seconds>| times.values().copied().fold(f64::INFINITY, f64::min);
     // How much longer than the best it takes at a size, as a logarithm.
-    let behind = |algorithm: &str, times: &BTreeMap<&str, Seconds>| {
+    let behind = |algorithm: &Member, times: &BTreeMap<Member, Seconds>| {
         let ratio = times.get(algorithm)? / best(times);
         (ratio <= AS_GOOD).then(|| ratio.ln())
     };
-    let run = |algorithm: &&'a str| {
+    let run = |algorithm: &Member| {
         let each = sizes[at..].iter().map_while(|(_, times)| behind(algorithm, times));
         let (count, sum) = each.fold((0, 0.0), |(count, sum), next| (count + 1, sum + next));
         (*algorithm, count, sum)
@@ -202,12 +202,12 @@ fn longest<'a>(sizes: &[(Bytes, BTreeMap<&'a str, Seconds>)], at: usize) -> (&'a
 
 /// The first bytes after one size, up to the next, for which `next` takes no longer than `previous`.
 fn crossing(
-    before: &(Bytes, BTreeMap<&str, Seconds>),
-    after: &(Bytes, BTreeMap<&str, Seconds>),
-    previous: &str,
-    next: &str,
+    before: &(Bytes, BTreeMap<Member, Seconds>),
+    after: &(Bytes, BTreeMap<Member, Seconds>),
+    previous: Member,
+    next: Member,
 ) -> Bytes {
-    let gap = |times: &BTreeMap<&str, Seconds>| Some((times.get(next)? / times.get(previous)?).ln());
+    let gap = |times: &BTreeMap<Member, Seconds>| Some((times.get(&next)? / times.get(&previous)?).ln());
     let (Some(first), Some(second)) = (gap(&before.1), gap(&after.1)) else { return after.0 };
     if first <= 0.0 {
         return before.0 + 1;
@@ -234,7 +234,7 @@ ReduceScatter,-1,-1,halving_doubling,-1,-1,2,16
     fn files_are_read_and_written() {
         let rules = read_rules(NCCL).unwrap();
         let line =
-            |r: &Rule| (r.collective.name(), r.from_bytes, r.to_bytes, r.algorithm.clone(), r.nodes, r.ranks);
+            |r: &Rule| (r.collective.name(), r.from_bytes, r.to_bytes, r.algorithm.name(), r.nodes, r.ranks);
         let lines: Vec<_> = rules.iter().map(line).collect();
         let name = str::to_owned;
         assert_eq!(
@@ -284,13 +284,16 @@ ReduceScatter,-1,-1,halving_doubling,-1,-1,2,16
             let all = times.iter().flat_map(|(algorithm, times)| times.iter().map(move |t| (algorithm, t)));
             let measurement = |(algorithm, (bytes, seconds)): (&&str, &(Bytes, f64))| Measurement {
                 collective: Collective::Allreduce,
-                algorithm: (*algorithm).to_owned(),
+                algorithm: algorithms::find(algorithm).unwrap(),
                 bytes: *bytes,
                 seconds: *seconds,
             };
             let measurements: Vec<_> = all.map(measurement).collect();
             let rules = rules_of(Collective::Allreduce, &measurements);
-            let found: Vec<_> = rules.iter().map(|r| (r.from_bytes, r.to_bytes, &*r.algorithm)).collect();
+            let found: Vec<_> =
+                rules.iter().map(|r| (r.from_bytes, r.to_bytes, r.algorithm.name())).collect();
+            let expected: Vec<_> =
+                expected.iter().map(|(from, to, name)| (*from, *to, (*name).to_owned())).collect();
             assert_eq!(found, expected, "{times:?}");
             assert!(rules_of(Collective::Allgather, &measurements).is_empty());
         };

@@ -14,7 +14,7 @@ pub use explanation::{explain, Explanation};
 pub use preferences::Algorithms;
 
 use self::orders::{one_order, orders};
-use crate::algorithms::{self, Member, Unavailable, UnknownAlgorithm};
+use crate::algorithms::{self, Member, Unavailable};
 use crate::collective::Collective;
 use crate::cost::{rank, Candidate, CostModel, Origin, Rule, SwitchTable, TableError};
 use crate::plan::LowerError;
@@ -32,7 +32,7 @@ pub struct Selection {
 impl Selection {
     /// The same for all sizes.
     pub fn always(member: Member) -> Selection {
-        Selection { table: SwitchTable::always(&member.name()), among: vec![member] }
+        Selection { table: SwitchTable::always(member), among: vec![member] }
     }
 }
 
@@ -75,9 +75,6 @@ pub enum SelectionError {
     /// An algorithm cannot be had.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// There is no such algorithm.
-    #[error(transparent)]
-    Unknown(#[from] UnknownAlgorithm),
     /// There is no table.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -103,14 +100,17 @@ pub enum SelectionError {
         /// On which network.
         topology: String,
         /// Those that would.
-        others: Vec<String>,
+        others: Vec<Member>,
     },
 }
 
-fn advice(others: &[String]) -> String {
+fn advice(others: &[Member]) -> String {
     match others {
         [] => "none at all is known to on so many ranks; take at most 256, for direct-ordered".to_owned(),
-        others => format!("allow one of {}", others.join(", ")),
+        others => {
+            let names: Vec<String> = others.iter().map(Member::name).collect();
+            format!("allow one of {}", names.join(", "))
+        }
     }
 }
 
@@ -155,11 +155,11 @@ pub fn needed(
     members: &[Member],
     ordered: bool,
     terms: Terms<'_>,
-) -> Result<BTreeSet<String>, SelectionError> {
+) -> BTreeSet<Member> {
     let rules = terms.rules.iter().chain(terms.measured).filter(|rule| rule.collective == collective);
-    let named: Vec<Member> = rules.map(|rule| algorithms::find(&rule.algorithm)).collect::<Result<_, _>>()?;
+    let named: Vec<Member> = rules.map(|rule| rule.algorithm).collect();
     let matters = |member: &&Member| ordered || named.iter().any(|named| named.covers(member));
-    Ok(members.iter().filter(matters).map(Member::name).collect())
+    members.iter().filter(matters).copied().collect()
 }
 
 /// Chooses for a collective; also the rules that cannot be kept, and why: they were for any number of ranks.
@@ -178,7 +178,7 @@ pub fn decide(
         let candidates: Vec<Candidate> = contenders.iter().map(|c| c.candidate.clone()).collect();
         let found = one_order(model, &candidates, &orders(topology, collective, &members)?);
         let found = found.map_or_else(|| Err(no_order(topology, collective)?), Ok)?;
-        among(&|candidate| found.iter().any(|one| one.name == candidate.name))
+        among(&|candidate| found.iter().any(|one| one.member == candidate.member))
     } else {
         match among(&|candidate| candidate.consistent) {
             none if none.is_empty() => contenders.to_vec(),
@@ -203,13 +203,13 @@ fn select(
 ) -> Result<Selection, SelectionError> {
     let exact = some.iter().filter(|contender| contender.is_exact).map(|contender| contender.candidate);
     let mut table = match some {
-        [only] => SwitchTable::always(&only.candidate.name),
+        [only] => SwitchTable::always(only.member),
         _ => SwitchTable::build(model, exact)?,
     };
     let measured = terms.measured.iter().map(|rule| (rule, Origin::Measured));
     let rules = terms.rules.iter().map(|rule| (rule, Origin::Rules));
     for (rule, origin) in rules.chain(measured).rev().filter(|(rule, _)| rule.collective == collective) {
-        let member = algorithms::find(&rule.algorithm)?;
+        let member = rule.algorithm;
         if origin == Origin::Rules {
             if let Err(error) = member.supports(topology, collective) {
                 // One for any number of ranks is for larger and smaller groups of the job, too.
@@ -224,7 +224,7 @@ fn select(
         let covered = some.iter().filter(|contender| member.covers(&contender.member));
         let covered: Vec<Candidate> = covered.map(|contender| contender.candidate.clone()).collect();
         if let Some(best) = rank(model, &covered, rule.from_bytes).first() {
-            table = table.overlaid(rule.from_bytes, rule.to_bytes, &best.name, origin);
+            table = table.overlaid(rule.from_bytes, rule.to_bytes, best.member, origin);
         }
     }
     Ok(Selection { table, among: some.iter().map(|contender| contender.member).collect() })

@@ -14,7 +14,7 @@ pub(super) enum Order {
     /// For every root, where there is one. Those of one root can be compared.
     Known(Vec<Expression>),
     /// In some order, which it would take too long to compare with that of any other algorithm than this.
-    Own(String),
+    Own(Member),
 }
 
 /// Places that are replayed for all roots together, at most: a tree on 1024 ranks.
@@ -25,16 +25,15 @@ pub(super) fn orders(
     topology: &Topology,
     collective: Collective,
     members: &[Member],
-) -> Result<BTreeMap<String, Order>, Unavailable> {
+) -> Result<BTreeMap<Member, Order>, Unavailable> {
     let roots = if collective.root().is_some() { topology.ranks() } else { 1 };
-    let mut orders: BTreeMap<String, Order> =
-        members.iter().map(|member| (member.name(), Order::Known(Vec::new()))).collect();
+    let mut orders: BTreeMap<Member, Order> =
+        members.iter().map(|member| (*member, Order::Known(Vec::new()))).collect();
     for root in 0..roots {
         // Roots are looked at one by one, and not all their expressions kept.
         let mut expressions = Expressions::new(topology.ranks());
         for member in members {
-            let name = member.name();
-            let Some(Order::Known(known)) = orders.get_mut(&name) else { continue };
+            let Some(Order::Known(known)) = orders.get_mut(member) else { continue };
             let collective = collective.with_root(root);
             if member.in_rank_order(collective) {
                 known.push(expressions.in_rank_order());
@@ -48,10 +47,10 @@ pub(super) fn orders(
                 Some(expression) => known.push(expression),
                 // The root's result is of one chunk, and so of one expression.
                 None if too_many && schedule.chunks == 1 => {
-                    orders.insert(name.clone(), Order::Own(name));
+                    orders.insert(*member, Order::Own(*member));
                 }
                 None => {
-                    orders.remove(&name);
+                    orders.remove(member);
                 }
             }
         }
@@ -67,11 +66,11 @@ const TYPICAL: std::ops::Range<u32> = 3..28;
 pub(super) fn one_order(
     model: &CostModel,
     candidates: &[Candidate],
-    orders: &BTreeMap<String, Order>,
+    orders: &BTreeMap<Member, Order>,
 ) -> Option<Vec<Candidate>> {
     let mut families: BTreeMap<&Order, Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
-        if let Some(order) = orders.get(&candidate.name) {
+        if let Some(order) = orders.get(&candidate.member) {
             families.entry(order).or_default().push(candidate.clone());
         }
     }

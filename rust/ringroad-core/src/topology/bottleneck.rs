@@ -13,7 +13,7 @@
 //! unless one latency is stated for all links.
 
 use super::operators::derived_name;
-use super::{Family, Link, Topology, TopologyError};
+use super::{Kind, Link, Topology, TopologyError};
 use crate::units::NodeId;
 
 impl Topology {
@@ -37,13 +37,13 @@ impl Topology {
             target: card(link.target),
             ..*link
         }));
-        let family = match self.family {
-            Family::Graph(_) => Family::Graph(derived_name(&spec)),
-            _ => Family::Behind(spec),
+        let kind = match self.kind {
+            Kind::Graph(_) => Kind::Graph(derived_name(&spec)),
+            _ => Kind::Behind(spec),
         };
         let (dimensions, per_host) = (self.dimensions.clone(), self.per_host);
         let routing = self.routing.on_other_links();
-        let plain = Topology::plain(family, ranks, self.nodes + ranks, links);
+        let plain = Topology::plain(kind, ranks, self.nodes + ranks, links);
         Topology { dimensions, per_host, routing, ..plain }.if_connected()
     }
 }

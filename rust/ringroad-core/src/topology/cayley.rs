@@ -14,9 +14,18 @@
 
 use std::fmt;
 
-use super::families::check_size;
-use super::{parse, Topology, TopologyError, MAX_RANKS};
+use super::family::{check_size, Family, Form, Layout};
+use super::{text, Topology, TopologyError, MAX_RANKS};
 use crate::units::Rank;
+
+pub(super) static CAYLEY: Family = Family {
+    name: "cayley",
+    example: "cayley:z8*z2^3:5.1,3.0",
+    summary: "a group (z8, z8*z2^3, d13, s4, z3xz3) and generators: (x,c)(y,e) = (x + 3^c y, c + e)",
+    source: "Cayley: Desiderata and suggestions: the theory of groups: graphical representation, American Journal of Mathematics 1(2), 1878",
+    form: Form::List(|group, generators| Some(read(group, generators))),
+    layout: Layout::LISTED,
+};
 
 /// A finite group, whose elements are numbered; 0 is the identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +79,7 @@ impl Factor {
 
     /// The element that these parts say, of which it takes as many as it needs.
     fn read<'a>(&self, parts: &mut impl Iterator<Item = &'a str>) -> Option<usize> {
-        let mut below = |most: usize| parts.next().and_then(parse::number).filter(|number| *number < most);
+        let mut below = |most: usize| parts.next().and_then(text::number).filter(|number| *number < most);
         match self {
             Factor::Cyclic(size) => below(*size),
             Factor::Semidirect { size, powers } => Some(below(*size)? * powers.len() + below(powers.len())?),
@@ -185,15 +194,18 @@ impl fmt::Display for Group {
 }
 
 fn wrong(group: &str, what: String) -> TopologyError {
-    TopologyError::Graph { spec: format!("cayley:{group}"), what }
+    TopologyError::Graph { spec: CAYLEY.spec(group), what }
 }
 
 /// One part of a product: `z8`, `z64*z16^11`, `d13` or `s4`.
 fn factor(group: &str, part: &str) -> Result<Factor, TopologyError> {
     let form = || wrong(group, format!("{part:?} is no group; write z8, z64*z16^11, d13, s4 or z3xz3"));
     let size = |letter: char, text: &str| {
-        let size =
-            text.strip_prefix(letter).and_then(parse::number).filter(|size| *size > 0).ok_or_else(form)?;
+        let size = text
+            .strip_prefix(letter)
+            .and_then(super::text::number)
+            .filter(|size| *size > 0)
+            .ok_or_else(form)?;
         match size <= MAX_RANKS {
             true => Ok(size),
             false => Err(wrong(group, format!("it has more than {MAX_RANKS} elements"))),
@@ -202,7 +214,7 @@ fn factor(group: &str, part: &str) -> Result<Factor, TopologyError> {
     if let Some((left, right)) = part.split_once('*') {
         let (turns, power) = right.split_once('^').ok_or_else(form)?;
         let (m, k) = (size('z', left)?, size('z', turns)?);
-        let power = parse::number(power).ok_or_else(form)?;
+        let power = text::number(power).ok_or_else(form)?;
         return semidirect(group, m, k, power);
     }
     match part.chars().next() {
@@ -238,7 +250,7 @@ impl Topology {
     /// The Cayley graph of a group: from each element a link to its product with each of the generators, in their order.
     pub fn cayley(group: &Group, generators: &[usize]) -> Result<Topology, TopologyError> {
         let written = || generators.iter().map(|element| group.write(*element)).collect::<Vec<_>>().join(",");
-        let spec = || format!("cayley:{group}:{}", written());
+        let spec = || CAYLEY.spec(format!("{group}:{}", written()));
         let refuse = |what: String| Err(TopologyError::Graph { spec: spec(), what });
         check_size(&[group.order()], generators.len(), spec)?;
         if let Some(strange) = generators.iter().find(|element| **element >= group.order()) {
@@ -257,7 +269,7 @@ impl Topology {
 }
 
 /// Of `cayley:group:generators`, what follows the first colon.
-pub(super) fn read(group: &str, generators: &str) -> Result<Topology, TopologyError> {
+fn read(group: &str, generators: &str) -> Result<Topology, TopologyError> {
     let group = Group::parse(group)?;
     let element = |text: &str| {
         let text = text.trim();

@@ -11,9 +11,29 @@
 //! Where the graph is that of a group in an obvious way its ports are those of [`Topology::cayley`]; elsewhere a rank's
 //! neighbours ascend.
 
-use super::families::unfit;
+use super::family::{Family, Form, Layout};
 use super::{geometry, Group, Topology, TopologyError};
 use crate::units::Rank;
+
+pub(super) static ODD_GRAPH: Family = Family {
+    name: "odd-graph",
+    example: "odd-graph:4",
+    summary: "sets of 3 of 7 things, joined if they have none in common",
+    source:
+        "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
+    form: Form::Number(Topology::odd_graph),
+    layout: Layout::LISTED,
+};
+
+pub(super) static DOUBLED_ODD_GRAPH: Family = Family {
+    name: "doubled-odd-graph",
+    example: "doubled-odd-graph:4",
+    summary: "sets of 3 and of 4 of 7 things, joined if one is part of the other",
+    source:
+        "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
+    form: Form::Number(Topology::doubled_odd_graph),
+    layout: Layout::LISTED,
+};
 
 type Make = fn(&str) -> Result<Topology, TopologyError>;
 
@@ -48,8 +68,8 @@ impl Topology {
 
     /// The sets of `k` − 1 of 2`k` − 1 things, in lexicographic order; joined if they have none in common.
     pub fn odd_graph(k: usize) -> Result<Topology, TopologyError> {
-        let spec = format!("odd-graph:{k}");
-        check_things(&spec, k)?;
+        let spec = ODD_GRAPH.spec(k);
+        check_things(&ODD_GRAPH, k)?;
         let sets = subsets(2 * k - 1, k - 1);
         let disjoint = pairs(&sets, &sets).filter(|(a, b)| a < b && sets[*a] & sets[*b] == 0);
         Topology::cabled(&spec, sets.len(), disjoint)
@@ -57,8 +77,8 @@ impl Topology {
 
     /// The sets of `k` − 1 and of `k` of 2`k` − 1 things, the smaller ones first; joined if one is part of the other.
     pub fn doubled_odd_graph(k: usize) -> Result<Topology, TopologyError> {
-        let spec = format!("doubled-odd-graph:{k}");
-        check_things(&spec, k)?;
+        let spec = DOUBLED_ODD_GRAPH.spec(k);
+        check_things(&DOUBLED_ODD_GRAPH, k)?;
         let (small, large) = (subsets(2 * k - 1, k - 1), subsets(2 * k - 1, k));
         let part = pairs(&small, &large).filter(|(a, b)| small[*a] & !large[*b] == 0);
         Topology::cabled(&spec, 2 * small.len(), part.map(|(a, b)| (a, small.len() + b)))
@@ -66,10 +86,10 @@ impl Topology {
 }
 
 /// Every pair of sets is looked at: beyond 8 that would take long.
-fn check_things(spec: &str, k: usize) -> Result<(), TopologyError> {
+fn check_things(family: &Family, k: usize) -> Result<(), TopologyError> {
     match k {
         2..=8 => Ok(()),
-        _ => Err(unfit(spec.to_owned(), "its sets have 1 to 7 things, so the number is 2 to 8")),
+        _ => Err(family.unfit(family.spec(k), "its sets have 1 to 7 things, so the number is 2 to 8")),
     }
 }
 

@@ -1,18 +1,20 @@
 //! What can be wrong with a topology.
 
-use super::{parse, RouteFault, Routing, MAX_HOPS, MAX_LINKS, MAX_RANKS};
+use super::{RouteFault, Routing, MAX_HOPS, MAX_LINKS, MAX_RANKS};
 use crate::units::{LinkId, NodeId, Seconds};
 
 /// There is no such topology.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TopologyError {
     /// The word before the colon.
-    #[error("unknown topology {spec:?}; write {}{}", parse::examples(), did_you_mean(suggestion))]
+    #[error("unknown topology {spec:?}; write {examples}{}", did_you_mean(suggestion))]
     UnknownFamily {
         /// What was written.
         spec: String,
         /// The family with the nearest name.
         suggestion: Option<&'static str>,
+        /// What could have been written.
+        examples: String,
     },
     /// What follows the colon.
     #[error("malformed topology {spec:?}; write for example {example}")]
@@ -66,10 +68,12 @@ pub enum TopologyError {
     #[error("ranks, nodes and dimensions follow from {0:?}; leave them out, or write graph:name")]
     NoGraph(String),
     /// A path where a spec is read.
-    #[error("{path:?} names a file, which has to be read first; write {} here", parse::examples())]
+    #[error("{path:?} names a file, which has to be read first; write {examples} here")]
     File {
         /// The path.
         path: String,
+        /// What could have been written.
+        examples: String,
     },
     /// A graph's name that would spoil its spec.
     #[error("a graph cannot be called {0:?}; take letters, digits, dots, dashes and underscores")]

@@ -9,11 +9,40 @@
 //! Links are in the order in which they were given.
 
 use super::measure::{reach, Adjacency};
-use super::{Link, TopologyError, MAX_LINKS, MAX_RANKS};
+use super::{text, Kind, Link, Topology, TopologyError, MAX_LINKS, MAX_RANKS};
 use crate::units::NodeId;
 
+impl Topology {
+    /// Any graph: the ranks are its first nodes. Its name becomes part of the spec, `graph:name`, but only the links say
+    /// what it is. Every rank must reach every other one.
+    pub fn from_links(
+        name: &str,
+        ranks: usize,
+        nodes: usize,
+        links: Vec<Link>,
+    ) -> Result<Topology, TopologyError> {
+        check(name, ranks, nodes, &links)?;
+        Ok(Topology::plain(Kind::Graph(name.to_owned()), ranks, nodes, links))
+    }
+
+    /// The graph with a grid that algorithms take for a torus, such as that of a torus of which a cable has failed. Its
+    /// links stay as they are. An empty one is none.
+    pub fn with_dimensions(self, sizes: &[usize]) -> Result<Topology, TopologyError> {
+        let wrong = |what: String| Err(TopologyError::Graph { spec: self.spec(), what });
+        if !matches!(self.kind, Kind::Graph(_)) {
+            return wrong("its grid is given; choose that of a graph".to_owned());
+        }
+        let ranks = sizes.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
+        if !sizes.is_empty() && ranks != Some(self.ranks) {
+            let sizes = text::join(sizes);
+            return wrong(format!("a grid of {sizes} is not one of its {} ranks", self.ranks));
+        }
+        Ok(Topology { dimensions: sizes.to_vec(), ..self })
+    }
+}
+
 /// Says what keeps ranks `0..ranks` of `nodes` nodes from talking to each other over these links.
-pub(super) fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> Result<(), TopologyError> {
+fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> Result<(), TopologyError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || !name.chars().all(plain) {
         return Err(TopologyError::Name(name.to_owned()));

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{torus, Family, Link, Routing, Topology};
+use super::{torus, Link, Routing, Topology};
 use crate::units::{LinkId, Rank, Seconds};
 
 /// Which way is the shorter one around a ring.
@@ -66,7 +66,7 @@ impl Lattice {
     /// The topology as a lattice, if it is one.
     pub fn of(topology: &Topology) -> Option<Lattice> {
         let minimal = topology.routing == Routing::Minimal;
-        if !(minimal && matches!(topology.family, Family::Ring | Family::Torus)) {
+        if !(minimal && topology.is_torus()) {
             return None;
         }
         let link = *topology.links.first()?;

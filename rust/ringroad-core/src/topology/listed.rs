@@ -1,12 +1,12 @@
 //! What families and operators without a grid have in common: a rank's ports are its links in turn.
 
-use super::{graph, Family, Link, Topology, TopologyError};
+use super::{graph, Kind, Link, Topology, TopologyError};
 use crate::units::{Port, Rank};
 
 impl Topology {
     /// Ranks alone, which must reach each other, with these links.
     pub(super) fn listed(spec: String, ranks: usize, links: Vec<Link>) -> Result<Topology, TopologyError> {
-        Topology::plain(Family::Listed(spec), ranks, ranks, links).if_connected()
+        Topology::plain(Kind::Listed(spec), ranks, ranks, links).if_connected()
     }
 
     /// Every rank has `degree` ports, of which those that would lead to the rank itself are left out.
@@ -38,7 +38,7 @@ impl Topology {
 
     /// The same under another spec that makes the same links.
     pub(super) fn called(self, spec: impl Into<String>) -> Topology {
-        Topology { family: Family::Listed(spec.into()), ..self }
+        Topology { kind: Kind::Listed(spec.into()), ..self }
     }
 
     pub(super) fn if_connected(self) -> Result<Topology, TopologyError> {

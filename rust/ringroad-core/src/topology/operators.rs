@@ -16,10 +16,13 @@
 //! routing and tables, which lose their meaning, become minimal.
 
 use super::circulant::MOST_DIMENSIONS;
-use super::families::check_size;
+use super::family::check_size;
 use super::measure::Adjacency;
-use super::{grid, parse, Family, Link, Routing, Topology, TopologyError, MAX_LINKS};
+use super::{grid, Kind, Link, Routing, Topology, TopologyError, MAX_LINKS};
 use crate::units::{LinkId, NodeId, Port, Rank};
+
+/// How a product may look.
+pub(super) const PRODUCT: &str = "product(ring:4, complete:3)";
 
 impl Topology {
     /// The line digraph: rank `i` is link `i`, and has a link to each one that leaves its end, in their order.
@@ -121,8 +124,7 @@ impl Topology {
             format!("product({})", factors.join(", "))
         };
         if factors.len() < 2 {
-            let example = parse::example("product");
-            return Err(TopologyError::Malformed { spec: spec(), example });
+            return Err(TopologyError::Malformed { spec: spec(), example: PRODUCT });
         }
         if factors.len() > MOST_DIMENSIONS {
             return Err(TopologyError::TooLarge(spec()));
@@ -171,10 +173,10 @@ impl Topology {
         links: Vec<Link>,
     ) -> Result<Topology, TopologyError> {
         let nodes = ranks + self.nodes - self.ranks;
-        let is_graph = operands.iter().any(|operand| matches!(operand.family, Family::Graph(_)));
-        let family = if is_graph { Family::Graph(derived_name(&spec)) } else { Family::Listed(spec) };
+        let is_graph = operands.iter().any(|operand| matches!(operand.kind, Kind::Graph(_)));
+        let kind = if is_graph { Kind::Graph(derived_name(&spec)) } else { Kind::Listed(spec) };
         let (per_host, routing) = (self.per_host, self.routing.on_other_links());
-        Topology { per_host, routing, ..Topology::plain(family, ranks, nodes, links) }.if_connected()
+        Topology { per_host, routing, ..Topology::plain(kind, ranks, nodes, links) }.if_connected()
     }
 
     fn check_ranks_alone(&self, spec: impl Fn() -> String) -> Result<(), TopologyError> {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::parse::nearest;
+use super::text::nearest;
 use super::TopologyError;
 
 /// How routes are chosen. All but tables use shortest paths only, and are the same on every machine. A path is as long as
@@ -43,6 +43,18 @@ impl Routing {
             Routing::DimensionOrdered => "dimension-ordered",
             Routing::SinglePath => "single-path",
             Routing::Table => "table",
+        }
+    }
+}
+
+impl Routing {
+    /// What it is, in one line.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Routing::Minimal => "spread over all shortest paths; unless told otherwise",
+            Routing::DimensionOrdered => "one dimension after the other; on grids only",
+            Routing::SinglePath => "one shortest path, by the first links",
+            Routing::Table => "a path for each pair of ranks, as a table says",
         }
     }
 }

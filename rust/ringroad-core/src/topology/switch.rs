@@ -6,13 +6,27 @@
 //!                  3
 //! ```
 
-use super::Link;
-use crate::units::{LinkId, Rank};
+use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
+use super::{Link, Topology, TopologyError};
 
-pub(super) fn links(ranks: usize) -> Vec<Link> {
-    (0..ranks).flat_map(|rank| [Link::between(rank, ranks), Link::between(ranks, rank)]).collect()
+pub(super) static SWITCH: Family = Family {
+    name: "switch",
+    example: "switch:16",
+    summary: "one switch that forwards everything at once",
+    source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
+    form: Form::Number(Topology::switch),
+    layout: Layout { ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE },
+};
+
+impl Topology {
+    /// `n` ranks with one cable each to a switch that can forward all of them at full bandwidth.
+    pub fn switch(n: usize) -> Result<Topology, TopologyError> {
+        let spec = || SWITCH.spec(n);
+        let ranks = check_size(&[n], 2, spec)?;
+        Ok(Topology::member(&SWITCH, spec(), ranks, ranks + 1, links(ranks)))
+    }
 }
 
-pub(super) fn uplink(rank: Rank) -> LinkId {
-    2 * rank
+fn links(ranks: usize) -> Vec<Link> {
+    (0..ranks).flat_map(|rank| [Link::between(rank, ranks), Link::between(ranks, rank)]).collect()
 }

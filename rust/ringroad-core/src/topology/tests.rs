@@ -65,16 +65,28 @@ fn specs_are_read_and_written() {
 }
 
 #[test]
+fn examples_are_specs() {
+    let examples = families().map(|f| f.example).chain(operators().map(|o| o.example)).chain(named_graphs());
+    for example in examples {
+        assert_eq!(topology(example).spec(), example);
+    }
+    for family in families() {
+        assert_eq!(family.example.split(':').next(), Some(family.name));
+        assert!(!family.summary.is_empty() && !family.source.is_empty(), "{family:?}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said_with_what_is_right() {
     let check = |spec: &str, message: &str| {
         assert_eq!(Topology::parse(spec).unwrap_err().to_string(), message, "{spec}");
     };
-    let unknown = "write ring:8, torus:4x4x2, mesh:4x4, twisted-torus:8x4, hyperx:4x4, hammingmesh:2x2:4x4, \
-                   hypercube:4, twisted-hypercube:3, switch:16, fattree:4x8, hosts:2x4, circulant:16:3,4, \
-                   directed-circulant:8:1,3, complete:5, complete-bipartite:4, hamming:2:3, kautz:4:1, \
-                   generalized-kautz:4:1024, de-bruijn:2:4, uniring:4:5, biring:2:5, \
-                   cayley:z64*z16^11:34.1,14.14, odd-graph:4, doubled-odd-graph:4, a graph with a name such as \
-                   petersen, or what an operator makes such as line(petersen)";
+    let examples: Vec<&str> = families().map(|family| family.example).collect();
+    let unknown = format!(
+        "write {}, a graph with a name such as petersen, or what an operator makes such as line(petersen)",
+        examples.join(", ")
+    );
+    assert!(unknown.starts_with("write ring:8, torus:4x4x2, mesh:4x4, "), "{unknown}");
     check("rings:8", &format!("unknown topology \"rings:8\"; {unknown} (did you mean ring?)"));
     check("tours:4x4", &format!("unknown topology \"tours:4x4\"; {unknown} (did you mean torus?)"));
     check("dragonfly:9", &format!("unknown topology \"dragonfly:9\"; {unknown}"));

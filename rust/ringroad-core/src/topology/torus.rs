@@ -8,8 +8,54 @@
 //!
 //! Links come rank by rank, and port by port within a rank.
 
-use super::grid;
+use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
+use super::{grid, text, Topology, TopologyError};
 use crate::units::{LinkId, Port, Rank};
+
+const LAYOUT: Layout = Layout {
+    ports: Ports::Formula(port_link),
+    ends: Ends::First,
+    traits: Traits { is_torus: true, has_cabled_ports: true, is_ordered: true, ..Traits::NONE },
+};
+
+pub(super) static RING: Family = Family {
+    name: "ring",
+    example: "ring:8",
+    summary: "a ring",
+    source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
+    form: Form::Number(Topology::ring),
+    layout: LAYOUT,
+};
+
+pub(super) static TORUS: Family = Family {
+    name: "torus",
+    example: "torus:4x4x2",
+    summary: "rings in every dimension",
+    source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
+    form: Form::Sizes(Topology::torus),
+    layout: LAYOUT,
+};
+
+impl Topology {
+    /// A ring of `n` ranks: a torus of one dimension.
+    pub fn ring(n: usize) -> Result<Topology, TopologyError> {
+        let spec = || RING.spec(n);
+        check_size(&[n], 2, spec)?;
+        Ok(draw(&RING, spec(), &[n]))
+    }
+
+    /// A torus with these sizes, one ring per dimension. A dimension of size 2 has two parallel links each way, one
+    /// for each port; a dimension of size 1 has none.
+    pub fn torus(sizes: &[usize]) -> Result<Topology, TopologyError> {
+        TORUS.check_grid(sizes, 2 * sizes.len())?;
+        Ok(draw(&TORUS, TORUS.spec(text::join(sizes)), sizes))
+    }
+}
+
+fn draw(family: &'static Family, spec: String, sizes: &[usize]) -> Topology {
+    let neighbour = |rank, dimension, up| neighbour(sizes, rank, dimension, up);
+    Topology::on_grid(family, spec, sizes, grid::links(sizes, neighbour))
+}
 
 pub(super) fn neighbour(sizes: &[usize], rank: Rank, dimension: usize, up: bool) -> Option<Rank> {
     (sizes[dimension] > 1).then(|| grid::shifted(sizes, rank, dimension, up))

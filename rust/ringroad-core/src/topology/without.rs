@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::operators::derived_name;
-use super::{Family, Link, Topology, TopologyError};
+use super::{Kind, Link, Topology, TopologyError};
 use crate::units::{LinkId, NodeId};
 
 /// Links that have failed: all those from a node to another, and those back unless it says that they have not.
@@ -73,12 +73,12 @@ impl Topology {
         let failed: Vec<LinkId> =
             (0..self.links.len()).filter(|id| present.contains(&ends(&self.links[*id]))).collect();
         let (left, numbers) = self.without_link_ids(&failed);
-        let family = match self.family {
-            Family::Graph(_) => Family::Graph(derived_name(&spec)),
-            _ => Family::Without(spec, self.ports_left(&numbers)),
+        let kind = match self.kind {
+            Kind::Graph(_) => Kind::Graph(derived_name(&spec)),
+            _ => Kind::Without(spec, self.ports_left(&numbers)),
         };
         let (dimensions, per_host) = (self.dimensions.clone(), self.per_host);
-        Topology { family, dimensions, per_host, ..left }.if_connected()
+        Topology { kind, dimensions, per_host, ..left }.if_connected()
     }
 
     /// Of a grid, the link that each rank's ports have now, rank by rank.
@@ -97,7 +97,7 @@ impl Topology {
         let left: Vec<LinkId> = (0..self.links.len()).filter(|link| !failed.contains(link)).collect();
         let links = left.iter().map(|link| self.links[*link]).collect();
         let routing = self.routing.on_other_links();
-        let graph = Topology::plain(Family::Graph("degraded".to_owned()), self.ranks, self.nodes, links);
+        let graph = Topology::plain(Kind::Graph("degraded".to_owned()), self.ranks, self.nodes, links);
         (Topology { routing, ..graph }, left)
     }
 }

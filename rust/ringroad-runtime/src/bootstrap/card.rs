@@ -13,7 +13,7 @@ use super::exchange::{BootstrapError, CARD};
 use super::meeting::{refused, unreadable};
 use super::Handle;
 use crate::cache;
-use crate::liveness;
+use crate::liveness::{self, ProcessInfo};
 use crate::random::token;
 use crate::transport::shared::Offer;
 
@@ -98,6 +98,11 @@ impl Card {
             no_memory: None,
             handle: None,
         }
+    }
+
+    /// What it says of its process.
+    pub(crate) fn process(&self) -> ProcessInfo<'_> {
+        ProcessInfo { rank: self.rank, pid: self.pid, pid_space: &self.pid_space, started: self.started }
     }
 
     /// Whether both run on one machine, as its kernel says; where that is not known, by the names of their hosts, which may

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use super::card::{hex, Card};
 use super::meeting::{refused, Meeting, CARD_BYTES};
 use super::StoreError;
+use crate::error::Error;
 
 /// What cards are published as.
 pub(super) const CARD: &str = "card";
@@ -104,6 +105,20 @@ pub enum BootstrapError {
     /// The store does not work.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<BootstrapError> for Error {
+    fn from(error: BootstrapError) -> Self {
+        match error {
+            BootstrapError::Missing { .. } | BootstrapError::GaveUp { late: true, .. } => {
+                Error::Timeout(error.to_string())
+            }
+            BootstrapError::GaveUp { rank, story, .. } => Error::Peer { rank, message: story },
+            BootstrapError::Died { ref card } => Error::Peer { rank: card.rank, message: error.to_string() },
+            BootstrapError::Store(error) => error.into(),
+            _ => Error::Store(error.to_string()),
+        }
+    }
 }
 
 impl Meeting {

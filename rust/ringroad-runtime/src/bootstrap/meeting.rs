@@ -255,7 +255,7 @@ impl Meeting {
 
     /// Takes notice of a card that has come.
     pub(super) fn welcome(&mut self, card: Card) {
-        self.liveness.watch(&self.card, &card);
+        self.liveness.watch(self.card.process(), card.process());
         let rank = card.rank;
         self.cards[rank] = Some(card);
     }
@@ -281,7 +281,8 @@ impl Meeting {
     /// the others can hear of it.
     fn is_over(&mut self) -> bool {
         let [host, mine] = [0, self.card.rank].map(|rank| self.look_for_card(rank).ok().flatten());
-        let ended = [&host, &mine].into_iter().flatten().any(|card| has_ended(&self.card, card));
+        let ended =
+            [&host, &mine].into_iter().flatten().any(|card| has_ended(self.card.process(), card.process()));
         let is_over = ended || matches!(self.end(), Ok(Some(_)));
         if is_over {
             self.cards[0] = host;

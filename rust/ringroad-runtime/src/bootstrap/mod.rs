@@ -26,6 +26,8 @@ pub(crate) use meeting::{check_rank, refused, unreadable};
 pub use memory::MemoryStore;
 pub(crate) use tcp::{Promise, Server, TcpStore, Unreachable};
 
+use crate::error::Error;
+
 /// Keys and values that all ranks of a job can read and write. Values are small; a key is set once or rarely.
 pub trait Store: Send + Sync {
     /// Makes `value` what everybody finds under `key`, all of it at once.
@@ -70,6 +72,15 @@ pub enum StoreError {
         /// Why it did not work, and what to do.
         reason: String,
     },
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Timeout { .. } => Error::Timeout(error.to_string()),
+            _ => Error::Store(error.to_string()),
+        }
+    }
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {

@@ -142,7 +142,7 @@ impl Communicator {
     /// The algorithm that a call with a vector of `bytes` would run.
     pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
         let any_order = !collective.reduces() || op.order_independent(dtype);
-        self.choices.pick(collective, bytes, any_order).to_owned()
+        self.choices.pick(collective, bytes, any_order).name()
     }
 
     /// Why [`Communicator::algorithm_for`] says what it does.

@@ -153,7 +153,7 @@ impl Engine {
             active: 0,
             waiting: Vec::new(),
             beginning: None,
-            liveness: Liveness::new(rank, &cards),
+            liveness: Liveness::new(cards[rank].process(), cards.iter().map(Card::process)),
             dead: Vec::new(),
             connected: vec![false; size],
             broken: vec![None; size],
@@ -297,7 +297,6 @@ impl Engine {
             }
             self.owing |= !is_near(&self.near, peer);
         }
-        self.transport.announce(task.tag, &task.call().algorithm);
         let Buffers { input, output, past_caches, .. } = &mut task.buffers;
         *past_caches = input.len() + output.len() >= self.uncached;
         let like = if input.is_empty() { output } else { input };

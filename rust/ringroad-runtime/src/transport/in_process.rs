@@ -252,8 +252,6 @@ impl Transport for InProcess {
         Ok(())
     }
 
-    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
-
     fn send(
         &mut self,
         peer: Rank,

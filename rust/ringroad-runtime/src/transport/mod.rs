@@ -11,7 +11,6 @@ mod near;
 pub mod routed;
 #[allow(unsafe_code)]
 pub mod shared;
-pub mod tracing;
 #[allow(unsafe_code)]
 pub mod ucx;
 pub mod wrapper;
@@ -26,6 +25,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use crate::buffer::Region;
+use crate::error::convert;
 
 /// What a message is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -196,6 +196,10 @@ pub struct TransportError {
     pub lacks_memory: bool,
 }
 
+convert! {
+    TransportError => Transport,
+}
+
 /// What posting a request led to.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Posted {
@@ -217,10 +221,6 @@ pub trait Transport: Send {
 
     /// Makes sure that `peer` can be reached and is watched. Cheap where that is so already.
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError>;
-
-    /// Says which algorithm performs the call whose messages have this tag's kind and sequence, before the first of them:
-    /// for whoever writes down what happens.
-    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>);
 
     /// Starts to send `source` to `peer` by `port`.
     fn send(

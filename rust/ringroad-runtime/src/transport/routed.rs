@@ -41,11 +41,6 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
         }
     }
 
-    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
-        self.near.announce(tag, algorithm);
-        self.far.announce(tag, algorithm);
-    }
-
     fn send(
         &mut self,
         peer: Rank,

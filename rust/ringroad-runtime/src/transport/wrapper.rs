@@ -85,11 +85,6 @@ pub trait Wrapper: Send {
         self.inner_mut().connect(peer)
     }
 
-    /// See [`Transport::announce`].
-    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
-        self.inner_mut().announce(tag, algorithm);
-    }
-
     /// All that is sent, received and expected.
     fn post(&mut self, post: Post) -> Result<Posted, TransportError> {
         post.to(self.inner_mut())
@@ -138,10 +133,6 @@ impl<W: Wrapper> Transport for W {
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
         Wrapper::connect(self, peer)
-    }
-
-    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
-        Wrapper::announce(self, tag, algorithm);
     }
 
     fn send(

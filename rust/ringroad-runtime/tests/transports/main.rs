@@ -1,4 +1,4 @@
-//! The transports that need no network: matching, eager and rendezvous, failures, wake-ups, faults and traces.
+//! The transports that need no network: matching, eager and rendezvous, failures, wake-ups and faults.
 
 mod faults;
 mod shared;
@@ -7,13 +7,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringroad_core::trace::TraceKind;
 use ringroad_core::Rank;
 use ringroad_runtime::buffer::Region;
 use ringroad_runtime::transport::fault::FaultInjector;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
-use ringroad_runtime::transport::tracing::Tracer;
 use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport};
 
 /// Longer than anything here takes; a test that waits so long fails.
@@ -503,7 +501,7 @@ fn blocking_ends_when_something_happens() {
 #[test]
 fn who_sleeps_is_woken_through_wrappers() {
     let [a, mut b]: [SharedMemory; 2] = SharedMemory::group(2).unwrap().try_into().ok().unwrap();
-    let (mut a, _trace) = Tracer::new(FaultInjector::new(a, []), 0);
+    let mut a = FaultInjector::new(FaultInjector::new(a, []), []);
     b.receive(0, tag(0, 0, 0), Region::zeroed(8), 1).unwrap();
     assert!(b.arm());
     let start = Instant::now();
@@ -590,47 +588,4 @@ fn many_ranks_on_few_cores() {
         ring(64, 20, 1000, Mailboxes(64));
         ring(64, 20, 1000, Mailboxes(usize::MAX));
     }
-}
-
-#[test]
-fn traces_say_when() {
-    let (a, mut b) = pair(64);
-    let start = Instant::now();
-    let (mut a, trace) = Tracer::since(a, 0, start);
-    a.send(1, 0, tag(0, 5, 0), pattern(100, 0), 1).unwrap();
-    a.send(1, 0, tag(0, 6, 0), pattern(8, 0), 2).unwrap();
-    a.receive(0, tag(1, 7, 0), Region::zeroed(8), 3).unwrap();
-    a.receive(0, tag(1, 8, 0), Region::zeroed(8), 4).unwrap();
-    assert!(a.send(2, 0, tag(0, 9, 0), pattern(8, 0), 5).is_err());
-    let ends = |trace: &ringroad_core::trace::Trace| {
-        trace.events.iter().map(|e| e.end.is_some()).collect::<Vec<_>>()
-    };
-    assert_eq!(ends(&trace.snapshot()), [false, true, false, false, false]);
-    b.receive(0, tag(0, 5, 0), Region::zeroed(100), 1).unwrap();
-    b.send(0, 0, tag(1, 7, 0), pattern(8, 0), 2).unwrap();
-    b.send(0, 0, tag(1, 8, 0), pattern(9, 0), 2).unwrap();
-    assert_eq!(next(&mut a).len(), 3);
-    let events = trace.take().events;
-    assert_eq!(trace.snapshot().events, []);
-    let told: Vec<_> =
-        events.iter().map(|e| (e.kind, e.rank, e.peer, e.bytes, e.sequence, e.message)).collect();
-    use TraceKind::{Receive, Send};
-    let expected = [
-        (Send, 0, 1, 100, 7, 5),
-        (Send, 0, 1, 8, 7, 6),
-        (Receive, 0, 1, 8, 7, 7),
-        (Receive, 0, 1, 8, 7, 8),
-        (Send, 0, 2, 8, 7, 9),
-    ];
-    assert_eq!(told, expected);
-    assert_eq!(events.iter().map(|e| e.end.is_some()).collect::<Vec<_>>(), [true, true, true, false, false]);
-    let now = start.elapsed().as_secs_f64();
-    assert!(events.iter().all(|e| e.algorithm.is_none()), "nobody has said");
-    assert!(events.windows(2).all(|pair| pair[0].start <= pair[1].start));
-    assert!(events.iter().all(|e| e.end.is_none_or(|end| e.start <= end && end <= now)));
-    assert_eq!(a.describe(), "in-process (2 threads, rendezvous from 64 bytes), traced");
-    b.connect(0).unwrap();
-    a.close(soon());
-    drop(a);
-    assert_eq!(next(&mut b).len(), 1, "the rest is passed on");
 }

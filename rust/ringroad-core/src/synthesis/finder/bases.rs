@@ -2,10 +2,10 @@
 //! graphs.
 
 use super::bounds::moore_steps;
-use super::draw::Urn;
-use super::evaluate::{cayley, digraph, Cost};
+use super::draw::{draw, Urn};
+use super::evaluate::{cayley, digraph, generalized_kautz, Cost};
 use super::group::Group;
-use super::table::{draw, generalized_kautz, Entry, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
+use super::table::{Entry, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
 
 /// A network that is not made of others.
 #[derive(Debug, Clone)]
@@ -24,6 +24,18 @@ pub(super) enum Name {
     Spec(String),
     /// The number of a random draw, and whether every link has a reverse link.
     Drawn(usize, bool),
+}
+
+impl Base {
+    /// The base that an entry of the table describes.
+    fn of(entry: &Entry, ranks: usize, degree: usize) -> Base {
+        let name = match entry.kind {
+            Kind::Kautz => Name::Spec(format!("generalized-kautz:{degree}:{ranks}")),
+            kind => Name::Drawn(entry.number, kind == Kind::Undirected),
+        };
+        let regular = entry.kind != Kind::Kautz || ranks.is_multiple_of(degree + 1);
+        Base { name, cost: entry.cost, undirected: entry.kind == Kind::Undirected, regular }
+    }
 }
 
 impl Name {
@@ -80,7 +92,7 @@ pub(super) fn bases(table: &Table, ranks: usize, degree: usize) -> Vec<Base> {
     let mut bases = named(ranks, degree);
     let in_table = ranks <= TABLE_RANKS && degree <= TABLE_DEGREE;
     let entries = if in_table { table.entries(ranks, degree).to_vec() } else { search(ranks, degree) };
-    bases.extend(entries.iter().map(|entry| entry.base(ranks, degree)));
+    bases.extend(entries.iter().map(|entry| Base::of(entry, ranks, degree)));
     bases
 }
 

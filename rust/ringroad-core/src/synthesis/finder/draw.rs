@@ -6,6 +6,12 @@ use super::evaluate::{cayley, least_bandwidth, Cost};
 use super::group::{products, Group};
 use super::random::Random;
 
+/// The number of graphs that are drawn for an entry: between these two, fewer for larger graphs.
+const DRAWS: usize = 400;
+const FEW_DRAWS: usize = 50;
+/// The approximate number of links that are examined for an entry.
+const EFFORT: usize = 2_400_000;
+
 /// All Cayley graphs of one order with a number of generators, over the groups of [`super::group`].
 pub(super) struct Urn {
     degree: usize,
@@ -86,4 +92,15 @@ impl Drawn {
     pub(super) fn spec(&self) -> String {
         self.group.cayley(&self.generators)
     }
+}
+
+/// The best random Cayley graphs with the numbers of their draws.
+pub(super) fn draw(ranks: usize, degree: usize, undirected: bool) -> Vec<(usize, Cost)> {
+    // Inverses form pairs, unless an element is its own inverse; groups of odd order have no such element except the
+    // neutral one.
+    if ranks <= degree || undirected && degree % 2 == 1 && ranks % 2 == 1 {
+        return Vec::new();
+    }
+    let draws = (EFFORT / (ranks * degree)).clamp(FEW_DRAWS, DRAWS);
+    Urn::new(ranks, degree, undirected).best(draws)
 }

@@ -204,3 +204,11 @@ fn slowest(graph: &Digraph) -> Option<Vec<Ratio>> {
     }
     Some(slowest)
 }
+
+/// The generalised Kautz graph: node `x` has links to `-degree x - a` for all `a` from 1 to the degree (Imase and Itoh
+/// 1983).
+pub(super) fn generalized_kautz(ranks: usize, degree: usize) -> Digraph {
+    let head = |x: usize, a: usize| ((degree + 1) * ranks - (degree * x % ranks + a)) % ranks;
+    let heads = (0..ranks).flat_map(|x| (1..=degree).map(move |a| head(x, a) as u32)).collect();
+    Digraph { degree, heads }
+}

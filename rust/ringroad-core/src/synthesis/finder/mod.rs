@@ -20,12 +20,14 @@ mod closure;
 mod draw;
 mod evaluate;
 mod group;
+mod lines;
 mod random;
 mod table;
 
 pub use bounds::{moore_steps, undirected_moore_steps};
 pub use evaluate::{least_bandwidth, Cost};
-pub use table::{lines, pruned, TABLE_DEGREE, TABLE_RANKS};
+pub use lines::{lines, pruned};
+pub use table::{TABLE_DEGREE, TABLE_RANKS};
 
 use super::bfb;
 use crate::topology::Topology;

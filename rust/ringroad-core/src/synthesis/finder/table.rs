@@ -8,112 +8,13 @@
 //!
 //! `cargo run --release -p ringroad-core --example bases` writes the file anew.
 
-use super::bases::{Base, Name};
-use super::closure::Closure;
-use super::draw::Urn;
-use super::evaluate::{digraph, Cost, Digraph};
+use super::evaluate::Cost;
 use crate::synthesis::Ratio;
 
 /// The largest number of ranks in the table.
 pub const TABLE_RANKS: usize = 2000;
 /// The largest degree in the table.
 pub const TABLE_DEGREE: usize = 16;
-/// The number of graphs that are drawn for an entry: between these two, fewer for larger graphs.
-const DRAWS: usize = 400;
-const FEW_DRAWS: usize = 50;
-/// The approximate number of links that are examined for an entry.
-const EFFORT: usize = 2_400_000;
-
-/// Searches for bases with `ranks` ranks and returns their lines of the table. Takes up to some seconds.
-pub fn lines(ranks: usize) -> String {
-    let mut lines = String::new();
-    let degrees = || 2..=TABLE_DEGREE;
-    let drawn: Vec<[Vec<(usize, Cost)>; 2]> =
-        degrees().map(|degree| [false, true].map(|undirected| draw(ranks, degree, undirected))).collect();
-    for (index, kind) in ["d", "u"].into_iter().enumerate() {
-        let entry = |found: &[Vec<(usize, Cost)>; 2]| -> String {
-            let points = found[index].iter().map(|(number, cost)| format!("{number}:{}", text(ranks, cost)));
-            join(points.collect())
-        };
-        lines += &line(ranks, kind, drawn.iter().map(entry).collect());
-    }
-    let kautz = degrees().zip(&drawn).map(|(degree, found)| {
-        let fewest = found.iter().flatten().map(|(_, cost)| cost.steps).min().unwrap_or(usize::MAX);
-        // A generalised Kautz graph needs at most this number of steps. It is examined only if that is fewer.
-        let steps = (1..).find(|steps| degree.pow(*steps) >= ranks).unwrap_or(1) as usize;
-        let cost =
-            (steps < fewest && degree < ranks).then(|| digraph(&generalized_kautz(ranks, degree))).flatten();
-        join(cost.into_iter().map(|cost| text(ranks, &cost)).collect())
-    });
-    lines += &line(ranks, "k", kautz.collect());
-    lines
-}
-
-/// The table without the points that are no better than what can be made of the others.
-pub fn pruned(table: &str) -> String {
-    let closure = Closure::of(&Table::parse(table, |_| true), 2..=TABLE_RANKS, TABLE_DEGREE);
-    let prune = |text: &str| -> Option<String> {
-        let mut words = text.split(' ');
-        let (ranks, letter) = (words.next()?.parse().ok()?, words.next()?);
-        let kind = Kind::of(letter)?;
-        let entry = |(word, degree): (&str, usize)| {
-            let points = word.split(',').filter(|point| *point != "-");
-            let needed = points.filter(|point| {
-                let entry = read_point(ranks, kind, point);
-                entry.is_some_and(|entry| closure.points(ranks, degree).iter().any(|point| point.is(&entry)))
-            });
-            join(needed.map(str::to_owned).collect())
-        };
-        Some(line(ranks, letter, words.zip(2..).map(entry).collect()))
-    };
-    table.lines().map(|line| prune(line).expect("the table is well-formed")).collect()
-}
-
-/// The best random Cayley graphs with the numbers of their draws.
-pub(super) fn draw(ranks: usize, degree: usize, undirected: bool) -> Vec<(usize, Cost)> {
-    // Inverses form pairs, unless an element is its own inverse; groups of odd order have no such element except the
-    // neutral one.
-    if ranks <= degree || undirected && degree % 2 == 1 && ranks % 2 == 1 {
-        return Vec::new();
-    }
-    let draws = (EFFORT / (ranks * degree)).clamp(FEW_DRAWS, DRAWS);
-    Urn::new(ranks, degree, undirected).best(draws)
-}
-
-/// The generalised Kautz graph: node `x` has links to `-degree x - a` for all `a` from 1 to the degree (Imase and Itoh
-/// 1983).
-pub(super) fn generalized_kautz(ranks: usize, degree: usize) -> Digraph {
-    let head = |x: usize, a: usize| ((degree + 1) * ranks - (degree * x % ranks + a)) % ranks;
-    let heads = (0..ranks).flat_map(|x| (1..=degree).map(move |a| head(x, a) as u32)).collect();
-    Digraph { degree, heads }
-}
-
-fn line(ranks: usize, kind: &str, mut entries: Vec<String>) -> String {
-    while entries.last().is_some_and(|entry| entry == "-") {
-        entries.pop();
-    }
-    if entries.is_empty() {
-        return String::new();
-    }
-    format!("{ranks} {kind} {}\n", entries.join(" "))
-}
-
-fn join(points: Vec<String>) -> String {
-    if points.is_empty() {
-        "-".to_owned()
-    } else {
-        points.join(",")
-    }
-}
-
-fn text(ranks: usize, cost: &Cost) -> String {
-    if cost.is_optimal(ranks) {
-        cost.steps.to_string()
-    } else {
-        format!("{}:{}:{}", cost.steps, cost.allgather, cost.reduce_scatter)
-    }
-}
-
 /// The kind of graphs of a line of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -123,7 +24,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn of(letter: &str) -> Option<Kind> {
+    pub(super) fn of(letter: &str) -> Option<Kind> {
         Some(match letter {
             "d" => Kind::Directed,
             "u" => Kind::Undirected,
@@ -142,17 +43,6 @@ pub(super) struct Entry {
     pub(super) cost: Cost,
 }
 
-impl Entry {
-    pub(super) fn base(&self, ranks: usize, degree: usize) -> Base {
-        let name = match self.kind {
-            Kind::Kautz => Name::Spec(format!("generalized-kautz:{degree}:{ranks}")),
-            kind => Name::Drawn(self.number, kind == Kind::Undirected),
-        };
-        let regular = self.kind != Kind::Kautz || ranks.is_multiple_of(degree + 1);
-        Base { name, cost: self.cost, undirected: self.kind == Kind::Undirected, regular }
-    }
-}
-
 /// The parsed table.
 pub(super) struct Table {
     /// Entries by ranks, then by degree.
@@ -165,7 +55,7 @@ impl Table {
         Table::parse(include_str!("bases.txt"), wanted)
     }
 
-    fn parse(text: &str, wanted: impl Fn(usize) -> bool) -> Table {
+    pub(super) fn parse(text: &str, wanted: impl Fn(usize) -> bool) -> Table {
         let mut entries = vec![Vec::new(); TABLE_RANKS + 1];
         for line in text.lines() {
             let (ranks, rest) = line.split_once(' ').unwrap_or_default();
@@ -196,7 +86,7 @@ fn read_line(ranks: usize, line: &str, rows: &mut [Vec<Entry>]) -> Option<()> {
     Some(())
 }
 
-fn read_point(ranks: usize, kind: Kind, point: &str) -> Option<Entry> {
+pub(super) fn read_point(ranks: usize, kind: Kind, point: &str) -> Option<Entry> {
     let mut parts = point.split(':');
     let number = if kind == Kind::Kautz { 0 } else { parts.next()?.parse().ok()? };
     let steps = parts.next()?.parse().ok()?;

@@ -46,6 +46,29 @@ const FAMILIES: [(&str, usize, (usize, usize), usize); 39] = [
     ("doubled-odd-graph:3", 20, (3, 3), 5),
 ];
 
+/// Families that are looked at in [`super::families`]: those with a grid, with switches or memory.
+const OTHERS: [&str; 11] = [
+    "ring",
+    "torus",
+    "mesh",
+    "twisted-torus",
+    "hyperx",
+    "hammingmesh",
+    "hypercube",
+    "twisted-hypercube",
+    "switch",
+    "fattree",
+    "hosts",
+];
+
+#[test]
+fn every_family_is_looked_at() {
+    let here: Vec<&str> = FAMILIES.iter().filter_map(|(spec, ..)| spec.split(':').next()).collect();
+    for family in families() {
+        assert!(here.contains(&family.name) || OTHERS.contains(&family.name), "add {family:?} to a list");
+    }
+}
+
 #[test]
 fn families_without_a_grid() {
     for (spec, ranks, degrees, diameter) in FAMILIES {
@@ -280,7 +303,7 @@ fn what_no_group_or_family_is() {
     check("cayley:z8:2", &cannot("cayley:z8:2", &reach(0, 1)));
     check("circulant:8:2,4", &cannot("circulant:8:2,4", &reach(0, 1)));
     check("generalized-kautz:1:4", &cannot("generalized-kautz:1:4", &reach(0, 1)));
-    check("cayley:z8", "malformed topology \"cayley:z8\"; write for example cayley:z64*z16^11:34.1,14.14");
+    check("cayley:z8", "malformed topology \"cayley:z8\"; write for example cayley:z8*z2^3:5.1,3.0");
     for spec in ["circulant:8", "circulant:8:", "circulant:8:a", "circulant:8:1,2:3", "circulant:8:1,,2"] {
         let error = Topology::parse(spec).unwrap_err().to_string();
         assert!(error.starts_with("malformed topology") && error.contains("write for example"), "{error}");

@@ -280,8 +280,6 @@ impl Transport for SharedMemory {
         self.check_near(peer)
     }
 
-    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
-
     fn send(
         &mut self,
         peer: Rank,

@@ -321,8 +321,6 @@ impl Transport for UcxTransport {
         Ok(())
     }
 
-    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
-
     fn send(
         &mut self,
         peer: Rank,
