@@ -99,7 +99,8 @@ def test_it_waits_for_caches(monkeypatch, labels):
     looks = itertools.cycle(labels)
     monkeypatch.setattr(conductor.reference, "probe", lambda program: reference.Cache(next(looks), 1.0))
     monkeypatch.setattr(conductor, "_PAUSE", 0.01)
-    rows = list(conductor.Conductor(options(cache="far", peers=["reference"])).run())
+    budget = 30.0 if "far" in labels else 2.0  # the run ends after ten counted rounds, or when this is spent
+    rows = list(conductor.Conductor(options(cache="far", peers=["reference"], budget=budget)).run())
     measured = [row for row in rows if row["kind"] == "measurement"]
     assert {row["cache"] for row in measured} <= {"far"}
     assert all(row["cache_by_round"] == ["far"] * row["rounds"] and 3 <= row["rounds"] <= 10 for row in measured)
@@ -162,6 +163,31 @@ def test_a_testbed_is_measured_beside_the_model_and_the_simulator(tmp_path):
         (3, peer) for peer in ("ringroad", "ringroad:ring", "ringroad:swing")
     }
     assert all(row["model"] > 0 and row["simulated"] > 0 for row in rows)
+
+
+def test_one_place_only(tmp_path):
+    rows = record(tmp_path / "r.jsonl", "--sizes", "8", "--ranks", "2", "-n", "3", "--place", "in_place")
+    assert [row["place"] for row in rows] == [IN]
+    assert "--place in_place: there are out_of_place" in bench("alltoall", "--place", "in_place", status=2)
+
+
+def test_open_mpi_may_take_part_in_one_way():
+    def teams(*peers):
+        return [(team.pml, team.peers) for team in conductor._teams(options(peers=list(peers)))]
+
+    assert teams("gloo") == [(None, ["gloo"])]
+    assert teams("gloo", "mpi4py-ucx") == [("ucx", ["gloo", "mpi4py-ucx"])]
+    assert teams("mpi4py", "gloo") == [("ob1", ["gloo", "mpi4py-ob1"]), ("ucx", ["mpi4py-ucx"])]
+
+
+def test_who_is_hopeless_is_left_out_at_larger_sizes(monkeypatch):
+    monkeypatch.setattr(conductor, "_LARGE", 8)
+    monkeypatch.setattr(conductor, "_HOPELESS", 1.0)  # so that even the fastest peer is hopeless
+    rows = list(conductor.Conductor(options(algorithms=["ring", "direct"])).run())
+    peers = {size: {row["peer"] for row in rows if row.get("size") == size} for size in (8, 4096)}
+    assert peers == {8: {"ringroad", "ringroad:ring", "ringroad:direct"}, 4096: {"ringroad"}}
+    refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
+    assert len(refusals) == 4 and all("left out from 4096 B on" in text for text in refusals)  # for each place
 
 
 def test_it_chooses_by_what_it_measured_first(tmp_path):

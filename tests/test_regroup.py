@@ -147,7 +147,7 @@ def test_handles_that_make_no_sense():
     own = ringroad.handle()
     gone = launch("import ringroad; print(ringroad.handle())", 1)[0].out.strip()
     for handles, text in [
-        ([own, "nonsense"], '"nonsense" is no handle'),
+        ([own, "nonsense"], '"nonsense" is not a handle'),
         ([own, "x" * 10**6], "it is too long"),
         ([own, json.dumps(json.loads(own) | {"ringroad": 99})], "another version"),
         ([own, own], "several of these handles"),

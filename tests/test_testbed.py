@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import is_running, needs_namespaces
-from ringroad.emulation import namespaces
+from ringroad.emulation import leftovers, namespaces
 from ringroad.emulation.wiring import Wiring
 
 RATE = "200Mbit"
@@ -133,6 +134,7 @@ def test_a_cut_cable_is_an_error_that_names_a_peer_and_mended_it_works_again():
         with pytest.raises(ringroad.WorkerError) as caught:
             bed.run(total, 1000)
         assert "rank 0" in str(caught.value) and "rank 1" in str(caught.value)
+        assert re.search(r"devices? host\b", str(caught.value)), "the message names the device"
         assert all(isinstance(failure.exception, ringroad.RingroadError) for failure in caught.value.failures)
         bed.restore()
         assert all(right for _, right in bed.run(total, 1000))
@@ -190,6 +192,24 @@ def test_a_killed_testbed_leaves_nothing(tmp_path):
         if not left():
             return
     pytest.fail(f"still there: {left()}")
+
+
+def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
+    """Ranks end with their testbed. Processes that they have started end when another testbed starts."""
+    code = f"sleep 1000 & echo $! > {tmp_path}/$RANK; wait"
+    command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "sh", "-c", code]
+    with subprocess.Popen(command) as process:
+        while len([path for path in tmp_path.iterdir() if path.read_text()]) < 2:
+            assert process.poll() is None
+        mine = subprocess.Popen(["sleep", "1000"], env=leftovers.mark())
+        process.send_signal(signal.SIGKILL)
+    left = [int(path.read_text()) for path in tmp_path.iterdir()]
+    assert all(is_running(pid) for pid in left)
+    assert run_testbed("ring:2", "--rate", RATE, "--", "true").returncode == 0
+    assert not any(is_running(pid) for pid in left)
+    assert is_running(mine.pid)  # it belongs to a process that has not ended
+    mine.kill()
+    mine.wait()
 
 
 @pytest.mark.parametrize(

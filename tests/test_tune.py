@@ -18,7 +18,7 @@ RESTRICTIONS = {
     "RINGROAD_SEGMENT": "64",
     "RINGROAD_BANDWIDTH": "1",
 }
-FEW = ["--sizes", "64,4K,1M", "--collectives", "allreduce,broadcast", "--budget", "0.5"]
+FEW = ["--sizes", "64,4K,1M", "--collectives", "allreduce,broadcast", "--budget", "2"]
 
 
 def seen(comm):
@@ -191,13 +191,14 @@ def test_refusals(capsys, arguments, words):
 
 
 def test_every_collective_can_be_measured():
-    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 0.5)
+    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 3.0)
     with ringroad.local(3) as cluster:
-        found = cluster.run(tuning.measure, options, print)
+        measured = cluster.run(tuning.measure, options, print)
         contestants = {
             name: cluster.run(lambda comm, name: comm.contestants(name), name)[0] for name in tuning.COLLECTIVES
         }
-    assert found[0] == found[1] == found[2], "ranks agree on all times"
+    assert measured[0] == measured[1] == measured[2], "ranks agree on all times"
+    found = [one.times for one in measured]
     for collective in tuning.COLLECTIVES:
         names = [name for c, name, _, seconds in found[0] if c == collective and seconds > 0]
         assert names == contestants[collective] * 2
@@ -232,9 +233,42 @@ def test_profiles_are_values(tmp_path):
     for wrong in ([("allreduce", "rign", 8, 1.0)], [("allreduce", "ring", 8, 0.0)], [("all", "ring", 8, 1.0)]):
         with pytest.raises(ValueError, match=r"did you mean ring|above 0|unknown collective"):
             group[0].calibrate(wrong)
-    with pytest.raises(ringroad.ConfigError, match="it is no profile"):
+    with pytest.raises(ringroad.ConfigError, match="it is not a profile"):
         ringroad.Profile.from_json("{}")
     with pytest.raises(ringroad.ConfigError, match="No such file"):
         ringroad.Profile.read(str(tmp_path / "none"))
     for comm in group:
         comm.close()
+
+
+def test_what_takes_too_long_is_left_out_and_said():
+    options = tuning.Options(["allreduce"], (8, 4096, 64 << 20), 0.05)
+    with ringroad.local(2) as cluster:
+        measured = cluster.run(tuning.measure, options, str)
+    assert measured[0] == measured[1]
+    assert {size for _, _, size, _ in measured[0].times} == {8, 4096}
+    (warning,) = [text for text in measured[0].warnings if "not measured" in text]
+    assert re.match(r"allreduce from 64 MiB on is not measured: that size takes about .* a larger --budget", warning)
+
+
+@pytest.mark.parametrize(
+    ("fastest", "second", "noisy"),
+    [
+        ([1.0, 1.2, 0.8, 1.0, 1.3], [1.05] * 5, True),  # the second may well be the faster one
+        ([1.0, 1.2, 0.8, 1.0, 1.3], [2.0] * 5, False),
+        ([1.0, 1.01, 0.99, 1.0, 1.0], [1.001] * 5, False),  # the difference is too small to matter
+    ],
+)
+def test_noise_is_what_hides_differences(fastest, second, noisy):
+    contestants = [tuning._Contestant(str(times), str, times=times, time=times[0]) for times in (fastest, second)]
+    assert tuning._is_noisy(contestants) == noisy
+    assert not tuning._is_noisy(contestants[:1])
+
+
+@pytest.mark.parametrize(("busy", "words"), [(1.5, "other processes keep 1.5 cores busy"), (0.1, None), (None, None)])
+def test_a_busy_machine_is_said(busy, words, monkeypatch):
+    monkeypatch.setattr(tuning, "busy_cores", lambda: busy)
+    [comm] = ringroad.Communicator.in_process(1)
+    with comm:
+        warnings = tuning._busy(comm)
+    assert [warning[: len(words)] for warning in warnings] == [words] if words else warnings == []

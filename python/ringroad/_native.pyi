@@ -417,6 +417,9 @@ class CostModel:
     cores is for ranks that share memory and take turns on so many cores, which share out what all of them do, though
     nothing takes less than the busiest rank needs: every message costs message_latency, half of it the sender and half
     the receiver, and bandwidth is that of copies, which are made of all that is sent. There are no ports then.
+
+    over_links, with cores, is for ranks on hosts of their own that one machine emulates: the cores share out messages
+    and reductions, bytes pass links, and bandwidth is that of links.
     """
 
     def __new__(
@@ -430,6 +433,7 @@ class CostModel:
         reduce_cost: float | None = None,
         overlapped: bool = False,
         cores: int | None = None,
+        over_links: bool = False,
     ) -> CostModel: ...
     @property
     def step_latency(self) -> float: ...
@@ -447,6 +451,8 @@ class CostModel:
     def overlapped(self) -> bool: ...
     @property
     def cores(self) -> int | None: ...
+    @property
+    def over_links(self) -> bool: ...
     def cost(self, schedule: Schedule, topology: Topology, bytes: int, *, blocks: Sequence[int] | None = None) -> Cost:
         """For a vector of `bytes` bytes. `blocks`: how long the ranks' blocks are, in any unit, where they differ (for
         reduce_scatter, allgather, gather and scatter); unset: all alike."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ringroad import tuning
@@ -16,6 +16,7 @@ _BUFFERS = ("numpy", "torch")
 _CACHES = ("near", "far")
 PMLS = ("ob1", "ucx")
 MPI = "mpi4py"
+"""Open MPI in all of these ways; `mpi4py-ucx`, say, names one."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Options:
     """The network to emulate, with so many ranks as it has, and not this machine alone."""
     rate: float = 0.0
     """Bytes per second of its cables."""
+    place: str | None = None
+    """Of the collective's: only these calls; None: all."""
     cache: str | None = None
     """Of _CACHES: only rounds count in which the first two CPUs are so far apart from beginning to end."""
 
@@ -70,6 +73,8 @@ class Options:
             raise ValueError("bench: --tune goes with --buffers numpy: torch's groups are made before")
         if self.calls is not None and self.calls < 1:
             raise ValueError("bench: -n must be at least 1")
+        if self.place is not None:
+            _among("--place", [self.place], self.collective.places)
         if self.cache is not None:
             _among("--cache", [self.cache], _CACHES)
             if self.calls is not None:
@@ -87,6 +92,8 @@ class Options:
         collective = self.collective
         unit = dtype_of(self.dtype).itemsize * (ranks if collective.blocks else 1)
         counts = [0] if collective.name == "barrier" else [max(1, size // unit) for size in self.sizes]
+        if self.place is not None:
+            collective = replace(collective, places=(self.place,))
         return [Case(collective, ranks, n, self.dtype, self.op, self.root) for n in dict.fromkeys(counts)]
 
 

@@ -44,8 +44,13 @@ def bench(
     rate: Annotated[str, typer.Option(help="What a cable of it carries in each direction, such as 100Mbit.")] = "",
     buffers: Annotated[str, typer.Option(help="Whose memory: numpy, torch, or both.")] = "numpy",
     peers: Annotated[
-        str, typer.Option(help="Who else takes turns: mpi4py, reference, gloo or another backend of torch.distributed.")
+        str,
+        typer.Option(
+            help="Who else takes turns: mpi4py (or one of its ways, mpi4py-ob1 and mpi4py-ucx), reference, gloo or "
+            "another backend of torch.distributed."
+        ),
     ] = "",
+    place: Annotated[str | None, typer.Option(help="in_place, out_of_place: these calls only.")] = None,
     algorithms: Annotated[
         str,
         typer.Option(help="Of ringroad's, to compare the choice with: names, all, or different (one of equal costs)."),
@@ -91,6 +96,7 @@ def bench(
         tune=tune,
         launches=launches,
         cache=cache,
+        place=place,
     )
     rows = _run(options)
     print(verdict.text(rows))

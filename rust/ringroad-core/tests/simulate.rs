@@ -119,6 +119,30 @@ fn reductions() {
     }
 }
 
+/// Two ranks send each other 1,000 bytes and add them up, with as many cores as that. A message keeps a core busy for
+/// half a microsecond at each end, a reduction for two.
+#[test]
+fn ranks_share_cores() {
+    let check = |cores: Option<usize>, pace: Pace, expected: f64| {
+        let switch = topology("switch:2");
+        let schedule = schedule("direct-latency", Collective::Allreduce, &switch);
+        let over_links = cores.is_some();
+        let costs = CostModel { message_latency: MICROSECOND, reduce_cost: 2e-9, ..unit_model() };
+        let model = CostModel { cores, over_links, ..costs };
+        let outcome =
+            Simulator { model, ..simulator(pace) }.run(&schedule, &switch, 1000, &Scenario::default());
+        assert_close(outcome.unwrap().seconds / MICROSECOND, expected, &format!("{cores:?} cores, {pace:?}"));
+    };
+    // A start-up, a transfer, two hops.
+    let network = 1.0 + 1.0 + 2.0;
+    check(None, Pace::Free, network + 2.0);
+    check(Some(2), Pace::Free, 0.5 + network + 0.5 + 2.0);
+    // The second rank's half of its message waits for the first's; so do, at the end, what it receives and its sum.
+    check(Some(1), Pace::Free, 2.0 * 0.5 + network + 0.5 + 2.0 + 2.0);
+    check(Some(2), Pace::Synchronous, 1.0 + network + 2.0);
+    check(Some(1), Pace::Synchronous, 2.0 + network + 4.0);
+}
+
 // ---------------------------------------------------------------------------------------------- and the cost model
 
 /// What the simulator takes in synchronous steps, over what the cost model says.

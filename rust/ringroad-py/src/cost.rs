@@ -76,7 +76,7 @@ pub struct PyCostModel(pub CostModel);
 impl PyCostModel {
     #[new]
     #[pyo3(signature = (*, step_latency=None, message_latency=None, incast_latency=None, hop_latency=None,
-        bandwidth=None, reduce_cost=None, overlapped=false, cores=None))]
+        bandwidth=None, reduce_cost=None, overlapped=false, cores=None, over_links=false))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         step_latency: Option<f64>,
@@ -87,6 +87,7 @@ impl PyCostModel {
         reduce_cost: Option<f64>,
         overlapped: bool,
         cores: Option<usize>,
+        over_links: bool,
     ) -> PyResult<Self> {
         let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v < 0.0);
         let seconds = [
@@ -111,6 +112,9 @@ impl PyCostModel {
         if cores == Some(0) {
             return Err(pyo3::exceptions::PyValueError::new_err("cores must be 1 or more"));
         }
+        if over_links && cores.is_none() {
+            return Err(pyo3::exceptions::PyValueError::new_err("over_links goes with cores; give both"));
+        }
         let default = CostModel::default();
         Ok(PyCostModel(CostModel {
             step_latency: step_latency.unwrap_or(default.step_latency),
@@ -121,6 +125,7 @@ impl PyCostModel {
             reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
             overlapped,
             cores,
+            over_links,
         }))
     }
 
@@ -162,6 +167,11 @@ impl PyCostModel {
     #[getter]
     fn cores(&self) -> Option<usize> {
         self.0.cores
+    }
+
+    #[getter]
+    fn over_links(&self) -> bool {
+        self.0.over_links
     }
 
     #[pyo3(signature = (schedule, topology, bytes, *, blocks=None))]

@@ -1,5 +1,5 @@
-//! The rooms of the runtime depend on each other in one direction, and unsafe code, the clock and the environment have
-//! rooms of their own.
+//! The modules of the runtime depend on each other in one direction, and unsafe code, the clock and the environment
+//! are restricted to certain modules.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ mod sources;
 
 use sources::{circles, names_after, uphill};
 
-/// Every room and its layer: it may use the rooms of lower layers. A new room, or one that moves, is a change of
+/// Every module and its layer: it may use the modules of lower layers. A new module, or one that moves, changes the
 /// architecture: say why in ARCHITECTURE.md.
 const LAYERS: &[(&str, usize)] = &[
     ("error", 0),
@@ -49,7 +49,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("communicator", 10),
 ];
 
-/// Folders whose files refer to each other in circles; none is to be added.
+/// Folders whose files use each other in circles; none is to be added.
 const CIRCULAR: &[&str] = &["transport/shared", "bootstrap"];
 
 /// Where unsafe code may be.
@@ -65,8 +65,8 @@ const UNSAFE: &[&str] = &[
     "fork.rs",
 ];
 
-/// Where the clock may be read: where somebody waits until a deadline, or measures. What is decided for all ranks (calls,
-/// choices, plans) and what computes (kernels) depends on no time.
+/// The modules that may read the clock: those that wait until a deadline, or measure. What is decided for all ranks
+/// (calls, choices, plans) and what computes (kernels) does not depend on time.
 const CLOCK: &[&str] = &[
     "bootstrap",
     "callbacks.rs",
@@ -103,7 +103,7 @@ fn files() -> Vec<(PathBuf, String)> {
     .collect()
 }
 
-/// Files outside of `rooms` that say one of `words`, and rooms where no file does.
+/// The files outside of `rooms` that contain one of `words`, and the entries of `rooms` without such a file.
 fn misplaced(files: &[(PathBuf, String)], rooms: &[&str], words: &[&str]) -> Vec<String> {
     let says = |code: &str| words.iter().any(|word| code.contains(word));
     let found: Vec<&Path> =
@@ -148,7 +148,7 @@ fn the_environment_has_its_rooms() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The list in ARCHITECTURE.md of what a tensor's bytes pass names files and functions that are there.
+/// The path of a tensor's bytes in ARCHITECTURE.md names files and functions that exist.
 #[test]
 fn the_path_of_bytes_is_as_written() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -169,7 +169,7 @@ fn the_path_of_bytes_is_as_written() {
     }
 }
 
-/// The checks see what they look for.
+/// The checks find what they look for.
 #[test]
 fn offences_are_found() {
     let file = |path: &str, code: &str| (PathBuf::from(path), code.to_owned());

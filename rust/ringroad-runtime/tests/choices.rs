@@ -24,7 +24,7 @@ fn read(variables: &[(&str, &str)]) -> Config {
     Config::read(variables.iter().map(|(name, value)| (name.to_string(), value.to_string()))).unwrap()
 }
 
-/// What is chosen on a network, by these settings.
+/// The choices on a network with these settings.
 fn choices(topology: &str, config: &Config) -> Result<Choices> {
     choices_on(&Topology::parse(topology).unwrap(), config)
 }
@@ -45,7 +45,7 @@ const REDUCING: [Collective; 3] =
 
 // ----------------------------------------------------------------------------------- one order for all sizes
 
-/// Elements of all ranks: sums of these depend on the order.
+/// Elements of all ranks whose sums depend on the order.
 struct Elements(Vec<Vec<f32>>);
 
 impl Elements {
@@ -55,7 +55,7 @@ impl Elements {
         Elements((0..ranks).map(|_| (0..count).map(|_| value()).collect()).collect())
     }
 
-    /// Whatever each of the elements was ever reduced to, over vectors of many lengths that begin anywhere.
+    /// All results to which each element was ever reduced, over vectors of many lengths with different beginnings.
     fn results(&self, group: &[Communicator], collective: Collective) -> HashMap<usize, Vec<u32>> {
         let (ranks, most) = (group.len(), self.0[0].len());
         let whole = |length: usize| if collective.has_blocks() { length / ranks * ranks } else { length };
@@ -91,7 +91,7 @@ impl Elements {
     }
 }
 
-/// Short messages, so that what is sent is cut, too.
+/// The setting, with short messages, so that messages are also cut.
 fn invariant() -> Config {
     read(&[("RINGROAD_DETERMINISTIC", "size-invariant"), ("RINGROAD_SEGMENT", "256")])
 }
@@ -113,7 +113,7 @@ fn sums_do_not_depend_on_the_length() {
     }
 }
 
-/// The test above sees what it looks for: without the setting sums do depend on the length.
+/// The test above can fail: without the setting, sums do depend on the length.
 #[test]
 fn otherwise_they_do() {
     let _watchdog = watch();
@@ -131,7 +131,7 @@ fn one_order_is_kept_or_refused() {
             assert_ne!(range.algorithm.name(), "direct", "{collective}");
         }
     }
-    // What does not add floats may use anything.
+    // Calls that add no floats may use any algorithm.
     let plain = choices("switch:4", &config()).unwrap();
     for bytes in [8, 1 << 20, 1 << 28] {
         let pick = |choices: &Choices, any| choices.pick(Collective::Allreduce, bytes, any).name();
@@ -142,7 +142,7 @@ fn one_order_is_kept_or_refused() {
         points(&plain, Collective::Allgather),
         "an allgather adds nothing up"
     );
-    // Both are of one order, whichever is the fastest: small and large vectors may have their own.
+    // Both have one order, whichever is the fastest: small and large vectors may use different ones.
     let mixed = [
         ("RINGROAD_DETERMINISTIC", "size-invariant"),
         ("RINGROAD_ALGO", "allreduce:direct-latency,ring,direct-ordered"),
@@ -162,14 +162,14 @@ fn one_order_is_kept_or_refused() {
     );
     let error = choices("switch:257", &invariant()).unwrap_err().to_string();
     assert!(error.contains("on switch:257 adds up in one order whatever the size; none at all"), "{error}");
-    // An argument beats the environment.
+    // An argument takes precedence over the environment.
     let options = Options { size_invariant: Some(false), ..on("switch:4") };
     let group = group_with(4, 0, &invariant(), &options);
     assert_eq!(points(&group[0].choices(), Collective::Allreduce), points(&plain, Collective::Allreduce));
 }
 
-/// What is known to be of one order need not be replayed for every root, nor what has one result; and so there is a choice
-/// for many ranks, and soon.
+/// An algorithm that is known to have one order need not be replayed for every root, nor need calls with a unique
+/// result. So there is a choice for many ranks, and soon.
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of ranks")]
 fn one_order_on_many_ranks() {
@@ -189,14 +189,14 @@ fn one_order_on_many_ranks() {
     for topology in ["switch:77", "switch:128", "switch:256"] {
         check(topology, "direct-ordered", ["direct-ordered"; 3]);
     }
-    // More than can be compared, so that each has an order of its own.
+    // More ranks than can be compared, so that each algorithm is taken to have an order of its own.
     let trees = "recursive-doubling,binomial,pairwise;reduce_scatter:halving-doubling;allgather:ring";
     check("switch:2048", trees, ["recursive-doubling", "halving-doubling", "binomial"]);
 }
 
 // --------------------------------------------------------------------------------------- rules, measurements
 
-/// A file that is gone when the test ends.
+/// A file that is removed when the test ends.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -255,10 +255,10 @@ broadcast,0,-1,binomial,simple,-1,3,-1
         let pick = |choices: &Choices| choices.pick(Collective::Allreduce, bytes, false).name();
         assert_eq!(pick(&with), pick(&plain));
     }
-    // Rules for other numbers of ranks and hosts say nothing here.
+    // Rules for other numbers of ranks and hosts do not apply here.
     let broadcast = Collective::Broadcast { root: 0 };
     assert_eq!(points(&with, broadcast), points(&plain, broadcast));
-    // What may not be used is not used because of a rule either.
+    // An excluded algorithm is not used because of a rule either.
     let excluded = read(&[settings[0], ("RINGROAD_ALGO", "^swing")]);
     let found = points(&choices("ring:8", &excluded).unwrap(), Collective::Allreduce);
     assert!(found.iter().all(|(_, name, _)| name != "swing"), "{found:?}");
@@ -268,7 +268,7 @@ broadcast,0,-1,binomial,simple,-1,3,-1
         matches!(&error, Error::Config(text) if text.contains("a rule of RINGROAD_TUNER_FILE") && text.contains("bucket")),
         "{error}"
     );
-    // One for any number of ranks is for others, then.
+    // A rule for any number of ranks is then assumed to be for others.
     let general =
         Scratch::new("general", "allreduce,0,-1,bucket,simple,-1,-1,-1\nallreduce,0,9,swing,simple,-1,-1,-1");
     let kept = choices("ring:64", &read(&[("RINGROAD_TUNER_FILE", &general.path())])).unwrap();
@@ -284,7 +284,7 @@ broadcast,0,-1,binomial,simple,-1,3,-1
     assert!(error.to_string().contains("/nonexistent/rules cannot be used: No such file"), "{error}");
 }
 
-/// A profile by which bidirectional-ring is the fastest up to 4 KiB, and swing up to 1 MiB.
+/// A profile in which bidirectional-ring is the fastest up to 4 KiB, and swing up to 1 MiB.
 fn profile(topology: &str) -> Profile {
     profile_on(&Topology::parse(topology).unwrap())
 }
@@ -319,9 +319,9 @@ fn measurements_decide_before_the_model() {
         "{found:?}"
     );
     assert_eq!(with.pick(Collective::Allreduce, 1 << 16, false).name(), "swing");
-    // Beyond what was measured, the model that was fitted decides, as for other collectives.
+    // Beyond the measured sizes the fitted model decides, as for other collectives.
     assert_eq!(with.explain(Collective::Allreduce, (1 << 20) + 1, false).unwrap().origin, Origin::Model);
-    // A rule of the user's counts more, and so do costs that are stated.
+    // A user's rule takes precedence, and so do costs that are set.
     let rules = Scratch::new("over", "allreduce,64,64,ring,simple,-1,-1,-1\n");
     let both = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_TUNER_FILE", &rules.path())]);
     assert_eq!(choices("ring:8", &both).unwrap().pick(Collective::Allreduce, 64, false).name(), "ring");
@@ -342,7 +342,7 @@ fn profiles_of_other_places_are_not_used() {
             error.ends_with("run `ringroad tune` again for one that fits, RINGROAD_PROFILE=none uses none"),
             "{error}"
         );
-        // One that merely lies where profiles are stored is left alone.
+        // A stored profile that does not fit is ignored.
         let stored = file.0.join(choices("ring:8", &config()).unwrap().place.file_name());
         fs::rename(file.0.join("file"), stored).unwrap();
         let mut found = config();
@@ -360,7 +360,7 @@ fn profiles_of_other_places_are_not_used() {
     let mut other = profile("ring:8");
     other.format = 99;
     check(&other, "it has format 99, and this version of ringroad reads 2");
-    // What only an edited file or one of another version has.
+    // Errors that only an edited file, or one of another version, has.
     let other = profile("ring:8").to_json();
     for list in ["rules", "measurements"] {
         let mut edited: serde_json::Value = serde_json::from_str(&other).unwrap();
@@ -370,7 +370,7 @@ fn profiles_of_other_places_are_not_used() {
     let mut other = profile("ring:8");
     (other.rules[0].from_bytes, other.rules[0].to_bytes) = (64, 8);
     check(&other, "a rule for allreduce is from 64 to 8 bytes");
-    // One that fits is used where it lies.
+    // A stored profile that fits is used.
     let file = Scratch::new("stored", "");
     let made = profile("ring:8");
     fs::write(file.0.join(made.place.file_name()), made.to_json()).unwrap();
@@ -379,7 +379,7 @@ fn profiles_of_other_places_are_not_used() {
     assert!(choices("ring:8", &found).unwrap().profile.is_some());
     let nonsense = Scratch::new("nonsense", "{");
     let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &nonsense.path())])).unwrap_err();
-    assert!(error.to_string().contains("it is no profile: "), "{error}");
+    assert!(error.to_string().contains("it is not a profile: "), "{error}");
 }
 
 /// Some ranks of a job form a group of their own, and inherit the variable.
@@ -412,7 +412,7 @@ fn networks_of_one_name_have_their_own_profiles() {
         assert_eq!(choices_on(&there, &asked).unwrap().profile, None);
         let used = choices_on(&here, &asked).unwrap();
         assert_eq!(used.profile, Some(file.path()));
-        // What lies in the file is enough to tell what follows from it.
+        // The content of the file determines what follows from it.
         let found = Profile::read(file.path().as_ref()).unwrap();
         assert_eq!(
             found.switch_points(Collective::Allreduce, false).unwrap(),
@@ -421,7 +421,7 @@ fn networks_of_one_name_have_their_own_profiles() {
         let explanation = found.explain(Collective::Allreduce, 64, false).unwrap();
         assert_eq!(explanation, used.explain(Collective::Allreduce, 64, false).unwrap());
     }
-    // The same network and transport between machines of another kind.
+    // The same network and transport, between machines of another kind.
     let mut place = profile("ring:4").place;
     let name = place.file_name();
     place.machines[0].cores += 1;
@@ -460,7 +460,7 @@ fn made(topology: &Topology, wishes: &Wishes) -> Choices {
     Choices::make(topology.clone(), CostModel::default(), lowering, place, wishes).unwrap()
 }
 
-/// On large networks most candidates are never looked at, and yet nothing else is chosen than among all costs.
+/// On large networks most candidates are never judged, and yet the choice is the same as among all costs.
 #[test]
 fn bounds_lead_to_the_same_choice() {
     let _watchdog = watch();
@@ -489,7 +489,7 @@ fn what_is_made_for_the_graph_is_left_out_when_time_runs_out() {
     let none = Some(Duration::ZERO);
     assert!(uses(&made(&topology, &Wishes::default())));
     assert!(!uses(&made(&topology, &Wishes { synthesis_budget: none, ..Wishes::default() })));
-    // What is named alone is made in any case.
+    // An algorithm that is named alone is made in any case.
     let only = Algorithms::parse("allreduce:bfb").unwrap();
     assert!(uses(&made(
         &topology,
@@ -497,7 +497,7 @@ fn what_is_made_for_the_graph_is_left_out_when_time_runs_out() {
     )));
 }
 
-/// Ranks that are told of another digest refuse to run, and say what to do.
+/// Ranks that are told another digest refuse to run, and say what to do.
 #[test]
 fn all_ranks_have_the_schedule_that_rank_0_chose() {
     let config = read(&[("RINGROAD_ALGO", "allgather:bfb")]);
@@ -515,7 +515,7 @@ fn all_ranks_have_the_schedule_that_rank_0_chose() {
     });
     let expected: Vec<f32> = (0..40).map(|i| (i / 5) as f32).collect();
     assert!(outputs.iter().all(|output| *output == expected));
-    // The digest travels with the choices.
+    // The digest is part of the choices.
     let choices = group[0].choices();
     let text = serde_json::to_string(&choices).unwrap();
     assert_eq!(serde_json::from_str::<Choices>(&text).unwrap(), choices);

@@ -1,4 +1,4 @@
-//! What a communicator's traces say of its calls.
+//! What a communicator's traces record of its calls.
 
 mod common;
 
@@ -15,7 +15,7 @@ use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, Request}
 const ALL: Operation = Operation::Collective(Collective::Allreduce);
 const SENT: u32 = 5;
 
-/// The requests of three ranks, in order: each call has another algorithm than the one before.
+/// The requests of three ranks, in order: each call uses another algorithm than the one before.
 fn requests(rank: usize) -> Vec<Request> {
     let floats = || Memory::zeroed(4000);
     let by = |algorithm: &str| {
@@ -35,7 +35,7 @@ fn requests(rank: usize) -> Vec<Request> {
 
 fn check(transports: Vec<impl Transport + 'static>) {
     let transports = transports.into_iter().map(|transport| FaultInjector::new(transport, []));
-    // Which one the barrier runs.
+    // The algorithm of the barrier.
     let options = Options { algorithm: Some("recursive-doubling".to_owned()), ..patient() };
     let group = Communicator::over(boxed(transports), &config(), &options).unwrap();
     let ran = each(&group, |communicator| {

@@ -272,6 +272,7 @@ mod tests {
         reduce_cost: 8e-11,
         overlapped: false,
         cores: None,
+        over_links: false,
     };
 
     /// All costs of these collectives on a topology, each with some sizes.

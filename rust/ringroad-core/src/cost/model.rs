@@ -45,6 +45,10 @@ pub struct CostModel {
     /// `reduce_cost`. Nothing passes a port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<usize>,
+    /// With `cores`: the ranks have hosts of their own, which one machine emulates. The cores then share out messages and
+    /// reductions only. Bytes pass links, and `bandwidth` is that of links.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over_links: bool,
 }
 
 impl Default for CostModel {
@@ -58,6 +62,7 @@ impl Default for CostModel {
             reduce_cost: 0.0,
             overlapped: false,
             cores: None,
+            over_links: false,
         }
     }
 }
@@ -79,13 +84,18 @@ impl CostModel {
             self.shared_out(step.all.messages as f64, busiest)
                 .unwrap_or(step.messages.saturating_sub(1) as f64)
         };
-        let incast = if self.cores.is_some() { 0.0 } else { self.incast_latency };
+        let incast = if self.is_in_memory() { 0.0 } else { self.incast_latency };
         let further = |step: &StepCost| messages(step) * self.message_latency + step.incast as f64 * incast;
         cost.steps.iter().map(|step| self.step_latency + further(step) + latency(step)).sum()
     }
 
+    /// Whether bytes are copied in the memory of one host instead of sent over links.
+    fn is_in_memory(&self) -> bool {
+        self.cores.is_some() && !self.over_links
+    }
+
     /// What each core has to do of what all ranks do, where they take turns: no less than the busiest one does.
-    fn shared_out(&self, all: f64, busiest: f64) -> Option<f64> {
+    pub(crate) fn shared_out(&self, all: f64, busiest: f64) -> Option<f64> {
         self.cores.map(|cores| (all / cores as f64).max(busiest))
     }
 
@@ -94,7 +104,8 @@ impl CostModel {
         let per_byte = |step: &StepCost| {
             let transfer = match self.bandwidth {
                 Some(bandwidth) => {
-                    self.shared_out(step.all.sent, step.copied).unwrap_or(step.link_load) / bandwidth
+                    let copies = self.shared_out(step.all.sent, step.copied);
+                    copies.filter(|_| self.is_in_memory()).unwrap_or(step.link_load) / bandwidth
                 }
                 None => step.seconds_per_byte,
             };

@@ -149,6 +149,15 @@ fn cores_share_out_the_work_of_all_ranks() {
             assert_close(crowded.fixed(&cost), fixed, "fixed");
             let bytes = share(all.sent, copied) / 1e9 + share(all.reduced, reduced) * 3e-9;
             assert_close(crowded.per_byte(&cost), bytes, "per byte");
+            // On hosts that the machine emulates, bytes pass links as ever.
+            let emulated = CostModel { over_links: true, ..crowded };
+            assert_close(
+                emulated.fixed(&cost),
+                fixed + cost.steps[0].incast as f64 * emulated.incast_latency,
+                "fixed, over links",
+            );
+            let bytes = cost.link_load() / 1e9 + share(all.reduced, reduced) * 3e-9;
+            assert_close(emulated.per_byte(&cost), bytes, "per byte, over links");
         }
     }
 }
@@ -224,6 +233,7 @@ const PLAIN: CostModel = CostModel {
     reduce_cost: 0.0,
     overlapped: false,
     cores: None,
+    over_links: false,
 };
 
 #[test]
@@ -289,6 +299,7 @@ fn a_comparison_says_what_would_change_the_choice() {
         reduce_cost: 5e-11,
         overlapped: false,
         cores: None,
+        over_links: false,
     };
     let all = crate::algorithms::available(&topology, Collective::Allreduce);
     let all = all.iter().map(|member| Candidate {

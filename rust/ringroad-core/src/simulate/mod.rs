@@ -9,6 +9,8 @@
 //!   of its links (see `fair`). The route's latency after its last byte has left, it is there.
 //! - Messages by one port to the same peer leave one after the other.
 //! - A rank's processor reduces one piece after the other, at `reduce_cost` seconds per byte. Copies are free.
+//! - Each rank has a processor of its own, unless the model says that they share some cores. Then each message keeps a core
+//!   busy for `message_latency`, half of it at the sender and half at the receiver, and so do reductions for their time.
 //! - Ranks that share memory (`hosts:2x4`) send each other messages over the links to it and from it, as the cost model
 //!   has it. What the runtime saves by reading where data lies is not simulated.
 //!

@@ -48,6 +48,8 @@ pub(super) struct Run<'a> {
     record: Record,
     late: Vec<Seconds>,
     now: Seconds,
+    /// When each core is free, where ranks share cores ([`crate::cost::CostModel::cores`]); else empty.
+    cores: Vec<Seconds>,
     /// Operations of later steps do not start.
     gate: u32,
     /// In synchronous steps: messages that will leave, and arrive, together.
@@ -84,6 +86,7 @@ impl<'a> Run<'a> {
             record,
             late: conditions.late.clone(),
             now: 0.0,
+            cores: vec![0.0; simulator.model.cores.unwrap_or(0)],
             gate: if simulator.pace == Pace::Free { u32::MAX } else { 0 },
             departures: Vec::new(),
             departed: 0.0,
@@ -215,8 +218,18 @@ impl<'a> Run<'a> {
         }
         let (model, machine) = (&self.simulator.model, &mut self.machines[rank]);
         let at = machine.next_post.max(self.now);
-        machine.next_post = at + model.message_latency * machine.slowness;
-        self.agenda.enter(at + model.step_latency * machine.slowness, Event::Depart(message));
+        let start_up = model.step_latency * machine.slowness;
+        let seconds = model.message_latency * machine.slowness;
+        let departure = if self.cores.is_empty() {
+            machine.next_post = at + seconds;
+            at + start_up
+        } else {
+            // The sender's half of the message. Its core is busy meanwhile.
+            let end = occupy(&mut self.cores, at, seconds / 2.0);
+            self.machines[rank].next_post = end;
+            end + start_up
+        };
+        self.agenda.enter(departure, Event::Depart(message));
     }
 
     /// A message's start-up is over.
@@ -289,7 +302,14 @@ impl<'a> Run<'a> {
                 at = if port.1 == source { at } else { at.max(port.0) };
                 *port = (at + model.incast_latency * machine.slowness, source);
             }
-            machine.next_take = at + model.message_latency * machine.slowness;
+            let seconds = model.message_latency * machine.slowness;
+            if self.cores.is_empty() {
+                machine.next_take = at + seconds;
+            } else {
+                // The receiver's half of the message.
+                at = occupy(&mut self.cores, at, seconds / 2.0);
+                machine.next_take = at;
+            }
         }
         if at > self.now {
             self.agenda.enter(at, Event::Take(id));
@@ -318,7 +338,17 @@ impl<'a> Run<'a> {
         let seconds = reduction.seconds;
         self.machines[rank].reductions.push_back(reduction);
         if idle {
-            self.agenda.enter(self.now + seconds, Event::Reduced(rank));
+            let end = self.reduction_end(seconds);
+            self.agenda.enter(end, Event::Reduced(rank));
+        }
+    }
+
+    /// When a reduction ends that could begin now.
+    fn reduction_end(&mut self, seconds: Seconds) -> Seconds {
+        if self.cores.is_empty() {
+            self.now + seconds
+        } else {
+            occupy(&mut self.cores, self.now, seconds)
         }
     }
 
@@ -328,7 +358,9 @@ impl<'a> Run<'a> {
         let done = reductions.pop_front().expect("a processor finishes what it began");
         if let Some(next) = reductions.front_mut() {
             next.start = self.now;
-            self.agenda.enter(self.now + next.seconds, Event::Reduced(rank));
+            let seconds = next.seconds;
+            let end = self.reduction_end(seconds);
+            self.agenda.enter(end, Event::Reduced(rank));
         }
         self.record.reduction(rank, done.bytes, done.step, done.start, self.now);
         self.complete(rank, done.operation, done.step);
@@ -378,10 +410,13 @@ impl<'a> Run<'a> {
         pairs.retain(|(source, destination)| self.inlets.pass(*source, *destination));
         pairs.into_iter().for_each(|(_, destination)| counts[destination][2] += 1);
         let (mut posting, mut incast) = (0.0f64, 0.0f64);
+        let all = self.departures.len() as f64;
         for (rank, ([sent, received, senders], machine)) in counts.into_iter().zip(&self.machines).enumerate()
         {
-            let further = sent.max(received).saturating_sub(1) as f64 * model.message_latency;
-            posting = posting.max((model.step_latency + further) * machine.slowness);
+            let busiest = sent.max(received);
+            let further =
+                model.shared_out(all, busiest as f64 / 2.0).unwrap_or(busiest.saturating_sub(1) as f64);
+            posting = posting.max((model.step_latency + further * model.message_latency) * machine.slowness);
             let waiting = self.inlets.further(rank, senders) as f64 * model.incast_latency;
             incast = incast.max(waiting * machine.slowness);
         }
@@ -400,4 +435,11 @@ impl<'a> Run<'a> {
         }
         true
     }
+}
+
+/// Gives the core that is free first so much work, which may begin at `from`. Returns when the work ends.
+fn occupy(cores: &mut [Seconds], from: Seconds, seconds: Seconds) -> Seconds {
+    let core = cores.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("a model has one core or more");
+    *core = core.max(from) + seconds;
+    *core
 }

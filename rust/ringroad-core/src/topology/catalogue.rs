@@ -166,7 +166,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
     families.chain(operators().map(|operator| operator.name)).chain(named_graphs())
 }
 
-/// All that a spec can be but what operators make, for users to read: an example, and what it is.
+/// What a spec can be, without operators: examples, each with a line of explanation for users.
 pub fn kinds() -> Vec<(&'static str, String)> {
     let mut kinds: Vec<(&str, String)> =
         families().map(|family| (family.example, family.summary.to_owned())).collect();

@@ -1,5 +1,5 @@
-//! What a family of networks is: data that says how its members are written, made, measured, and by which links ports
-//! leave.
+//! What a family of networks is: data that says how specs of its members are written, which function makes them, by
+//! which links ports leave, and from which ranks distances are measured.
 //!
 //! Each family's file has its row, and [`super::catalogue`] lists the rows.
 
@@ -45,7 +45,7 @@ pub(super) enum Form {
     Parts(fn(&[&str]) -> Option<Made>),
 }
 
-/// What a family is known for besides its links.
+/// What holds of all members of a family besides their links.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     pub ports: Ports,
@@ -72,7 +72,7 @@ pub(super) enum Ports {
     Neighbour(fn(&Topology, Rank, usize, bool) -> Option<NodeId>),
 }
 
-/// Which ranks to measure from: those of which one has another at the greatest distance.
+/// The ranks to measure distances from: one of them has another rank at the greatest distance.
 #[derive(Clone, Copy)]
 pub(super) enum Ends {
     /// Rank 0: all ranks are alike, or it is at a corner.
@@ -83,7 +83,7 @@ pub(super) enum Ends {
     Some(fn(&Topology) -> Vec<Rank>),
 }
 
-/// What holds of the cables.
+/// Properties of the cables.
 #[derive(Clone, Copy)]
 pub(super) struct Traits {
     /// See [`Topology::is_torus`].
@@ -130,12 +130,12 @@ impl Family {
         matches!(self.form, Form::List(_))
     }
 
-    /// There is no member with these parameters: `what` says what must hold.
+    /// The error that there is no member with these parameters; `what` says what must hold.
     pub(super) fn unfit(&self, spec: String, what: &'static str) -> TopologyError {
         TopologyError::Sizes { spec, what, example: self.example }
     }
 
-    /// A member on a grid of these sizes has how many ranks, each of which accounts for `links` links at most.
+    /// How many ranks the member on a grid of these sizes has. Each rank accounts for `links` links at most.
     pub(super) fn check_grid(&self, sizes: &[usize], links: usize) -> Result<usize, TopologyError> {
         let spec = || self.spec(text::join(sizes));
         if sizes.is_empty() {

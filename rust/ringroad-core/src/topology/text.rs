@@ -2,7 +2,7 @@
 
 use strsim::levenshtein;
 
-/// How files of graphs end.
+/// The endings of names of files with graphs.
 pub(super) const FILES: [&str; 7] = ["json", "graphml", "gml", "csv", "edges", "edgelist", "txt"];
 
 /// Digits only; what is too long for a number is certainly too large a topology.

@@ -1,4 +1,4 @@
-//! What options change: segments, algorithms and topologies.
+//! The effect of options: segments, algorithms and topologies.
 
 use super::{check_all, every_algorithm, mixture};
 use crate::common::Means::Shared;
@@ -32,7 +32,7 @@ fn large_vectors_travel_in_segments() {
     check_all(&group(ranks, Shared), &cases);
 }
 
-/// The smallest segments cut nearly everything, also where their size is no multiple of the element's.
+/// The smallest segments cut nearly everything, even if their size is no multiple of the element's.
 #[test]
 fn small_segments() {
     let _watchdog = watch();
@@ -90,7 +90,7 @@ fn choices_say_what_runs() {
             assert_eq!(choices.pick(collective, range.from_bytes, false), range.algorithm);
         }
     }
-    // On both sides of every switch point, whatever runs is right and is what was announced.
+    // On both sides of every switch point, the result is right and the announced algorithm runs.
     let switches = choices.switch_points(Collective::Allreduce).to_vec();
     let small = switches.iter().map(|range| range.from_bytes as usize / 4).filter(|e| *e > 0 && *e < 1 << 18);
     let elements: Vec<usize> = small.flat_map(|e| [e - 1, e, e + 1]).collect();

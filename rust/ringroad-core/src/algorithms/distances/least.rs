@@ -1,4 +1,4 @@
-//! The starting points of the search for the least load, and the best result.
+//! The distances from which the search for the least load begins, and the best that it finds.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The load of distances on the links of a torus.
+//! The load that distances put on the links of a torus.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Makes the lines of the table (see [`super::table`]).
+//! Writes the lines of the table (see [`super::table`]).
 
 use super::closure::Closure;
 use super::draw::draw;
