@@ -43,14 +43,14 @@ with ringroad.init(timeout=60) as comm:
 
 @pytest.fixture(scope="module")
 def two_hosts() -> Iterator[EmulatedNetwork]:
-    """Joined by one cable."""
+    """Two hosts that are joined by one cable."""
     needs_namespaces()
     with EmulatedNetwork(Topology("ring:2"), 1.25e9) as network:
         yield network
 
 
 def on(network: EmulatedNetwork, per_host: list[int]) -> Host:
-    """Puts so many ranks on each host, one host after the other."""
+    """Puts `per_host` ranks on each host, one host after the other."""
     hosts = [host for host, ranks in enumerate(per_host) for _ in range(ranks)]
     return lambda rank: (network.command(hosts[rank], []), {})
 
@@ -98,7 +98,7 @@ with ringroad.init(Prefix(), timeout=20) as comm:
 
 @pytest.mark.parametrize("served_by, devices", [("10.77.0.1", DEVICE), ("127.0.0.1", "host, lo, to1")])
 def test_the_way_to_the_store_is_listened_on(two_hosts, tmp_path, served_by, devices):
-    """Loopback would lead to no other host: where the store seems to be there, UCX chooses."""
+    """The loopback interface reaches no other host. If the store seems to be there, UCX chooses the interface."""
     env = {"FOLDER": str(tmp_path), "SERVED_BY": served_by, "UCX_TLS": "tcp,self"}
     for ended in launch(STORE, 2, env=env, host=on(two_hosts, [1, 1])):
         transport = ended.json()

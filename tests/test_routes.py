@@ -1,4 +1,4 @@
-"""Routing tables: their paths, loads, channels and files, what costs and simulations make of them, the command."""
+"""Routing tables: paths, loads, channels, files, their use by costs and simulations, the command."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ def random_graph(ranks, degree=4):
 
 
 def checked(made):
-    """Counts again, in Python, what the table says."""
+    """Checks the table's figures by counting again in Python."""
     topology = made.topology
     counts = [0] * len(topology.links)
     waits = nx.DiGraph()
@@ -84,7 +84,7 @@ def test_costs_and_simulations_use_the_table():
         assert seconds[0] == seconds[1]
         simulated = [ringroad.simulate(schedule, network, 12 << 16).seconds for network in (single, own.topology)]
         assert simulated[0] == simulated[1]
-    # All pairs at once: the busiest link is as busy as it is said to be.
+    # All pairs at once load the busiest link as the table says.
     schedule = ringroad.Schedule.build("direct", balanced.topology, "alltoall")
     cost = model.cost(schedule, balanced.topology, 12)
     assert cost.link_load * 12 / plain.links[0][2] == pytest.approx(balanced.load)

@@ -1,4 +1,4 @@
-"""Emulated networks: what is built of a topology, what goes over its cables, and what is left behind."""
+"""Emulated networks: what is built for a topology, what goes over its cables, and that nothing is left behind."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def test_what_neighbours_send_goes_over_their_cable_and_is_counted():
             assert "tcp" in transport and "posix" not in transport, transport
         after = [bed.carried(rank, (rank + step) % 3) for rank in range(3) for step in (1, 2)]
     sent = np.subtract(after, before).reshape(3, 2)
-    # A ring sends twice two thirds of the vector upwards, and only acknowledgements downwards.
+    # A ring sends two thirds of the vector upwards twice, and only acknowledgements downwards.
     share = 4 * 4 * count / 3
     assert (sent[:, 0] > share).all() and (sent[:, 0] < 1.2 * share).all(), sent / share
     assert (sent[:, 1] < 0.1 * share).all(), sent / share
@@ -102,7 +102,7 @@ def test_ranks_of_a_host_share_memory_and_hosts_a_cable():
             assert "posix" not in transport, transport
         assert bed.network.topology.spec == "hosts:2x2"
         with pytest.raises(ringroad.TestbedError, match=r"no cable leads from rank 0 \(host0\) to rank 2 \(host1\)"):
-            bed.carried(0, 2)  # a switch lies between
+            bed.carried(0, 2)  # there is a switch between them
 
 
 @pytest.mark.parametrize("spec", ["kautz:2:1", "fattree:2x2", "petersen"])
@@ -195,7 +195,7 @@ def test_a_killed_testbed_leaves_nothing(tmp_path):
 
 
 def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
-    """Ranks end with their testbed, and what they have started ends when another testbed starts."""
+    """Ranks end with their testbed. Processes that they have started end when another testbed starts."""
     code = f"sleep 1000 & echo $! > {tmp_path}/$RANK; wait"
     command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "sh", "-c", code]
     with subprocess.Popen(command) as process:
@@ -232,7 +232,7 @@ def test_without_root_it_says_what_is_missing(monkeypatch):
 
 
 def test_a_user_who_may_have_a_user_namespace_needs_no_root():
-    """The command starts itself again in one."""
+    """The command starts itself again in a user namespace."""
     user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
     command = [*user, sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "hostname"]
     tried = subprocess.run([*user, "unshare", "--user", "--map-root-user", "true"], capture_output=True, text=True)
@@ -249,7 +249,7 @@ def test_packets_are_led_around_a_cut_cable_until_it_is_restored():
         bed.reroute()
         before = bed.carried(0, 3)
         assert all(right for _, right in bed.run(total, 100_000, "ring"))
-        assert bed.carried(0, 3) - before > 4 * 100_000  # what rank 0 sends to rank 1
+        assert bed.carried(0, 3) - before > 4 * 100_000  # the bytes that rank 0 sends to rank 1
         bed.restore()
         before = bed.carried(0, 1)
         assert all(right for _, right in bed.run(total, 100_000, "ring"))

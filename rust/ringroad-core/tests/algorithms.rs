@@ -575,8 +575,8 @@ fn names() {
     assert_eq!(find("Hierarchical:Halving_Doubling").unwrap().name(), "hierarchical:halving-doubling");
     assert_eq!(
         find("hierarchical-latency:ring").unwrap_err().to_string(),
-        "unknown algorithm \"hierarchical-latency:ring\"; write hierarchical-latency:network, where network is what \
-         ranks of one number do between the hosts: recursive-doubling, direct-latency or gather-sum"
+        "unknown algorithm \"hierarchical-latency:ring\"; write hierarchical-latency:network, where network is the \
+         algorithm between the hosts: recursive-doubling, direct-latency or gather-sum"
     );
     let unknown = find("trivanse").unwrap_err().to_string();
     let names: Vec<&str> = catalogue().map(|a| a.name).collect();

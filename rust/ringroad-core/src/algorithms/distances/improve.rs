@@ -1,16 +1,18 @@
-//! Improves the distances of a torus: by search where it is small, else step by step.
+//! Improves the distances of a torus: by an exhaustive search for small sizes, else by changing them one after the
+//! other.
 
 use std::ops::Range;
 
 use super::nest::{home, radius, widen, Nest};
 use super::torus::{Place, Torus};
 
-/// Up to this size everything that can be the best is looked at, if all dimensions are alike; if they are not, they take
-/// turns, and it may end at less than the best. Larger sizes are made of smaller ones, and then improved.
+/// Up to this size, the search covers all distances that can be the best, if all dimensions are equal. If they are not,
+/// it improves one kind of dimensions after the other, and may miss the best. Distances of larger sizes are made of
+/// those of smaller ones and then improved.
 pub(super) const SMALL: usize = 128;
 
 impl Torus {
-    /// Better distances for one kind of dimensions while the others keep theirs.
+    /// Searches for better distances of one kind of dimensions while the other kinds keep theirs.
     pub(super) fn improve(&self, nests: &mut [Nest], kind: usize, effort: usize) {
         let (size, levels) = (nests[kind].counts[0], nests[kind].distances.len());
         if size > SMALL {
@@ -33,7 +35,7 @@ impl Torus {
         }
     }
 
-    /// Changes one distance, or some that are equal, as long as that helps.
+    /// Changes one distance, or several equal ones, as long as that improves the score.
     fn descend(&self, nests: &mut [Nest], kind: usize, mut effort: usize) {
         let size = nests[kind].counts[0];
         let mut best = self.score(nests);
@@ -70,14 +72,15 @@ impl Torus {
     }
 }
 
-/// Tries all distances of one kind of dimensions from the last level to the first, and leaves out what cannot be better.
+/// Tries all distances of one kind of dimensions from the last level to the first, and skips those that cannot be
+/// better.
 ///
-/// Distances do not grow towards level 0, but there by one: among all others there are none better for rings, squares
-/// and cubes up to size 44, nor up to size 64 with the fewest levels and up to six more.
+/// Only distances are tried that do not grow towards level 0, except by one at level 0 itself. No others are better for
+/// rings, squares and cubes up to size 44, nor up to size 64 with the fewest levels and up to six more.
 struct Search<'a> {
     torus: &'a Torus,
     kind: usize,
-    /// For every level the first step by which it has come for all collectives.
+    /// For every level, the first step before which all collectives have reached it.
     firsts: Vec<usize>,
     nests: Vec<Nest>,
     effort: usize,
@@ -86,7 +89,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// With the distances from `level` on given: their set, the load of their steps, and their sum.
+    /// Continues where the distances from `level` on are given, with their set, the load of their steps, and their sum.
     fn deepen(&mut self, level: usize, set: &[u8], load: u64, hops: usize) {
         let (size, kind) = (set.len(), self.kind);
         if level == 0 {
@@ -112,7 +115,7 @@ impl Search<'_> {
                 (self.firsts[level]..self.firsts[level + 1], &self.torus.steps[self.firsts[level]]);
             self.effort = self.effort.saturating_sub(size + steps.len() * places.len().pow(2));
             let load = load + self.torus.load(&self.nests, steps);
-            // In the steps before, every block that is gone by now has moved by a hop at least.
+            // In earlier steps, every block that has been given away by now has moved by at least one hop.
             let held = |(_, done): &Place| self.torus.held(&self.nests, done);
             let gone =
                 places.len() as u64 * held(&self.torus.steps[0][0]) - places.iter().map(held).sum::<u64>();

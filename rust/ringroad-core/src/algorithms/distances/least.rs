@@ -7,9 +7,9 @@ use super::nest::Nest;
 use super::torus::Torus;
 use super::{fewest, trivance};
 
-/// How many ways to make a larger size are followed.
+/// The number of ways to make a larger size that the search follows.
 const STARTS: usize = 4;
-/// About how many offsets, or products of sizes, may be looked at to improve one plan.
+/// The approximate number of offsets, or products of sizes, that the search may examine to improve one plan.
 const EFFORT: usize = 1 << 24;
 
 /// The best distances found for every dimension of a torus.
@@ -20,8 +20,8 @@ pub(super) fn least(sizes: &[usize], levels: &[usize]) -> Vec<Vec<usize>> {
     different.dedup();
     let kinds: Vec<usize> =
         shapes.iter().map(|shape| different.partition_point(|other| other < shape)).collect();
-    // If there are several kinds, each begins as if it were that of a ring, of a square, of a cube, ...; with the
-    // distances of the next smaller kind, if then a ring of such rings is left; or as Trivance.
+    // If there are several kinds, the search starts with the distances that each kind has on a ring, on a square, on a
+    // cube, ...; with those of the next smaller kind, if the rest is a ring of such rings; and with Trivance's.
     let mut alike = Alike::default();
     let several = different.len() > 1;
     let mut starts: Vec<Vec<Vec<usize>>> = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn least(sizes: &[usize], levels: &[usize]) -> Vec<Vec<usize>> {
     starts.into_iter().filter_map(finish).min().expect("what `Alike` finds reaches everybody").1
 }
 
-/// What this call has found for tori whose dimensions are all alike, by size, levels and number of dimensions.
+/// The results of one call for tori with equal dimensions, by size, levels and number of dimensions.
 #[derive(Default)]
 struct Alike {
     plans: BTreeMap<(usize, usize, usize), Vec<usize>>,
@@ -94,8 +94,8 @@ impl Alike {
         distances
     }
 
-    /// With how many ones distances could begin, cheapest first, and the load if those of a smaller ring follow, scaled,
-    /// and nothing ever comes around.
+    /// The numbers of ones with which the distances may begin, cheapest first. Each comes with the load if the scaled
+    /// distances of a smaller ring follow and no block goes around the ring.
     fn tilings(&mut self, size: usize, levels: usize, dimensions: usize) -> Vec<(u64, usize)> {
         if let Some(known) = self.tilings.get(&(size, levels, dimensions)) {
             return known.clone();
@@ -118,7 +118,8 @@ impl Alike {
         tilings
     }
 
-    /// Rings of rings: ones, then multiples of what they cover, and so on. It reaches everybody without coming around.
+    /// Distances for rings of rings: ones, then multiples of what these cover, and so on. They reach every rank without
+    /// going around.
     fn tile(&mut self, size: usize, levels: usize, dimensions: usize) -> Vec<usize> {
         if levels == 0 {
             return Vec::new();
@@ -129,11 +130,11 @@ impl Alike {
     }
 }
 
-/// `ones` ones, and then the distances of a ring of what these cover.
+/// `ones` ones, then the scaled distances of a ring whose positions each stand for what the ones cover.
 fn scaled(size: usize, ones: usize, rest: &[usize]) -> Vec<usize> {
     let scale = 2 * ones + 1;
     let scaled = rest.iter().map(|distance| match scale * distance % size {
-        // Farther, and some of the ones would find nothing left to do.
+        // With a larger distance, some of the ones would have nothing left to do.
         _ if size <= 2 * scale => size / 2 - ones,
         distance => distance.min(size - distance),
     });

@@ -1,10 +1,12 @@
-//! The distances of nested sets of offsets that load the links of a ring or a torus least, for any number of steps.
+//! Searches for the distances of nested sets of offsets that load the links of a ring or a torus least, for a given
+//! number of steps.
 //!
-//! Let S_K = { 0 } and S_k = S_{k+1} with what lies d_k to either side of it. If S_0 is the whole ring, this is a
-//! reduce-scatter: a rank at an offset from a block's own rank that is in S_k but not in S_{k+1} gives the block away in
-//! step k, by d_k to an offset in S_{k+1}. Few large steps, or many small ones that load the links less: Trivance
-//! (Juerss, Addanki, Schmid, arXiv 2602.17254) has the fewest steps, and n/2 distances of 1 are the ring of Zhao et al.
-//! (arXiv 2202.03356), the least load there is. The distances between them are found by search.
+//! Let S_K = { 0 }, and let S_k be S_{k+1} plus the offsets at a distance of d_k to either side of it. If S_0 is the
+//! whole ring, the distances define a reduce-scatter: a rank whose offset from a block's own rank is in S_k but not in
+//! S_{k+1} gives the block away in step k, over a distance of d_k, to an offset in S_{k+1}. There can be few large
+//! steps, or many small ones that load the links less. Trivance (Juerss, Addanki, Schmid, arXiv 2602.17254) has the
+//! fewest steps. The ring of Zhao et al. (arXiv 2202.03356), with n/2 distances of 1, has the least load. A search
+//! finds distances between these two.
 //!
 //! ```text
 //! n = 16    Trivance: 1, 3, 4                              here: 1, 2, 5
@@ -14,12 +16,13 @@
 //!                                             33/16 = 2.06                                   29/16 = 1.81
 //! ```
 //!
-//! On a torus of D dimensions, D collectives run at once on their own m/D bytes; collective c takes its first step in
-//! dimension c, the next in dimension c + 1, and so on, and passes over dimensions whose levels are used up. One half of
-//! each runs with all signs flipped, so that both directions of a link carry the same.
+//! On a torus of D dimensions, D collectives run at once, each on its own m/D bytes. Collective c takes its first step
+//! in dimension c, the next in dimension c + 1, and so on, and skips dimensions that have no levels left. One half of
+//! each runs with all signs flipped, so that both directions of a link carry the same load.
 //!
-//! Cost: 2 (K_1 + .. + K_D) steps, 2(N-1)/N of the vector, bytes of the busiest link m/D times the link load: for a ring
-//! the sum of d_k (|S_k| - |S_{k+1}|) / n, for D dimensions alike that of d_k (|S_k|^D - |S_{k+1}|^D) / n^D.
+//! Cost: 2 (K_1 + .. + K_D) steps, 2(N-1)/N of the vector. The busiest link carries m/D times the link load in bytes:
+//! for a ring the sum of d_k (|S_k| - |S_{k+1}|) / n, for D equal dimensions the sum of d_k (|S_k|^D - |S_{k+1}|^D) /
+//! n^D.
 
 mod improve;
 mod least;
@@ -34,19 +37,19 @@ use std::sync::{Mutex, PoisonError};
 use self::least::least;
 use super::ceil_log;
 
-/// How many plans are kept.
+/// The number of plans that are cached.
 const KEPT: usize = 1 << 10;
 
-/// Sizes and levels, and for every dimension its distances.
+/// The distances of every dimension, by sizes and levels.
 type Plans = BTreeMap<(Vec<usize>, Vec<usize>), Vec<Vec<usize>>>;
 
 static PLANS: Mutex<Plans> = Mutex::new(BTreeMap::new());
 
-/// For every dimension its distances: step k of the dimension in the reduce-scatter goes by the k-th.
+/// The distances of every dimension: step k of a dimension in the reduce-scatter goes over the k-th distance.
 ///
-/// Levels are clamped: fewer than [`fewest`] do not reach everybody, and beyond half the size there is nothing left to
-/// do. Dimensions of equal size and levels get equal distances. The answer depends on the arguments alone, on all ranks
-/// and machines. It loads the links no more than Trivance's distances if those have as many levels.
+/// Levels are clamped: fewer than [`fewest`] do not reach every rank, and more than half the size are useless.
+/// Dimensions of equal size and levels get equal distances. The result depends only on the arguments, on all ranks and
+/// machines. It loads the links no more than Trivance's distances if those have as many levels.
 pub fn plan(sizes: &[usize], levels: &[usize]) -> Vec<Vec<usize>> {
     assert_eq!(sizes.len(), levels.len(), "every dimension needs a number of levels");
     let clamped = sizes.iter().zip(levels).map(|(&size, levels)| *levels.clamp(&fewest(size), &(size / 2)));
@@ -64,10 +67,12 @@ pub fn plan(sizes: &[usize], levels: &[usize]) -> Vec<Vec<usize>> {
     found
 }
 
-/// The numbers of levels that are worth a try: `(extra, levels)`, where every dimension has `extra` levels more than the
-/// fewest, but at most half its size. The extra levels are 0 to 6, then 12, 24, ..., and last what all ones need.
+/// The numbers of levels that are worth trying, as `(extra, levels)`: every dimension has `extra` levels more than the
+/// fewest, but at most half its size. `extra` is 0 to 6, then 12, 24, ..., and last the number with which all distances
+/// are 1.
 ///
-/// More levels do not always load the links less, least of all if the sizes differ much: compare.
+/// More levels do not always load the links less, especially if the sizes differ much, so callers should compare the
+/// loads.
 pub fn members(sizes: &[usize]) -> Vec<(usize, Vec<usize>)> {
     let most = sizes.iter().map(|&size| size / 2 - fewest(size)).max().unwrap_or(0);
     let doubled = std::iter::successors(Some(12), |extra| Some(2 * extra));
@@ -76,12 +81,12 @@ pub fn members(sizes: &[usize]) -> Vec<(usize, Vec<usize>)> {
     extras.map(|extra| (extra, levels(extra))).collect()
 }
 
-/// The fewest levels that reach everybody on a ring.
+/// The fewest levels with which every rank of a ring is reached.
 pub fn fewest(size: usize) -> usize {
     ceil_log(3, size)
 }
 
-/// Trivance's own distances: 1, 3, 9, ... and last half of what is then left to cover.
+/// Trivance's own distances: 1, 3, 9, ..., and last half of what remains to be covered.
 pub fn trivance(n: usize) -> Vec<usize> {
     let powers = (0..fewest(n)).map(|level| 3usize.pow(level as u32));
     powers.map(|power| if 3 * power < n { power } else { (n - power).div_ceil(2) }).collect()

@@ -1,6 +1,6 @@
 //! The nested sets of offsets of a ring.
 
-/// The distances of a ring, and how many offsets S_0 to S_K have; which ones does not matter to the load.
+/// The distances of a ring, and the number of offsets in each of S_0 to S_K. The load depends only on these numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Nest {
     pub(super) distances: Vec<usize>,
@@ -21,18 +21,18 @@ impl Nest {
         (counts[0] == size).then_some(Nest { distances, counts })
     }
 
-    /// Steps in which nobody sends.
+    /// The number of steps in which no rank sends.
     pub(super) fn idle(&self) -> usize {
         self.counts.windows(2).filter(|pair| pair[0] == pair[1]).count()
     }
 }
 
-/// The set with offset 0 alone, a byte for every offset: plain loops over bytes are fast.
+/// The set of offset 0 alone. A set has one byte for every offset, because plain loops over bytes are fast.
 pub(super) fn home(size: usize) -> Vec<u8> {
     (0..size).map(|offset| u8::from(offset == 0)).collect()
 }
 
-/// Sets `wider` to a set and what is `distance` to either side of it; how many offsets that are.
+/// Sets `wider` to a set plus the offsets at `distance` to either side of it. Returns the number of its offsets.
 pub(super) fn widen(set: &[u8], distance: usize, wider: &mut Vec<u8>) -> usize {
     let unite = |to: &mut [u8], from: &[u8]| to.iter_mut().zip(from).for_each(|(to, from)| *to |= from);
     let rest = set.len() - distance;
@@ -45,7 +45,7 @@ pub(super) fn widen(set: &[u8], distance: usize, wider: &mut Vec<u8>) -> usize {
     wider.chunks(255).map(|part| usize::from(part.iter().sum::<u8>())).sum()
 }
 
-/// How far the offset farthest from a set is from it.
+/// The largest distance of any offset from the set.
 pub(super) fn radius(set: &[u8]) -> usize {
     let (mut last, mut gap) = (0, 0);
     for offset in (1..=set.len() / 2).filter(|offset| set[*offset] == 1) {

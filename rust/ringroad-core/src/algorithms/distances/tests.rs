@@ -2,8 +2,8 @@ use super::nest::Nest;
 use super::torus::Torus;
 use super::*;
 
-/// Bytes over the busiest link, reduce-scatter and allgather together, as a multiple of the m/D bytes of a collective;
-/// infinite if the distances do not reach everybody, or if one is more than half its ring.
+/// The bytes over the busiest link, reduce-scatter and allgather together, as a multiple of the m/D bytes of a
+/// collective. Infinite if the distances do not reach every rank, or if one is more than half its ring.
 fn link_load(sizes: &[usize], distances: &[Vec<usize>]) -> f64 {
     assert_eq!(sizes.len(), distances.len(), "every dimension needs distances");
     let nests = sizes.iter().zip(distances).map(|(&size, distances)| Nest::new(size, distances.clone()));
@@ -13,7 +13,7 @@ fn link_load(sizes: &[usize], distances: &[Vec<usize>]) -> f64 {
     })
 }
 
-/// The load of distances by counting, for every link of the torus, the blocks that cross it in every step.
+/// The load of distances, found by counting the blocks that cross every link of the torus in every step.
 fn counted(sizes: &[usize], distances: &[Vec<usize>]) -> f64 {
     let dimensions = sizes.len();
     let ranks: usize = sizes.iter().product();
@@ -22,7 +22,7 @@ fn counted(sizes: &[usize], distances: &[Vec<usize>]) -> f64 {
         sizes.iter().enumerate().map(place).collect()
     };
     let rank = |at: &[usize]| at.iter().zip(sizes).rev().fold(0, |rank, (at, size)| rank * size + at);
-    // For every offset the level, and the way to the parent: -1 down, 1 up.
+    // For every offset, the level and the direction of the parent: -1 down, 1 up.
     let table = |(&size, distances): (&usize, &Vec<usize>)| {
         let mut table = vec![None; size];
         table[0] = Some((distances.len(), 0));
@@ -74,7 +74,7 @@ fn counted(sizes: &[usize], distances: &[Vec<usize>]) -> f64 {
         }
     }
     let worst = |step: &Vec<[usize; 2]>| *step.iter().flatten().max().expect("links");
-    // Crossings count double, halves of a collective are two, and there is the allgather.
+    // Each crossing counts twice, each collective has two halves, and the allgather doubles the load.
     crossings.iter().map(worst).sum::<usize>() as f64 * 2.0 / 4.0 / ranks as f64
 }
 
@@ -95,7 +95,7 @@ fn the_load_is_that_of_the_busiest_link() {
 
 #[test]
 fn loads() {
-    // A torus, its levels, the load of Trivance's distances where the levels are the fewest, and the least.
+    // A torus, its levels, the load of Trivance's distances if the levels are the fewest, and the least load.
     let rows: &[(&[usize], usize, f64, f64)] = &[
         (&[9, 9], 2, 1.185, 1.185),
         (&[27, 27], 3, 1.284, 1.284),
@@ -130,7 +130,7 @@ fn loads() {
     assert_eq!(link_load(&[16], &[vec![1, 3]]), f64::INFINITY);
 }
 
-/// All distances that reach everybody and leave no step idle.
+/// All distances that reach every rank and leave no step idle.
 fn all(size: usize, levels: usize) -> Vec<Vec<usize>> {
     let longer = |all: Vec<Vec<usize>>| {
         all.into_iter()
@@ -156,7 +156,7 @@ fn nothing_is_better() {
         let mut plans = vec![Vec::new()];
         for (&size, &levels) in sizes.iter().zip(&levels) {
             let longer = |plan: Vec<Vec<usize>>| {
-                // Dimensions that are alike have the same distances.
+                // Equal dimensions have equal distances.
                 let next = if plan.is_empty() || size != sizes[0] {
                     all(size, levels)
                 } else {

@@ -4,13 +4,15 @@ use std::ops::Range;
 
 use super::nest::Nest;
 
-/// Where a collective is before a step: the dimension of the step, and how many levels of each dimension are over.
+/// The state of a collective before a step: the dimension of the step, and the number of finished levels of each
+/// dimension.
 pub(super) type Place = (usize, Vec<usize>);
 
-/// What is to be small, first things first: steps in which nobody sends, load, hops.
+/// What the search minimises, most important first: steps in which no rank sends, load, hops.
 pub(super) type Score = (usize, u64, usize);
 
-/// Dimensions, those of a kind with the same distances, and for every step, and the end, the places of all collectives.
+/// The kind of every dimension, where dimensions of one kind have the same distances; and the places of all collectives
+/// before every step and at the end.
 pub(super) struct Torus {
     pub(super) kinds: Vec<usize>,
     pub(super) steps: Vec<Vec<Place>>,
@@ -37,12 +39,12 @@ impl Torus {
         Torus { kinds, steps }
     }
 
-    /// How many blocks a rank holds of a collective.
+    /// The number of blocks that a rank holds of a collective.
     pub(super) fn held(&self, nests: &[Nest], done: &[usize]) -> u64 {
         self.kinds.iter().zip(done).map(|(&kind, &done)| nests[kind].counts[done] as u64).product()
     }
 
-    /// The sum over steps of the hops of a rank's blocks in the dimension with the most.
+    /// The sum over these steps of the hops of a rank's blocks in the dimension with the most hops.
     pub(super) fn load(&self, nests: &[Nest], steps: Range<usize>) -> u64 {
         let mut loads = vec![0; self.kinds.len()];
         let mut total = 0;

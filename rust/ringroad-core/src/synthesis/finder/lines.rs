@@ -5,7 +5,7 @@ use super::draw::draw;
 use super::evaluate::{digraph, generalized_kautz, Cost};
 use super::table::{read_point, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
 
-/// Looks for bases of so many ranks and tells their lines of the table. Takes up to some seconds.
+/// Searches for bases with `ranks` ranks and returns their lines of the table. Takes up to some seconds.
 pub fn lines(ranks: usize) -> String {
     let mut lines = String::new();
     let degrees = || 2..=TABLE_DEGREE;
@@ -20,7 +20,7 @@ pub fn lines(ranks: usize) -> String {
     }
     let kautz = degrees().zip(&drawn).map(|(degree, found)| {
         let fewest = found.iter().flatten().map(|(_, cost)| cost.steps).min().unwrap_or(usize::MAX);
-        // They need at most so many steps; only if that is fewer they are worth a look.
+        // A generalised Kautz graph needs at most this number of steps. It is examined only if that is fewer.
         let steps = (1..).find(|steps| degree.pow(*steps) >= ranks).unwrap_or(1) as usize;
         let cost =
             (steps < fewest && degree < ranks).then(|| digraph(&generalized_kautz(ranks, degree))).flatten();
@@ -30,7 +30,7 @@ pub fn lines(ranks: usize) -> String {
     lines
 }
 
-/// The table without what is no better than what can be made of the rest.
+/// The table without the points that are no better than what can be made of the others.
 pub fn pruned(table: &str) -> String {
     let closure = Closure::of(&Table::parse(table, |_| true), 2..=TABLE_RANKS, TABLE_DEGREE);
     let prune = |text: &str| -> Option<String> {

@@ -1,20 +1,21 @@
-//! What was found by looking through many graphs, so that nobody has to do that again: `bases.txt`.
+//! The table `bases.txt`: the results of a search through many graphs.
 //!
-//! A line is for one number of ranks and one kind of graphs, and has an entry for each degree from 2 on, `-` where there
-//! is nothing. Kinds: `d` and `u` are drawn Cayley graphs ([`super::draw`]; of `u` links lead both ways), `k` are
-//! generalised Kautz graphs. An entry has points separated by commas: the number of the draw (of `d` and `u`), the steps, and
-//! unless they are the least possible the bandwidth terms of allgather and reduce-scatter, separated by colons.
+//! Each line is for one number of ranks and one kind of graphs. It has an entry for each degree from 2 on, or `-` if
+//! there is none. Kinds: `d` and `u` are random Cayley graphs ([`super::draw`]; with `u`, all links have a reverse
+//! link), `k` are generalised Kautz graphs. An entry consists of points separated by commas. A point consists of the
+//! number of the draw (for `d` and `u` only), the steps, and the bandwidth terms of allgather and reduce-scatter unless
+//! these are the least possible, separated by colons.
 //!
 //! `cargo run --release -p ringroad-core --example bases` writes the file anew.
 
 use super::evaluate::Cost;
 use crate::synthesis::Ratio;
 
-/// Up to how many ranks the table goes.
+/// The largest number of ranks in the table.
 pub const TABLE_RANKS: usize = 2000;
-/// Up to which degree the table goes.
+/// The largest degree in the table.
 pub const TABLE_DEGREE: usize = 16;
-/// What a line of the table is about.
+/// The kind of graphs of a line of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Directed,
@@ -37,19 +38,19 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) kind: Kind,
-    /// Of the draw.
+    /// The number of the draw; 0 for generalised Kautz graphs.
     pub(super) number: usize,
     pub(super) cost: Cost,
 }
 
-/// The table, read.
+/// The parsed table.
 pub(super) struct Table {
-    /// By ranks, then by degree.
+    /// Entries by ranks, then by degree.
     entries: Vec<Vec<Vec<Entry>>>,
 }
 
 impl Table {
-    /// What `bases.txt` has for the ranks that are asked for.
+    /// Reads the lines of `bases.txt` for the numbers of ranks that are `wanted`.
     pub(super) fn read(wanted: impl Fn(usize) -> bool) -> Table {
         Table::parse(include_str!("bases.txt"), wanted)
     }
@@ -58,7 +59,7 @@ impl Table {
         let mut entries = vec![Vec::new(); TABLE_RANKS + 1];
         for line in text.lines() {
             let (ranks, rest) = line.split_once(' ').unwrap_or_default();
-            let ranks: usize = ranks.parse().expect("lines begin with how many ranks");
+            let ranks: usize = ranks.parse().expect("each line begins with the number of ranks");
             if wanted(ranks) {
                 let row: &mut Vec<Vec<Entry>> = &mut entries[ranks];
                 row.resize(TABLE_DEGREE + 1, Vec::new());
@@ -73,7 +74,7 @@ impl Table {
     }
 }
 
-/// A line without its ranks, into one row for each degree.
+/// Reads a line without its number of ranks into one row for each degree.
 fn read_line(ranks: usize, line: &str, rows: &mut [Vec<Entry>]) -> Option<()> {
     let mut words = line.split(' ');
     let kind = Kind::of(words.next()?)?;
@@ -95,7 +96,8 @@ pub(super) fn read_point(ranks: usize, kind: Kind, point: &str) -> Option<Entry>
     };
     let cost = match (parts.next(), parts.next()) {
         (None, None) => Cost::optimal(ranks, steps),
-        // Whether steps are alike both ways is not told; links both ways make them so.
+        // The table does not say whether the steps of both collectives are equal. Graphs with reverse links have equal
+        // ones.
         (Some(gather), Some(scatter)) => Cost {
             steps,
             allgather: fraction(gather)?,
