@@ -242,7 +242,11 @@ def test_who_comes_later_hears_why(tmp_path):
             ringroad.Communicator(store, rank, 3, timeout=0.5)
         errors.append(str(caught.value))
     assert "ranks 1, 2 did not come" in errors[0]
-    assert "rank 0 did not start a new meeting within " in errors[1] and "s, after rank 0 (" in errors[1] and "ranks 1, 2 did not come" in errors[1]
+    assert (
+        "rank 0 did not start a new meeting within " in errors[1]
+        and "s, after rank 0 (" in errors[1]
+        and "ranks 1, 2 did not come" in errors[1]
+    )
 
 
 # ------------------------------------------------------------------------------------------------ anew
