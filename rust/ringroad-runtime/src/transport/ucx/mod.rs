@@ -1,6 +1,6 @@
 //! Messages over UCX: shared memory and CMA within a host, tcp or RDMA between hosts.
 //!
-//! Each network device that is used has a [`Device`]: a UCX context and a worker. One device serves all ports unless
+//! Each network device that is used has a `Device`: a UCX context and a worker. One device serves all ports unless
 //! the user lists several; then port `p` uses device `p` modulo their number. A message arrives at the device that
 //! the sender's device is joined to (see `ports`). A peer that one device has lost counts as lost for all.
 //!
