@@ -73,6 +73,24 @@ impl PyCommunicator {
 
 #[pymethods]
 impl PyCommunicator {
+    /// Waits until all ranks have called it.
+    ///
+    /// Args:
+    #[doc = call_arguments!()]
+    ///
+    /// Returns:
+    ///     None. With `async_op=True` a `Work`.
+    ///
+    /// Raises:
+    ///     ValueError: `timeout` is not above 0.
+    #[doc = call_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.barrier(async_op=True)
+    ///     >>> b.barrier()
+    ///     >>> work.wait()
+    ///     True
     #[pyo3(signature = (*, timeout=None, async_op=false))]
     fn barrier(&self, py: Python<'_>, timeout: Option<f64>, async_op: bool) -> PyResult<Py<PyAny>> {
         self.run(py, Request::barrier(), How { algorithm: None, timeout, async_op }, None)

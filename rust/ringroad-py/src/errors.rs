@@ -44,27 +44,73 @@ impl Exception {
 
 static BASE: Exception = Exception::new(
     "RingroadError",
-    "Base class of what ringroad raises, beside ValueError and TypeError for bad arguments, and MemoryError.",
+    "The base class of ringroad's own errors.
+
+Bad arguments raise ValueError or TypeError, a lack of memory MemoryError. Messages name rank, host, process,
+call and step, and say what to do.
+
+Example:
+    >>> try:
+    ...     ringroad.Topology(\"thorus:4x4\")
+    ... except ringroad.RingroadError as error:
+    ...     print(type(error).__name__)
+    TopologyError",
 );
 static TIMEOUT: Exception = Exception::new(
     "TimeoutError",
-    "A deadline passed. Names rank, host, peers, collective, sequence number and step.",
+    "A call did not complete before its deadline. The message names the ranks that are missing.
+
+Look at those ranks: they may hang, have made fewer calls, or need a longer `timeout`. The communicator cannot
+be used any more, unless it was `Work.wait` that raised the error; call `shrink` or make a new one.",
 );
-static PEER: Exception = Exception::new("PeerError", "Another rank died or left.");
-static MISMATCH: Exception =
-    Exception::new("MismatchError", "Ranks made different calls. Lists what each rank called.");
-static ABORTED: Exception =
-    Exception::new("AbortedError", "The communicator failed or was aborted earlier; make a new one.");
-static TRANSPORT: Exception =
-    Exception::new("TransportError", "UCX is missing, unusable, or refused something.");
-static STORE: Exception = Exception::new("StoreError", "The store failed.");
-static CONFIG: Exception =
-    Exception::new("ConfigError", "A RINGROAD_* variable or an option has a value that makes no sense.");
+static PEER: Exception = Exception::new(
+    "PeerError",
+    "Another rank died, or closed its communicator. The message names it.
+
+The communicator cannot be used any more, but the process can: call `shrink` to continue with the ranks that
+are left.",
+);
+static MISMATCH: Exception = Exception::new(
+    "MismatchError",
+    "Ranks made different calls. The message lists what each rank called.
+
+Correct the program: all ranks make the same calls in the same order, with the same shapes, dtypes and roots.
+The communicator cannot be used any more.",
+);
+static ABORTED: Exception = Exception::new(
+    "AbortedError",
+    "The communicator failed or was aborted earlier, is closed, or belongs to the parent of a forked process.
+
+Make a new communicator, or call `shrink`. The message has the reason.",
+);
+static TRANSPORT: Exception = Exception::new(
+    "TransportError",
+    "UCX is missing or cannot be used, or the network or the system refused something.
+
+The message says what to install, permit or set.",
+);
+static STORE: Exception = Exception::new(
+    "StoreError",
+    "The store at which ranks meet failed. Its own error is the `__cause__`, if it raised one.",
+);
+static CONFIG: Exception = Exception::new(
+    "ConfigError",
+    "A RINGROAD_* variable or an option has a value that cannot be used, or one that is needed is not set.
+
+The message says what can be written. `ringroad info` lists all variables.",
+);
 static SCHEDULE: Exception = Exception::new(
     "ScheduleError",
-    "A schedule is malformed, unavailable, or does not perform its collective.",
+    "A schedule is malformed or wrong, or an algorithm is unknown or does not run on a network.
+
+The message names rank, chunk and step of a wrong schedule, or algorithms that can be used.",
 );
-static TOPOLOGY: Exception = Exception::new("TopologyError", "A topology specification makes no sense.");
+static TOPOLOGY: Exception = Exception::new(
+    "TopologyError",
+    "A topology is malformed, or does not have what is asked of it.
+
+The message shows a spec that would do.",
+);
 
 /// Defines the exceptions in the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

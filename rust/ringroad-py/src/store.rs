@@ -11,7 +11,13 @@ use ringroad_runtime::Error;
 
 use crate::errors::raise;
 
-/// A store for threads of one process.
+/// A store for ranks that are threads of one process. All of them pass the same object.
+///
+/// Example:
+///     >>> store = ringroad.MemoryStore()
+///     >>> with ringroad.Communicator(store, rank=0, size=1) as comm:
+///     ...     comm.size
+///     1
 #[pyclass(name = "MemoryStore", module = "ringroad", frozen)]
 pub struct PyMemoryStore(Arc<MemoryStore>);
 
@@ -23,7 +29,21 @@ impl PyMemoryStore {
     }
 }
 
-/// A store in a directory that all ranks share.
+/// A store in a directory that all ranks can reach. Use a new directory for every job.
+///
+/// Args:
+///     path: The directory. It is made if it does not exist.
+///
+/// Raises:
+///     StoreError: The directory cannot be made or used. The message says why.
+///
+/// Example:
+///     >>> import tempfile
+///     >>> with tempfile.TemporaryDirectory() as folder:
+///     ...     store = ringroad.FileStore(folder)
+///     ...     with ringroad.Communicator(store, rank=0, size=1) as comm:
+///     ...         comm.size
+///     1
 #[pyclass(name = "FileStore", module = "ringroad", frozen)]
 pub struct PyFileStore(Arc<FileStore>);
 
