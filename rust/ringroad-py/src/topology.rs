@@ -405,7 +405,7 @@ impl PyTopology {
         PyTuple::new(py, self.0.dimensions())
     }
 
-    /// "minimal", "dimension-ordered", "single-path" or "table": how messages choose among paths.
+    /// How messages choose among paths: "minimal", "dimension-ordered", "single-path" or "table".
     #[getter]
     fn routing(&self) -> &'static str {
         self.0.routing().name()
