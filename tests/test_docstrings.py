@@ -6,10 +6,10 @@ import inspect
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,6 @@ class Member:
 
     name: str
     what: Any
-    owner: type | None = None
 
     @property
     def docstring(self) -> str:
@@ -56,16 +55,14 @@ class Member:
     @property
     def parameters(self) -> list[str]:
         """Those that a caller passes."""
-        if isinstance(self.what, property) or inspect.isgetsetdescriptor(self.what):
+        if not callable(self.what):
             return []
         if inspect.isclass(self.what):
             own = "__init__" in vars(self.what) or "__new__" in vars(self.what)
             if not own or fields(self.what) or issubclass(self.what, BaseException):
                 return []
-        bound = self.owner is not None and not isinstance(self.what, staticmethod)
-        function = self.what.__func__ if isinstance(self.what, staticmethod | classmethod) else self.what
-        names = [name for name in inspect.signature(function).parameters if not name.startswith("_")]
-        return names[1:] if bound else names
+        names = list(inspect.signature(self.what).parameters)
+        return [name for name in names if name != "self" and not name.startswith("_")]
 
 
 def modules() -> Iterator[ModuleType]:
@@ -96,11 +93,13 @@ def members() -> list[Member]:
 def attributes(member: Member) -> Iterator[Member]:
     if not inspect.isclass(member.what):
         return
-    skipped = {name for name, _ in inspect.getmembers(tuple)} | fields(member.what)
     for name, what in vars(member.what).items():
-        documented = isinstance(what, property | staticmethod | classmethod | FunctionType) or inspect.isroutine(what)
-        if not name.startswith("_") and name not in skipped and (documented or inspect.isgetsetdescriptor(what)):
-            yield Member(f"{member.name}.{name}", what, member.what)
+        if name.startswith("_") or name in fields(member.what):
+            continue
+        if isinstance(what, staticmethod | classmethod):
+            what = getattr(member.what, name)
+        if callable(what) or isinstance(what, property | cached_property) or inspect.isgetsetdescriptor(what):
+            yield Member(f"{member.name}.{name}", what)
 
 
 def fields(kind: type) -> set[str]:

@@ -6,7 +6,6 @@ python tools/stubs.py --check   # fails if the stub is not up to date
 
 import ast
 import sys
-from inspect import getattr_static
 from pathlib import Path
 from textwrap import indent
 from types import ModuleType
@@ -31,7 +30,7 @@ def _documented(body: list[ast.stmt], owner: object) -> list[tuple[Item, str]]:
     found: list[tuple[Item, str]] = []
     seen: set[str] = set()
     for item in body:
-        if not isinstance(item, Item) or not (member := getattr_static(owner, item.name, None)):
+        if not isinstance(item, Item) or not (member := getattr(owner, item.name, None)):
             continue
         special = item.name.startswith("__")
         found.append((item, "" if special or item.name in seen else (member.__doc__ or "").strip()))

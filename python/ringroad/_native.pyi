@@ -141,24 +141,27 @@ class Topology:
     ) -> Topology: ...
     @staticmethod
     def from_graph(graph: Any, *, name: str | None = None, dimensions: Sequence[int] | None = None) -> Topology:
-        """staticmethod(function) -> method
+        """Makes a topology of a networkx graph.
 
-        Convert a function to be a static method.
+        Args:
+            graph: Any networkx graph; an edge of an undirected graph is a link in each direction. A node is
+                a rank, or a switch if its attribute `kind` is "switch"; `rank` states a rank's number, and
+                `processing` the seconds it needs to pass a message on. Edges may state `bandwidth` (bytes
+                per second), `capacity` (a factor of it), `latency` and `extra_latency` (seconds).
+            name: The graph's name in the spec.
+            dimensions: The grid that algorithms take for a torus. None: the graph's attribute `dimensions`,
+                such as "4x4", or no grid.
 
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
+        Returns:
+            The topology. Its spec is `graph:` and the name.
 
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
+        Raises:
+            TopologyError: The graph has no ranks, or an attribute makes no sense. The message names it.
 
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Example:
+            >>> import networkx
+            >>> ringroad.Topology.from_graph(networkx.cycle_graph(5), name="five").ranks
+            5
         """
     def to_graph(self) -> Any:
         """Returns a networkx.MultiDiGraph with the attributes that `from_graph` reads.
@@ -179,24 +182,16 @@ class Topology:
         """
     @staticmethod
     def from_json(text: str) -> Topology:
-        """staticmethod(function) -> method
+        """Reads what `to_json` wrote.
 
-        Convert a function to be a static method.
+        Args:
+            text: The JSON.
 
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
+        Returns:
+            The topology.
 
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
-
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Raises:
+            TopologyError: The text is not a topology. The message says why.
         """
     def to_json(self) -> str:
         """Returns the topology as JSON, with its links and routes if the spec does not say them.
@@ -214,25 +209,7 @@ class Topology:
         links: Sequence[tuple[int, int, float, float, float, float]],
         dimensions: Sequence[int],
     ) -> Topology:
-        """staticmethod(function) -> method
-
-        Convert a function to be a static method.
-
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
-
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
-
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
-        """
+        """Makes a topology of links, each with source, target, bandwidth, capacity, latency and extra latency."""
     def _links(self) -> list[tuple[int, int, float, float, float, float]]:
         """Returns the links with source, target, bandwidth, capacity, latency and extra latency."""
     def with_links(
@@ -329,17 +306,9 @@ class Topology:
             12
         """
     def transpose(self) -> Topology:
-        """Returns the network with all links turned round.
-
-        Raises:
-            TopologyError: The network has switches.
-        """
+        """Returns the network with all links turned round. Links keep their numbers."""
     def bidirectional(self) -> Topology:
-        """Returns the network with a second link, turned round, for each link.
-
-        Raises:
-            TopologyError: The network has switches.
-        """
+        """Returns the network with a second link, turned round, for each link."""
     def without_links(self, pairs: Sequence[tuple[int, int]], *, directed: bool = False) -> Topology:
         """Returns the network without some links. A grid stays a grid.
 
@@ -366,7 +335,7 @@ class Topology:
                 link.
 
         Raises:
-            TopologyError: `capacity` is not above 0, or the network has switches.
+            TopologyError: `capacity` is not above 0.
         """
     def _operands(self) -> tuple[str, list[str], list[str]] | None:
         """Returns the operator of the spec, its operands' specs, and the parameters after them; None without
@@ -672,7 +641,11 @@ class RoutingTable:
         none.
         """
     def csv(self, source: int) -> str:
-        """Returns the lines of a CSV file for the paths of one source."""
+        """Returns the lines of a CSV file for the paths of one source.
+
+        Args:
+            source: The rank that sends.
+        """
 
 def balanced_routes(
     topology: Topology | str | int,
@@ -804,7 +777,7 @@ def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
         >>> ringroad.Algorithm("swing") in ringroad.algorithms()
         True
         >>> [a.name for a in ringroad.algorithms(8) if a.name.startswith("generalized:")]
-        ['x']
+        ['generalized:0', 'generalized:1', 'generalized:2', 'generalized:3']
     """
 
 @final
@@ -825,66 +798,57 @@ class Schedule:
 
     @staticmethod
     def build(algorithm: str, topology: Topology | str | int, collective: str = "allreduce", root: int = 0) -> Schedule:
-        """staticmethod(function) -> method
+        """Builds the schedule of an algorithm on a network.
 
-        Convert a function to be a static method.
+        Args:
+            algorithm: The algorithm's name, such as "swing" or "generalized:2".
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+            collective: For example "allreduce".
+            root: The root of a broadcast, reduce, gather or scatter.
 
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
+        Returns:
+            The schedule. It is not verified; `verify` does that.
 
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
+        Raises:
+            ScheduleError: The algorithm is unknown, or does not perform the collective on this network. The
+                message names algorithms that do.
+            ValueError: The collective is unknown.
+            TopologyError: The topology is malformed.
 
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Example:
+            >>> print(str(ringroad.Schedule.build("binomial", 4, "broadcast")).rstrip())
+            binomial: broadcast (root 0) over 4 ranks, 1 chunks
+            step 0: 0→2 =[0]
+            step 1: 0→1 =[0] | 2→3 =[0]
         """
     @staticmethod
     def from_json(text: str) -> Schedule:
-        """staticmethod(function) -> method
+        """Reads what `to_json` wrote.
 
-        Convert a function to be a static method.
+        Args:
+            text: The JSON.
 
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
+        Returns:
+            The schedule. It is not verified.
 
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
-
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Raises:
+            ScheduleError: The text is not a schedule. The message says why.
         """
     @staticmethod
     def split(name: str, parts: Sequence[Schedule]) -> Schedule:
-        """staticmethod(function) -> method
+        """Cuts the vector into equal slices and runs a schedule on each, step by step and side by side.
 
-        Convert a function to be a static method.
+        Messages from one rank to another by the same port become one.
 
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
+        Args:
+            name: The new schedule's name.
+            parts: A schedule for each slice, all for the same collective, ranks and number of chunks.
 
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
+        Returns:
+            The schedule.
 
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Raises:
+            ScheduleError: There are no parts, or they do not fit together.
         """
     def to_json(self) -> str:
         """Returns the schedule as JSON.
@@ -988,7 +952,7 @@ class Schedule:
 
         Example:
             >>> ringroad.Schedule.build("ring", 2, "allgather").sends()
-            x
+            [(0, 0, 1, [0], 'copy', 0, 0, 0), (0, 1, 0, [1], 'copy', 0, 0, 0)]
         """
     def locals(self) -> list[tuple[int, int, list[int], Literal["copy", "reduce"], int, int]]:
         """Returns what ranks do with their own slots at the ends of steps.
@@ -1405,45 +1369,29 @@ class Profile:
 
     @staticmethod
     def read(path: str | PathLike[str]) -> Profile:
-        """staticmethod(function) -> method
+        """Reads a file that `ringroad tune` wrote.
 
-        Convert a function to be a static method.
+        Args:
+            path: The file.
 
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
+        Returns:
+            The profile.
 
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
-
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Raises:
+            ConfigError: The file cannot be read, is no profile, or has another version. Measure again.
         """
     @staticmethod
     def from_json(text: str) -> Profile:
-        """staticmethod(function) -> method
+        """Reads what `to_json` wrote.
 
-        Convert a function to be a static method.
+        Args:
+            text: The JSON.
 
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
+        Returns:
+            The profile.
 
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
-
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Raises:
+            ConfigError: The text is no profile, or has another version.
         """
     def to_json(self) -> str:
         """Returns the profile as JSON, as it is in files."""
@@ -1628,8 +1576,8 @@ class Work(Generic[_Result_co]):
         """
     @property
     def algorithm(self) -> str:
-        """The name of the algorithm that the call runs; empty for `send` and `recv`."""
-    def __class_getitem__(cls, key: Any, /) -> GenericAlias: ...
+        """The name of the algorithm that the call runs."""
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
 
 @final
 class Communicator:
@@ -1665,11 +1613,12 @@ class Communicator:
         ucx_wheel: The path of a `libucp.so.0` to use where the system has no UCX.
 
     Raises:
-        ConfigError: A setting has a value that cannot be used.
-        ValueError: `rank`, `size`, `timeout` or `deterministic` makes no sense.
+        ConfigError: A setting has a value that cannot be used, or `algorithm` names an unknown one.
+        ValueError: `rank`, `size`, `timeout` or `deterministic` makes no sense, or `settings` names a
+            variable that does not exist.
         TypeError: `store` has no methods `set` and `get`.
         TopologyError: The topology is malformed, or has another number of ranks.
-        ScheduleError: An algorithm is unknown, or none can run here.
+        ScheduleError: None of the algorithms can run here.
         TimeoutError: Ranks did not come in time. The message names them.
         PeerError: A rank died or gave up meanwhile. The message names it.
         StoreError: The store failed.
@@ -1704,24 +1653,32 @@ class Communicator:
         algorithm: str | None = None,
         deterministic: Literal["size-invariant"] | None = None,
     ) -> list[Communicator]:
-        """staticmethod(function) -> method
+        """Makes the communicators of `size` ranks that are threads of this process, for tests and notebooks.
 
-        Convert a function to be a static method.
+        Args:
+            size: The number of ranks.
+            timeout: The default of every call, in seconds. None: RINGROAD_TIMEOUT, or 300.
+            topology: The network, as for `Communicator`.
+            algorithm: The algorithms to choose among, as for `Communicator`.
+            deterministic: "size-invariant" or None, as for `Communicator`.
 
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
+        Returns:
+            A communicator for each rank. Use each in a thread of its own, or make calls with
+            `async_op=True`.
 
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
+        Raises:
+            ValueError: `size` or another argument makes no sense.
+            ConfigError: A RINGROAD_* variable has a value that cannot be used, or `algorithm` names an
+                unknown one.
+            TopologyError: The topology is malformed, or has another number of ranks.
+            ScheduleError: None of the algorithms can run here.
 
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
+        Example:
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> comms = ringroad.Communicator.in_process(3)
+            >>> with ThreadPoolExecutor(3) as pool:
+            ...     [int(total) for total in pool.map(lambda comm: comm.allreduce(np.array(comm.rank)), comms)]
+            [3, 3, 3]
         """
     @property
     def rank(self) -> int:
@@ -2909,7 +2866,8 @@ class Communicator:
 
         Raises:
             ValueError: A collective is unknown.
-            ScheduleError: An algorithm is unknown, a time is not above 0, or there are no measurements.
+            ScheduleError: An algorithm is unknown, or does not run on this network.
+            ConfigError: There are no measurements, or a time is not above 0.
         """
     def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]:
         """Returns the algorithm of every range of sizes, for floats.
@@ -3053,8 +3011,8 @@ class Communicator:
             >>> with alone.trace() as trace:
             ...     total = alone.allreduce(np.ones(1000))
             >>> [call.call for call in trace.calls if "allreduce" in call.call]
-            ['x']
-            >>> trace.save_chrome_trace("/dev/null")  # a path for ui.perfetto.dev
+            ['allreduce of 1000 float64, sum, by ring']
+            >>> trace.save_chrome_trace("trace.json")  # for ui.perfetto.dev
         """
     def _start_trace(self) -> None:
         """Starts to record what this rank does. The other ranks are not told."""
@@ -3070,7 +3028,7 @@ class Communicator:
             AbortedError: This process is a forked child.
         """
     def close(self) -> None:
-        """Closes the connections. A second call does nothing.
+        """Closes the connections. Later calls fail on all ranks; closing again does nothing.
 
         In a forked child it only releases the child's copies: the connections are its parent's.
         """
@@ -3181,25 +3139,7 @@ class Config:
     def __new__(cls, settings: Mapping[str, str] | None = None) -> Config: ...
     @staticmethod
     def defaults() -> Config:
-        """staticmethod(function) -> method
-
-        Convert a function to be a static method.
-
-        A static method does not receive an implicit first argument.
-        To declare a static method, use this idiom:
-
-             class C:
-                 @staticmethod
-                 def f(arg1, arg2, argN):
-                     ...
-
-        It can be called either on the class (e.g. C.f()) or on an instance
-        (e.g. C().f()). Both the class and the instance are ignored, and
-        neither is passed implicitly as the first argument to the method.
-
-        Static methods in Python are similar to those found in Java or C++.
-        For a more advanced concept, see the classmethod builtin.
-        """
+        """Returns the settings that hold if no variable is set."""
     @property
     def settings(self) -> list[Setting]:
         """A `Setting` for each variable."""

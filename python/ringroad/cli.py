@@ -53,7 +53,11 @@ for _command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs a command line (default: the process's) and exits: 0, or 2 where it makes no sense."""
+    """Runs a command line, and exits with status 0, or 2 after an error that the user can correct.
+
+    Args:
+        arguments: The words of the command line. None: those of this process.
+    """
     try:
         app(arguments)
     except (RingroadError, ValueError, OSError) as error:

@@ -38,7 +38,15 @@ _POLL_SECONDS = 1.0  # between looks at processes whose end the socket does not 
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """What went wrong on one rank: a traceback, or how the process ended."""
+    """The failure of one rank.
+
+    Attributes:
+        rank: The rank.
+        pid: The id of its process.
+        text: A traceback, or how the process ended.
+        exception: What was raised; None if the process ended, or if the exception's class exists on the worker
+            only.
+    """
 
     rank: int
     pid: int
@@ -49,8 +57,9 @@ class WorkerFailure:
 class WorkerError(RingroadError):
     """A function failed on some workers, or workers died.
 
-    The message has every failed rank's traceback, `failures` the same as objects, and `__cause__` the exception that
-    the others most likely follow from.
+    The message has every failed rank's traceback; `failures` has them as a tuple of
+    `ringroad.cluster.WorkerFailure`. `__cause__` is the exception that most likely caused the others. The next
+    `LocalCluster.run` starts new workers where that is needed.
     """
 
     def __init__(self, message: str, failures: tuple[WorkerFailure, ...] = ()) -> None:
@@ -66,22 +75,42 @@ def local(
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
 ) -> "LocalCluster":
-    """Starts `n` worker processes on this machine, connected by a communicator.
+    """Starts worker processes on this machine, connected by a communicator, for scripts, notebooks and tests.
 
-        with ringroad.local(4) as cluster:
-            results = cluster.run(lambda comm: comm.allreduce(np.full(3, comm.rank)))
+    Args:
+        n: The number of workers, 1 or more.
+        topology: The network, as in `ringroad.init`.
+        algorithm: The algorithms to choose among, as in `ringroad.init`.
+        timeout: Seconds after which a collective fails. None: RINGROAD_TIMEOUT, or 300.
+        env: Variables to add to the workers' environment.
 
-    `topology` and `algorithm` are as in `ringroad.init`; `timeout` in seconds is every collective's; `env` adds to the
-    workers' environment. Raises WorkerError where they do not come up.
+    Returns:
+        A `LocalCluster`. Use it in a `with` block, or close it.
+
+    Raises:
+        WorkerError: A worker does not start, or the workers cannot connect.
+        ValueError: `n` is less than 1.
+
+    Example:
+        >>> with ringroad.local(2) as cluster:
+        ...     cluster.run(lambda comm: comm.allreduce(np.full(3, comm.rank + 1.0)))
+        [array([3., 3., 3.]), array([3., 3., 3.])]
     """
     return LocalCluster(n, topology=topology, algorithm=algorithm, timeout=timeout, env=env)
 
 
 class LocalCluster:
-    """Worker processes that run functions together; see `ringroad.local`.
+    """Worker processes that run functions together. `ringroad.local` starts them.
 
-    They end with `close`, the `with` block, garbage collection, or the parent, however it ends. What a function prints
-    goes to the parent's output.
+    They end at `close`, at the end of the `with` block, at garbage collection, or when the parent ends in whatever
+    way. What functions print goes to the parent's output. `ringroad.local` explains arguments and errors.
+
+    Args:
+        n: The number of workers, 1 or more.
+        topology: The network.
+        algorithm: The algorithms to choose among.
+        timeout: Seconds after which a collective fails.
+        env: Variables to add to the workers' environment.
     """
 
     def __init__(
@@ -119,14 +148,29 @@ class LocalCluster:
         return [worker.process.pid for worker in self._team.workers] if self._team else []
 
     def run(self, function: Callable[Concatenate[Communicator, P], T], /, *args: P.args, **kwargs: P.kwargs) -> list[T]:
-        """Calls `function(comm, *args, **kwargs)` on every worker and returns the results by rank.
+        """Calls `function(comm, *args, **kwargs)` on every worker.
 
-        Functions, arguments and results travel by cloudpickle, so lambdas and functions of a notebook will do. It runs
-        for as long as the slowest worker's function does; collectives have their own time limit.
+        Functions, arguments and results are pickled by cloudpickle, so lambdas and functions of a notebook work.
+        `run` has no time limit of its own; collectives have theirs.
 
-        Raises WorkerError where the function raises on any worker, which also aborts the others' collectives, or where
-        a worker dies; the others are then waited for a little and stopped. The next `run` makes new communicators, and
-        where needed new workers.
+        Args:
+            function: It is passed the worker's communicator first.
+            args: Its further arguments, the same on all workers.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            The results by rank.
+
+        Raises:
+            WorkerError: The function raised on a worker, which also aborts the others' collectives, or a worker died.
+                The other workers have a little time before they are stopped. The next `run` makes new communicators
+                and, if needed, new workers.
+            RuntimeError: The cluster is closed.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm, factor: comm.rank * factor, 10)
+            [0, 10]
         """
         import cloudpickle  # type: ignore[import-untyped]
 
@@ -137,7 +181,7 @@ class LocalCluster:
         return [pickle.loads(result) for result in results]
 
     def close(self) -> None:
-        """Ends the workers. Idempotent."""
+        """Ends the workers. A second call does nothing."""
         with self._lock:
             self._closed = True
             self._dismiss()

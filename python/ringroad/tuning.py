@@ -36,7 +36,16 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured: sizes in bytes of the whole vector, and about how many seconds it may take."""
+    """What `ringroad tune` measures.
+
+    Attributes:
+        collectives: Some of `COLLECTIVES`.
+        sizes: The lengths of the whole vector, in bytes.
+        budget: About how many seconds it may take.
+
+    Raises:
+        ValueError: A collective cannot be measured, or there is nothing to measure.
+    """
 
     collectives: Sequence[str] = DEFAULT_COLLECTIVES
     sizes: Sequence[int] = SIZES
@@ -66,7 +75,18 @@ class _Contestant:
 
 
 def measure(communicator: Communicator, options: Options, progress: Callable[[str], None]) -> list[Measurement]:
-    """Times of the algorithms that differ in costs, and leave the same bits on all ranks. Collective."""
+    """Measures the algorithms that differ in cost and leave the same bits on all ranks.
+
+    It is collective: all ranks call it.
+
+    Args:
+        communicator: Where to measure.
+        options: What to measure.
+        progress: Called with a line of text before each collective.
+
+    Returns:
+        Tuples of a collective, an algorithm, a number of bytes, and seconds; the same on all ranks.
+    """
     found: list[Measurement] = []
     for collective in options.collectives:
         # Half of the time is for the collective that training waits for.
@@ -187,7 +207,16 @@ def _time(communicator: Communicator, contestant: _Contestant) -> float:
 
 
 def tune(communicator: Communicator, options: Options, quiet: bool = True) -> str:
-    """Measures and makes a profile, as JSON. Collective; all ranks return the same measurements."""
+    """Measures, and makes a profile. It is collective: all ranks call it.
+
+    Args:
+        communicator: Where to measure.
+        options: What to measure.
+        quiet: False: rank 0 prints what it measures.
+
+    Returns:
+        The profile as JSON, with the same measurements on all ranks.
+    """
     rank = communicator.rank
 
     def progress(text: str) -> None:

@@ -24,7 +24,10 @@ _SECONDS = 30.0  # for a tool
 
 
 class TestbedError(RingroadError):
-    """This machine cannot emulate a network, or the emulated one cannot do what was asked."""
+    """This machine or this user cannot emulate a network, or the emulated network has no such cable.
+
+    The message says what is missing, and what to permit or install.
+    """
 
     __test__ = False  # for pytest, which takes it for a class of tests
 

@@ -148,7 +148,23 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """A statement beside ours."""
+    """A statement of a paper beside the computed value.
+
+    Attributes:
+        figure: The figure that it is about.
+        panel: The panel that it is about.
+        text: The statement in words.
+        quantity: What is stated.
+        unit: The unit of both values.
+        stated: The paper's value.
+        bound: ">= " or "<= " if the paper states a bound, else empty.
+        ours: The computed value.
+        difference: How far the two are apart; None for names.
+        agrees: Whether they are close enough.
+        margin: How far apart values that agree may be.
+        ours_stated: Whether the paper has words only, and `stated` is our reading of them.
+        why: Why they differ, if it is known.
+    """
 
     figure: str
     panel: str
@@ -166,12 +182,12 @@ class Verdict:
 
     @property
     def stated_text(self) -> str:
-        """With a star where the paper has words only, and the number is ours."""
+        """The paper's value as text, with a star if the paper has words only."""
         return f"{self.bound}{_shown(self.stated, self.unit)}{'*' if self.ours_stated else ''}"
 
     @property
     def tolerance_text(self) -> str:
-        """How far apart what agrees may be."""
+        """How far apart values that agree may be, as text."""
         if self.unit == "name":
             return ""
         if self.unit == "bytes":
@@ -180,10 +196,12 @@ class Verdict:
 
     @property
     def ours_text(self) -> str:
+        """The computed value as text."""
         return _shown(self.ours, self.unit)
 
     @property
     def difference_text(self) -> str:
+        """How far the two values are apart, as text."""
         if self.difference is None:
             return "none" if self.agrees else "another one"
         if self.unit == "bytes":

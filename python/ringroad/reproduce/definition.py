@@ -97,7 +97,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Definition:
-    """All of it."""
+    """A paper's evaluation: its figures, and what it states of them.
+
+    Attributes:
+        paper: One of `PAPERS`.
+        source: The paper's authors, title and place.
+        subject: The series that the paper is about.
+        model: The paper's network and software.
+        assumptions: What the evaluation rests on.
+        series: The lines of the figures.
+        figures: The figures and tables.
+    """
 
     paper: str
     source: str
@@ -109,7 +119,14 @@ class Definition:
 
     @classmethod
     def load(cls, paper: str) -> "Definition":
-        """The definition of one of `PAPERS`; ValueError for others."""
+        """Reads the definition of a paper's evaluation.
+
+        Args:
+            paper: One of `PAPERS`.
+
+        Raises:
+            ValueError: It is another one.
+        """
         return cls._read(paper, _data(paper))
 
     @classmethod
@@ -125,7 +142,7 @@ class Definition:
 
     @property
     def reading(self) -> str:
-        """How to read the tables."""
+        """How to read the tables, in words."""
         letters = "; ".join(
             f"{series.letter} is {series.label}"
             for series in self.series
@@ -135,6 +152,7 @@ class Definition:
 
     @cached_property
     def subject_label(self) -> str:
+        """The name of the algorithm that the paper is about."""
         return next(series.label for series in self.series if series.key == self.subject)
 
 

@@ -30,13 +30,35 @@ __all__ = ["Options", "communicator", "empty", "profile_layers", "register"]
 
 
 def register() -> None:
-    """Makes torch know the backend. Idempotent; runs on `import ringroad.torch` and by torch's entry points."""
+    """Registers ringroad as a backend of torch.distributed. A second call does nothing.
+
+    It runs on `import ringroad.torch`, and by torch's entry points.
+    """
     if "RINGROAD" not in dist.Backend._plugins:
         dist.Backend.register_backend("ringroad", _create, extended_api=True, devices=["cpu"])
 
 
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
-    """The native communicator under a group (the default one if None): algorithms, switch points, transport."""
+    """Returns the native communicator of a process group, which tells algorithms, switch points and transport.
+
+    Args:
+        group: The group. None: the default group.
+
+    Returns:
+        The `ringroad.Communicator`. The group owns it; do not close it.
+
+    Raises:
+        ValueError: There is no process group yet.
+        TypeError: None of the group's backends is ringroad.
+
+    Example:
+        >>> import torch.distributed as dist
+        >>> import ringroad.torch
+        >>> dist.init_process_group("ringroad", store=dist.HashStore(), rank=0, world_size=1)
+        >>> ringroad.torch.communicator().size
+        1
+        >>> dist.destroy_process_group()
+    """
     from ringroad.torch.backend import RingroadBackend
     from ringroad.torch.process_group import RingroadProcessGroup
 
@@ -55,7 +77,33 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
 
 
 def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup | None = None) -> torch.Tensor:
-    """As torch.empty, in memory that the ranks of this host read where it is: `group`'s collectives copy less of it."""
+    """Makes a tensor, of any content, in memory that the other ranks of this host can read.
+
+    Use it like `torch.empty`. Collectives of `group` copy less if their tensors are such.
+
+    Args:
+        size: The lengths of the dimensions, as numbers or as one sequence.
+        dtype: The elements' type. None: torch's default.
+        group: The group. None: the default group.
+
+    Returns:
+        A CPU tensor.
+
+    Raises:
+        MemoryError: There is not enough shared memory left.
+        ValueError: There is no process group yet.
+        TypeError: None of the group's backends is ringroad.
+
+    Example:
+        >>> import torch.distributed as dist
+        >>> import ringroad.torch
+        >>> dist.init_process_group("ringroad", store=dist.HashStore(), rank=0, world_size=1)
+        >>> tensor = ringroad.torch.empty(2, 3).fill_(1)
+        >>> dist.all_reduce(tensor)
+        >>> float(tensor.sum())
+        6.0
+        >>> dist.destroy_process_group()
+    """
     dtype = dtype or torch.get_default_dtype()
     shape = torch.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
     memory = communicator(group).empty(shape.numel() * dtype.itemsize, "uint8")

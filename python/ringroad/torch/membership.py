@@ -19,19 +19,30 @@ _SIZE_INVARIANT = "size-invariant"
 
 @dataclass(frozen=True)
 class Options:
-    """`pg_options` of init_process_group, new_group and split_group. None: as the environment says.
+    """`pg_options` of init_process_group, new_group and split_group. Rank 0 decides for all, but for the timeout.
 
-    Rank 0's count, but for the timeout.
+    Attributes:
+        topology: The network, such as "torus:4x4". None: RINGROAD_TOPOLOGY, or what is detected.
+        algorithm: The algorithms to choose among. None: RINGROAD_ALGO, or all.
+        timeout: The time limit of making the group and of every call: a timedelta, or seconds. None: the `timeout`
+            that torch was given.
+        deterministic: "size-invariant": floats are added in the same order for every tensor length. None:
+            RINGROAD_DETERMINISTIC.
+
+    Raises:
+        ValueError: `timeout` is not above 0, or `deterministic` is something else.
+
+    Example:
+        >>> import torch
+        >>> from ringroad.torch import Options
+        >>> Options(algorithm="ring", timeout=60).algorithm
+        'ring'
     """
 
     topology: str | Topology | None = None
-    """As RINGROAD_TOPOLOGY: the network, for example torus:4x4."""
     algorithm: str | None = None
-    """As RINGROAD_ALGO: the algorithms to choose among."""
     timeout: timedelta | float | None = None
-    """Of every call, and of making the group; a float is seconds. None: what torch was given as `timeout`."""
     deterministic: Literal["size-invariant"] | None = None
-    """As RINGROAD_DETERMINISTIC: floats are added up in one order, whatever the length of the tensor."""
 
     def __post_init__(self) -> None:
         timeout = self.timeout
@@ -41,6 +52,11 @@ class Options:
             raise ValueError(f'ringroad: deterministic is "{_SIZE_INVARIANT}" or None, not {self.deterministic!r}')
 
     def seconds(self, otherwise: timedelta) -> float:
+        """Returns the time limit in seconds.
+
+        Args:
+            otherwise: The limit if these options state none.
+        """
         timeout = otherwise if self.timeout is None else self.timeout
         return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
 

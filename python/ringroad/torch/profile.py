@@ -27,21 +27,37 @@ def profile_layers(
     name: str | None = None,
     **options: Any,
 ) -> Model:
-    """Trains `model(*inputs, **options)` once to warm up and `repeat` times, and says what each layer takes: medians.
+    """Measures how long each layer of a model takes while torch trains it. Returns the model for `ringroad.training`.
 
-        model = ringroad.torch.profile_layers(net, batch, loss=lambda out: criterion(out, target))
-        model.save("net.toml")
-        ringroad.training.compare(model, ["ring:16", "torus:4x4"])
+    It trains `model(*inputs, **options)` once to warm up and then `repeat` times, and takes medians. Layers are the
+    modules with parameters of their own whose gradients the backward pass makes, in the reverse of the order in
+    which it completes them. A layer's forward time starts at the end of the layer before it; its backward time
+    starts when the gradient before its own is complete. So what lies between layers is counted with the next one.
+    The rest (the loss, and what is left after the last gradient) is a layer without a gradient. On a GPU the times
+    are the GPU's. Weights do not change, but gradients are cleared, and modules update what they track of their
+    inputs, such as averages of batch normalisation.
 
-    Layers are the modules with parameters of their own whose gradients the backward pass makes, in the reverse of the
-    order in which it completes them: what the network may send first comes last. A layer's forward time is from the end
-    of the layer before it, its backward time from the gradient completed before its own; so what lies between layers
-    is counted, with the next one. The rest (the loss, and what is left after the last gradient) is a layer without a
-    gradient. On a GPU the times are the GPU's.
+    Args:
+        model: The module to train.
+        inputs: Its arguments. The first dimension of the first tensor is taken for the batch.
+        loss: Makes a number of the output. None: the output's `loss`, or its sum if it is one tensor.
+        repeat: The number of measured iterations.
+        name: The model's name. None: that of its class.
+        options: Its keyword arguments.
 
-    `loss`: makes a number of the output (default: the output's `loss`, or its sum if it is one tensor). Weights do not
-    change, but gradients are cleared, and what modules note down of their inputs, such as batch normalisation's
-    averages, is noted. The first dimension of the first tensor among the inputs is taken for the batch.
+    Returns:
+        A `ringroad.training.Model`.
+
+    Raises:
+        ValueError: `repeat` is less than 1, or the model has no parameter that wants a gradient.
+
+    Example:
+        >>> import torch
+        >>> import ringroad.torch
+        >>> net = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2))
+        >>> model = ringroad.torch.profile_layers(net, torch.ones(16, 8), repeat=1)
+        >>> model.batch, model.bytes
+        (16, 184)
     """
     if repeat < 1:
         raise ValueError(f"ringroad: a profile of {repeat} repetitions makes no sense; give 1 or more")

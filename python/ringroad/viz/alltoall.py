@@ -19,8 +19,17 @@ Loads = dict[int, float]
 
 
 def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
-    """How long links are busy if all ranks send directly, over the paths of the topology's routing, and along the
-    flow's ways; and all links of both in order. In units of the least that the busiest link needs."""
+    """Draws how long links are busy in an all-to-all: if ranks send directly, and if they send along a flow.
+
+    Direct messages take the paths of the topology's routing. A third panel shows all links of both in order. The
+    unit is the least that the busiest link needs. Needs matplotlib.
+
+    Args:
+        flow: The flow, from `ringroad.synthesis.alltoall_flow`.
+
+    Returns:
+        A matplotlib figure.
+    """
     from matplotlib import pyplot
 
     network = flow.topology

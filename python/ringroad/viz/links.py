@@ -20,8 +20,19 @@ _PANELS = 12
 
 
 def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns: int = 4) -> "Figure":
-    """One panel for each step (or those of `steps`; by default at most 12, spread over all), in one scale of colours:
-    the bytes of every link. Needs the simulation's details."""
+    """Draws the bytes of every link, a panel for each step. Needs matplotlib.
+
+    Args:
+        simulation: A `Simulation` with details.
+        steps: The steps to draw. None: at most 12, spread over all.
+        columns: The most panels side by side.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        ValueError: The simulation has no details.
+    """
     from matplotlib import pyplot
 
     chosen = _spread(simulation.steps) if steps is None else steps
@@ -43,7 +54,18 @@ def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns:
 
 
 def animate(simulation: Loaded, *, milliseconds: int = 700) -> Any:
-    """For notebooks: the same with a slider, a picture for each step. An IPython.display.HTML object."""
+    """Draws the bytes of every link, with a slider for the steps, for notebooks. Needs matplotlib and IPython.
+
+    Args:
+        simulation: A `Simulation` with details.
+        milliseconds: How long each step is shown.
+
+    Returns:
+        An IPython.display.HTML object.
+
+    Raises:
+        ValueError: The simulation has no details.
+    """
     from matplotlib import pyplot
     from matplotlib.animation import FuncAnimation
 

@@ -175,7 +175,7 @@ impl PyAlgorithm {
 ///     >>> ringroad.Algorithm("swing") in ringroad.algorithms()
 ///     True
 ///     >>> [a.name for a in ringroad.algorithms(8) if a.name.startswith("generalized:")]
-///     ['x']
+///     ['generalized:0', 'generalized:1', 'generalized:2', 'generalized:3']
 #[pyfunction]
 #[pyo3(signature = (topology=None))]
 pub fn algorithms(topology: Option<TopologyArgument<'_>>) -> PyResult<Vec<PyAlgorithm>> {

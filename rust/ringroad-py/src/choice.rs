@@ -134,7 +134,8 @@ impl PyCommunicator {
     ///
     /// Raises:
     ///     ValueError: A collective is unknown.
-    ///     ScheduleError: An algorithm is unknown, a time is not above 0, or there are no measurements.
+    ///     ScheduleError: An algorithm is unknown, or does not run on this network.
+    ///     ConfigError: There are no measurements, or a time is not above 0.
     fn calibrate(
         &self,
         py: Python<'_>,

@@ -50,11 +50,12 @@ use crate::work::duration;
 ///     ucx_wheel: The path of a `libucp.so.0` to use where the system has no UCX.
 ///
 /// Raises:
-///     ConfigError: A setting has a value that cannot be used.
-///     ValueError: `rank`, `size`, `timeout` or `deterministic` makes no sense.
+///     ConfigError: A setting has a value that cannot be used, or `algorithm` names an unknown one.
+///     ValueError: `rank`, `size`, `timeout` or `deterministic` makes no sense, or `settings` names a
+///         variable that does not exist.
 ///     TypeError: `store` has no methods `set` and `get`.
 ///     TopologyError: The topology is malformed, or has another number of ranks.
-///     ScheduleError: An algorithm is unknown, or none can run here.
+///     ScheduleError: None of the algorithms can run here.
 ///     TimeoutError: Ranks did not come in time. The message names them.
 ///     PeerError: A rank died or gave up meanwhile. The message names it.
 ///     StoreError: The store failed.
@@ -134,9 +135,10 @@ impl PyCommunicator {
     ///
     /// Raises:
     ///     ValueError: `size` or another argument makes no sense.
-    ///     ConfigError: A RINGROAD_* variable has a value that cannot be used.
+    ///     ConfigError: A RINGROAD_* variable has a value that cannot be used, or `algorithm` names an
+    ///         unknown one.
     ///     TopologyError: The topology is malformed, or has another number of ranks.
-    ///     ScheduleError: An algorithm is unknown, or none can run here.
+    ///     ScheduleError: None of the algorithms can run here.
     ///
     /// Example:
     ///     >>> from concurrent.futures import ThreadPoolExecutor
@@ -354,8 +356,8 @@ impl PyCommunicator {
     ///     >>> with alone.trace() as trace:
     ///     ...     total = alone.allreduce(np.ones(1000))
     ///     >>> [call.call for call in trace.calls if "allreduce" in call.call]
-    ///     ['x']
-    ///     >>> trace.save_chrome_trace("/dev/null")  # a path for ui.perfetto.dev
+    ///     ['allreduce of 1000 float64, sum, by ring']
+    ///     >>> trace.save_chrome_trace("trace.json")  # for ui.perfetto.dev
     fn trace(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         slf.py().import("ringroad.tracing")?.getattr("Trace")?.call_method1("of", (slf,))
     }
@@ -423,7 +425,7 @@ impl PyCommunicator {
         py.detach(|| self.0.abort(reason)).map_err(raise)
     }
 
-    /// Closes the connections. A second call does nothing.
+    /// Closes the connections. Later calls fail on all ranks; closing again does nothing.
     ///
     /// In a forked child it only releases the child's copies: the connections are its parent's.
     fn close(&self, py: Python<'_>) {

@@ -202,6 +202,9 @@ impl PyRoutingTable {
     }
 
     /// Returns the lines of a CSV file for the paths of one source.
+    ///
+    /// Args:
+    ///     source: The rank that sends.
     fn csv(&self, source: usize) -> String {
         self.table.csv(&self.topology, source)
     }

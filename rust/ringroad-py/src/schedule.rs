@@ -56,8 +56,10 @@ impl PySchedule {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> print(ringroad.Schedule.build("binomial", 4, "broadcast"))
-    ///     x
+    ///     >>> print(str(ringroad.Schedule.build("binomial", 4, "broadcast")).rstrip())
+    ///     binomial: broadcast (root 0) over 4 ranks, 1 chunks
+    ///     step 0: 0→2 =[0]
+    ///     step 1: 0→1 =[0] | 2→3 =[0]
     #[staticmethod]
     #[pyo3(signature = (algorithm, topology, collective="allreduce", root=0))]
     fn build(
@@ -249,7 +251,7 @@ impl PySchedule {
     ///
     /// Example:
     ///     >>> ringroad.Schedule.build("ring", 2, "allgather").sends()
-    ///     x
+    ///     [(0, 0, 1, [0], 'copy', 0, 0, 0), (0, 1, 0, [1], 'copy', 0, 0, 0)]
     fn sends(&self) -> Vec<SendTuple> {
         let schedule = self.0.expand();
         let steps = schedule.steps.iter().enumerate();

@@ -302,18 +302,12 @@ impl PyTopology {
         Topology::product(&factors).map(PyTopology).map_err(raise)
     }
 
-    /// Returns the network with all links turned round.
-    ///
-    /// Raises:
-    ///     TopologyError: The network has switches.
+    /// Returns the network with all links turned round. Links keep their numbers.
     fn transpose(&self) -> PyResult<Self> {
         self.0.transpose().map(PyTopology).map_err(raise)
     }
 
     /// Returns the network with a second link, turned round, for each link.
-    ///
-    /// Raises:
-    ///     TopologyError: The network has switches.
     fn bidirectional(&self) -> PyResult<Self> {
         self.0.bidirectional().map(PyTopology).map_err(raise)
     }
@@ -347,7 +341,7 @@ impl PyTopology {
     ///         link.
     ///
     /// Raises:
-    ///     TopologyError: `capacity` is not above 0, or the network has switches.
+    ///     TopologyError: `capacity` is not above 0.
     fn behind_cards(&self, capacity: f64) -> PyResult<Self> {
         self.0.behind_cards(capacity).map(PyTopology).map_err(raise)
     }

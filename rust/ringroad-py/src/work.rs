@@ -158,7 +158,7 @@ impl PyWork {
         self.work.source()
     }
 
-    /// The name of the algorithm that the call runs; empty for `send` and `recv`.
+    /// The name of the algorithm that the call runs.
     #[getter]
     fn algorithm(&self) -> &str {
         self.work.algorithm()
