@@ -103,8 +103,8 @@ class Topology:
     "fattree:4x8:2" or "hosts:2x4" (2 hosts of 4 ranks); a graph without a grid, such as
     "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
     makes of these, such as "line(petersen)" or "without(torus:4x4, 0-1)". `ringroad topology` lists all
-    families with the papers' names for them. A routing may follow: "torus:4x4,routing=single-path". A
-    path of a file stands for the graph in it.
+    families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
+    graph in it.
 
     Topologies are values: they compare equal by their links, grid and routing, and can be pickled.
 

@@ -1,4 +1,4 @@
-//! `AlltoallFlow`: how much an all-to-all can carry on a network, and along which ways.
+//! `AlltoallFlow`: the rate of an all-to-all on a network, and its paths.
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -126,7 +126,7 @@ impl PyAlltoallFlow {
         let ranks = self.network.ranks();
         if self.network.nodes() > ranks {
             return Err(PyValueError::new_err(
-                "there are switches, which pass on what they are given by routes and not in steps; take the algorithm direct",
+                "the network has switches, which forward messages by routes and not in steps; use the algorithm direct",
             ));
         }
         if ranks * ranks > MOST_CHUNKS || pieces == 0 {
@@ -154,7 +154,10 @@ impl PyAlltoallFlow {
     ///     IndexError: There is no such rank.
     fn ways(&self, source: usize) -> PyResult<Vec<(usize, f64, Vec<usize>)>> {
         if source >= self.network.ranks() {
-            return Err(PyIndexError::new_err(format!("there are {} ranks", self.network.ranks())));
+            return Err(PyIndexError::new_err(format!(
+                "there are {} ranks, numbered from 0",
+                self.network.ranks()
+            )));
         }
         let mut ways = Vec::new();
         self.flow.ways(source, |target, share, arcs| {

@@ -1,4 +1,4 @@
-//! Which algorithms calls of a communicator run, why, and what measurements say of that.
+//! The choice of algorithms: which one a call runs, why, and profiles of measured times.
 
 use pyo3::prelude::*;
 use ringroad_core::algorithms::Member;

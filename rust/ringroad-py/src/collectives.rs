@@ -1,4 +1,4 @@
-//! Calls on NumPy arrays: arrays in, arrays out.
+//! Calls on NumPy arrays.
 
 use std::sync::Arc;
 
@@ -14,14 +14,15 @@ use crate::calls::{any_peer, peer, reduction, root, tag, How};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
 
-/// Arrays of so many bytes are kept alive each on its own.
+/// From this many bytes on, input and output are kept alive separately.
 const APART: usize = 64 << 10;
 
-/// The reduction of calls that reduce nothing.
+/// The reduction of collectives that reduce nothing.
 const PLAIN: (ReduceOp, f64) = (ReduceOp::Sum, 1.0);
 
 impl PyCommunicator {
-    /// A collective on arrays; makes the output where there is none. `rows`: how many each block has, where they differ.
+    /// Runs a collective on arrays, and allocates the output if the caller passed none. `rows` has the number of rows of
+    /// each block if blocks differ in length.
     fn collective(
         &self,
         py: Python<'_>,
@@ -45,7 +46,7 @@ impl PyCommunicator {
         let given = given.transpose().map_err(raise)?;
         let out = match (out.filter(|_| has_output), &send, &given) {
             _ if !has_output => None,
-            // In place.
+            // The call is in place.
             (Some(object), Some(array), _) if array.is(object) => {
                 array.check_writable("out")?;
                 Some(array.clone())
@@ -74,9 +75,9 @@ impl PyCommunicator {
         let address = |array: &Option<Array<'_>>| array.as_ref().map_or(0, Array::address);
         let [input, output] = key.locate(rank, size, [address(&send), address(&out)]).map_err(raise)?;
         let result = out.as_ref().map(Array::object);
-        // Mostly the call ends before these are dropped, so that their share is the last one and goes while the GIL is
-        // held. Short arrays have one owner, and so have those that overlap; of long ones others may go on reading the
-        // input after the call.
+        // Usually the call ends before this function drops its share of the owner. That share is then the last one, and
+        // the arrays are released here, while the GIL is held. Short arrays and overlapping arrays share one owner. A long
+        // input has its own, because other ranks may read it after the call.
         let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
         let lend = |side: Side, array: Option<Array<'_>>, owner: Owner| match array {
             Some(array) if side.bytes >= APART && !key.in_place => memory(side, Arc::new(array.object())),
@@ -105,13 +106,11 @@ impl PyCommunicator {
         self.run(py, request, How { algorithm: None, timeout, async_op }, result)
     }
 
-    /// The counts of all pairs, by source, then by target.
+    /// Reads the counts of all pairs of ranks, by source, then by target.
     pub fn matrix(&self, counts: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         let rows: Vec<Vec<i64>> = counts.extract().map_err(|error| {
             let size = self.0.size();
-            PyValueError::new_err(format!(
-                "counts must be {size} by {size} whole numbers from 0 on, but: {error}"
-            ))
+            PyValueError::new_err(format!("counts must be {size} by {size} whole numbers from 0 on: {error}"))
         })?;
         self.0.pairs(&rows).map_err(raise)
     }

@@ -1,4 +1,4 @@
-//! `Communicator`: how one is made, what it says of itself, and how it ends.
+//! `Communicator`: its constructors and properties, its trace, and its end.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ pub fn options(
         Some("size-invariant") => Some(true),
         Some(other) => {
             return Err(PyValueError::new_err(format!(
-                "deterministic={other:?} makes no sense; write \"size-invariant\" or None"
+                "deterministic={other:?} is unknown; write \"size-invariant\" or None"
             )));
         }
     };

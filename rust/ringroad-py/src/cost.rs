@@ -1,4 +1,4 @@
-//! `CostModel` and what it says: `Cost`, `Candidate`.
+//! `CostModel`, and its results: `Cost`, `Candidate`.
 
 use pyo3::prelude::*;
 use ringroad_core::cost::{rank, Candidate, CostModel, Deficiencies, Ranked, ScheduleCost, SwitchTable};

@@ -1,4 +1,4 @@
-//! The Python exceptions, and which error becomes which.
+//! The Python exceptions, and the exception of each Rust error.
 
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{
@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use ringroad_runtime::Error;
 
-/// An exception class of this module.
+/// An exception class that this module defines.
 struct Exception {
     name: &'static str,
     doc: &'static str,
@@ -112,7 +112,7 @@ static TOPOLOGY: Exception = Exception::new(
 The message shows a spec that would do.",
 );
 
-/// Defines the exceptions in the module.
+/// Adds the exception classes to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     BASE.define(module, &[&py.get_type::<PyRuntimeError>()])?;
@@ -129,7 +129,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// The exception for an error.
+/// Makes the exception for an error of the runtime.
 pub fn raise(error: impl Into<Error>) -> PyErr {
     match error.into() {
         Error::Argument(text) => PyValueError::new_err(text),
@@ -148,12 +148,12 @@ pub fn raise(error: impl Into<Error>) -> PyErr {
     }
 }
 
-/// The exception for a schedule that does not fit: all of the core's errors about schedules.
+/// Makes a ScheduleError from any error of the core about schedules.
 pub fn schedule_error(error: impl std::fmt::Display) -> PyErr {
     SCHEDULE.with(error.to_string())
 }
 
-/// A whole number, not negative, from the argument of this name: Python's own error would not say which.
+/// Reads a whole number that is not negative. The error names the argument, which Python's own error would not do.
 pub fn whole<'py, T: FromPyObjectOwned<'py>>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
     let found: PyResult<T> = object.extract().map_err(Into::into);
     found.map_err(|error| {
@@ -161,12 +161,12 @@ pub fn whole<'py, T: FromPyObjectOwned<'py>>(object: &Bound<'py, PyAny>, name: &
             return error;
         }
         PyValueError::new_err(format!(
-            "{name} is {object}; it must be a whole number from 0 on, and not so large"
+            "{name} is {object}; it must be a whole number that is not negative and not so large"
         ))
     })
 }
 
-/// A wait that ended before the call did.
+/// Makes the TimeoutError of a wait that ended before its call.
 pub fn timeout(text: String) -> PyErr {
     TIMEOUT.with(text)
 }

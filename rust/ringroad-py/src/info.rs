@@ -1,4 +1,4 @@
-//! What `ringroad info` shows.
+//! `Config`, `Setting`, and what `ringroad info` shows of the machine and of UCX.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `Profile`: measured costs.
+//! `Profile`: measured times, and the choices that follow from them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Handles of processes, and groups made of them.
+//! Handles of processes, and communicators of the processes behind them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub fn handle(py: Python<'_>) -> PyResult<String> {
     Ok(handle.to_text())
 }
 
-/// Which of the handles is this process's: `own` where it is given, else the only one that this process has issued.
+/// Returns the index of this process's handle: `own` if it is given, else the only one that this process issued.
 fn own_rank(handles: &[Handle], own: Option<&Handle>) -> PyResult<usize> {
     let is_own = |handle: &Handle| own.map_or_else(|| handle.is_own(), |own| own == handle);
     let mut own = (0..handles.len()).filter(|&index| is_own(&handles[index]));
@@ -51,12 +51,12 @@ fn own_rank(handles: &[Handle], own: Option<&Handle>) -> PyResult<usize> {
             "none of these handles is this process's own; pass what handle() returned",
         )),
         (Some(_), Some(_)) => Err(PyValueError::new_err(
-            "this process has issued several of these handles: say which one with own=",
+            "this process has issued several of these handles; pass the one to use as own=",
         )),
     }
 }
 
-/// Runs what waits for other ranks, and may be interrupted by a signal: what its handler raises comes out.
+/// Runs a function that waits for other ranks. A signal interrupts it, and the exception of its handler is raised.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
     run: impl Send + FnOnce(&GoOn) -> ringroad_runtime::Result<T>,

@@ -20,11 +20,11 @@ pub struct PyRoutingTable {
     table: Arc<RoutingTable>,
 }
 
-/// The link, the nodes where it starts and ends, and the channel.
+/// A link, the nodes where it starts and ends, and the virtual channel.
 type Hop = (usize, usize, usize, u8);
 
 impl PyRoutingTable {
-    /// Checked, like tables from anywhere.
+    /// Checks the table against the topology, like a table from a file.
     fn checked(topology: Topology, table: RoutingTable) -> PyResult<PyRoutingTable> {
         let table = Arc::new(table);
         let topology = topology.with_routes(table.clone()).map_err(raise)?;
@@ -115,7 +115,11 @@ pub fn plain_routes(
         "shortest" => RoutingTable::shortest,
         "up-down" => RoutingTable::up_down,
         "own" => RoutingTable::of,
-        _ => return Err(PyValueError::new_err(format!("no routes are made by {method:?}"))),
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "unknown method {method:?}; write shortest, up-down or own"
+            )))
+        }
     };
     py.detach(|| PyRoutingTable::checked(topology.clone(), make(&topology).map_err(raise)?))
 }
@@ -187,7 +191,7 @@ impl PyRoutingTable {
         let way = match way {
             "turns" => Channels::Turns,
             "lash" => Channels::Lash,
-            _ => return Err(PyValueError::new_err(format!("channels are by turns or lash, not by {way:?}"))),
+            _ => return Err(PyValueError::new_err(format!("unknown channels {way:?}; write turns or lash"))),
         };
         py.detach(|| {
             let made = self.table.with_channels(&self.topology, way).map_err(raise)?;

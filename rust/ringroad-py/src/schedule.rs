@@ -8,9 +8,9 @@ use ringroad_core::{algorithms, Action, Collective, Plan, Schedule};
 use crate::errors::{raise, schedule_error};
 use crate::topology::TopologyArgument;
 
-/// Step, source, destination, chunks, action, port, from which slot, into which slot.
+/// Step, source, destination, chunks, action, port, slot that is read, slot that is written.
 type SendTuple = (usize, usize, usize, Vec<usize>, &'static str, usize, usize, usize);
-/// Step, rank, chunks, action, from which slot, into which slot.
+/// Step, rank, chunks, action, slot that is read, slot that is written.
 type LocalTuple = (usize, usize, Vec<usize>, &'static str, usize, usize);
 
 fn word(action: Action) -> &'static str {

@@ -1,4 +1,4 @@
-//! Functions of `ringroad.synthesis`: what schedules that are made for a graph cost, without making them.
+//! Functions of `ringroad.synthesis`: costs of schedules for a graph, without building the schedules.
 
 use pyo3::prelude::*;
 use ringroad_core::synthesis::bfb;
@@ -7,7 +7,7 @@ use ringroad_core::Collective;
 use crate::errors::{raise, schedule_error};
 use crate::topology::TopologyArgument;
 
-/// (steps, numerator, denominator).
+/// Steps, and numerator and denominator of the bandwidth term.
 type Cost = (usize, u128, u128);
 
 /// Returns the cost of breadth-first broadcast (algorithm `bfb`) without building its schedule.

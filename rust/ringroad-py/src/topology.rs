@@ -10,9 +10,9 @@ use ringroad_runtime::Error;
 
 use crate::errors::raise;
 
-/// The Python module that knows networkx and files.
+/// The Python module for networkx graphs and files.
 const GRAPHS: &str = "ringroad._graphs";
-/// Beyond this many steps of a search a diameter is not computed unasked.
+/// A notebook's table has no diameter if the search for it would take more steps than this.
 const QUICK: usize = 50_000_000;
 
 /// A network: ranks, switches, and the directed links between them.
@@ -22,8 +22,8 @@ const QUICK: usize = 50_000_000;
 /// "fattree:4x8:2" or "hosts:2x4" (2 hosts of 4 ranks); a graph without a grid, such as
 /// "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
 /// makes of these, such as "line(petersen)" or "without(torus:4x4, 0-1)". `ringroad topology` lists all
-/// families with the papers' names for them. A routing may follow: "torus:4x4,routing=single-path". A
-/// path of a file stands for the graph in it.
+/// families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
+/// graph in it.
 ///
 /// Topologies are values: they compare equal by their links, grid and routing, and can be pickled.
 ///
@@ -53,7 +53,7 @@ pub struct PyTopology(pub Topology);
 
 /// (source, target, bandwidth, capacity, latency, extra latency).
 type Properties = (usize, usize, f64, f64, f64, f64);
-/// An operator, its operands, and what follows them.
+/// An operator, its operands, and the parameters after them.
 type Operands = (String, Vec<String>, Vec<String>);
 /// (hops, latency, shares of links).
 type Route = (usize, f64, Vec<(usize, f64)>);
@@ -485,7 +485,7 @@ impl PyTopology {
     }
 }
 
-/// A spec, or a file that describes a graph.
+/// A spec, or the path of a graph's file.
 #[derive(FromPyObject)]
 enum Source {
     Text(String),
@@ -507,7 +507,7 @@ fn read_file(py: Python<'_>, path: &Path) -> PyResult<Topology> {
     Ok(made.cast::<PyTopology>()?.get().0.clone())
 }
 
-/// A topology as an argument: an object, a specification, a file's path, or how many ranks make a ring.
+/// A topology as an argument: an object, a spec, the path of a file, or the number of ranks of a ring.
 #[derive(FromPyObject)]
 pub enum TopologyArgument<'py> {
     Object(Bound<'py, PyTopology>),

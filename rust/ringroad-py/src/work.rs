@@ -8,7 +8,7 @@ use ringroad_runtime::Work;
 
 use crate::errors::{raise, timeout};
 
-/// How long to wait before looking whether Ctrl-C was pressed.
+/// The time between two checks for Ctrl-C and other signals.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// An asynchronous call: what a call with `async_op=True` returns.
@@ -25,11 +25,11 @@ const SLICE: Duration = Duration::from_millis(100);
 #[pyclass(name = "Work", module = "ringroad", frozen, generic)]
 pub struct PyWork {
     pub work: Work,
-    /// What the call returns when it has ended.
+    /// The result of the call, once it has ended.
     pub result: Option<Py<PyAny>>,
 }
 
-/// Waits inline with the GIL released; returns whether the call has ended by `until`.
+/// Waits with the GIL released. Returns whether the call has ended at `until`.
 pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResult<bool> {
     while work.result().is_none() {
         let slice = Instant::now() + SLICE;
@@ -44,7 +44,7 @@ pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResu
     Ok(true)
 }
 
-/// Seconds as given from Python.
+/// Reads a `timeout` argument in seconds.
 pub fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
     match seconds {
         None => Ok(None),
