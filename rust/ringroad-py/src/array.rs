@@ -129,7 +129,7 @@ pub fn check_address(name: &str, side: Side) -> PyResult<()> {
         return Ok(());
     }
     Err(PyValueError::new_err(format!(
-        "{name} is {address:#x}; there cannot be {bytes} bytes at this address"
+        "{name} is {address:#x}, but there cannot be {bytes} bytes at this address"
     )))
 }
 
