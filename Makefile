@@ -107,7 +107,7 @@ bench-select: build ## Measure, then compare what is chosen with every fixed alg
 docs: build ## Build the API documentation into docs/_build
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust
 	$(PYTHON) -m pip install --quiet pdoc
-	$(PYTHON) -m pdoc -o docs/_build/python ringroad ringroad.torch
+	$(PYTHON) -m pdoc --docformat google -o docs/_build/python ringroad ringroad.torch
 
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all

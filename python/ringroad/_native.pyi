@@ -89,7 +89,7 @@ class ScheduleError(RingroadError, ValueError):
 class TopologyError(RingroadError, ValueError):
     """A topology is malformed, or does not have what is asked of it.
 
-    The message shows a spec that would do.
+    The message shows a valid spec.
     """
 
 # ------------------------------------------------------------------------------------------------ analysis
@@ -120,7 +120,7 @@ class Topology:
 
     Raises:
         TopologyError: The spec is malformed, or the sizes, numbers or routing do not fit. The message
-            shows a spec that would do.
+            shows a valid spec.
         OSError: The file cannot be read.
         ImportError: The file's format needs networkx, which is not installed.
 
@@ -156,7 +156,7 @@ class Topology:
             The topology. Its spec is `graph:` and the name.
 
         Raises:
-            TopologyError: The graph has no ranks, or an attribute makes no sense. The message names it.
+            TopologyError: The graph has no ranks, or an attribute is invalid. The message names it.
 
         Example:
             >>> import networkx
@@ -252,7 +252,8 @@ class Topology:
         """Returns the line digraph: a rank for each link, with a link to each link that starts where this one
         ends.
 
-        Zhao et al. (arXiv 2202.03356) expand networks so. Ranks have the numbers of the links.
+        Ranks have the numbers of the links. This is one of the expansions of Zhao et al. (arXiv
+        2202.03356).
 
         Raises:
             TopologyError: The network has switches, or the result would be too large.
@@ -272,7 +273,7 @@ class Topology:
     def degree_expansion(self, n: int) -> Topology:
         """Returns `n` copies of every rank, each linked to all copies of the rank's neighbours.
 
-        Copy i of rank v is rank v*n + i (Zhao et al., arXiv 2202.03356).
+        Copy i of rank v is rank v*n + i. This is one of the expansions of Zhao et al. (arXiv 2202.03356).
 
         Args:
             n: The number of copies.
@@ -591,7 +592,7 @@ def alltoall_flow(
         An `AlltoallFlow`.
 
     Raises:
-        ValueError: A number makes no sense.
+        ValueError: A number is invalid.
         ScheduleError: Ranks cannot reach each other.
         TopologyError: The topology is malformed.
     """
@@ -665,7 +666,7 @@ def balanced_routes(
         A `RoutingTable`, and the seconds that the busiest link takes at least for a byte of each pair.
 
     Raises:
-        ValueError: `gap` or `budget` makes no sense.
+        ValueError: `gap` or `budget` is invalid.
         ScheduleError: Ranks cannot reach each other.
     """
 
@@ -684,7 +685,7 @@ def least_load(
         progress: Called with the number of sweeps, the load and the bound.
 
     Raises:
-        ValueError: `gap` or `budget` makes no sense.
+        ValueError: `gap` or `budget` is invalid.
         ScheduleError: Ranks cannot reach each other.
     """
 
@@ -1295,7 +1296,7 @@ def simulate(
     Raises:
         ScheduleError: The schedule is wrong or has too many ranks.
         TopologyError: Failed links leave no path.
-        ValueError: Another argument makes no sense.
+        ValueError: Another argument is invalid.
     """
 
 @final
@@ -1602,11 +1603,11 @@ class Communicator:
         timeout: Seconds within which all ranks must come; also the default of every later call. None:
             RINGROAD_TIMEOUT, or 300.
         topology: The network, as a `Topology` or a spec such as "torus:4x4". None: RINGROAD_TOPOLOGY,
-            or what is detected. Rank 0 decides for all, here and below.
+            or what is detected. Rank 0's value counts.
         algorithm: The algorithms to choose among, as in RINGROAD_ALGO: "ring,swing" or "^bucket". None:
-            RINGROAD_ALGO, or all.
+            RINGROAD_ALGO, or all. Rank 0's value counts.
         deterministic: "size-invariant": floats are added in the same order for every vector length.
-            None: RINGROAD_DETERMINISTIC.
+            None: RINGROAD_DETERMINISTIC. Rank 0's value counts.
         settings: Values of RINGROAD_* variables for this communicator, by name. They override the
             environment. `ringroad info` lists all variables.
         name: The communicator's name in messages; the same on all ranks.
@@ -1614,7 +1615,7 @@ class Communicator:
 
     Raises:
         ConfigError: A setting has a value that cannot be used, or `algorithm` names an unknown one.
-        ValueError: `rank`, `size`, `timeout` or `deterministic` makes no sense, or `settings` names a
+        ValueError: `rank`, `size`, `timeout` or `deterministic` is invalid, or `settings` names a
             variable that does not exist.
         TypeError: `store` has no methods `set` and `get`.
         TopologyError: The topology is malformed, or has another number of ranks.
@@ -1667,7 +1668,7 @@ class Communicator:
             `async_op=True`.
 
         Raises:
-            ValueError: `size` or another argument makes no sense.
+            ValueError: `size` or another argument is invalid.
             ConfigError: A RINGROAD_* variable has a value that cannot be used, or `algorithm` names an
                 unknown one.
             TopologyError: The topology is malformed, or has another number of ranks.
@@ -1730,7 +1731,8 @@ class Communicator:
 
         Raises:
             MemoryError: There is not enough shared memory left. The message says how much was needed.
-            ValueError: `shape` makes no sense. TypeError: `dtype` makes no sense.
+            ValueError: `shape` is invalid.
+            TypeError: `dtype` is invalid.
             AbortedError: This process was forked from the one that made the communicator.
 
         Example:
@@ -2894,11 +2896,11 @@ class Communicator:
         None stands for a rank that cannot listen on a port, and for ranks that are threads of one process.
         """
     def agree(self, flag: bool, *, timeout: float | None = None) -> bool:
-        """Agrees with all ranks that are left whether all of them say yes.
+        """Asks all ranks that are left whether all of them say yes. All get the same answer.
 
-        All ranks that are left call it, equally often. All get the same answer, even if ranks die
-        meanwhile. It also works after failures and aborts. The algorithm is single-decree Paxos (Lamport,
-        The part-time parliament, ACM TOCS 16(2), 1998), in which every rank that is left must accept.
+        All ranks that are left call it, equally often. The answer is the same even if ranks die meanwhile.
+        It also works after failures and aborts. The algorithm is single-decree Paxos (Lamport, The
+        part-time parliament, ACM TOCS 16(2), 1998), in which every rank that is left must accept.
 
         Args:
             flag: Whether this rank says yes.
@@ -2915,7 +2917,7 @@ class Communicator:
             ValueError: The ranks are threads of one process: they are lost together.
         """
     def survivors(self, *, timeout: float | None = None) -> list[int]:
-        """Agrees with all ranks that are left on who they are. Call it like `agree`.
+        """Returns the ranks that are left, as all of them agree. All of them call it, like `agree`.
 
         Args:
             timeout: Seconds to wait for the others. None: the communicator's `timeout`.

@@ -57,11 +57,11 @@ def init(
         timeout: Seconds within which all processes must come; also the default of every later call. None:
             RINGROAD_TIMEOUT, or 300.
         topology: The network, as a `Topology` or a spec such as "torus:4x4". None: RINGROAD_TOPOLOGY, or what is
-            detected. Rank 0 decides for all, here and below.
+            detected. Rank 0's value counts.
         algorithm: The algorithms to choose among, as in RINGROAD_ALGO: "ring,swing" or "^bucket". None:
-            RINGROAD_ALGO, or all.
+            RINGROAD_ALGO, or all. Rank 0's value counts.
         deterministic: "size-invariant": floats are added in the same order for every vector length. None:
-            RINGROAD_DETERMINISTIC.
+            RINGROAD_DETERMINISTIC. Rank 0's value counts.
         settings: Values of RINGROAD_* variables for this communicator, by name. They override the environment.
             `ringroad info` lists all variables.
 
@@ -71,7 +71,7 @@ def init(
     Raises:
         ConfigError: Rank, size or store are unknown, a setting has a value that cannot be used, or `algorithm`
             names an unknown one. The message says what to set.
-        ValueError: `settings` names a variable that does not exist, or `timeout` or `deterministic` makes no sense.
+        ValueError: `settings` names a variable that does not exist, or `timeout` or `deterministic` is invalid.
         TimeoutError: Processes did not come in time. The message names the ranks.
         PeerError: A process died or gave up meanwhile. The message names it.
         StoreError: The store failed.

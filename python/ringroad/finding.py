@@ -138,7 +138,7 @@ def find(
         A `Findings` with the networks and lower bounds.
 
     Raises:
-        ValueError: Arguments contradict each other or make no sense, or no network is known.
+        ValueError: Arguments contradict each other or are invalid, or no network is known.
 
     Example:
         >>> found = ringroad.find(ranks=16, degree=4)

@@ -132,7 +132,7 @@ class Routes:
             budget: As for `balanced`.
 
         Raises:
-            ValueError: `gap` or `budget` makes no sense.
+            ValueError: `gap` or `budget` is invalid.
         """
         return replace(self, bound=_native.least_load(self.topology, gap, budget, None))
 
@@ -212,7 +212,7 @@ def balanced(
         The routes, with a proven bound.
 
     Raises:
-        ValueError: `gap` or `budget` makes no sense.
+        ValueError: `gap` or `budget` is invalid.
         ScheduleError: Ranks cannot reach each other.
         TopologyError: The topology is malformed.
 

@@ -114,7 +114,7 @@ def simulate(
     Raises:
         ScheduleError: The schedule is wrong, or the algorithm is unknown or does not run on this network.
         TopologyError: The topology is malformed, or failed links leave no path.
-        ValueError: Another argument makes no sense.
+        ValueError: Another argument is invalid.
 
     Example:
         >>> done = ringroad.simulate("swing", "torus:4x4", "1MiB")

@@ -184,8 +184,8 @@ class AlltoallFlow:
             The schedule, with the memory that relays need.
 
         Raises:
-            ValueError: The flow has demands, the network has switches or more than 1,024 ranks, or an argument makes
-                no sense.
+            ValueError: The flow has demands, the network has switches or more than 1,024 ranks, or an argument is
+                invalid.
         """
         if not self.uniform:
             raise ValueError("a schedule has equal blocks; find the flow without demands")
@@ -224,7 +224,7 @@ def alltoall_flow(
 
     Raises:
         ScheduleError: Ranks cannot reach each other.
-        ValueError: Demands are negative, not finite or of another shape, or `gap` or `budget` makes no sense.
+        ValueError: Demands are negative, not finite or of another shape, or `gap` or `budget` is invalid.
         TopologyError: The topology is malformed.
 
     Example:

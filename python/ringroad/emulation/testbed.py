@@ -41,7 +41,7 @@ def testbed(
             The message says what to permit.
         TopologyError: The topology is malformed, or cannot be emulated.
         WorkerError: A worker does not start, or the workers cannot connect.
-        ValueError: `rate` makes no sense.
+        ValueError: `rate` is invalid.
 
     Example:
         >>> with ringroad.testbed("ring:3", rate="100Mbit") as bed:

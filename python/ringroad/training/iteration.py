@@ -239,7 +239,7 @@ def iterate(
         An `Iteration`.
 
     Raises:
-        ValueError: The model or the bucket makes no sense.
+        ValueError: The model or the bucket is invalid.
         OSError: The model's file cannot be read.
         ScheduleError: The algorithm is unknown, or does not run on this network.
         TopologyError: The topology is malformed.
@@ -285,7 +285,7 @@ def compare(
         A `Comparison`.
 
     Raises:
-        ValueError: The model or the bucket makes no sense, or there are no networks.
+        ValueError: The model or the bucket is invalid, or there are no networks.
         OSError: The model's file cannot be read.
         ScheduleError: The algorithm is unknown, or does not run on a network.
         TopologyError: A topology is malformed.

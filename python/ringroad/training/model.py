@@ -97,7 +97,7 @@ class Model:
             The model.
 
         Raises:
-            ValueError: The file makes no sense; the message names file, layer and key. Or an argument makes no sense.
+            ValueError: The file is invalid; the message names file, layer and key. Or an argument is invalid.
             OSError: The file cannot be read.
 
         Example:

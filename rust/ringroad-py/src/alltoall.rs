@@ -34,7 +34,7 @@ pub struct PyAlltoallFlow {
 ///     An `AlltoallFlow`.
 ///
 /// Raises:
-///     ValueError: A number makes no sense.
+///     ValueError: A number is invalid.
 ///     ScheduleError: Ranks cannot reach each other.
 ///     TopologyError: The topology is malformed.
 #[pyfunction]

@@ -39,11 +39,11 @@ use crate::work::duration;
 ///     timeout: Seconds within which all ranks must come; also the default of every later call. None:
 ///         RINGROAD_TIMEOUT, or 300.
 ///     topology: The network, as a `Topology` or a spec such as "torus:4x4". None: RINGROAD_TOPOLOGY,
-///         or what is detected. Rank 0 decides for all, here and below.
+///         or what is detected. Rank 0's value counts.
 ///     algorithm: The algorithms to choose among, as in RINGROAD_ALGO: "ring,swing" or "^bucket". None:
-///         RINGROAD_ALGO, or all.
+///         RINGROAD_ALGO, or all. Rank 0's value counts.
 ///     deterministic: "size-invariant": floats are added in the same order for every vector length.
-///         None: RINGROAD_DETERMINISTIC.
+///         None: RINGROAD_DETERMINISTIC. Rank 0's value counts.
 ///     settings: Values of RINGROAD_* variables for this communicator, by name. They override the
 ///         environment. `ringroad info` lists all variables.
 ///     name: The communicator's name in messages; the same on all ranks.
@@ -51,7 +51,7 @@ use crate::work::duration;
 ///
 /// Raises:
 ///     ConfigError: A setting has a value that cannot be used, or `algorithm` names an unknown one.
-///     ValueError: `rank`, `size`, `timeout` or `deterministic` makes no sense, or `settings` names a
+///     ValueError: `rank`, `size`, `timeout` or `deterministic` is invalid, or `settings` names a
 ///         variable that does not exist.
 ///     TypeError: `store` has no methods `set` and `get`.
 ///     TopologyError: The topology is malformed, or has another number of ranks.
@@ -134,7 +134,7 @@ impl PyCommunicator {
     ///     `async_op=True`.
     ///
     /// Raises:
-    ///     ValueError: `size` or another argument makes no sense.
+    ///     ValueError: `size` or another argument is invalid.
     ///     ConfigError: A RINGROAD_* variable has a value that cannot be used, or `algorithm` names an
     ///         unknown one.
     ///     TopologyError: The topology is malformed, or has another number of ranks.
@@ -233,7 +233,8 @@ impl PyCommunicator {
     ///
     /// Raises:
     ///     MemoryError: There is not enough shared memory left. The message says how much was needed.
-    ///     ValueError: `shape` makes no sense. TypeError: `dtype` makes no sense.
+    ///     ValueError: `shape` is invalid.
+    ///     TypeError: `dtype` is invalid.
     ///     AbortedError: This process was forked from the one that made the communicator.
     ///
     /// Example:
@@ -262,11 +263,11 @@ impl PyCommunicator {
         self.0.handles().into_iter().map(|handle| handle.map(Handle::to_text)).collect()
     }
 
-    /// Agrees with all ranks that are left whether all of them say yes.
+    /// Asks all ranks that are left whether all of them say yes. All get the same answer.
     ///
-    /// All ranks that are left call it, equally often. All get the same answer, even if ranks die
-    /// meanwhile. It also works after failures and aborts. The algorithm is single-decree Paxos (Lamport,
-    /// The part-time parliament, ACM TOCS 16(2), 1998), in which every rank that is left must accept.
+    /// All ranks that are left call it, equally often. The answer is the same even if ranks die meanwhile.
+    /// It also works after failures and aborts. The algorithm is single-decree Paxos (Lamport, The
+    /// part-time parliament, ACM TOCS 16(2), 1998), in which every rank that is left must accept.
     ///
     /// Args:
     ///     flag: Whether this rank says yes.
@@ -287,7 +288,7 @@ impl PyCommunicator {
         Ok(interruptible(py, |go_on| self.0.agree(flag, timeout, go_on))?.vote)
     }
 
-    /// Agrees with all ranks that are left on who they are. Call it like `agree`.
+    /// Returns the ranks that are left, as all of them agree. All of them call it, like `agree`.
     ///
     /// Args:
     ///     timeout: Seconds to wait for the others. None: the communicator's `timeout`.

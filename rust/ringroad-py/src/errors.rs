@@ -109,7 +109,7 @@ static TOPOLOGY: Exception = Exception::new(
     "TopologyError",
     "A topology is malformed, or does not have what is asked of it.
 
-The message shows a spec that would do.",
+The message shows a valid spec.",
 );
 
 /// Adds the exception classes to the module.

@@ -51,7 +51,7 @@ fn no_routes(error: NoRoutes) -> PyErr {
 ///     A `RoutingTable`, and the seconds that the busiest link takes at least for a byte of each pair.
 ///
 /// Raises:
-///     ValueError: `gap` or `budget` makes no sense.
+///     ValueError: `gap` or `budget` is invalid.
 ///     ScheduleError: Ranks cannot reach each other.
 #[pyfunction]
 pub fn balanced_routes(
@@ -76,7 +76,7 @@ pub fn balanced_routes(
 ///     progress: Called with the number of sweeps, the load and the bound.
 ///
 /// Raises:
-///     ValueError: `gap` or `budget` makes no sense.
+///     ValueError: `gap` or `budget` is invalid.
 ///     ScheduleError: Ranks cannot reach each other.
 #[pyfunction]
 pub fn least_load(
@@ -191,7 +191,7 @@ impl PyRoutingTable {
         let way = match way {
             "turns" => Channels::Turns,
             "lash" => Channels::Lash,
-            _ => return Err(PyValueError::new_err(format!("unknown channels {way:?}; write turns or lash"))),
+            _ => return Err(PyValueError::new_err(format!("channels are by turns or lash, not by {way:?}"))),
         };
         py.detach(|| {
             let made = self.table.with_channels(&self.topology, way).map_err(raise)?;

@@ -124,7 +124,7 @@ fn exception(error: SimulationError) -> PyErr {
 /// Raises:
 ///     ScheduleError: The schedule is wrong or has too many ranks.
 ///     TopologyError: Failed links leave no path.
-///     ValueError: Another argument makes no sense.
+///     ValueError: Another argument is invalid.
 #[pyfunction]
 #[pyo3(signature = (
     schedule, topology, bytes, late, slow_ranks, slow_links, failed_links, *, model=None, pace="synchronous",

@@ -39,7 +39,7 @@ const QUICK: usize = 50_000_000;
 ///
 /// Raises:
 ///     TopologyError: The spec is malformed, or the sizes, numbers or routing do not fit. The message
-///         shows a spec that would do.
+///         shows a valid spec.
 ///     OSError: The file cannot be read.
 ///     ImportError: The file's format needs networkx, which is not installed.
 ///
@@ -89,7 +89,7 @@ impl PyTopology {
     ///     The topology. Its spec is `graph:` and the name.
     ///
     /// Raises:
-    ///     TopologyError: The graph has no ranks, or an attribute makes no sense. The message names it.
+    ///     TopologyError: The graph has no ranks, or an attribute is invalid. The message names it.
     ///
     /// Example:
     ///     >>> import networkx
@@ -234,7 +234,8 @@ impl PyTopology {
     /// Returns the line digraph: a rank for each link, with a link to each link that starts where this one
     /// ends.
     ///
-    /// Zhao et al. (arXiv 2202.03356) expand networks so. Ranks have the numbers of the links.
+    /// Ranks have the numbers of the links. This is one of the expansions of Zhao et al. (arXiv
+    /// 2202.03356).
     ///
     /// Raises:
     ///     TopologyError: The network has switches, or the result would be too large.
@@ -258,7 +259,7 @@ impl PyTopology {
 
     /// Returns `n` copies of every rank, each linked to all copies of the rank's neighbours.
     ///
-    /// Copy i of rank v is rank v*n + i (Zhao et al., arXiv 2202.03356).
+    /// Copy i of rank v is rank v*n + i. This is one of the expansions of Zhao et al. (arXiv 2202.03356).
     ///
     /// Args:
     ///     n: The number of copies.
