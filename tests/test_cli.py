@@ -289,7 +289,7 @@ def test_info_with_a_setting_that_makes_no_sense():
         (["schedule", "hamiltonian-rings", "--topology", "ring:8"], "two dimensions"),
         (["schedule", "binomial", "--topology", "ring:4", "--collective", "reduce", "--root", "4"], "root"),
         (["schedule", "ring", "--topology", "ring:4", "--save", "/nonexistent/file"], "/nonexistent/file"),
-        (["cost", "ring", "--topology", "ring:8", "--bytes", "many"], "'many' is no number of bytes"),
+        (["cost", "ring", "--topology", "ring:8", "--bytes", "many"], "'many' is not a number of bytes"),
         (["cost", "ring", "--topology", "ring:8", "--bytes", "8", "--bandwidth", "-1"], "bandwidth"),
         (["explain", "allredduce", "--topology", "ring:8"], "allredduce"),
     ],
