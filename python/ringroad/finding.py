@@ -1,4 +1,4 @@
-"""Which network to build: `ringroad.find`."""
+"""`ringroad.find`: the best networks to build."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,30 +17,30 @@ Performed = Literal["allreduce", "allgather", "reduce_scatter"]
 
 @dataclass(frozen=True)
 class Network:
-    """A network of which no other one has both fewer steps and a smaller bandwidth term."""
+    """A network of the frontier: no other one is better in both steps and bandwidth term."""
 
     spec: str
-    """How it is made; `Topology` reads it."""
+    """The network as `Topology` reads it."""
     ranks: int
     degree: int
-    """Links out of each rank, and as many into it."""
+    """The number of links out of each rank, and of links into it."""
     bidirectional: bool
-    """Whether every link has one back, so that cables do."""
+    """Whether every link has a link back, so that cables have both directions."""
     steps: int
     bandwidth_term: Fraction
     """In units of the time that a rank takes to send the whole vector over all its links."""
     seconds: float
-    """Of the collective, by breadth-first broadcast (algorithm `bfb`)."""
+    """Time of the collective by breadth-first broadcast (algorithm `bfb`)."""
 
     @property
     def cables(self) -> Fraction:
-        """Cables of a link each way that the links take: half as many as there are links."""
+        """The number of cables, with a link in each direction: half the number of links."""
         return Fraction(self.ranks * self.degree, 2)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The frontier, the fewest steps first, and what no network can beat."""
+    """The frontier of networks, fewest steps first, and lower bounds for all networks."""
 
     collective: str
     alpha: float
@@ -48,17 +48,17 @@ class Findings:
     bandwidth: float
     networks: tuple[Network, ...]
     least_steps: int
-    """By the Moore bound: what so many links out of each rank can reach."""
+    """The lower bound of the steps, by the Moore bound for this number of links out of each rank."""
     least_bandwidth_term: Fraction
 
     @property
     def best(self) -> Network:
-        """The one that takes the least time."""
+        """The network that takes the least time."""
         return min(self.networks, key=lambda network: (network.seconds, network.degree))
 
     @property
     def least_seconds(self) -> float:
-        """Both bounds together."""
+        """The time at both lower bounds, in seconds."""
         return _seconds(self.least_steps, self.least_bandwidth_term, self.alpha, self.bytes, self.bandwidth)
 
     def plot(self, *, axes: "Axes | None" = None) -> "Figure":
@@ -96,13 +96,13 @@ def find(
     bidirectional: bool = False,
     budget: tuple[int, int] | None = None,
 ) -> Findings:
-    """The networks of so many ranks with so many links out of each in which a collective takes the fewest steps, or
-    loads links the least, or anything in between; and how long it takes for a vector of `bytes`.
+    """Finds networks of `ranks` ranks with `degree` links out of each: those with the fewest steps of a collective, those
+    with the least load of links, and the compromises between both. Also gives the time for a vector of `bytes`.
 
-    A step takes `alpha` seconds. `bandwidth` is that of a rank over all its links together, in bytes per second: each
-    of its links has `bandwidth / degree`. `bidirectional`: only networks in which every link has one back.
-    `budget=(n, m)`, instead of ranks and degree: `n` ranks and at most `m` cables, each with a link each way; all
-    degrees that the cables suffice for are looked at.
+    Starting a step takes `alpha` seconds. `bandwidth` is that of a rank over all its links together, in bytes per
+    second: each of its links has `bandwidth / degree`. With `bidirectional` every link has a link back.
+    `budget=(n, m)`, instead of ranks and degree, means `n` ranks and at most `m` cables with a link in each direction;
+    the search covers all degrees for which the cables suffice. Raises ValueError if nothing is found.
     """
     if (budget is None) == (ranks is None or degree is None) or (budget and (ranks or degree)):
         raise ValueError("give ranks and degree, or a budget of ranks and cables")

@@ -1,4 +1,4 @@
-"""`ringroad.simulate`: a schedule on a model of the network, with what every rank and every link does when."""
+"""`ringroad.simulate`: runs a schedule on a model of the network, and records the timeline of every rank and link."""
 
 import importlib
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from ringroad._text import bytes_text, parse_bytes, seconds_text
 
 
 class Event(NamedTuple):
-    """A message as its sender or its receiver sees it, or a reduction. Times in seconds."""
+    """A message (at its sender or its receiver) or a reduction. Times are in seconds."""
 
     kind: Literal["send", "receive", "reduce"]
     rank: int
@@ -27,7 +27,7 @@ class Event(NamedTuple):
 
 
 class LinkLoad(NamedTuple):
-    """What a link carried in a step, and how long that takes at its bandwidth."""
+    """The bytes that a link carried in a step, and the seconds that they take at its bandwidth."""
 
     step: int
     link: int
@@ -58,24 +58,27 @@ def simulate(
     segment: int | None = None,
     details: bool = True,
 ) -> "Simulation":
-    """Runs a schedule, or an algorithm's, on a model of the network: every rank's plan by the executor that runs real
-    calls, with messages that share links fairly.
+    """Runs a schedule, or the schedule of an algorithm, on a model of the network. The executor of real calls runs every
+    rank's plan; messages share links fairly.
 
         ringroad.simulate("swing", "torus:4x4", "1MiB").seconds
 
-    In synchronous steps all messages of a step leave and arrive together, as the cost model assumes; `free_running`
-    ranks wait only for what they need, as real ones do. Nodes pass messages on as they come, or when they are complete.
+    In synchronous steps all messages of a step leave and arrive together, as the cost model assumes. `free_running`
+    ranks wait only for the messages that they need, as real ranks do. Nodes forward a message while it arrives, or with
+    `store_and_forward` when it is complete.
 
-    `late`: by how many seconds ranks enter the call later than others; `skew`: all of them by up to so many seconds,
-    by chance from `seed`. `slow_ranks`: how many times as long their processors take. `slow_links`: which fraction of
-    their bandwidth the links from one node to another have; `failed_links` carry nothing, and messages go around them.
-    `replan`: also simulate, as `replanned`, the algorithm that the model finds the fastest on the network that is left,
-    among those that give all ranks the same bits.
+    `late`: by how many seconds ranks enter the call late. `skew`: all ranks enter at random times within this many
+    seconds, drawn from `seed`. `slow_ranks`: the factor by which a rank's start-ups and reductions take longer.
+    `slow_links`: the fraction of their bandwidth that the links from one node to another have. `failed_links` carry
+    nothing, and messages go around them. `replan`: also simulate, as `replanned`, the algorithm that is the fastest by
+    the model on the remaining network, among those that give all ranks the same bits.
 
-    `eager`: longer messages (bytes; default 8 KiB) do not leave before their receiver has room. `segment`: the most
-    bytes in one message. `details=False` keeps neither events nor loads of single steps, for thousands of ranks.
+    `eager`: messages longer than this (bytes; default 8 KiB) leave only when their receiver has posted a receive.
+    `segment`: the maximum bytes of a message. `details=False` records neither events nor loads of steps, for thousands
+    of ranks.
 
-    Raises ScheduleError for schedules that are wrong, TopologyError where no way is left, ValueError for the rest.
+    Raises ScheduleError for invalid schedules, TopologyError if failed links leave no path, ValueError for other
+    arguments.
     """
     network = _network(topology)
     if isinstance(schedule, str):
@@ -86,7 +89,7 @@ def simulate(
     model = CostModel() if model is None else model
     failed = list(failed_links)
     if replan and not failed:
-        raise ValueError("there is nothing to replan where no link has failed; name failed links")
+        raise ValueError("replan needs failed_links; name at least one link that has failed")
     if model.cores is not None:
         raise ValueError("simulated ranks have a processor each; give a model without cores")
     outcome = _simulate(
@@ -136,7 +139,7 @@ def _network(topology: Topology | str | int) -> Topology:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What happened; see `ringroad.simulate`. In a notebook it shows itself."""
+    """The result of `ringroad.simulate`. A notebook shows it as a table."""
 
     schedule: Schedule
     topology: Topology
@@ -145,46 +148,46 @@ class Simulation:
     free_running: bool
     _outcome: Outcome
     replanned: "Simulation | None" = None
-    """The best algorithm on the network that failures have left, if that was asked for."""
+    """The simulation of the best algorithm on the network without its failed links, if `replan` was given."""
 
     @property
     def seconds(self) -> float:
-        """When the last rank was done."""
+        """The time at which the last rank is done, in seconds."""
         return self._outcome.seconds
 
     @property
     def finished(self) -> list[float]:
-        """When each rank was done."""
+        """The time at which each rank is done, in seconds."""
         return self._outcome.finished
 
     @property
     def step_ends(self) -> list[float]:
-        """When the last operation of each step was done; 0 where it has none."""
+        """The time at which the last operation of each step is done, in seconds; 0 for a step without operations."""
         return self._outcome.step_ends
 
     @property
     def ranks(self) -> int:
-        """How many take part."""
+        """The number of ranks."""
         return self.schedule.ranks
 
     @property
     def steps(self) -> int:
-        """How many the schedule has."""
+        """The number of steps of the schedule."""
         return self.schedule.steps
 
     @property
     def dividers(self) -> list[float]:
-        """When steps end that are synchronous."""
+        """The ends of synchronous steps, in seconds; empty for a free-running simulation."""
         return [] if self.free_running else self.step_ends
 
     @property
     def messages(self) -> int:
-        """How many messages were sent."""
+        """The number of messages sent."""
         return self._outcome.messages
 
     @property
     def predicted(self) -> float:
-        """What the cost model says of the same schedule on the network as it should be."""
+        """The cost model's time for the same schedule on the network without failures, in seconds."""
         return self.model.cost(self.schedule, self.topology, self.bytes).seconds
 
     @property
@@ -203,13 +206,13 @@ class Simulation:
         ]
 
     def _bandwidths(self) -> list[float]:
-        """Bytes per second of every link as it should be."""
+        """Bytes per second of every link without failures."""
         stated = self.model.bandwidth
         return [(stated or bandwidth) * capacity for _, _, bandwidth, capacity, _, _ in self.topology._links()]
 
     @property
     def events(self) -> list[Event]:
-        """The timeline, by the beginning of its events. Empty without details."""
+        """The timeline, ordered by the start of its events. Empty without details."""
         return [Event(*event) for event in self._outcome.events]  # type: ignore[arg-type]
 
     def df(self) -> Any:
@@ -229,7 +232,7 @@ class Simulation:
         Path(path).write_text(self._outcome.chrome_trace())
 
     def plot(self, what: Literal["timeline", "links"] = "timeline", **options: Any) -> Any:
-        """A matplotlib figure: each rank's timeline, or what the links carry step by step.
+        """A matplotlib figure: each rank's timeline, or the loads of the links step by step.
 
         Options are those of `ringroad.viz.timeline` and `ringroad.viz.link_loads`."""
         from ringroad import viz
@@ -242,7 +245,7 @@ class Simulation:
         raise ValueError(f"unknown picture {what!r}; choose timeline or links")
 
     def rows(self) -> list[tuple[str, str]]:
-        """The figures as (name, text)."""
+        """The results as (name, text)."""
         pace = "freely" if self.free_running else "in synchronous steps"
         ratio = self.seconds / self.predicted if self.predicted else 1.0
         links, loads = self.topology.links, self.loads
