@@ -172,4 +172,4 @@ def test_the_command(capsys, tmp_path):
     made = routes.Routes.from_json((tmp_path / "routes.json").read_text())
     assert (tmp_path / "routes.csv").read_text() == made.to_csv()
     assert "not 'fast'" in run("petersen", "--method", "fast", code=2)
-    assert "not by 'many'" in run("petersen", "--channels", "many", code=2)
+    assert "not 'many'" in run("petersen", "--channels", "many", code=2)

@@ -13,8 +13,8 @@ To run collectives in processes that a launcher started (torchrun, srun, mpirun)
     with ringroad.testbed("torus:3x3", rate="100Mbit") as bed:      # the same on an emulated network
         totals = bed.run(lambda comm: comm.allreduce(array))
 
-The analysis needs no network: `Topology`, `Schedule`, `CostModel`, `algorithms`, `simulate`. The command line has it, too
-(`python -m ringroad --help`).
+The analysis needs no network: `Topology`, `Schedule`, `CostModel`, `algorithms`, `simulate`. The command line has it,
+too (`python -m ringroad --help`).
 """
 
 from importlib import import_module
@@ -109,7 +109,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the modules that start processes on first use, because `import torch` may import ringroad and must be fast."""
+    """Imports the modules that start processes on first use, because `import torch` may import ringroad and must be
+    fast."""
     if name not in _LATER:
         raise AttributeError(f"module 'ringroad' has no attribute {name!r}")
     return getattr(import_module(f"ringroad.{_LATER[name]}"), name)

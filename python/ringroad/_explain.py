@@ -56,7 +56,8 @@ def _margin(runner_up: str, margin: float) -> str:
 
 
 def _terms(found: Explanation) -> list[str]:
-    """A table of both algorithms' times, term by term, largest difference first. Leaves out terms that are 0 for both."""
+    """A table of both algorithms' times, term by term, largest difference first. Leaves out terms that are 0 for
+    both."""
     ours, theirs = found.terms or {}, found.runner_up_terms or {}
     rows = [(_TERMS[name], ours[name], theirs[name]) for name in _TERMS if max(ours[name], theirs[name]) > 0]
     rows.sort(key=lambda row: -abs(row[2] - row[1]))

@@ -1,11 +1,11 @@
 """Graphs as topologies: networkx graphs, and files of them.
 
 A graph's nodes are ranks unless their attribute `kind` is `switch`. Ranks are numbered by their attribute `rank`, else
-by their names if all are whole numbers, else in the graph's order; switches follow. An edge of an undirected graph
-is a cable, with a link in each direction; an edge of a directed graph is one link. Edges may have `bandwidth` (bytes per
+by their names if all are whole numbers, else in the graph's order; switches follow. An edge of an undirected graph is a
+cable, with a link in each direction; an edge of a directed graph is one link. Edges may have `bandwidth` (bytes per
 second), `capacity` (a factor of that bandwidth, default 1), `latency` (seconds) and `extra_latency`. Nodes may have
-`processing`, the seconds that they take to forward a message; these are added to the extra latency of the links that end
-there. The graph may have `dimensions` (`4x4`), the grid on which algorithms for tori run.
+`processing`, the seconds that they take to forward a message; these are added to the extra latency of the links that
+end there. The graph may have `dimensions` (`4x4`), the grid on which algorithms for tori run.
 """
 
 import csv
@@ -75,7 +75,8 @@ def read(path: str | os.PathLike[str]) -> Topology:
 
 
 def save(topology: Topology, path: str | os.PathLike[str]) -> None:
-    """Writes JSON or GraphML, by the ending of the name. Both keep the links' properties; JSON also keeps family and routing."""
+    """Writes JSON or GraphML, by the ending of the name. Both keep the links' properties; JSON also keeps family and
+    routing."""
     path = Path(path)
     ending = path.suffix.lower()
     if ending == ".json":

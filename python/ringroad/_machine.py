@@ -17,7 +17,8 @@ _SIOCGIFADDR = 0x8915
 
 
 def describe() -> dict[str, Any]:
-    """All facts, ready for JSON. Sizes are in bytes. Errors, such as missing UCX, are part of the result and not raised."""
+    """All facts, ready for JSON. Sizes are in bytes. Errors, such as missing UCX, are part of the result and not
+    raised."""
     config, warnings = _config()
     found = json.loads(machine())
     return {

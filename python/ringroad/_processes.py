@@ -27,8 +27,8 @@ class Processes:
         return next((process for process in self.all if process.poll() is not None), None)
 
     def stop(self, patience: float = 0.0, grace: float = 0.0) -> None:
-        """Ends all processes. Waits up to `patience` seconds for them to end by themselves, then terminates them, waits up
-        to `grace` seconds more, and kills the rest. Without `grace` it kills them at once."""
+        """Ends all processes. Waits up to `patience` seconds for them to end by themselves, then terminates them, waits
+        up to `grace` seconds more, and kills the rest. Without `grace` it kills them at once."""
         _wait(self.all, patience)
         if grace:
             for process in self.all:

@@ -1,4 +1,5 @@
-"""Finds the fastest of many contestants on a machine whose speed drifts: in rounds, in which each contestant has a turn.
+"""Finds the fastest of many contestants on a machine whose speed drifts: in rounds, in which each contestant has a
+turn.
 
 A disturbance of the machine affects all turns of a round alike, so times are compared within rounds only. Contestants
 that are far behind drop out, so that close ones are measured for longer.
@@ -68,9 +69,11 @@ class Race(Generic[R]):
 
 
 _DROPPED = ((2, 4.0), (3, 2.0), (5, 1.5), (7, 1.25), (12, 1.12))
-"""(rounds, ratio): after that many rounds, a contestant drops out if it takes more than `ratio` times the fastest's time."""
+"""(rounds, ratio): after that many rounds, a contestant drops out if it takes more than `ratio` times the fastest's
+time."""
 _FEW = 5
-"""With fewer rounds than this one bad turn could decide, so only contestants that were behind in every round drop out."""
+"""With fewer rounds than this one bad turn could decide, so only contestants that were behind in every round drop
+out."""
 
 
 def ratio(mine: Sequence[float], theirs: Sequence[float]) -> float:
@@ -112,7 +115,8 @@ def _by_round(times: Times) -> list[NDArray[np.float64]]:
     rounds = max(len(mine) for mine in times)
     left = [index for index, mine in enumerate(times) if len(mine) == rounds]
     table = np.array([times[index] for index in left])
-    # Ranks of different machines must get the same result: comparisons and single operations round alike, logarithms may not.
+    # Ranks of different machines must get the same result: comparisons and single operations round alike, logarithms
+    # may not.
     shares = np.median(table / np.median(table, axis=0), axis=1)
     fastest = times[left[int(np.argmin(shares))]]
     return [np.divide(mine, fastest[: len(mine)]) for mine in times]

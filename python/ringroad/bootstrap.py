@@ -86,11 +86,11 @@ def regroup(
 ) -> Communicator:
     """A communicator of the processes that issued these handles (`ringroad.handle()`, or `comm.handles`). Collective.
 
-    It needs no store and no launcher: processes find each other by the handles, which you may exchange by any means. Use
-    it if a job lost a rank, if ranks join later, or if groups merge or split. The order of a list gives the ranks; a set
-    is put in an order in which ranks of a host are neighbours. All processes pass the same handles and the same `uuid`;
-    another attempt with the same handles needs another `uuid`. If this process issued several of the handles, `own` says
-    which one to use.
+    It needs no store and no launcher: processes find each other by the handles, which you may exchange by any means.
+    Use it if a job lost a rank, if ranks join later, or if groups merge or split. The order of a list gives the ranks;
+    a set is put in an order in which ranks of a host are neighbours. All processes pass the same handles and the same
+    `uuid`; another attempt with the same handles needs another `uuid`. If this process issued several of the handles,
+    `own` says which one to use.
 
     `timeout` (seconds), `topology`, `algorithm` and `deterministic` are as in `init`.
 
@@ -156,7 +156,8 @@ def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
 
 
 _rendezvous: dict[tuple[int, int, float], Future[Any]] = {}
-"""torch's stores by (rank, size, timeout), maybe still being connected. Rank 0 hosts the store while its process lives."""
+"""torch's stores by (rank, size, timeout), maybe still being connected. Rank 0 hosts the store while its process
+lives."""
 
 
 def _tcp_store(rank: int, size: int, timeout: float) -> Any:

@@ -29,7 +29,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Place = Callable[[int, list[str]], tuple[list[str], Mapping[str, str]]]
-"""From a rank and its command line to the command line that starts it on its host, and that host's environment variables."""
+"""From a rank and its command line to the command line that starts it on its host, and that host's environment
+variables."""
 
 _START_SECONDS = 120.0  # long enough to import NumPy from a slow disk
 _GRACE_SECONDS = 5.0  # for the other workers after one died, and for a worker to exit by itself
@@ -270,7 +271,8 @@ class _Team:
         return path
 
     def ask(self, message: object, limit: float | None) -> list[Any]:
-        """Sends the message to all workers and returns the replies by rank. After a failure it waits only a little longer."""
+        """Sends the message to all workers and returns the replies by rank. After a failure it waits only a little
+        longer."""
         for worker in self.workers:
             with contextlib.suppress(OSError):  # it died; its missing reply will show that
                 worker.pipe.send(message)

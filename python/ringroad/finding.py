@@ -96,8 +96,8 @@ def find(
     bidirectional: bool = False,
     budget: tuple[int, int] | None = None,
 ) -> Findings:
-    """Finds networks of `ranks` ranks with `degree` links out of each: those with the fewest steps of a collective, those
-    with the least load of links, and the compromises between both. Also gives the time for a vector of `bytes`.
+    """Finds networks of `ranks` ranks with `degree` links out of each: those with the fewest steps of a collective,
+    those with the least load of links, and the compromises between both. Also gives the time for a vector of `bytes`.
 
     Starting a step takes `alpha` seconds. `bandwidth` is that of a rank over all its links together, in bytes per
     second: each of its links has `bandwidth / degree`. With `bidirectional` every link has a link back.

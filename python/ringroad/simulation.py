@@ -58,8 +58,8 @@ def simulate(
     segment: int | None = None,
     details: bool = True,
 ) -> "Simulation":
-    """Runs a schedule, or the schedule of an algorithm, on a model of the network. The executor of real calls runs every
-    rank's plan; messages share links fairly.
+    """Runs a schedule, or the schedule of an algorithm, on a model of the network. The executor of real calls runs
+    every rank's plan; messages share links fairly.
 
         ringroad.simulate("swing", "torus:4x4", "1MiB").seconds
 

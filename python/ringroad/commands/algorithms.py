@@ -12,7 +12,8 @@ from ringroad._text import print_json, print_table
 
 def algorithms(
     topology: Annotated[
-        str, typer.Option("--topology", metavar="SPEC", help="The network for which steps, bytes and ports are counted.")
+        str,
+        typer.Option("--topology", metavar="SPEC", help="The network for which steps, bytes and ports are counted."),
     ] = "ring:8",
     collective: Annotated[str | None, typer.Option(help="Show only algorithms that perform this collective.")] = None,
     as_json: Json = False,

@@ -21,12 +21,16 @@ def alltoall(
         typer.Argument(metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."),
     ],
     size: Annotated[
-        str, typer.Option("--bytes", metavar="BYTES", help="The bytes that each rank has for all ranks together: 64KiB, 1MiB.")
+        str,
+        typer.Option(
+            "--bytes", metavar="BYTES", help="The bytes that each rank has for all ranks together: 64KiB, 1MiB."
+        ),
     ] = "1MiB",
     demands: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A file of bytes by source and target, instead of --bytes: a line for each source, with commas."
+            metavar="FILE",
+            help="A file of bytes by source and target, instead of --bytes: a line for each source, with commas.",
         ),
     ] = None,
     gap: Annotated[float, typer.Option(help="Stop at this distance from the bound: 0.005 is half a percent.")] = 0.005,

@@ -27,12 +27,14 @@ def find(
         str | None,
         typer.Option(
             metavar="N:M",
-            help="Instead of --ranks and --degree: N ranks and at most M cables in all (per cable a link each way, or two "
-            "links one way). Searches all degrees for which the cables suffice.",
+            help="Instead of --ranks and --degree: N ranks and at most M cables in all (per cable a link each way, or "
+            "two links one way). Searches all degrees for which the cables suffice.",
         ),
     ] = None,
     alpha: Annotated[str, typer.Option(help="Start-up time of a step: 10us, 500ns.")] = "10us",
-    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2G.")] = "1MiB",
+    size: Annotated[
+        str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2G.")
+    ] = "1MiB",
     bandwidth: Annotated[
         str,
         typer.Option(
@@ -41,7 +43,8 @@ def find(
     ] = "100Gbit/s",
     collective: Annotated[str, typer.Option(help="allreduce, allgather or reduce_scatter.")] = "allreduce",
     bidirectional: Annotated[
-        bool, typer.Option("--bidirectional", "--undirected", help="Find only networks with a link back for every link.")
+        bool,
+        typer.Option("--bidirectional", "--undirected", help="Find only networks with a link back for every link."),
     ] = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the frontier (matplotlib).")] = None,
     as_json: Json = False,

@@ -13,7 +13,9 @@ from ringroad.reproduce.definition import ORIGINS, Definition, NetworkDefinition
 
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help=f"One of {', '.join(PAPERS)}.")],
-    folder: Annotated[Path | None, typer.Option("--plot", metavar="DIR", help="Draw every figure into this directory.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--plot", metavar="DIR", help="Draw every figure into this directory.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Recompute a paper's evaluation, and compare it with what the paper states."""

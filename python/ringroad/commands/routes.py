@@ -23,7 +23,8 @@ def routes(
     save: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the table: as .json, which Routes.from_json reads, or as .csv with a line for each hop."
+            metavar="FILE",
+            help="Write the table: as .json, which Routes.from_json reads, or as .csv with a line for each hop.",
         ),
     ] = None,
     as_json: Json = False,

@@ -20,10 +20,13 @@ def simulate(
     collective: Annotated[str, typer.Option(help="The collective to perform.")] = "allreduce",
     root: Annotated[int, typer.Option(help="The root, for collectives that have one.")] = 0,
     free_running: Annotated[bool, typer.Option("--free-running", help="Ranks do not wait between steps.")] = False,
-    store: Annotated[bool, typer.Option("--store-and-forward", help="Nodes forward a message only when they have all of it.")] = False,
+    store: Annotated[
+        bool, typer.Option("--store-and-forward", help="Nodes forward a message only when they have all of it.")
+    ] = False,
     late: Annotated[list[str] | None, typer.Option(metavar="RANK:SECONDS", help="A rank that enters late.")] = None,
     slow_rank: Annotated[
-        list[str] | None, typer.Option(metavar="RANK:FACTOR", help="A rank whose start-ups and reductions take FACTOR times as long.")
+        list[str] | None,
+        typer.Option(metavar="RANK:FACTOR", help="A rank whose start-ups and reductions take FACTOR times as long."),
     ] = None,
     slow_link: Annotated[
         list[str] | None, typer.Option(metavar="FROM:TO:FRACTION", help="Links with a fraction of their bandwidth.")
@@ -54,7 +57,9 @@ def simulate(
         Path | None, typer.Option(metavar="FILE", help="Write the timeline for ui.perfetto.dev or chrome://tracing.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw each rank's timeline (matplotlib).")] = None,
-    plot_links: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the load of the links in each step.")] = None,
+    plot_links: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the load of the links in each step.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Simulate an algorithm: the timeline of every rank and link, also if some are slow, late or failed."""
@@ -104,7 +109,8 @@ def simulate(
 
 
 def _fields(option: str, texts: list[str] | None, example: str, whole: int) -> list[list[float]]:
-    """The numbers of an option's values, separated by colons; the first `whole` of them are numbers of ranks or nodes."""
+    """The numbers of an option's values, separated by colons; the first `whole` of them are numbers of ranks or
+    nodes."""
     count = example.count(":") + 1
     values = []
     for text in texts or []:

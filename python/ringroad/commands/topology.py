@@ -73,9 +73,12 @@ def topology(
     routing: Annotated[str | None, typer.Option(help="minimal, dimension-ordered or single-path.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Bytes per second of every link.")] = None,
     latency: Annotated[float | None, typer.Option(help="Seconds that every link takes.")] = None,
-    processing: Annotated[float | None, typer.Option(help="Seconds that every node takes to forward a message.")] = None,
+    processing: Annotated[
+        float | None, typer.Option(help="Seconds that every node takes to forward a message.")
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write the network as .json or .graphml, with its links.")
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Write the network as .json or .graphml, with its links."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

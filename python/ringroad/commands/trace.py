@@ -59,5 +59,7 @@ def _files(directory: Path, beginning: str) -> list[Path]:
     if not found:
         raise ValueError(f"{directory} has no trace; ranks write them when they close their communicators")
     if len(found) > 1:
-        raise ValueError(f"{directory} has traces of several communicators; choose with --communicator {' or '.join(found)}")
+        raise ValueError(
+            f"{directory} has traces of several communicators; choose with --communicator {' or '.join(found)}"
+        )
     return groups[found[0]]

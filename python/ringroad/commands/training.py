@@ -23,21 +23,31 @@ def training(
     ] = None,
     line: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME:SECONDS:PER_BYTE", help="A network on which an allreduce takes SECONDS + bytes * PER_BYTE."),
+        typer.Option(
+            metavar="NAME:SECONDS:PER_BYTE", help="A network on which an allreduce takes SECONDS + bytes * PER_BYTE."
+        ),
     ] = None,
     bucket: Annotated[
-        str, typer.Option(metavar="BUCKET", help="The gradients of one allreduce: layer, model, backlog, or a number of bytes.")
+        str,
+        typer.Option(
+            metavar="BUCKET", help="The gradients of one allreduce: layer, model, backlog, or a number of bytes."
+        ),
     ] = BUCKET,
-    algorithm: Annotated[str | None, typer.Option(help="The allreduce algorithm; unset: the cheapest for each bucket.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="The allreduce algorithm; unset: the cheapest for each bucket.")
+    ] = None,
     batch: Annotated[int | None, typer.Option(help="Samples per rank; unset: the model's.")] = None,
     throughput: Annotated[
-        float | None, typer.Option(help="Operations per second, for layers that state flops; inf: computing takes no time.")
+        float | None,
+        typer.Option(help="Operations per second, for layers that state flops; inf: computing takes no time."),
     ] = None,
     step_latency: StepLatency = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Show every allreduce.")] = False,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the timeline of computing and sending.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the timeline of computing and sending.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Predict an iteration of data-parallel training, which overlaps computing gradients and reducing them."""

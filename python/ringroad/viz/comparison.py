@@ -1,4 +1,4 @@
-"""Algorithms beside each other, as the cost model sees them."""
+"""Algorithms side by side, by the cost model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Best:
-    """Which algorithm is the fastest, and how much longer the next one takes."""
+    """The fastest algorithm, and how much longer the next one takes."""
 
     topology: str
     ranks: int
@@ -23,7 +23,7 @@ class Best:
     seconds: float
     runner_up: str
     margin: float
-    """0.1 where the runner-up takes 10 % longer; infinite where there is none."""
+    """0.1 if the runner-up takes 10 % longer; infinite if there is no runner-up."""
 
 
 def best_algorithms(
@@ -67,7 +67,7 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
     for entry in best:
         column, row = sizes.index(entry.bytes), networks.index(entry.topology)
         colour = palette(families.index(_family(entry.algorithm)) % palette.N)
-        # The closer the runner-up, the paler.
+        # The smaller the margin, the paler the colour.
         strength = 0.25 + 0.75 * min(entry.margin, 0.5) / 0.5
         axes.add_patch(Rectangle((column, row), 1, 1, facecolor=(*colour[:3], strength), edgecolor="white"))
         margin = "" if entry.margin == float("inf") else f"\n+{entry.margin:.0%}"
@@ -92,8 +92,8 @@ def curves(
     measured: Mapping[str, Mapping[int, float]] | None = None,
     axes: "Axes | None" = None,
 ) -> "Figure":
-    """Predicted seconds over bytes, a line for each of `algorithms` (default: those that are the best for one of the
-    sizes), with what was `measured` as dots: seconds by algorithm and bytes."""
+    """Draws predicted seconds over bytes, a line for each of `algorithms` (default: those that are the best for one of
+    the sizes). `measured` times (seconds by algorithm and bytes) are dots."""
     from matplotlib import pyplot
 
     network = topology if isinstance(topology, Topology) else Topology(topology)
