@@ -1,4 +1,4 @@
-"""One iteration of data-parallel training: the backward pass and the allreduces of what it has made."""
+"""One iteration of data-parallel training: the backward pass and the allreduces of its gradients."""
 
 import importlib
 import math
@@ -14,7 +14,7 @@ from ringroad.training.model import Layer, Model
 from ringroad.training.network import Network
 
 BUCKET = "25MiB"
-"""What torch's DistributedDataParallel collects (its first bucket, of 1 MiB, aside)."""
+"""The bucket size of torch's DistributedDataParallel (except for its first bucket of 1 MiB)."""
 
 Bucket = int | str
 Place = Network | Topology | str | int
@@ -23,8 +23,8 @@ _COLUMNS = ["network", "iteration", "exposed", "efficiency", "communication", "a
 
 
 class Allreduce(NamedTuple):
-    """The gradients that are reduced together. Seconds from the beginning of the iteration: when the last of them was
-    made, and when the allreduce starts and ends."""
+    """An allreduce of several gradients. `ready` is the time at which the last of them is made; `start` and `end` are
+    those of the allreduce. All are in seconds since the start of the iteration."""
 
     layers: tuple[str, ...]
     bytes: int
@@ -36,7 +36,7 @@ class Allreduce(NamedTuple):
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one iteration takes; see `iterate`. In a notebook it shows itself."""
+    """The predicted times of one iteration; see `iterate`. A notebook shows it as a table."""
 
     model: Model
     network: Network
@@ -50,7 +50,7 @@ class Iteration:
 
     @property
     def seconds(self) -> float:
-        """When both the backward pass and the last allreduce have ended."""
+        """The time at which both the backward pass and the last allreduce have ended."""
         return max([self.compute, *(allreduce.end for allreduce in self.allreduces)])
 
     @property
@@ -60,17 +60,17 @@ class Iteration:
 
     @property
     def exposed(self) -> float:
-        """Seconds that only the network is busy, after the backward pass."""
+        """Seconds of communication after the backward pass."""
         return self.seconds - self.compute
 
     @property
     def efficiency(self) -> float:
-        """The fraction of the iteration that computes: n ranks are n times that as fast as one."""
+        """The fraction of the iteration that computes. n ranks are n times this fraction as fast as one rank."""
         return self.compute / self.seconds if self.seconds else 1.0
 
     @property
     def algorithms(self) -> list[str]:
-        """Those that run, in the order of their first allreduce."""
+        """The algorithms, in the order of their first allreduce."""
         return list(dict.fromkeys(allreduce.algorithm for allreduce in self.allreduces))
 
     def df(self) -> Any:
@@ -78,11 +78,11 @@ class Iteration:
         return _pandas().DataFrame(self.allreduces, columns=Allreduce._fields)
 
     def plot(self) -> Any:
-        """A matplotlib figure: what is computed and what is sent when."""
+        """A matplotlib figure: the timeline of computing and communication."""
         return Comparison((self,)).plot()
 
     def rows(self) -> list[tuple[str, str]]:
-        """The figures as (name, text)."""
+        """The results as (name, text)."""
         return [
             ("iteration", seconds_text(self.seconds)),
             ("forward", seconds_text(self.model.forward)),
@@ -94,7 +94,7 @@ class Iteration:
         ]
 
     def json(self) -> dict[str, Any]:
-        """The figures and the timeline, for JSON."""
+        """The results and the timeline, for JSON."""
         return {
             "network": self.network.name,
             "ranks": self.network.ranks,
@@ -120,17 +120,17 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One model on several networks; see `compare`. In a notebook it shows itself."""
+    """One model on several networks; see `compare`. A notebook shows it as a table."""
 
     iterations: tuple[Iteration, ...]
 
     @property
     def best(self) -> Iteration:
-        """The shortest; the first of those that take as long."""
+        """The shortest iteration; of equal ones the first."""
         return min(self.iterations, key=lambda iteration: iteration.seconds)
 
     def df(self) -> Any:
-        """The figures as a pandas.DataFrame, a row for each network, times in seconds."""
+        """The results as a pandas.DataFrame, a row for each network, times in seconds."""
         rows = [
             [i.network.name, i.seconds, i.exposed, i.efficiency, i.communication, len(i.allreduces), i.algorithms]
             for i in self.iterations
@@ -138,13 +138,13 @@ class Comparison:
         return _pandas().DataFrame(rows, columns=_COLUMNS)
 
     def plot(self) -> Any:
-        """A matplotlib figure: for each network what is computed and what is sent when."""
+        """A matplotlib figure: for each network the timeline of computing and communication."""
         from ringroad import viz
 
         return viz.iterations(self.iterations)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Header and rows, as text; of algorithms the families."""
+        """The header and the rows of a table, as text; algorithms are shown by family."""
         return list(_COLUMNS), [
             [
                 i.network.name,
@@ -184,10 +184,11 @@ def iterate(
     """One iteration of a model (a shipped one by its name, or a file) on a network or topology.
 
     The backward pass makes gradients from the last layer to the first. They are collected, in that order, into buckets:
-    each `layer` for itself, the whole `model`, or until there are at least so many bytes (`25MiB`, as torch's
-    DistributedDataParallel does). Each bucket is an allreduce as soon as it is complete and the one before it has
-    ended. With `backlog` there are no fixed buckets: what is ready when the network becomes idle goes together (the
-    rule of Zhao et al., section 8.4). Computing and communicating do not slow each other down.
+    one for each `layer`, one for the whole `model`, or until a bucket has at least the given bytes (`25MiB`, as in
+    torch's DistributedDataParallel). The allreduce of a bucket starts when the bucket is complete and the allreduce
+    before it has ended. With `backlog` there are no fixed buckets: all gradients that are ready when the network
+    becomes idle share an allreduce (the rule of Zhao et al., section 8.4). Computing and communication do not slow each
+    other down.
     """
     if not isinstance(model, Model):
         model = Model.load(model)
@@ -196,9 +197,11 @@ def iterate(
         try:
             bucket = parse_bytes(bucket)
         except ValueError:
-            raise ValueError(f"bucket {bucket!r} makes no sense; write layer, model, backlog or 25MiB") from None
+            raise ValueError(
+                f"bucket {bucket!r} is unknown; write layer, model, backlog or a size such as 25MiB"
+            ) from None
     if isinstance(bucket, int) and bucket < 1:
-        raise ValueError(f"a bucket of {bucket} bytes makes no sense; write layer for one of each layer")
+        raise ValueError(f"a bucket of {bucket} bytes is too small; write layer for a bucket of each layer")
     run = _backlog if bucket == "backlog" else _in_buckets
     return Iteration(model, network, bucket, tuple(run(list(model.gradients()), network, bucket)))
 
@@ -211,7 +214,7 @@ def compare(
     costs: CostModel | None = None,
     algorithm: str | None = None,
 ) -> Comparison:
-    """One iteration on each of several networks or topologies; the rest as for `iterate`."""
+    """One iteration on each of several networks or topologies. The other arguments are those of `iterate`."""
     if not isinstance(model, Model):
         model = Model.load(model)
     found = tuple(iterate(model, place, bucket=bucket, costs=costs, algorithm=algorithm) for place in places)
@@ -224,7 +227,7 @@ Gradients = list[tuple[Layer, float]]
 
 
 def _in_buckets(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator[Allreduce]:
-    """Buckets are filled in the order of the backward pass; each is sent when it is full and the network idle."""
+    """Fills buckets in the order of the backward pass, and sends each when it is full and the network is idle."""
     limit = {"layer": 1, "model": math.inf}.get(bucket, bucket) if isinstance(bucket, str) else bucket
     free, members, size = 0.0, [], 0
     for number, gradient in enumerate(gradients, 1):
@@ -237,7 +240,8 @@ def _in_buckets(gradients: Gradients, network: Network, bucket: Bucket) -> Itera
 
 
 def _backlog(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator[Allreduce]:
-    """The network takes the next gradient if it is idle, else, once it is, all that have become ready meanwhile."""
+    """Sends a gradient at once if the network is idle; else, when it becomes idle, all gradients that are ready by
+    then."""
     free, first = -math.inf, 0
     while first < len(gradients):
         end = first + 1
@@ -249,7 +253,7 @@ def _backlog(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator
 
 
 def _allreduce(members: Gradients, network: Network, free: float) -> Allreduce:
-    """Of these gradients, on a network that is free from some time on."""
+    """The allreduce of these gradients on a network that is idle from the time `free` on."""
     size = sum(layer.bytes for layer, _ in members)
     line = network.best(size)
     ready = members[-1][1]
@@ -260,7 +264,7 @@ def _allreduce(members: Gradients, network: Network, free: float) -> Allreduce:
 
 
 def _bucket_text(bucket: Bucket) -> str:
-    names = {"layer": "each layer for itself", "model": "all in one", "backlog": "what is ready together"}
+    names = {"layer": "a bucket for each layer", "model": "all in one", "backlog": "all that is ready together"}
     return f"buckets of {bytes_text(bucket)}" if isinstance(bucket, int) else names[bucket]
 
 

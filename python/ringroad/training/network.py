@@ -1,4 +1,4 @@
-"""Networks as training sees them: how long an allreduce of so many bytes takes."""
+"""Networks for training: the time of an allreduce by its bytes."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,16 @@ class Line:
     per_byte: float
 
     def seconds(self, bytes: int) -> float:
-        """What it takes."""
+        """The time of an allreduce of `bytes`, in seconds."""
         return self.fixed + self.per_byte * bytes
 
 
 @dataclass(frozen=True)
 class Network:
-    """The allreduces that a network offers; the cheapest for a size is the one that runs.
+    """The allreduces of a network; for each size the cheapest one runs.
 
-    `Network.on("torus:4x4")` has ringroad's; `Network("mine", (Line("mine", 120e-6, 163e-12),))` any other one.
+    `Network.on("torus:4x4")` has ringroad's algorithms; `Network("mine", (Line("mine", 120e-6, 163e-12),))` is any
+    other network.
     """
 
     name: str
@@ -33,7 +34,8 @@ class Network:
     def on(
         cls, topology: Topology | str | int, *, model: CostModel | None = None, algorithm: str | None = None
     ) -> "Network":
-        """What the cost model says of all algorithms that leave the same bits on all ranks, or of the one given."""
+        """The network of a topology: by the cost model, all algorithms that leave the same bits on all ranks, or
+        `algorithm`."""
         if not isinstance(topology, Topology):
             topology = Topology(topology if isinstance(topology, str) else f"ring:{topology}")
         model = model or CostModel()
@@ -46,5 +48,5 @@ class Network:
         return cls(topology.spec, tuple(lines), topology.ranks)
 
     def best(self, bytes: int) -> Line:
-        """The cheapest for so many bytes; the first of those that cost the same."""
+        """The cheapest allreduce for `bytes`; of equal ones the first."""
         return min(self.lines, key=lambda line: line.seconds(bytes))
