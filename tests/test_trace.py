@@ -132,7 +132,7 @@ def test_files_of_a_job(tmp_path, capsys):
     (tmp_path / "empty" / "world-0.json").write_text("{}")
     with pytest.raises(SystemExit):
         main(["trace", str(tmp_path / "empty")])
-    assert "is no trace of a rank" in capsys.readouterr().err
+    assert "is not the trace of a rank" in capsys.readouterr().err
 
 
 def main_in(arguments):

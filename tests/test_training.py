@@ -253,7 +253,7 @@ def test_files_that_make_no_sense(tmp_path, old, new, text):
 def test_measured_layers_keep_their_batch(tmp_path):
     BY_HAND.save(tmp_path / "hand.toml")
     for change in ({"batch": 2}, {"throughput": 1.0}):
-        with pytest.raises(ValueError, match="layer 'a': was measured"):
+        with pytest.raises(ValueError, match="layer 'a': states measured seconds"):
             Model.load(tmp_path / "hand.toml", **change)
 
 
@@ -276,7 +276,7 @@ def test_the_papers_table():
 def test_the_papers_tables_are_printed(capsys):
     paper.show()
     out = capsys.readouterr().out
-    assert "11 of 11" in out and "2 of 11" in out and "Not given in the text" in out
+    assert "11 of 11" in out and "2 of 11" in out and "The paper does not state" in out
 
 
 # ------------------------------------------------------------------------------------------------ what users see

@@ -1,4 +1,4 @@
-"""Tables of figures: every series' times, the paper's statements, and where ours differ."""
+"""Tables of figures: every series' times, and the paper's statements beside our values."""
 
 import statistics
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.tables import TableReport
 
 TABLES = {"zhao": zhao.reports, "basu": basu.reports}
-"""Who makes the tables of papers that compare networks."""
+"""The functions that make the tables of papers that compare networks."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A figure with its panels, and what the paper states of it."""
+    """A figure with its panels, and the verdicts on the paper's statements."""
 
     definition: Definition
     figure: Figure
@@ -34,7 +34,7 @@ class Report:
         }
 
     def show(self) -> None:
-        """Prints it."""
+        """Prints the tables and verdicts."""
         print(f"{self.figure.name}: {self.figure.title}\n")
         match self.figure.plot:
             case "ranks":
