@@ -111,7 +111,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what starts processes when it is first used: `import torch` may import ringroad, and should not wait."""
+    """Imports the modules that start processes on first use, because `import torch` may import ringroad and must be
+    fast."""
     if name not in _LATER:
         raise AttributeError(f"module 'ringroad' has no attribute {name!r}")
     return getattr(import_module(f"ringroad.{_LATER[name]}"), name)

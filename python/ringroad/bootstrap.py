@@ -1,7 +1,7 @@
-"""`ringroad.init`: who am I, how many are we, and where do we meet?
+"""`ringroad.init`: finds rank, size and store of this process.
 
-The answers come from the arguments, else from the launcher's environment. There is no fallback: a process that cannot
-tell is an error that says what to set, never a group of one.
+They come from the arguments, else from the launcher's environment. There is no fallback: if one is unknown, an error
+says what to set. A process never becomes a group of one by mistake.
 """
 
 import os
@@ -20,7 +20,7 @@ from ringroad._ucx import _ucx_wheel
 if TYPE_CHECKING:
     from ringroad._native import Store
 
-# The first of these with both variables set says rank and size.
+# The first row with both variables set gives rank and size.
 _LAUNCHERS = (
     ("torchrun", "RANK", "WORLD_SIZE"),
     ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
@@ -158,7 +158,7 @@ def regroup(
 
 
 def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tuple[int, int]:
-    """Rank and size, checked."""
+    """Rank and size, checked. Raises ConfigError."""
     if rank is None or size is None:
         launcher = next((row for row in _LAUNCHERS if row[1] in environ and row[2] in environ), None)
         if launcher is None:
@@ -171,7 +171,7 @@ def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tu
         rank = _number(launcher[1], environ) if rank is None else rank
         size = _number(launcher[2], environ) if size is None else size
     if size < 1 or not 0 <= rank < size:
-        raise ConfigError(f"rank {rank} of {size} makes no sense; ranks count from 0 to size - 1")
+        raise ConfigError(f"rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
     return rank, size
 
 
@@ -183,7 +183,7 @@ def _number(name: str, environ: Mapping[str, str]) -> int:
 
 
 def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
-    """The store that the settings name, or else the launcher."""
+    """The store that the settings name, or else that of the launcher. Raises ConfigError if there is none."""
     if config.store is not None:
         return FileStore(config.store)
     if size == 1:
@@ -191,7 +191,7 @@ def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing:
         raise ConfigError(
-            f"no store for {size} ranks to meet at: set RINGROAD_STORE=file:///shared/directory, or MASTER_ADDR and "
+            f"no store for {size} ranks to meet in: set RINGROAD_STORE=file:///shared/directory, or MASTER_ADDR and "
             f"MASTER_PORT, or pass store= ({' and '.join(missing)} not set)"
         )
     if find_spec("torch") is None:
@@ -203,7 +203,8 @@ def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
 
 
 _rendezvous: dict[tuple[int, int, float], Future[Any]] = {}
-"""Torch's stores, or threads that still look for one. Rank 0 hosts it, for as long as the process lives."""
+"""torch's stores by (rank, size, timeout), maybe still being connected. Rank 0 hosts the store while its process
+lives."""
 
 
 def _tcp_store(rank: int, size: int, timeout: float) -> Any:
@@ -221,7 +222,7 @@ def _tcp_store(rank: int, size: int, timeout: float) -> Any:
             except BaseException as error:
                 found.set_exception(error)
 
-        # Torch sees to no signals while it waits; this thread does.
+        # torch handles no signals while it waits. In another thread it leaves the main thread free to handle them.
         Thread(target=look, name="ringroad-rendezvous", daemon=True).start()
     try:
         return _rendezvous[place].result()

@@ -25,7 +25,7 @@ from ringroad.commands.training import training
 from ringroad.commands.tune import tune
 
 app = typer.Typer(
-    help="Collective communication with the algorithm that suits the network.",
+    help="Collective communication with the fastest algorithm for the network.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -74,7 +74,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass

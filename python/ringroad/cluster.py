@@ -1,7 +1,8 @@
 """`ringroad.local`: worker processes on this machine, for scripts, notebooks and tests.
 
-Each worker is a fresh interpreter (never a fork) that holds one communicator and runs the functions it is sent. The
-parent talks to it over a socket pair: nobody else can reach it, and when either end dies the other reads end of file.
+Each worker is a fresh interpreter (never a fork) that holds one communicator and runs the functions that it receives.
+The parent talks to it over a socket pair: no other process can reach it, and when one end dies the other reads end of
+file.
 """
 
 import contextlib
@@ -28,12 +29,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Place = Callable[[int, list[str]], tuple[list[str], Mapping[str, str]]]
-"""Of a rank and its command line: the command line that starts it where it belongs, and variables of that place."""
+"""From a rank and its command line to the command line that starts it on its host, and that host's environment
+variables."""
 
-_START_SECONDS = 120.0  # an interpreter that imports NumPy from a slow disk
-_GRACE_SECONDS = 5.0  # for the others once a worker died, and for a worker to exit by itself
-_FAILURE_SECONDS = 30.0  # for the others once a function failed
-_POLL_SECONDS = 1.0  # between looks at processes whose end the socket does not show
+_START_SECONDS = 120.0  # long enough to import NumPy from a slow disk
+_GRACE_SECONDS = 5.0  # for the other workers after one died, and for a worker to exit by itself
+_FAILURE_SECONDS = 30.0  # for the other workers after a function failed
+_POLL_SECONDS = 1.0  # between checks for processes whose end the socket does not show
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ class LocalCluster:
         return f"<LocalCluster of {self._size} workers{', closed' if self._closed else ''}>"
 
     def _prepare(self) -> None:
-        """Makes workers and communicators where there are none that work."""
+        """Starts workers and connects them, if there are none that work."""
         if self._closed:
             raise RuntimeError("the cluster is closed; make a new one with ringroad.local")
         if self._team is None:
@@ -209,7 +211,7 @@ class LocalCluster:
             self._connected = True
 
     def _ask(self, command: str, content: object, limit: float | None = None) -> list[Any]:
-        """Every worker's reply. Whatever goes wrong, no broken worker or communicator is used again."""
+        """Every worker's reply. After an error no broken worker or communicator is used again."""
         assert self._team is not None
         try:
             replies = self._team.ask((command, content), limit)
@@ -259,7 +261,7 @@ class _Worker:
         ours, theirs = socket.socketpair()
         with theirs:
             fd = theirs.fileno()
-            # With -P nothing comes from the working directory that the parent would not import from there.
+            # With -P the worker imports from the working directory only what the parent would import from there.
             interpreter = [sys.executable, "-P", "-X", "faulthandler", "-m", "ringroad._worker"]
             path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
             command, there = place(rank, [*interpreter, str(fd), str(rank), str(size)])
@@ -306,23 +308,24 @@ class _Team:
             raise
 
     def new_store(self) -> str:
-        """An empty directory."""
+        """The path of a new, empty directory."""
         self.stores += 1
         path = os.path.join(self.directory, str(self.stores))
         os.mkdir(path)
         return path
 
     def ask(self, message: object, limit: float | None) -> list[Any]:
-        """Sends everybody the message and collects the replies by rank. After a failure, not for much longer."""
+        """Sends the message to all workers and returns the replies by rank. After a failure it waits only a little
+        longer."""
         for worker in self.workers:
-            with contextlib.suppress(OSError):  # it died, as its missing reply will show
+            with contextlib.suppress(OSError):  # it died; its missing reply will show that
                 worker.pipe.send(message)
         replies: dict[int, Any] = {}
         waiting = {worker.pipe: worker for worker in self.workers}
         deadline = float("inf") if limit is None else time.monotonic() + limit
         while waiting and (left := deadline - time.monotonic()) > 0:
             ready = {pipe for pipe in wait(list(waiting), min(left, _POLL_SECONDS)) if isinstance(pipe, Connection)}
-            # A process that the worker left behind may keep the socket open.
+            # A child process that the worker left behind may keep the socket open.
             ended = {pipe for pipe, worker in waiting.items() if worker.process.poll() is not None}
             for pipe in ready | ended:
                 worker = waiting.pop(pipe)
@@ -340,9 +343,9 @@ class _Team:
         return [replies[rank] for rank in range(len(self.workers))]
 
     def stop(self) -> None:
-        """Ends the processes, by force those that do not end by themselves."""
+        """Ends the processes, and kills those that do not end by themselves."""
         if os.getpid() != self.owner:
-            return  # a fork of the owner, at its exit
+            return  # a fork of the owner exits
         for worker in self.workers:
             worker.pipe.close()
         self.processes.stop(2 * _GRACE_SECONDS if self.patient else 0)

@@ -1,4 +1,4 @@
-"""Which network to build: `ringroad.find`."""
+"""`ringroad.find`: the best networks to build."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

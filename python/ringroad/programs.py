@@ -1,11 +1,11 @@
-"""The linear programs of all-to-all, solved by HiGHS: what `ringroad.synthesis.alltoall_flow` is compared with.
+"""The linear programs of all-to-all, solved by HiGHS, to compare with `ringroad.synthesis.alltoall_flow`.
 
 Basu et al.: Efficient all-to-all collective communication schedules for direct-connect topologies, HPDC 2024, states
 maximum concurrent flow in these ways. They are exact and slow: 16 ranks take a moment, hundreds take minutes.
 They need highspy and networkx, the package's extra `programs`.
 
-All of them return rates as `AlltoallFlow.rate` does: how often a second all demands can be met, in bytes per second of
-each pair where no demands are given.
+All of them return rates as `AlltoallFlow.rate` does: how often per second all demands can be met; without demands, in
+bytes per second of each pair.
 """
 
 import importlib
@@ -25,7 +25,7 @@ Link = tuple[int, int]
 
 
 class _Program:
-    """Variables that are not negative, and rows of them between bounds."""
+    """A linear program: non-negative variables, and rows of them between bounds."""
 
     def __init__(self, variables: int) -> None:
         self.variables = variables
@@ -49,7 +49,7 @@ class _Program:
             highspy: Any = importlib.import_module("highspy")
         except ImportError:
             raise ImportError("linear programs need highspy; install it with pip install highspy") from None
-        # What highspy.Highs adds to its base prints a banner before it can be told not to.
+        # highspy.Highs prints a banner before its output can be switched off; its base class does not.
         solver = highspy.Highs.__base__()
         solver.setOptionValue("output_flag", False)
         endless = highspy.kHighsInf
@@ -66,7 +66,7 @@ class _Program:
 
 
 class _Network:
-    """Links, those side by side as one, and demands, in numbers near 1. Switches pass on what they are given."""
+    """Links and demands, scaled to numbers near 1. Parallel links are one link. Switches only forward."""
 
     def __init__(self, topology: Topology | str, demands: ArrayLike | None) -> None:
         resolved = topology if isinstance(topology, Topology) else Topology(topology)
@@ -74,7 +74,7 @@ class _Network:
         beside: dict[tuple[int, int], list[float]] = {}
         for source, target, bandwidth, capacity, *_ in resolved._links():
             beside.setdefault((source, target), []).append(bandwidth * capacity)
-        # Messages are shared out evenly, so that the slowest of links side by side counts.
+        # Parallel links share messages evenly, so the slowest of them determines the speed.
         speeds = {link: len(some) * min(some) for link, some in beside.items()}
         self.links = sorted(speeds)
         self.unit = max(speeds.values())
@@ -165,7 +165,8 @@ def widest_paths(
 
 
 def _widest(flow: Mapping[Link, float], source: int, target: int) -> tuple[float, tuple[int, ...]]:
-    """The path whose narrowest link is the widest: Dijkstra's algorithm with the least for the sum."""
+    """The widest path and its width (that of its narrowest link), or 0 and no path: Dijkstra's algorithm with min for
+    sum."""
     onward: dict[int, list[tuple[int, float]]] = {}
     for (start, end), width in flow.items():
         onward.setdefault(start, []).append((end, width))

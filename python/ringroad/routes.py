@@ -1,14 +1,14 @@
-"""Routing tables: one path for each pair of ranks, the virtual channel of each hop, and how evenly links are loaded.
+"""Routing tables: one path for each pair of ranks, the virtual channel of each hop, and the load of the links.
 
     from ringroad.routes import balanced
 
     routes = balanced("generalized-kautz:4:500")
-    routes.ratio                                # the busiest link, over what no routes can go below
+    routes.ratio                                # the load of the busiest link, over a lower bound of all routes
     ringroad.simulate("direct", routes.topology, "1MiB", collective="alltoall")
     routes.save("routes.csv")
 
-Loads are those of an all-to-all in which every pair has the same: the seconds that a link takes for a byte of each
-pair. `Routes.topology` is the network with these routes: costs and simulations of all collectives there use them.
+Loads are those of an all-to-all in which all pairs have the same demand: the seconds that a link takes for a byte of
+each pair. `Routes.topology` is the network with these routes; costs and simulations of all collectives on it use them.
 """
 
 import json
@@ -26,7 +26,8 @@ Method = Literal["balanced", "shortest", "up-down", "own"]
 Progress = Callable[[int, float, float], object]
 
 COLUMNS = ("source", "target", "hop", "from", "to", "link", "channel")
-"""Of CSV: the pair of ranks, the number of the hop from 0, its ends, its index in `Topology.links`, its channel."""
+"""The columns of CSV: the pair of ranks, the number of the hop from 0, its ends, its index in `Topology.links`, its
+channel."""
 
 
 class Hop(NamedTuple):

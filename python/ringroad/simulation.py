@@ -1,4 +1,4 @@
-"""`ringroad.simulate`: a schedule on a model of the network, with what every rank and every link does when."""
+"""`ringroad.simulate`: runs a schedule on a model of the network, and records the timeline of every rank and link."""
 
 import importlib
 from collections.abc import Iterable, Mapping
@@ -130,7 +130,7 @@ def simulate(
     model = CostModel() if model is None else model
     failed = list(failed_links)
     if replan and not failed:
-        raise ValueError("there is nothing to replan where no link has failed; name failed links")
+        raise ValueError("replan needs failed_links; name at least one link that has failed")
     if model.cores is not None:
         raise ValueError("simulated ranks have a processor each; give a model without cores")
     outcome = _simulate(
@@ -256,7 +256,7 @@ class Simulation:
         ]
 
     def _bandwidths(self) -> list[float]:
-        """Bytes per second of every link as it should be."""
+        """Bytes per second of every link without failures."""
         stated = self.model.bandwidth
         return [(stated or bandwidth) * capacity for _, _, bandwidth, capacity, _, _ in self.topology._links()]
 

@@ -1,7 +1,7 @@
-"""What can be done on a given graph, without making schedules: breadth-first costs, and how much an all-to-all carries.
+"""Analysis of a given graph: the costs of breadth-first broadcast, and the rate of an all-to-all with its schedule.
 
-The schedules themselves are those of the algorithms `bfb`, `trees`, `weighted-trees` and
-`spanning-trees`: `Schedule.build("bfb", topology, "allgather")`. `ringroad.find` looks for the graph itself.
+Other schedules for a graph are those of the algorithms `bfb`, `trees`, `weighted-trees` and `spanning-trees`:
+`Schedule.build("bfb", topology, "allgather")`. `ringroad.find` searches for the graph itself.
 """
 
 from collections.abc import Callable
@@ -188,11 +188,11 @@ class AlltoallFlow:
                 invalid.
         """
         if not self.uniform:
-            raise ValueError("a schedule has equal blocks; find the flow without demands")
+            raise ValueError("a schedule has equal blocks; call alltoall_flow without demands")
         if steps is None:
             steps = 3 * self.topology.diameter
         if steps < 1:
-            raise ValueError(f"there are at least 1 steps, not {steps}")
+            raise ValueError(f"steps must be at least 1, not {steps}")
         return RelayedAlltoall(*self._found.schedule(steps, pieces))
 
 

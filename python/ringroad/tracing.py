@@ -1,7 +1,7 @@
-"""`comm.trace()` and `RINGROAD_TRACE`: what the ranks of a communicator really did, and when.
+"""`comm.trace()` and `RINGROAD_TRACE`: measured timelines of the ranks of a communicator.
 
-Both have the same form, that of Chrome's trace viewer, which ui.perfetto.dev opens: a process for each rank, with rows
-for its calls, what it sends, receives and reduces, and an arrow for each message.
+Both use the format of Chrome's trace viewer, which ui.perfetto.dev opens: a process for each rank, with rows for calls,
+sends, receives and reductions, and an arrow for each message.
 """
 
 import importlib
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MICROSECONDS = 1e6
 _BARS = ("X", "B")
-"""Phases of the records that are events: complete ones, and those that never ended."""
+"""Phases of the records that are events: complete events, and events that never ended."""
 
 
 class TraceEvent(NamedTuple):
@@ -83,7 +83,8 @@ class Trace:
     """
 
     def __init__(self, recorded: Iterable[dict[str, Any]] = ()) -> None:
-        """Of these ranks, whose clocks need not agree: what is on another machine began when they had met."""
+        """The trace of these ranks' records. Clocks of several machines are aligned at the moment when the ranks had
+        met."""
         self._communicator: Communicator | None = None
         self._take(list(recorded))
 
@@ -115,13 +116,13 @@ class Trace:
         recorded = [json.loads(Path(file).read_text()) for file in files]
         for file, one in zip(files, recorded, strict=True):
             if not isinstance(one, dict) or "started" not in one.get("otherData", {}):
-                raise ValueError(f"{file} is no trace of a rank; give files that RINGROAD_TRACE wrote")
+                raise ValueError(f"{file} is not the trace of a rank; pass files from the directory RINGROAD_TRACE")
         return cls(recorded)
 
     def __enter__(self) -> "Trace":
         communicator = self._communicator
         if communicator is None:
-            raise ValueError("this trace is complete; comm.trace() makes one that is not")
+            raise ValueError("this trace is complete; make a new one with comm.trace()")
         communicator.barrier()
         communicator._start_trace()
         return self
@@ -132,7 +133,7 @@ class Trace:
         communicator, self._communicator = self._communicator, None
         assert communicator is not None
         own = communicator._end_trace()
-        # After an error the ranks may not hear of each other any more.
+        # After an error the ranks may not be able to exchange their events.
         texts = [own] if kind is not None else _gathered(communicator, own)
         self._take([json.loads(text) for text in texts])
 
@@ -150,10 +151,10 @@ class Trace:
         self._records = [r | {"ts": r["ts"] - begin} if "ts" in r else r for r in records]
         events = [_event(record) for record in self._records if record["ph"] in _BARS]
         self.events: list[TraceEvent] = sorted(events, key=lambda event: event.start)
-        """The timeline, by the beginning of its events."""
+        """The timeline, ordered by the start of its events."""
         self.ranks: int = max((about["ranks"] for about in abouts), default=0)
         self.lost: int = sum(about["lost"] for about in abouts)
-        """How many events there was no room for."""
+        """The number of events that were not recorded, for lack of space."""
         self._name = abouts[0]["communicator"] if abouts else ""
 
     @property
@@ -255,7 +256,7 @@ def _event(record: dict[str, Any]) -> TraceEvent:
 
 
 def _gathered(communicator: Communicator, own: str) -> list[str]:
-    """What all ranks say."""
+    """The texts of all ranks. Collective."""
     mine = np.frombuffer(own.encode(), np.uint8)
     lengths = communicator.allgather(np.array([mine.size])).tolist()
     everything = communicator.allgather_v(mine, lengths)

@@ -1,4 +1,4 @@
-"""The lines of a panel: how long every series takes for every size."""
+"""The lines of a panel: the time of every series for every size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Form:
 
 @lru_cache(maxsize=512)
 def _form(name: str, spec: str, bandwidth: float, model: Model) -> Form | None:
-    """None where the algorithm does not run on the network."""
+    """The form on this network; None if the algorithm does not run on it."""
     algorithm, _, part = name.partition("/")
     network = Topology(spec, bandwidth=bandwidth, latency=model.link_latency, processing=model.processing)
     if not Algorithm(algorithm).supports(network):
@@ -29,7 +29,7 @@ def _form(name: str, spec: str, bandwidth: float, model: Model) -> Form | None:
     schedule = Schedule.build(algorithm, network)
     if part:
         schedule = schedule.on_slice(int(part))
-    # The papers' models have no ports at which messages meet.
+    # The papers' models have no cost of messages that meet at a port.
     costs = CostModel(step_latency=model.step_latency, incast_latency=0.0, reduce_cost=model.reduce_cost)
     return Form(name, costs.cost(schedule, network, 0))
 
@@ -147,7 +147,7 @@ class Panel:
         """
         found = {form.name: form for forms in self.forms.values() for form in forms}
         if name not in found:
-            raise ValueError(f"{name!r} is no form of {self.label}; there are {', '.join(found)}")
+            raise ValueError(f"{self.label} has no form {name!r}; it has {', '.join(found)}")
         return found[name]
 
     def on_square(self, name: str) -> Form:

@@ -1,4 +1,4 @@
-"""Tables of figures: every series' times, the paper's statements, and where ours differ."""
+"""Tables of figures: every series' times, and the paper's statements beside our values."""
 
 import statistics
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.tables import TableReport
 
 TABLES = {"zhao": zhao.reports, "basu": basu.reports}
-"""Who makes the tables of papers that compare networks."""
+"""The functions that make the tables of papers that compare networks."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tables whose rows are networks or other things than sizes of vectors: text, data, and the statements in them."""
+"""Tables whose rows are networks or other things than sizes of vectors, and the statements in them."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -9,8 +9,8 @@ from ringroad.reproduce.claims import Verdict, print_verdicts
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of a table: lines of (x, y), each with a name; single points where `points`, on logarithmic axes where
-    `log`. `ours`: the paper's picture is not known, only its axes."""
+    """A picture of a table: named lines of (x, y), with `points` single points, with `log` on logarithmic axes. `ours`:
+    the layout is ours, because the paper's picture is not known, only its axes."""
 
     x: str
     y: str
@@ -74,5 +74,5 @@ class TableReport:
 
 
 def yes(holds: bool) -> str:
-    """As in all tables."""
+    """A yes or no cell."""
     return "yes" if holds else "no"

@@ -4,8 +4,8 @@
     torch.distributed.init_process_group("cpu:ringroad,cuda:nccl")   # CUDA tensors go to nccl
 
 Neither needs an import: torch (2.14 and later) finds the backend by its entry point. With torch 2.8 to 2.13, `import
-ringroad.torch` first; ringroad must then be the only backend of a group, and what torch's dispatcher calls (DTensor,
-functional collectives) goes over gloo. Options:
+ringroad.torch` first; ringroad must then be the only backend of a group, and the calls of torch's dispatcher (DTensor,
+functional collectives) go over gloo. Options:
 
     init_process_group("ringroad", pg_options=ringroad.torch.Options(algorithm="ring"))
 """
@@ -111,7 +111,7 @@ def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup
 
 
 def _create(opts: Any, pg_options: Any) -> Any:
-    """What torch calls for every group that a rank is a member of; collective over the members."""
+    """Makes the group; torch calls this for every group on its members. Collective over the members."""
     from ringroad.torch.backend import RingroadBackend
     from ringroad.torch.process_group import RingroadProcessGroup
 
@@ -146,8 +146,8 @@ def _create(opts: Any, pg_options: Any) -> Any:
 def _alone(caller: dict[str, Any]) -> bool:
     """Whether ringroad serves all devices of the group being created, so that it may replace torch's ProcessGroup.
 
-    Torch does not tell a backend's creator which others there are; its caller's variables do. Where they do not, the
-    group is taken for a mixed one, which is right for all and slower.
+    torch does not pass the other backends to a backend's creator, so this reads the caller's variables. If they do not
+    say, the group counts as mixed, which works for all groups but is slower.
     """
     config = caller.get("backend_config")
     backends = getattr(config, "device_backend_map", {})

@@ -1,4 +1,4 @@
-"""One iteration of data-parallel training: the backward pass and the allreduces of what it has made."""
+"""One iteration of data-parallel training: the backward pass and the allreduces of its gradients."""
 
 import importlib
 import math
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BUCKET = "25MiB"
-"""What torch's DistributedDataParallel collects (its first bucket, of 1 MiB, aside)."""
+"""The bucket size of torch's DistributedDataParallel (except for its first bucket of 1 MiB)."""
 
 Bucket = int | str
 Place = Network | Topology | str | int
@@ -257,9 +257,11 @@ def iterate(
         try:
             bucket = parse_bytes(bucket)
         except ValueError:
-            raise ValueError(f"bucket {bucket!r} makes no sense; write layer, model, backlog or 25MiB") from None
+            raise ValueError(
+                f"bucket {bucket!r} is unknown; write layer, model, backlog or a size such as 25MiB"
+            ) from None
     if isinstance(bucket, int) and bucket < 1:
-        raise ValueError(f"a bucket of {bucket} bytes makes no sense; write layer for one of each layer")
+        raise ValueError(f"a bucket of {bucket} bytes is too small; write layer for a bucket of each layer")
     run = _backlog if bucket == "backlog" else _in_buckets
     return Iteration(model, network, bucket, tuple(run(list(model.gradients()), network, bucket)))
 
@@ -307,7 +309,7 @@ Gradients = list[tuple[Layer, float]]
 
 
 def _in_buckets(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator[Allreduce]:
-    """Buckets are filled in the order of the backward pass; each is sent when it is full and the network idle."""
+    """Fills buckets in the order of the backward pass, and sends each when it is full and the network is idle."""
     limit = {"layer": 1, "model": math.inf}.get(bucket, bucket) if isinstance(bucket, str) else bucket
     free, members, size = 0.0, [], 0
     for number, gradient in enumerate(gradients, 1):
@@ -320,7 +322,8 @@ def _in_buckets(gradients: Gradients, network: Network, bucket: Bucket) -> Itera
 
 
 def _backlog(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator[Allreduce]:
-    """The network takes the next gradient if it is idle, else, once it is, all that have become ready meanwhile."""
+    """Sends a gradient at once if the network is idle; else, when it becomes idle, all gradients that are ready by
+    then."""
     free, first = -math.inf, 0
     while first < len(gradients):
         end = first + 1
@@ -332,7 +335,7 @@ def _backlog(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator
 
 
 def _allreduce(members: Gradients, network: Network, free: float) -> Allreduce:
-    """Of these gradients, on a network that is free from some time on."""
+    """The allreduce of these gradients on a network that is idle from the time `free` on."""
     size = sum(layer.bytes for layer, _ in members)
     line = network.best(size)
     ready = members[-1][1]
@@ -343,7 +346,7 @@ def _allreduce(members: Gradients, network: Network, free: float) -> Allreduce:
 
 
 def _bucket_text(bucket: Bucket) -> str:
-    names = {"layer": "each layer for itself", "model": "all in one", "backlog": "what is ready together"}
+    names = {"layer": "a bucket for each layer", "model": "all in one", "backlog": "all that is ready together"}
     return f"buckets of {bytes_text(bucket)}" if isinstance(bucket, int) else names[bucket]
 
 

@@ -1,4 +1,4 @@
-"""Models as training sees them: layers with the bytes of their gradients and the seconds that they compute."""
+"""Models for training: layers with the bytes of their gradients and their seconds of computing."""
 
 import json
 import math
@@ -172,16 +172,16 @@ class Model:
 
 
 def _quoted(text: str) -> str:
-    """As a TOML string: JSON's escapes are TOML's, but for DEL, which TOML wants to have escaped."""
+    """A text as a TOML string: TOML has JSON's escapes, but also requires one for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class _Reader:
-    """Reads one file. `where` in its methods is what an error names: the file, and the layer."""
+    """Reads one file. Error messages start with `where`: the file and the layer."""
 
     def __init__(self, file: str, data: dict[str, Any], batch: int | None, throughput: float | None) -> None:
         self.file, self.data = file, data
-        # What the caller asks for makes seconds that were measured otherwise worthless.
+        # Seconds that were measured for another batch or throughput do not apply.
         self.calculated = batch is not None or throughput is not None
         self.asked_batch, self.asked_throughput = batch, throughput
 
@@ -230,20 +230,20 @@ class _Reader:
         return Layer(name, _whole(entry, "bytes", where, parameters), forward, backward)
 
     def _seconds(self, entry: Mapping[str, Any], where: str) -> tuple[float, float]:
-        """Of the forward and the backward pass."""
+        """The seconds of the forward and the backward pass."""
         flops, forward, backward = (_number(entry, key, where) for key in ("flops", "forward", "backward"))
         if (forward is None) != (backward is None):
             raise ValueError(f"{where}: states one of forward and backward; state both, in seconds")
         if forward is not None and backward is not None and not (self.calculated and flops is not None):
             if self.calculated:
                 raise ValueError(
-                    f"{where}: was measured (key forward) and states no flops: neither batch nor throughput can change"
+                    f"{where}: states measured seconds and no flops, so batch and throughput cannot change; add flops"
                 )
             return forward, backward
         if flops is None:
             raise ValueError(f"{where}: states no time; add forward and backward (seconds), or flops")
         if self.throughput is None:
-            raise ValueError(f"{where}: flops need a throughput; add it to the file, or give one (--throughput)")
+            raise ValueError(f"{where}: flops need a throughput; add it to the file, or pass one (--throughput)")
         seconds = flops * self.batch / self.throughput
         return seconds, 2 * seconds
 
@@ -251,13 +251,13 @@ class _Reader:
 def _known(table: Mapping[str, Any], keys: set[str], where: str) -> None:
     unknown = sorted(set(table) - keys)
     if unknown:
-        raise ValueError(f"{where}: key {unknown[0]!r} is unknown; there are {', '.join(sorted(keys))}")
+        raise ValueError(f"{where}: key {unknown[0]!r} is unknown; known keys are {', '.join(sorted(keys))}")
 
 
 def _text(table: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
     value = table.get(key, default)
     if not isinstance(value, str) or (default is None and not value):
-        raise ValueError(f"{where}: key {key!r} must be a text" + (f", not {value!r}" if key in table else ""))
+        raise ValueError(f"{where}: key {key!r} must be a string" + (f", not {value!r}" if key in table else ""))
     return value
 
 

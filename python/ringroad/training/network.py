@@ -1,4 +1,4 @@
-"""Networks as training sees them: how long an allreduce of so many bytes takes."""
+"""Networks for training: the time of an allreduce by its bytes."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Algorithms beside each other, as the cost model sees them."""
+"""Algorithms side by side, by the cost model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
     for entry in best:
         column, row = sizes.index(entry.bytes), networks.index(entry.topology)
         colour = palette(families.index(_family(entry.algorithm)) % palette.N)
-        # The closer the runner-up, the paler.
+        # The smaller the margin, the paler the colour.
         strength = 0.25 + 0.75 * min(entry.margin, 0.5) / 0.5
         axes.add_patch(Rectangle((column, row), 1, 1, facecolor=(*colour[:3], strength), edgecolor="white"))
         margin = "" if entry.margin == float("inf") else f"\n+{entry.margin:.0%}"

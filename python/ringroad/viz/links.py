@@ -1,4 +1,4 @@
-"""What links carry, step by step: the network with its links in the colour of their load."""
+"""The loads of links, step by step: the network with its links in the colour of their load."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -95,7 +95,7 @@ def _spread(steps: int) -> list[int]:
 
 
 def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float]:
-    """The bytes of each step's links, and the most of all."""
+    """The bytes of each step's links, and the maximum of all."""
     loads: list[dict[int, float]] = [{} for _ in range(simulation.steps)]
     for load in simulation.link_loads:
         loads[load.step][load.link] = load.bytes
@@ -105,7 +105,7 @@ def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float]:
 
 
 def scale(top: float) -> Any:
-    """The colours of loads up to `top`."""
+    """The scale of colours for loads up to `top`."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -113,7 +113,7 @@ def scale(top: float) -> Any:
 
 
 def panel_size(drawing: Drawing) -> tuple[float, float]:
-    """Width and height, in inches."""
+    """Width and height of a panel, in inches."""
     spread = drawing.nodes.max(axis=0) - drawing.nodes.min(axis=0) + 1.5
     width, height = spread * min(0.7, 7.0 / float(spread.max()))
     return max(float(width), 2.4), max(float(height), 1.2)
@@ -130,11 +130,11 @@ def _paint_step(
 
 
 def paint(panel: "Axes", drawing: Drawing, ranks: int, loads: dict[int, float], top: float) -> None:
-    """The network, with links in the colour of their loads on a scale that ends at `top`."""
+    """Draws the network, with links in the colour of their loads on a scale that ends at `top`."""
     colours_of = scale(top)
     busy = np.array([loads.get(link, 0.0) for link in range(len(drawing.lines))])
     colours = [colours_of.to_rgba(load) if load else _IDLE for load in busy]
-    # The idle ones first, so that they are below the others.
+    # Idle links first, so that they lie below the others.
     order = np.argsort(busy, kind="stable")
     starts, ways = drawing.lines[order, 0], drawing.lines[order, 1] - drawing.lines[order, 0]
     panel.quiver(

@@ -1,4 +1,4 @@
-"""What ranks do when: a row for each."""
+"""The timeline of ranks, a row for each."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = "viridis"
-_MOST = 64  # ranks that are still told apart
+_MOST = 64  # ranks that are drawn by default
 _UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 
 
 class _Span(NamedTuple):
-    """What is drawn of an event."""
+    """The part of an event that is drawn."""
 
     kind: str
     rank: int

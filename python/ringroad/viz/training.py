@@ -1,4 +1,4 @@
-"""Iterations of training: what is computed, and below it what is sent."""
+"""Timelines of training iterations: computing, and below it communication."""
 
 from collections.abc import Sequence
 from itertools import accumulate
