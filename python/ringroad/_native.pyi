@@ -638,7 +638,7 @@ class RoutingTable:
             TopologyError: The paths need more than 256 channels.
         """
     def circle(self) -> list[tuple[int, int]] | None:
-        """Returns links and channels on which messages can wait for each other in a circle; None if there are
+        """Returns links and channels on which messages can wait for each other in a cycle; None if there are
         none.
         """
     def csv(self, source: int) -> str:

@@ -110,7 +110,7 @@ def link_flows(
 ) -> tuple[float, dict[tuple[int, int], dict[Link, float]]]:
     """Returns the rate of `link_rate` with the flows.
 
-    A flow may carry more than the rate, and may go in circles: `widest_paths` returns the part that arrives.
+    A flow may carry more than the rate, and may go in cycles: `widest_paths` returns the part that arrives.
 
     Args:
         topology: A `Topology`, or a spec.

@@ -81,7 +81,7 @@ class Routes:
 
     @property
     def is_deadlock_free(self) -> bool:
-        """Whether no messages can wait for each other in a circle. Checked anew, by links and channels alone."""
+        """Whether no messages can wait for each other in a cycle. Checked anew, by links and channels alone."""
         return self._table.circle() is None
 
     @property
@@ -115,7 +115,7 @@ class Routes:
         Args:
             by: "turns": nodes are numbered in the order of a search from a root, and a path moves to the next channel
                 where it turns from larger numbers to smaller ones. "lash": each path uses the first channel in which
-                it closes no circle (Skeie et al. 2002), which needs more channels and more time.
+                it closes no cycle (Skeie et al. 2002), which needs more channels and more time.
 
         Returns:
             The routes, on one channel if that suffices.

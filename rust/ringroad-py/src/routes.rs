@@ -199,7 +199,7 @@ impl PyRoutingTable {
         })
     }
 
-    /// Returns links and channels on which messages can wait for each other in a circle; None if there are
+    /// Returns links and channels on which messages can wait for each other in a cycle; None if there are
     /// none.
     fn circle(&self, py: Python<'_>) -> Option<Vec<(usize, u8)>> {
         py.detach(|| self.table.circle())
