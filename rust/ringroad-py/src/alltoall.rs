@@ -126,7 +126,7 @@ impl PyAlltoallFlow {
         let ranks = self.network.ranks();
         if self.network.nodes() > ranks {
             return Err(PyValueError::new_err(
-                "the network has switches, which forward messages by routes and not in steps; use the algorithm direct",
+                "there are switches, which forward messages by routes and not in steps; use the algorithm direct",
             ));
         }
         if ranks * ranks > MOST_CHUNKS || pieces == 0 {
