@@ -1,4 +1,4 @@
-"""What times say."""
+"""Statistics of measured times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float64]
-"""Seconds: [ranks, rounds, calls]."""
+"""Seconds by [rank, round, call]."""
 
 
 @dataclass(frozen=True)

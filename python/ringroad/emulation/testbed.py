@@ -18,20 +18,20 @@ def testbed(
     env: Mapping[str, str] | None = None,
     mtu: int = MTU,
 ) -> "Testbed":
-    """Starts a worker process for each rank of a topology, on an emulated network of that form, on this machine.
+    """Starts a worker process for each rank of a topology, on an emulated network of this topology, on this machine.
 
         with ringroad.testbed("torus:3x3", rate="100Mbit") as bed:
             results = bed.run(lambda comm: comm.allreduce(np.full(3, comm.rank)))
             bed.slow(0, 1, factor=10)
 
-    Every host is a network namespace, every cable of the topology a pair of virtual devices that carries `rate`
-    (`100Mbit`, or bytes per second) in each direction, times the capacity of the link; what is for a distant host
-    goes from host to host along the topology's route. Switches are namespaces, too; ranks of one host (`hosts:2x4`)
-    share its memory. From 2 to 36 ranks. `mtu` is the longest packet in bytes.
+    Every host is a network namespace. Every cable of the topology is a pair of virtual devices that carries `rate`
+    (`100Mbit`, or bytes per second) in each direction, times the capacity of the link. Packets to a distant host go
+    from host to host along the topology's route. Switches are namespaces, too; ranks of one host (`hosts:2x4`) share
+    its memory. The topology has 2 to 36 ranks. `mtu` is the longest packet in bytes.
 
-    `algorithm`, `timeout` and `env` are as in `ringroad.local`. Raises TestbedError where this machine or this user
-    cannot have it (it takes root or a user namespace), TopologyError where the topology cannot be emulated,
-    WorkerError where the workers do not come up.
+    `algorithm`, `timeout` and `env` are as in `ringroad.local`. Raises TestbedError if this machine or this user cannot
+    make namespaces (it needs root or a user namespace), TopologyError if the topology cannot be emulated, WorkerError
+    if the workers do not start.
     """
     bandwidth = parse_bandwidth(rate) if isinstance(rate, str) else rate
     network = EmulatedNetwork(topology if isinstance(topology, Topology) else Topology(topology), bandwidth, mtu=mtu)
@@ -42,14 +42,14 @@ def testbed(
         raise
 
 
-testbed.__test__ = False  # type: ignore[attr-defined]  # for pytest, which takes it for a test
+testbed.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test
 
 
 class Testbed(LocalCluster):
     """Worker processes on an emulated network; see `ringroad.testbed`, and `ringroad.LocalCluster` for `run` and the
-    rest.
+    other methods.
 
-    All ends with `close`, the `with` block, or this process, however it ends.
+    Workers and network end at `close`, at the end of the `with` block, or when this process ends in whatever way.
     """
 
     __test__ = False
@@ -74,8 +74,8 @@ class Testbed(LocalCluster):
         )
 
     def cut(self, a: int, b: int) -> None:
-        """Cuts the cable between the hosts of two ranks: packets are lost, and nobody is told. Raises TestbedError
-        where there is none."""
+        """Cuts the cable between the hosts of two ranks: packets are lost silently. Raises TestbedError if there is no
+        such cable."""
         self.network.cut(a, b)
 
     def slow(self, a: int, b: int, factor: float) -> None:
@@ -83,12 +83,12 @@ class Testbed(LocalCluster):
         self.network.slow(a, b, factor)
 
     def reroute(self) -> None:
-        """Leads packets around the cables that are cut, as routers do once they have noticed. Raises TopologyError
-        where no way is left."""
+        """Routes packets around cut cables, as routers do when they have noticed. Raises TopologyError if no path is
+        left."""
         self.network.reroute()
 
     def restore(self) -> None:
-        """Mends all cables, and leads packets along the topology's routes again."""
+        """Restores all cables and the topology's routes."""
         self.network.restore()
 
     def carried(self, a: int, b: int) -> int:
