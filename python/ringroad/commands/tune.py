@@ -25,24 +25,27 @@ _WITHOUT = {"RINGROAD_PROFILE": "none"} | {f"RINGROAD_{name}": "" for name in (*
 def tune(
     ranks: Annotated[
         int | None,
-        typer.Option(help="Start so many ranks here; unset: those of torchrun, srun or mpirun, else one per core."),
+        typer.Option(
+            help="Start this many ranks here; unset: use those of torchrun, srun or mpirun, else one per core."
+        ),
     ] = None,
-    topology: Annotated[str | None, typer.Option(metavar="SPEC", help="Unset: what is found.")] = None,
-    collectives: Annotated[str, typer.Option(help=f"Among {', '.join(tuning.COLLECTIVES)}.")] = ",".join(
+    topology: Annotated[str | None, typer.Option(metavar="SPEC", help="The network; unset: the detected one.")] = None,
+    collectives: Annotated[str, typer.Option(help=f"Some of {', '.join(tuning.COLLECTIVES)}.")] = ",".join(
         tuning.DEFAULT_COLLECTIVES
     ),
-    sizes: Annotated[str, typer.Option(help="8,1K,4M: vectors of so many bytes; unset: 8 B to 32 MiB.")] = "",
-    budget: Annotated[float, typer.Option(help="Seconds for everything, about.")] = 60.0,
+    sizes: Annotated[str, typer.Option(help="Sizes of vectors: 8,1K,4M; unset: 8 B to 32 MiB.")] = "",
+    budget: Annotated[float, typer.Option(help="Approximate seconds for the whole run.")] = 60.0,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write the profile; unset: where it is looked for.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The file of the profile; unset: the place where communicators look for it."),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the choice as RINGROAD_TUNER_FILE reads it.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the choice in the format of RINGROAD_TUNER_FILE.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no profile.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure every algorithm between real ranks, fit the cost model, and store both for communicators to come."""
+    """Measure every algorithm between real ranks, fit the cost model, and store a profile for later communicators."""
     lengths = tuple(parse_bytes(size) for size in _names(sizes)) or tuning.SIZES
     options = Options(_names(collectives), lengths, budget)
     profile = _measure(ranks, topology, options, quiet=as_json)
