@@ -7,7 +7,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(HOME)/.cargo/bin:$(PATH)
 RANKS    ?= 2,4
 # For test-torch-matrix.
 TORCHES  ?= 2.8 2.13 2.14
-# Seconds that bench-peers takes, about.
+# Seconds that bench-peers takes, approximately.
 BUDGET   ?= 1080
 # Minutes that check-faults and soak take.
 MINUTES  ?= 30
@@ -49,10 +49,10 @@ test-rust: $(VENV)/.installed both-ucx ## Run the Rust tests
 test-python: build both-ucx ## Run the Python tests
 	$(PYTHON) -m pytest -q
 
-test-torch-matrix: $(VENV)/.installed ## Run the tests of torch.distributed with other versions of torch, each in an environment of its own (5 GB each)
+test-torch-matrix: $(VENV)/.installed ## Run the tests of torch.distributed with other versions of torch, each in its own environment (5 GB each)
 	tools/torch_matrix.sh $(TORCHES)
 
-check: $(VENV)/.installed ## Everything that needs no test: formats, lints, types, documentation, the core as WebAssembly
+check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
@@ -64,17 +64,17 @@ check: $(VENV)/.installed ## Everything that needs no test: formats, lints, type
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
 
-check-all: check ## As check, and the long tests of all algorithms and flows: larger networks, many times as many calls
+check-all: check ## Run check, and the long tests of all algorithms and flows: larger networks, many more calls
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
 	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_in_process.py tests/test_regroup.py tests/test_reproduce.py tests/torch/test_torch_regroup.py
 
-check-memory: ## Look for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (15 minutes)
+check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (15 minutes)
 	tools/check_memory.sh
 
-check-faults: build ## Kill, stop, cut off and starve ranks at random moments, and check all that is left (30 minutes; MINUTES=3)
+check-faults: build ## Kill, stop, cut off and starve ranks at random moments, and check the other ranks (30 minutes; MINUTES=3)
 	$(PYTHON) tools/check_faults.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
 
-soak: build ## Make mixed calls for long, compare every result, and see that nothing grows (30 minutes; MINUTES=3)
+soak: build ## Make mixed calls for a long time, verify every result, and check that nothing grows (30 minutes; MINUTES=3)
 	$(PYTHON) tools/soak.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
 
 bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in one run
@@ -85,16 +85,16 @@ bench-peers: build ## Compare allreduce with gloo, Open MPI and a plain program,
 	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,reference --launches 2 --budget $(BUDGET) \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
-bench-far: build ## Compare large allreduces with Open MPI while the first two CPUs share no cache; waits for that (up to 40 minutes)
+bench-far: build ## Compare large allreduces with Open MPI; waits until the first two CPUs share no cache (up to 40 minutes)
 	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
 	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
 		--sizes 4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
-bench-network: build ## Measure on emulated networks, beside the model, the simulator, gloo and Open MPI (half an hour)
+bench-network: build ## Measure on emulated networks, beside the model, the simulator, gloo and Open MPI (30 minutes)
 	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
 	tools/bench_network.sh $(RECORD)
 
-bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and all papers' figures
+bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and the figures of all papers
 	$(PYTHON) -m ringroad.reproduce.speed
 
 bench-kernels: ## Time the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
@@ -103,25 +103,25 @@ bench-kernels: ## Time the reduction kernels beside plain loops, in both caches 
 bench-torch: build ## Compare calls and training steps of torch with gloo, in one run (2 minutes)
 	$(PYTHON) benchmarks/torch_bench.py $(if $(RECORD),--json $(RECORD))
 
-bench-select: build ## Measure, then compare what is chosen with every fixed algorithm, for 2, 4 and 8 ranks in one run (7 minutes)
+bench-select: build ## Tune, then compare the choice with every fixed algorithm, for 2, 4 and 8 ranks in one run (7 minutes)
 	RINGROAD_PROFILE=none $(PYTHON) -m ringroad.bench --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M $(if $(RECORD),--json $(RECORD))
 
 docs: build ## Build the API documentation into docs/_build
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust
 	$(PYTHON) -m pip install --quiet pdoc
-	$(PYTHON) -m pdoc -o docs/_build/python ringroad ringroad.torch
+	$(PYTHON) -m pdoc --docformat google -o docs/_build/python ringroad ringroad.torch
 
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all
 	$(PYTHON) -m ruff format python tests examples benchmarks tools
 	$(PYTHON) -m ruff check --fix python tests examples benchmarks tools
 
-# Tests run over the system's UCX as well as over the wheel's; one of them is enough for everything else.
+# Tests run over both the system's UCX and the wheel's; everything else needs only one of them.
 both-ucx: $(VENV)/.installed
 	@$(PYTHON) -m pip install --quiet 'libucx-cu12>=1.18'
 	@python3 -c 'import ctypes; ctypes.CDLL("libucp.so.0")' 2>/dev/null || tools/apt.sh libucx0
 
-clean: ## Remove what was built, but keep .venv
+clean: ## Remove all build results, but keep .venv
 	cargo clean
 	rm -rf docs/_build python/ringroad/_native*.so $(VENV)/.built

@@ -1,13 +1,13 @@
-"""What torch.distributed costs over ringroad and over gloo, taking turns in one run.
+"""Times torch.distributed over ringroad and over gloo, which take turns in one run.
 
     python benchmarks/torch_bench.py              # calls of one rank, then training steps of 4
     python benchmarks/torch_bench.py --part calls
     python benchmarks/torch_bench.py --part steps --ranks 2 --seconds 30 --json record.jsonl
 
-Calls: a blocking call on one element, of one rank: nothing moves, so this is what Python, torch and the binding take.
-Steps: DistributedDataParallel on a small CNN and on a transformer of ten million parameters; the same data in the same
-order, one step over ringroad, one over gloo, and so on. The slowest rank's median counts. Both replicas must stay equal
-to rounding, or there is no result.
+Calls: a blocking call on one element, in a group of one rank. No data moves, so this is the time of Python, torch and
+the binding. Steps: DistributedDataParallel on a small CNN and on a transformer of ten million parameters, with the same
+data in the same order, one step over ringroad, one over gloo, and so on. The result is the slowest rank's median. If
+the replicas of both differ by more than rounding, the benchmark fails.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 BACKENDS = ("ringroad", "gloo")
 GOAL = 3.0
-"""Microseconds that a blocking call of one rank may take in the process group; torch's own wrapper comes on top."""
+"""The goal in microseconds for a blocking call of one rank in the process group, without torch's own wrapper."""
 ROUNDS = 30
 CALLS = 1000
 
@@ -54,8 +54,8 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=["calls", "steps", "all"], default="all")
-    parser.add_argument("--ranks", type=int, default=4, help="of the training steps [4]")
-    parser.add_argument("--seconds", type=float, default=20, help="for each model, about [20]")
+    parser.add_argument("--ranks", type=int, default=4, help="ranks of the training steps [4]")
+    parser.add_argument("--seconds", type=float, default=20, help="seconds for each model, approximately [20]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append JSON lines")
     return parser.parse_args()
 
@@ -111,7 +111,7 @@ def through_torch() -> dict[str, Make]:
 
 
 def of_the_group() -> dict[str, Make]:
-    """As torch.distributed calls them, with options that say that the call blocks."""
+    """Direct calls of the group's methods with blocking options, as torch.distributed makes them."""
     a, b = torch.zeros(1), torch.zeros(1)
 
     def blocking(kind: type) -> object:
@@ -138,7 +138,7 @@ def of_the_group() -> dict[str, Make]:
 
 
 class Cnn(nn.Module):
-    """Digits of 16 x 16 pixels; a quarter of a million parameters."""
+    """A classifier of digits of 16 x 16 pixels; a quarter of a million parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class Cnn(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Predicts the next of 2,000 tokens; ten million parameters."""
+    """A transformer that predicts the next of 2,000 tokens; ten million parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class Transformer(nn.Module):
 
 
 class Trained:
-    """A model that is trained over one backend."""
+    """A model in training over one backend."""
 
     def __init__(self, kind: type[nn.Module], group: dist.ProcessGroup) -> None:
         torch.manual_seed(0)
@@ -225,7 +225,7 @@ def steps(options: argparse.Namespace) -> None:
 
 
 def summary(trained: dict[str, Trained]) -> dict[str, float]:
-    """Milliseconds by backend: the median, on the rank where that is the longest. The first steps do not count."""
+    """Milliseconds by backend: the slowest rank's median, without the first steps."""
     medians = torch.tensor([statistics.median(trained[backend].seconds[5:]) for backend in BACKENDS])
     dist.all_reduce(medians, dist.ReduceOp.MAX)
     return dict(zip(BACKENDS, (1e3 * medians).tolist(), strict=True))

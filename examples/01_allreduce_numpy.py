@@ -2,9 +2,9 @@
 
     python examples/01_allreduce_numpy.py
 
-`ringroad.local` starts the processes and connects them; the function runs on each of them, with a communicator that
-knows its rank. On a cluster the same function runs in processes that torchrun, srun or mpirun has started: there
-`with ringroad.init() as comm:` gives the communicator.
+`ringroad.local` starts the processes and connects them. The function runs in each process, with a communicator that has
+the process's rank. On a cluster the same function runs in processes that torchrun, srun or mpirun has started; there
+`with ringroad.init() as comm:` makes the communicator.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""Compute while arrays travel, exchange messages with neighbours, and survive an error.
+"""Compute during communication, exchange messages with neighbours, and survive an error.
 
     python examples/03_async_overlap.py
 
-With `async_op=True` a call returns a Work at once; neither array may be touched until `wait()` has returned.
+With `async_op=True` a call returns a Work at once. Do not use its arrays until `wait()` has returned.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ def layers_backwards(comm):
     """Reduces each layer's gradient while the next one is computed."""
     works = []
     for layer in range(4):
-        gradient = np.full((256, 256), float(layer + comm.rank), np.float32)  # stands for a computation
+        gradient = np.full((256, 256), float(layer + comm.rank), np.float32)  # stands in for a computation
         works.append(comm.allreduce(gradient, op="avg", async_op=True))
     return [float(work.result()[0, 0]) for work in works]
 
@@ -38,5 +38,5 @@ with ringroad.local(3, timeout=30) as cluster:
     try:
         cluster.run(different_calls)
     except ringroad.WorkerError as error:
-        print("\nranks that differ are told so:\n", error.__cause__)
+        print("\nranks whose calls differ get an error:\n", error.__cause__)
     print("\nand the cluster goes on:", cluster.run(lambda comm: comm.allreduce(np.array([comm.rank])).item()))

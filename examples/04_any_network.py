@@ -1,8 +1,8 @@
-"""Describe the network that there is, and see what its shape costs.
+"""Describe your network, and predict the best allreduce on it.
 
     python examples/04_any_network.py
 
-Needs networkx. No communication: only predictions.
+Needs networkx. This makes predictions only, without communication.
 """
 
 import ringroad
@@ -21,14 +21,15 @@ for spec in ["torus:8x8", "mesh:8x8", "hyperx:8x8", "hammingmesh:2x2:4x4", "fatt
     network = ringroad.Topology(spec)
     print(f"{spec}: {len(network.links)} links, diameter {network.diameter}: {best(network)}")
 
-# Any graph will do, from networkx or from a file. This is a torus one cable of which has failed: algorithms still see
-# the torus, and what used the cable goes around.
+# Any graph works, from networkx or from a file. This one is a torus with a failed cable: algorithms still see the
+# torus,
+# and messages go around the cable.
 graph = ringroad.Topology("torus:8x8").to_graph()
 graph.remove_edges_from([(0, 1), (1, 0)])
 broken = ringroad.Topology.from_graph(graph, name="broken")
 print(f"without the cable from 0 to 1, {broken.route(0, 1)[0]} hops apart now: {best(broken)}")
 
-# Slower uplinks of a cluster of two switches, said link by link.
+# A cluster of two switches with slower uplinks, set link by link.
 cluster = ringroad.Topology("fattree:2x4").to_graph()
 for source, target, link in cluster.edges(data=True):
     if source >= 8 and target >= 8:

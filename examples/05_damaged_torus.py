@@ -1,9 +1,9 @@
-"""How much of its bandwidth an allreduce keeps when cables of an 8x8 torus fail, by algorithm.
+"""Predict how much bandwidth an allreduce keeps when cables of an 8x8 torus fail, by algorithm.
 
     python examples/05_damaged_torus.py
     python examples/05_damaged_torus.py --plot damaged.png    # needs matplotlib
 
-No communication: only predictions.
+This makes predictions only, without communication.
 """
 
 import argparse
@@ -19,7 +19,7 @@ file = parser.parse_args().plot
 
 model = ringroad.CostModel()
 torus = ringroad.Topology("torus:8x8")
-# No allreduce puts less than this on the busiest link: 2 (N - 1) / N vectors leave every rank, by four links.
+# A lower bound of the busiest link's load: 2 (N - 1) / N vectors leave every rank, over four links.
 bound = 2 * (torus.ranks - 1) / torus.ranks / 4
 
 kept: dict[str, list[float]] = {algorithm: [] for algorithm in ALGORITHMS}

@@ -1,9 +1,9 @@
-"""Train on an emulated torus, lose a cable in the middle, and go on on what is left (takes root or a user namespace).
+"""Train on an emulated torus, lose a cable in the middle, and go on without it (needs root or a user namespace).
 
-The cable between ranks 0 and 1 is cut while gradients are summed. Every rank raises an error within its deadline. When
-the network has found a way around the cable, the ranks meet again by their handles, on the torus less the cable; the
-algorithm is then the best for that. Nothing is lost: the weights are, bit for bit, those of a run in which the network
-changed at the same step, but nothing failed.
+The cable between ranks 0 and 1 is cut during an allreduce of gradients. Every rank raises an error within its deadline.
+When the network has new routes around the cable, the ranks regroup by their handles, on the torus without the cable,
+and use the best algorithm for that. No training is lost: the weights equal, bit for bit, those of a run in which the
+network changed at the same step without a failure.
 """
 
 import threading
@@ -17,21 +17,21 @@ LEFT = ringroad.Topology("without(torus:3x3, 0-1)", bandwidth=25e6)  # bytes per
 STEPS = 600
 FEATURES = 20_000
 CARRIED = 5_000_000  # bytes after which the cable is cut, of some 20 million
-NOTICED = 6.0  # seconds after which the network leads packets around it
-LONG_ENOUGH = 4.0  # seconds that ranks give the network for that, once they have noticed
+NOTICED = 6.0  # seconds after which the network routes packets around it
+LONG_ENOUGH = 4.0  # seconds that ranks wait for the new routes after an error
 
 
 def gradient(rank: int, step: int, weights: np.ndarray) -> np.ndarray:
-    """Of the squared error on one example: this rank's of this step."""
+    """The gradient of the squared error on this rank's example of this step."""
     random = np.random.default_rng([rank, step])
     example = random.standard_normal(FEATURES, dtype=np.float32)
     return example * (example @ weights - example.sum()) / FEATURES
 
 
 def train(comm, changed_at=None, algorithms=(None, None)):
-    """The weights; the first step on the network that is left; what was raised; the algorithms before and after.
+    """Returns the weights, the first step after the change of the network, the error, and both algorithms.
 
-    With arguments: the network changes at this step without a failure, and these are the algorithms."""
+    With arguments the network changes at step `changed_at` without a failure, and `algorithms` are used."""
     weights, last = np.zeros(FEATURES, np.float32), None
     algorithm, after = algorithms
     used = [algorithm or comm.algorithm_for("allreduce", 4 * FEATURES)]
@@ -47,7 +47,7 @@ def train(comm, changed_at=None, algorithms=(None, None)):
             comm = ringroad.regroup(comm.handles, topology=LEFT, timeout=60)
             algorithm = after
             used.append(algorithm or comm.algorithm_for("allreduce", 4 * FEATURES))
-            # Some ranks may have finished the step that failed on others: all repeat it.
+            # Some ranks may have finished the step that failed on others, so all ranks repeat it.
             first = int(comm.allreduce(np.array([step]), op="min")[0])
             if first < step:
                 weights, step = last, first

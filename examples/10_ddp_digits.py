@@ -1,10 +1,10 @@
 """Train a convolutional network on handwritten digits with DistributedDataParallel over ringroad, then over gloo.
 
     python examples/10_ddp_digits.py --plot losses.png          # starts 4 ranks by itself
-    torchrun --nproc-per-node 4 examples/10_ddp_digits.py       # or you do
+    torchrun --nproc-per-node 4 examples/10_ddp_digits.py       # or torchrun starts them
 
-Both runs see the same data in the same order from the same start. The script checks that all replicas end with the
-same bits and that the losses agree with gloo's, and prints what a step takes with each.
+Both runs start from the same weights and use the same data in the same order. The script checks that all replicas end
+with the same bits and that the losses agree with gloo's, and prints the time of a step with each.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 @dataclass
 class Run:
-    """What one training run left behind."""
+    """The results of one training run."""
 
     losses: list[float]
     step_seconds: list[float]
@@ -70,8 +70,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=4, help="processes to start, unless torchrun did [4]")
     parser.add_argument("--epochs", type=int, default=12, help="passes over the training data [12]")
     parser.add_argument("--batch", type=int, default=128, help="digits per step, over all ranks [128]")
-    parser.add_argument("--tolerance", type=float, default=0.02, help="how far losses may be from gloo's [0.02]")
-    parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the losses (takes matplotlib)")
+    parser.add_argument("--tolerance", type=float, default=0.02, help="largest difference of losses from gloo's [0.02]")
+    parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the losses (needs matplotlib)")
     return parser.parse_args()
 
 
@@ -129,7 +129,7 @@ def train(name: str, group: dist.ProcessGroup, data: list[torch.Tensor], options
 
 
 def bucket_bytes(replica: DistributedDataParallel) -> list[int]:
-    """The sizes of the pieces in which the gradients are summed."""
+    """The sizes in bytes of the buckets in which the gradients are reduced."""
     sizes = replica._get_ddp_logging_data().get("rebuilt_bucket_sizes", "")
     return [int(size) for size in sizes.split(",") if size.strip()]
 

@@ -1,12 +1,12 @@
 """Train on handwritten digits with fully sharded data parallelism (FSDP2) over ringroad.
 
     python examples/11_fsdp2_digits.py                          # starts 4 ranks by itself
-    torchrun --nproc-per-node 4 examples/11_fsdp2_digits.py     # or you do
+    torchrun --nproc-per-node 4 examples/11_fsdp2_digits.py     # or torchrun starts them
 
-Parameters, gradients and the optimizer's state are spread over the ranks: each layer is gathered when it is needed
-(all-gather) and its gradient goes to whoever keeps that part (reduce-scatter). The mesh has two dimensions: shards
-within a pair of ranks, replicas across the pairs. At the end replicas must hold the same bits, and every rank shows how
-little of the model it keeps.
+Parameters, gradients and the optimizer's state are sharded over the ranks: each layer is gathered when it is needed
+(all-gather), and its gradient goes to the owners of the shards (reduce-scatter). The mesh has two dimensions: shards
+within a pair of ranks, replicas across the pairs. At the end the replicas must hold the same bits, and rank 0 prints
+how little of the model it keeps.
 """
 
 import os

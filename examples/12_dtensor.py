@@ -3,9 +3,8 @@
     python examples/12_dtensor.py
 
 A DTensor knows how it is spread over a mesh of ranks: in slices (Shard), as equal copies (Replicate), or as parts that
-are yet to be added up (Partial). Operations keep what they can where it is; `redistribute` moves the rest. The last
-part is a two-layer network with its first weight cut by columns and its second by rows, so that one all-reduce is all
-that it needs.
+are not added up yet (Partial). Operations move as little data as possible; `redistribute` moves the rest. The last part
+is a two-layer network whose first weight is cut by columns and the second by rows, so it needs a single all-reduce.
 """
 
 import os

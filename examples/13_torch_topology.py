@@ -2,8 +2,8 @@
 
     python examples/13_torch_topology.py
 
-Every group can have its own options. The topology is what the cost model computes with; here nothing of the network is
-real, since all ranks share one host, so look at the choice, not at the time. All groups must compute the same.
+Every group can have its own options. The cost model computes with the stated topology. Here the networks are not real,
+because all ranks share one host, so look at the choice and not at the time. All groups must compute the same result.
 """
 
 import os
@@ -42,7 +42,7 @@ def main() -> None:
     for name, options in GROUPS.items():
         group = dist.new_group(pg_options=options)
         communicator = ringroad.torch.communicator(group)
-        # Tensors from here need not be copied for the ranks of this host to read them.
+        # Ranks of this host read these tensors in place, without a copy.
         tensor = ringroad.torch.empty(ELEMENTS, group=group)
         times = []
         for _ in range(10):

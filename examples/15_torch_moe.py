@@ -1,13 +1,13 @@
 """Train a mixture of experts whose experts are spread over ranks, and compare every gradient with gloo's.
 
     python examples/15_torch_moe.py                          # starts 4 ranks by itself
-    torchrun --nproc-per-node 4 examples/15_torch_moe.py     # or you do
+    torchrun --nproc-per-node 4 examples/15_torch_moe.py     # or torchrun starts them
 
-Each rank has two experts and its own points. A gate sends each point to the best two experts of all ranks: how many go
-where is different in every step, so that ranks first exchange the counts, then blocks of unequal length
-(all_to_all_single), and the results by the same way back. The process group believes that its ranks are a ring, and
-blocks take the algorithm `flow`, by which ranks pass on what is for others (RINGROAD_TOPOLOGY and RINGROAD_ALGO say
-something else). Each step also runs over gloo, from the same parameters.
+Each rank has two experts and its own points. A gate sends each point to the best two experts of all ranks. The numbers
+of points differ in every step, so the ranks first exchange counts, then blocks of unequal length (all_to_all_single),
+and then return the results. The process group treats its ranks as a ring, and the blocks use the algorithm `flow`, in
+which ranks forward blocks for others (set RINGROAD_TOPOLOGY and RINGROAD_ALGO to change that). Each step also runs over
+gloo, from the same parameters.
 """
 
 import os
@@ -34,7 +34,7 @@ RATE = 0.5
 
 
 class Exchange(torch.autograd.Function):
-    """Sends blocks of rows to all ranks. Gradients take the same way back."""
+    """Sends blocks of rows to all ranks. The backward pass returns the gradients in the same way."""
 
     @staticmethod
     def forward(ctx, rows, sent, received, group):
@@ -49,7 +49,7 @@ class Exchange(torch.autograd.Function):
 
 
 class Experts(nn.Module):
-    """This rank's experts, behind a gate that all ranks have."""
+    """This rank's experts, behind a gate that is equal on all ranks."""
 
     def __init__(self, ranks: int, rank: int) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Experts(nn.Module):
         sent, received = (some.view(self.ranks, EXPERTS).sum(1).tolist() for some in (counts, theirs))
 
         arrived = Exchange.apply(tokens[order // CHOSEN], sent, received, group)
-        # From each rank what is for the first expert, then what is for the second.
+        # From each rank the points of the first expert come first, then those of the second.
         expert = torch.arange(EXPERTS).repeat(self.ranks).repeat_interleave(theirs)
         results = torch.zeros_like(arrived)
         for number, module in enumerate(self.mine):
@@ -93,7 +93,7 @@ class Classifier(nn.Module):
         return self.last(tokens + self.experts(tokens, group))
 
     def replicated(self) -> list[nn.Parameter]:
-        """What all ranks have alike: all but the experts."""
+        """The parameters that are equal on all ranks: all but the experts."""
         return [parameter for name, parameter in self.named_parameters() if ".mine." not in name]
 
 

@@ -2,11 +2,11 @@
 
     python examples/16_torch_survivors.py
 
-Four ranks learn handwritten digits. In the middle of step 20 rank 2 kills itself; the others hear of it at once, agree
-on who is left, regroup, take the state of the first survivor (some may have finished the step, others not), and go on
-with three. At step 40 a new process joins, and from there on all four have the same bits again. No rank is special:
-kill rank 0 with `--victim 0`. The processes find each other by handles; a store that the parent holds, as torchrun's
-agent does, carries those of new ones.
+Four ranks learn handwritten digits. In the middle of step 20 rank 2 kills itself. The others get an error at once,
+agree on the survivors, regroup, and adopt the state of the first survivor, because only some of them may have finished
+the step. Then they go on with three ranks. At step 40 a new process joins, and from then on all four have the same bits
+again. No rank is special: kill rank 0 with `--victim 0`. The processes find each other by handles. They pass the
+handles of new processes through a store in the parent, like that of torchrun's agent.
 """
 
 import argparse
@@ -36,7 +36,7 @@ BATCH = 120  # over all ranks; divides among 3 and 4
 
 
 class Job:
-    """A process that trains with whoever there is."""
+    """A process that trains with the present members."""
 
     def __init__(self, store: dist.Store, number: int, victim: int) -> None:
         self.store, self.number, self.victim = store, number, victim
@@ -50,7 +50,7 @@ class Job:
         self.step = 0
 
     def regroup(self, uuid: int, members: list[str]) -> None:
-        """Makes these processes the group; all take over the state of its first rank."""
+        """Makes these processes the group; all adopt the state of its first rank."""
         dist._reconfigure(uuid, members).wait()
         self.members = members
         state = [(self.optimizer.state_dict(), self.step, self.victim)]
@@ -64,20 +64,20 @@ class Job:
         self.regroup(1, [self.store.get(f"handle/{number}").decode() for number in range(RANKS)])
 
     def join(self) -> None:
-        """A new process asks to be taken in, and hears with whom."""
+        """A new process publishes its handle, and waits for the list of members."""
         self.store.set("new", self.handle)
         uuid, *members = self.store.get("members").decode().split("\n")
         self.regroup(int(uuid), members)
 
     def take_in(self) -> None:
-        """The members wait until the new process is there, and tell it who they are."""
+        """The members wait for the new process, and rank 0 publishes the list of members."""
         members = [*self.members, self.store.get("new").decode()]
         if dist.get_rank() == 0:
             self.store.set("members", "\n".join(["3", *members]))
         self.regroup(3, members)
 
     def recover(self, error: RuntimeError) -> None:
-        """All that are left come here."""
+        """Regroups with the survivors, which all call this."""
         start = time.monotonic()
         left = ringroad.torch.communicator().survivors()
         if len(left) == len(self.members):
@@ -89,7 +89,7 @@ class Job:
             print(f"went on with {len(left)} ranks after {time.monotonic() - start:.3f} s")
 
     def learn(self, images: torch.Tensor, labels: torch.Tensor) -> float:
-        """One step, of which each rank takes its part."""
+        """One step on this rank's part of the batch."""
         rank, size = dist.get_rank(), dist.get_world_size()
         chance = torch.Generator().manual_seed(self.step)
         part = torch.randperm(len(images), generator=chance)[:BATCH].chunk(size)[rank]
@@ -110,7 +110,7 @@ class Job:
                 self.take_in()
             try:
                 loss = self.learn(images, labels)
-            except RuntimeError as error:  # DistributedDataParallel makes a plain one of ringroad.PeerError
+            except RuntimeError as error:  # DistributedDataParallel turns ringroad.PeerError into a plain RuntimeError
                 self.recover(error)
             else:
                 if dist.get_rank() == 0 and self.step % 10 == 0:

@@ -400,7 +400,7 @@ def test_the_command(capsys, tmp_path):
 
     text = run("without(torus:4x4, 0-1)", "--bytes", "64KiB")
     assert "16 ranks" in text and "proven" in text and "least busy" in text
-    assert "exact, as all ranks look alike" in run("torus:4x4")
+    assert "exact, because all ranks look alike" in run("torus:4x4")
     assert "64 of 64 links are as busy as the busiest" in run("torus:4x4")
     report = json.loads(run("torus:4x4", "--bytes", "1MiB", "--json"))
     # A rank has 64 KiB for each other rank, and every link carries 8 blocks.

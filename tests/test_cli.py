@@ -166,8 +166,8 @@ binomial   41.9 ms    1.43x      3     7      0.625  yes
     together        29.4 ms   41.9 ms
   no size, latency or bandwidth makes binomial the faster one
 
-link load: what the busiest link of each step carries, in units of the vector
-consistent: whether all ranks end with the same bits; where not, it is not chosen for floats
+link load: the load of the busiest link, summed over the steps, in vectors
+consistent: whether all ranks end with the same bits; if not, it is not chosen for floats
 
 chosen for all data
 from  algorithm
@@ -289,7 +289,7 @@ def test_info_with_a_setting_that_makes_no_sense():
         (["schedule", "hamiltonian-rings", "--topology", "ring:8"], "two dimensions"),
         (["schedule", "binomial", "--topology", "ring:4", "--collective", "reduce", "--root", "4"], "root"),
         (["schedule", "ring", "--topology", "ring:4", "--save", "/nonexistent/file"], "/nonexistent/file"),
-        (["cost", "ring", "--topology", "ring:8", "--bytes", "many"], "'many' is no number of bytes"),
+        (["cost", "ring", "--topology", "ring:8", "--bytes", "many"], "'many' is not a number of bytes"),
         (["cost", "ring", "--topology", "ring:8", "--bytes", "8", "--bandwidth", "-1"], "bandwidth"),
         (["explain", "allredduce", "--topology", "ring:8"], "allredduce"),
     ],
@@ -336,7 +336,7 @@ def test_parse_bytes(text, number):
 
 @pytest.mark.parametrize("text", ["", "-1", "0.3K", "8X", "1e3", "K"])
 def test_parse_no_bytes(text):
-    with pytest.raises(ValueError, match="no number of bytes"):
+    with pytest.raises(ValueError, match="not a number of bytes"):
         parse_bytes(text)
 
 

@@ -424,7 +424,7 @@ def test_files(tmp_path, name, text, expected):
     [
         ("net.csv", "a,b\n0,1\n", "columns a, b; write source, target and any of bandwidth"),
         ("net.csv", "source,target,colour\n0,1,red\n", "columns source, target, colour"),
-        ("net.csv", "source,target\n0\n", "line 2 of CSV has another number of columns"),
+        ("net.csv", "source,target\n0\n", "line 2 of CSV does not have as many columns"),
         ("net.csv", "source,target,latency\n0,1,soon\n", "latency 'soon'; write a number"),
         ("net.csv", "", "write source, target"),
         ("net.json", "{}", 'JSON of a topology has a "spec"'),
@@ -434,7 +434,7 @@ def test_files(tmp_path, name, text, expected):
         ("net.graphml", "<graphml", "cannot be read as a graph"),
         ("net.gml", "graph", "cannot be read as a graph"),
         ("net.edges", "0\n", "has no ranks"),
-        ("net.dot", "graph {}", "by its ending; those are .json, .graphml"),
+        ("net.dot", "graph {}", "graph's file; known endings are .json, .graphml"),
     ],
 )
 def test_files_that_describe_nothing(tmp_path, name, text, message):
@@ -557,7 +557,7 @@ line(petersen)
   diameter              3 hops
   rank 0 has links to   21, 22, 23
   ranks by hops from 0  1, 3, 8, 18
-  Moore bound           3 hops at least with so many links
+  Moore bound           3 hops at least with this number of links
   alike                 not by the order of links
   routing               minimal
   bandwidth             100 Gb/s

@@ -128,11 +128,11 @@ def test_files_of_a_job(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit):
         main(["trace", str(tmp_path / "empty")])
-    assert "no rank has written a trace" in capsys.readouterr().err
+    assert "has no trace; ranks write them" in capsys.readouterr().err
     (tmp_path / "empty" / "world-0.json").write_text("{}")
     with pytest.raises(SystemExit):
         main(["trace", str(tmp_path / "empty")])
-    assert "is no trace of a rank" in capsys.readouterr().err
+    assert "is not the trace of a rank" in capsys.readouterr().err
 
 
 def main_in(arguments):

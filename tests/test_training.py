@@ -124,8 +124,12 @@ def test_topologies():
     ("error", "text", "act"),
     [
         (ValueError, "at least one topology", lambda: training.compare("alexnet", [])),
-        (ValueError, "layer, model, backlog or 25MiB", lambda: training.iterate(BY_HAND, 4, bucket="all")),
-        (ValueError, "0 bytes makes no sense", lambda: training.iterate(BY_HAND, 4, bucket=0)),
+        (
+            ValueError,
+            "layer, model, backlog or a size such as 25MiB",
+            lambda: training.iterate(BY_HAND, 4, bucket="all"),
+        ),
+        (ValueError, "0 bytes is too small", lambda: training.iterate(BY_HAND, 4, bucket=0)),
         (ringroad.TopologyError, "torus", lambda: training.iterate(BY_HAND, "thorus:4")),
         (ringroad.ScheduleError, "did you mean ring", lambda: training.iterate(BY_HAND, 4, algorithm="rong")),
         (ValueError, "shipped model; those are alexnet", lambda: Model.load("alexnett")),
@@ -212,22 +216,22 @@ def test_files(tmp_path):
     [
         ("batch = 2", "batch = 0", r"mine.toml: key 'batch' must be a whole number of 1 or more, not 0"),
         ("batch = 2", "batch = true", "not True"),
-        ("batch = 2", "batches = 2", "mine.toml: key 'batches' is unknown; there are batch, dtype"),
-        ("batch = 2", "name = 3", "mine.toml: key 'name' must be a text, not 3"),
+        ("batch = 2", "batches = 2", "mine.toml: key 'batches' is unknown; known keys are batch, dtype"),
+        ("batch = 2", "name = 3", "mine.toml: key 'name' must be a string, not 3"),
         ("bfloat16", "int3", "mine.toml: dtype 'int3' is unknown; write one of float64"),
         ("throughput = 100", "throughput = 0", "mine.toml: throughput is 0"),
         ("throughput = 100", "throughput = -inf", "key 'throughput' must be a number of 0 or more, not -inf"),
         ("throughput = 100", "", "layer 'first': flops need a throughput"),
         ("parameters = 10", "parameters = -10", "layer 'first': key 'parameters' must be a whole number of 0 or more"),
         ("parameters = 10", "parameters = 10, bytes = 20", "layer 'first': states parameters and bytes; keep one"),
-        ("parameters = 10", "params = 10", "layer 'first': key 'params' is unknown; there are backward, bytes"),
+        ("parameters = 10", "params = 10", "layer 'first': key 'params' is unknown; known keys are backward, bytes"),
         ("forward = 1,", "", "layer 'blocks', layer 'one': states one of forward and backward"),
         (", forward = 1, backward = 3", "", "layer 'blocks', layer 'one': states no time"),
         ("forward = 1,", 'forward = "1",', "layer 'one': key 'forward' must be a number of 0 or more, not '1'"),
-        ('name = "one"', 'name = ""', "layer 'blocks', layer 1: key 'name' must be a text, not ''"),
-        ('name = "one",', "", "layer 'blocks', layer 1: key 'name' must be a text"),
+        ('name = "one"', 'name = ""', "layer 'blocks', layer 1: key 'name' must be a string, not ''"),
+        ('name = "one",', "", "layer 'blocks', layer 1: key 'name' must be a string"),
         ("repeat = 2", "repeat = 0", "layer 'blocks': key 'repeat' must be a whole number of 1 or more, not 0"),
-        ("repeat = 2", "repeats = 2", "layer 'blocks': key 'repeats' is unknown; there are layers, name, repeat"),
+        ("repeat = 2", "repeats = 2", "layer 'blocks': key 'repeats' is unknown; known keys are layers, name, repeat"),
         ('{ name = "two", flops = 25, forward = 4, backward = 5 }', "", "layer 'part': layers must be a list of at"),
         ('{ name = "two", flops = 25, forward = 4, backward = 5 }', "3", "layer 'part': layer 1 is 3; write a table"),
         (
@@ -249,7 +253,7 @@ def test_files_that_make_no_sense(tmp_path, old, new, text):
 def test_measured_layers_keep_their_batch(tmp_path):
     BY_HAND.save(tmp_path / "hand.toml")
     for change in ({"batch": 2}, {"throughput": 1.0}):
-        with pytest.raises(ValueError, match="layer 'a': was measured"):
+        with pytest.raises(ValueError, match="layer 'a': states measured seconds"):
             Model.load(tmp_path / "hand.toml", **change)
 
 
@@ -272,7 +276,7 @@ def test_the_papers_table():
 def test_the_papers_tables_are_printed(capsys):
     paper.show()
     out = capsys.readouterr().out
-    assert "11 of 11" in out and "2 of 11" in out and "Not given in the text" in out
+    assert "11 of 11" in out and "2 of 11" in out and "The paper does not state" in out
 
 
 # ------------------------------------------------------------------------------------------------ what users see
@@ -280,7 +284,7 @@ def test_the_papers_tables_are_printed(capsys):
 
 def test_objects():
     done = training.iterate(BY_HAND, network(1, 0.01), bucket="layer")
-    assert repr(done) == "<Iteration hand on net, each layer for itself: 12.5 s, 3.5 s exposed>"
+    assert repr(done) == "<Iteration hand on net, a bucket for each layer: 12.5 s, 3.5 s exposed>"
     assert "<th style='text-align:left'>exposed</th><td style='text-align:left'>3.5 s</td>" in done._repr_html_()
     both = training.compare(BY_HAND, [network(1, 0.01), network(0, 0)], bucket=350)
     assert "gradients of 450 B, buckets of 350 B; forward 4 s, backward 5 s; best on net" in repr(both)
@@ -317,7 +321,7 @@ def test_command(ask, tmp_path):
     BY_HAND.save(tmp_path / "hand.toml")
     out = ask("training", str(tmp_path / "hand.toml"), "--line", "mine:1:0.01", "--bucket", "layer", "--timeline")
     assert out == (
-        "hand, batch 1: gradients of 450 B, each layer for itself; forward 4 s, backward 5 s\n"
+        "hand, batch 1: gradients of 450 B, a bucket for each layer; forward 4 s, backward 5 s\n"
         "\n"
         "network  iteration  exposed  efficiency  communication  allreduces  algorithms\n"
         "mine        12.5 s    3.5 s       72.0%          7.5 s           3  mine\n"
@@ -344,7 +348,7 @@ def test_command(ask, tmp_path):
         ("for example --line mine:120e-6:163e-12", ["alexnet", "--line", "a:b:c"]),
         ("for example --line mine:120e-6:163e-12", ["alexnet", "--line", "1:2"]),
         ("shipped model", ["alex", "--topology", "ring:4"]),
-        ("layer, model, backlog or 25MiB", ["alexnet", "--topology", "ring:4", "--bucket", "some"]),
+        ("layer, model, backlog or a size such as 25MiB", ["alexnet", "--topology", "ring:4", "--bucket", "some"]),
     ],
 )
 def test_command_lines_that_make_no_sense(text, arguments, capsys):

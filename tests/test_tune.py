@@ -180,7 +180,7 @@ def test_ranks_of_a_launcher_measure_together(tmp_path):
         (["--collectives", ","], "name one collective"),
         (["--budget", "0"], "above 0 seconds"),
         (["--ranks", "1"], "nothing to measure with fewer than two"),
-        (["--sizes", "many"], "'many' is no number of bytes"),
+        (["--sizes", "many"], "'many' is not a number of bytes"),
     ],
 )
 def test_refusals(capsys, arguments, words):

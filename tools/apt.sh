@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs Debian packages when root; says which ones otherwise: usage: tools/apt.sh PACKAGE ...
+# Installs Debian packages as root; other users get the command to run. Usage: tools/apt.sh PACKAGE ...
 set -euo pipefail
 if [ "$(id -u)" != 0 ]; then
     echo "missing packages: run  sudo apt-get install $*" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures on emulated networks, one after the other: usage: tools/bench_network.sh [RECORD]
+# Measures on emulated networks, one after the other. Usage: tools/bench_network.sh [RECORD]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 record=${1:-/dev/null}

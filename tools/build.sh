@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the extension in two passes, and installs the package into the virtual environment: usage: tools/build.sh .venv
-# The second pass makes fast what was busy in a training run in between. `.built` in the environment says that all went well.
+# Builds the extension in two passes, and installs the package into the virtual environment. Usage: tools/build.sh .venv
+# The second pass optimises the code that was busy in a training run in between. The file `.built` in the environment marks
+# success.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
@@ -8,7 +9,7 @@ rm -f "$venv/.built"
 llvm_profdata="$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin/llvm-profdata"
 [ -x "$llvm_profdata" ] || rustup component add llvm-tools || true
 if [ ! -x "$llvm_profdata" ]; then
-    echo "llvm-profdata is missing (Rust's component llvm-tools): built in one pass, short calls are slower" >&2
+    echo "llvm-profdata is missing (Rust's component llvm-tools): building in one pass; short calls will be slower" >&2
     exec maturin develop --release --quiet
 fi
 
@@ -18,11 +19,12 @@ rm -rf "$trained"/{wheel,package,raw}
 CARGO_TARGET_DIR="$trained" RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-generate=$trained/raw" \
     maturin build --release --quiet --out "$trained/wheel"
 "$venv/bin/python" -m pip install --quiet --no-deps --target "$trained/package" "$trained"/wheel/*.whl
-rm -rf "$trained/raw"  # of build scripts
+rm -rf "$trained/raw"  # removes the profiles of build scripts
 unset LLVM_PROFILE_FILE
 PYTHONPATH="$trained/package" "$venv/bin/python" tools/train.py
 "$llvm_profdata" merge --output="$trained/profile" "$trained/raw"
-# Cargo sees only the file's name, which is the same. Other people's crates keep what they were trained with first.
+# Cargo compares only the profile's file name, which stays the same, so clean our crates. Other crates keep their first
+# profile.
 cargo clean --quiet --release -p ringroad-core -p ringroad-runtime -p ringroad-py -p ucx-sys
 RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-use=$trained/profile" maturin develop --release --quiet
 touch "$venv/.built"

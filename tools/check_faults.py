@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Real faults at random moments, and what the ranks that are left make of them.
+"""Causes real faults at random moments, and checks how the other ranks react.
 
     tools/check_faults.py --minutes 30 [--seed S] [--only kills,stops] [--json FILE]
 
-Ranks are killed, stopped, cut off, refused memory, descriptors or system calls, or call something else than the others.
-Checked is that nobody hangs, no call that ends well has a wrong result, all others raise an error of the right type
-that names the culprit in time, can go on, and keep nothing open. The exit status is 1 where anything of that failed.
-The same seed repeats the same faults; how far the ranks are by then differs from run to run.
+The faults: ranks are killed, stopped or cut off, they get no more memory, descriptors or system calls, or they call
+something else than the others. The checks: nobody hangs, no call that succeeds has a wrong result, all other ranks
+raise an error of the right type in time that names the culprit, can go on, and keep nothing open. The exit status is 1
+if a check failed. The same seed repeats the same faults, but the ranks' progress at that moment differs from run to
+run.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-# Before they are imported: a thread of theirs would not survive the fork.
+# Set before the imports: threads of these libraries would not survive the fork.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 os.environ |= {"RINGROAD_PROFILE": "none", "RINGROAD_SCHEDULE_CACHE": "none"}
 
@@ -34,13 +35,13 @@ from faults.judge import FINDINGS, Finding, judge
 from faults.kinds import KINDS, Job, Kind
 from faults.processes import DONE, WARM, Board, Ranks, read_log
 
-LIMIT = 60.0  # seconds that a run may take before what is left of it hangs
+LIMIT = 60.0  # seconds after which ranks that still run count as hanging
 KEPT = 20  # failed runs of a kind whose details are kept
 
 
 @dataclass
 class Tally:
-    """A row of the table: in how many runs something was found."""
+    """A row of the table: the number of runs with each finding."""
 
     runs: int = 0
     seconds: float = 0.0
@@ -50,7 +51,7 @@ class Tally:
 
 
 def run(kind: Kind, job: Job, directory: Path) -> tuple[list[Finding], dict[int, tuple[str, float]]]:
-    """One job, from its start to the verdict."""
+    """Runs one job. Returns the findings, and each surviving rank's error and its delay after the fault."""
     board = Board(LIMIT)
     everybody = list(range(job.ranks))
     ranks = Ranks(job.ranks, directory, lambda rank, log: ranks_part.live(job, kind, board, directory, rank, log))
@@ -75,7 +76,7 @@ def kept(directory: Path, details: dict[str, Any]) -> None:
 
 
 def one(kind: Kind, seed: str, base: Path, tally: Tally, verbose: bool) -> None:
-    """The kind's next run."""
+    """Makes the next run of a kind and adds it to its tally."""
     job = kind.draw(Random(f"{seed}/{kind.name}/{tally.runs}"), tally.runs)
     directory = base / f"{kind.name}-{tally.runs}"
     directory.mkdir()
@@ -111,12 +112,12 @@ def arguments() -> argparse.Namespace:
     names = ",".join(kind.name for kind in KINDS)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--runs", type=int, help="so many of each kind, instead of minutes")
-    parser.add_argument("--seed", default="0", help="any text")
-    parser.add_argument("--only", default=names, help=f"some of {names}")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="writes the table and all that failed")
-    parser.add_argument("--slack", type=float, default=1, help="multiplies the bounds on time, for busy machines")
-    parser.add_argument("--verbose", action="store_true", help="a line for each run")
+    parser.add_argument("--runs", type=int, help="number of runs of each kind, instead of minutes")
+    parser.add_argument("--seed", default="0", help="seed of the faults, any text")
+    parser.add_argument("--only", default=names, help=f"kinds to run, among {names}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the table and the failed runs")
+    parser.add_argument("--slack", type=float, default=1, help="multiply the time limits by this, for busy machines")
+    parser.add_argument("--verbose", action="store_true", help="print a line for each run")
     return parser.parse_args()
 
 
@@ -131,16 +132,16 @@ def main() -> int:
     chosen = options.only.split(",")
     kinds = [kind for kind in (each(hosts, options.slack) for each in KINDS) if kind.name in chosen and kind.transports]
     tallies = {kind.name: Tally() for kind in kinds}
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # tidies up as after Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # cleans up as after Ctrl-C
     end = time.monotonic() + 60 * options.minutes
-    gc.freeze()  # the ranks have nothing to collect of what they are forked with
+    gc.freeze()  # the forked ranks need not scan the parent's objects
     try:
         while kinds:
             if options.runs:
                 kinds = [kind for kind in kinds if tallies[kind.name].runs < options.runs]
             elif time.monotonic() > end:
                 break
-            # Whoever has had the least of its share.
+            # The kind that has used the least of its share of time.
             for kind in sorted(kinds, key=lambda kind: tallies[kind.name].seconds / kind.share)[:1]:
                 one(kind, options.seed, base, tallies[kind.name], options.verbose)
     except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Looks for races and undefined behaviour in what ranks and threads share: four tools, each on what it can run.
+# Searches for races and undefined behaviour in memory that ranks and threads share: four tools, each on the tests that it
+# can run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-target}"
@@ -11,9 +12,9 @@ if [[ "$installed" != *miri* || "$installed" != *rust-src* ]]; then
 fi
 cargo=(cargo "+$nightly")
 host="$(rustc -vV | sed -n 's/^host: //p')"
-# Of the collectives: few ranks, every way to wait.
+# Tests of collectives with few ranks and every way to wait.
 some=(a_wait_may_end any_byte polling_completes memory_of_a_refused)
-# Longer than a minute each.
+# These tests take longer than a minute each.
 skipped=(--skip small_tori --skip 16_ranks --skip 27_ranks --skip 64_ranks --skip up_to_8_ranks --skip 7_and_8_ranks)
 
 echo "loom: every order in which accesses to a lane may take effect"
@@ -29,8 +30,8 @@ echo "ThreadSanitizer: races, at full length"
 RUSTFLAGS="-Zsanitizer=thread --cfg tsan" CARGO_TARGET_DIR="$target/tsan" "${cargo[@]}" test --quiet -Zbuild-std \
     --target "$host" -p ringroad-runtime --lib --test transports --test collectives --test faults -- "${skipped[@]}"
 
-echo "AddressSanitizer: memory that is not there, or no longer"
-# Tests ask for more memory than there is, and want to be refused.
+echo "AddressSanitizer: accesses to invalid or freed memory"
+# Some tests allocate more memory than there is, and expect an error.
 export ASAN_OPTIONS=allocator_may_return_null=1
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan" cargo test --quiet --target "$host" \
     -p ringroad-runtime --lib --tests -- "${skipped[@]}"

@@ -1,9 +1,9 @@
-"""Writes the models that `ringroad training` knows by name: python tools/models.py [FOLDER].
+"""Writes the models that come with `ringroad training`: python tools/models.py [FOLDER].
 
 Sizes follow from the published architectures, as torchvision and Hugging Face build them: parameters of every layer,
 and the floating-point operations of its forward pass for one sample (a multiplication and its addition are two;
-normalisation, activations and pooling are left out). A convolution and its batch normalisation are one layer. What all
-parameters must add up to is checked.
+normalisation, activations and pooling do not count). A convolution and its batch normalisation are one layer. The
+script checks the total number of parameters.
 """
 
 import json
@@ -16,7 +16,7 @@ ASSUMED = f"Seconds follow from flops at an assumed {THROUGHPUT / 1e12:.0f} TFLO
 
 
 class Net:
-    """Layers as they are added, and the size of the picture that the next one sees."""
+    """The layers so far, and the size of the next layer's input."""
 
     def __init__(self, channels=3, pixels=224):
         self.channels, self.height, self.width = channels, pixels, pixels
@@ -35,7 +35,7 @@ class Net:
         self.channels = out
 
     def pool(self, kernel, stride, pad=0, *, ceil=False):
-        """Pooling has no layer of its own: neither parameters nor operations that count."""
+        """Changes the size only: pooling is no layer, because it has no parameters and its operations do not count."""
         extra = stride - 1 if ceil else 0
         self.height = (self.height + 2 * pad - kernel + extra) // stride + 1
         self.width = (self.width + 2 * pad - kernel + extra) // stride + 1
@@ -47,7 +47,7 @@ class Net:
         return self.channels, self.height, self.width
 
     def back_to(self, place):
-        """A branch begins where another one began."""
+        """Starts a branch at the input of another one."""
         self.channels, self.height, self.width = place
 
 
@@ -70,7 +70,7 @@ def alexnet():
 
 
 def vgg(*convolutions):
-    """Five blocks of so many convolutions each."""
+    """Five blocks, each with this number of convolutions."""
     net, index = Net(), 0
     for count, out in zip(convolutions, (64, 128, 256, 512, 512), strict=True):
         for _ in range(count):
@@ -183,8 +183,8 @@ def inception():
 
 
 def mixed(net, block, branches, kept=0):
-    """An Inception block: branches of (channels, kernel, stride), whose results are put side by side, with `kept`
-    channels that are only pooled. A list in a branch is convolutions of the same input, side by side, too."""
+    """An Inception block: branches of (channels, kernel, stride) whose results are concatenated, with `kept` channels
+    that are only pooled. A list in a branch is several convolutions of the same input, also concatenated."""
     start, total = net.place(), kept
     for number, branch in enumerate(branches):
         net.back_to(start)
@@ -200,7 +200,7 @@ def mixed(net, block, branches, kept=0):
 
 
 def transformer(tokens, width, fused):
-    """A block: attention over so many tokens, and a perceptron of four times the width."""
+    """A transformer block: attention over `tokens` tokens, and a perceptron of four times the width."""
     matrix = width * width
     scores = 4 * tokens * tokens * width  # queries by keys, and their weights by values
     names = ["attention.qkv"] if fused else ["attention.query", "attention.key", "attention.value"]

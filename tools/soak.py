@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Mixed calls among 4 ranks for a long time: every result is right, and nothing grows.
+"""Makes mixed calls among 4 ranks for a long time, verifies every result, and checks that nothing grows.
 
     tools/soak.py --minutes 30 [--calls N] [--json FILE]
 
-All collectives, types and operations, 1 byte to a few MiB, in place and not, waited for at once or later, messages,
-groups made and dropped, and threads with a communicator each. The last line says how many calls were made, how many
-went wrong, and by how much a rank's memory and descriptors grew after a warm-up. The exit status is 1 where a call
-went wrong or something grew.
+The calls: all collectives, types and operations, of 1 byte to a few MiB, in place and not, blocking and asynchronous;
+messages; groups that are made and dropped; and threads with a communicator each. The last line has the number of calls,
+the number of wrong results, and the growth of a rank's memory and descriptors after a warm-up. The exit status is 1 if
+a result was wrong or something grew.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-# Before they are imported: a thread of theirs would not survive the fork.
+# Set before the imports: threads of these libraries would not survive the fork.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 os.environ |= {"RINGROAD_PROFILE": "none", "RINGROAD_SCHEDULE_CACHE": "none"}
 
@@ -39,12 +39,12 @@ THREADS = 2
 SHORT, LARGEST = 8 << 10, 4 << 20  # bytes
 WARM_UP = 0.25  # of the time
 MOST_GROWTH = 8 << 20  # bytes of a rank's memory
-MOST_MORE = 4  # descriptors and threads: some come and go
+MOST_MORE = 4  # descriptors and threads; a few come and go
 PATIENCE = 60.0
 
 
 class Soak:
-    """One rank's part. All ranks draw the same calls, and rank 0 says when it is enough."""
+    """One rank's part. All ranks draw the same calls, and rank 0 decides when to stop."""
 
     def __init__(self, options: argparse.Namespace, directory: Path, rank: int, log: Log) -> None:
         self.options, self.directory, self.rank, self.log = options, directory, rank, log
@@ -89,7 +89,7 @@ class Soak:
         return ringroad.init(store, rank=self.rank, size=RANKS, timeout=PATIENCE)
 
     def count(self, wrong: Iterator[str | None]) -> None:
-        """Counts calls and reports those that went wrong."""
+        """Counts calls and logs wrong results."""
         calls = errors = 0
         for text in wrong:
             calls += 1
@@ -101,14 +101,14 @@ class Soak:
             self.errors += errors
 
     def plain(self, comm: Communicator, random: Random, calls: int) -> None:
-        """One after the other; one of a hundred is long."""
+        """Blocking calls, one after the other; one in a hundred is long."""
         chosen = [
             random.choice(self.short) if random.random() < 0.99 else random.choice(self.long) for _ in range(calls)
         ]
         self.count(Running(comm, one).finish() for one in chosen)
 
     def later(self, comm: Communicator, random: Random, calls: int) -> None:
-        """Four at a time, waited for when all are under way."""
+        """Asynchronous calls, four at a time."""
         for _ in range(calls // 4):
             running = [Running(comm, random.choice(self.short), asynchronous=True) for _ in range(4)]
             self.count(one.finish() for one in running)
@@ -132,7 +132,7 @@ class Soak:
             raise failures[0]
 
     def group(self, comm: Communicator, number: int) -> None:
-        """Half of the ranks each, by their handles; or all of them, over a new store."""
+        """Two groups of half of the ranks, by their handles; or one group of all ranks, over a new store."""
         if number % 8 == 0:
             half = [h for at, h in enumerate(comm.handles) if at // 2 == self.rank // 2 and h is not None]
             with ringroad.regroup(half, uuid=number, timeout=PATIENCE) as pair:
@@ -144,7 +144,7 @@ class Soak:
                 shutil.rmtree(self.directory / f"group-{number - 8}", ignore_errors=True)
 
     def sample(self, number: int) -> None:
-        """What this process has, at most once a second."""
+        """Logs memory and descriptors of this process, at most once a second."""
         now = time.monotonic()
         if now - self.sampled < 1:
             return
@@ -157,7 +157,7 @@ class Soak:
 
 
 def growth(samples: list[dict[str, Any]], what: str) -> float:
-    """How much more there is in the last third than in the first, by their medians."""
+    """The median of the last third of the samples less that of the first third."""
     values = [sample[what] for sample in samples]
     third = len(values) // 3 or 1
     return statistics.median(values[-third:]) - statistics.median(values[:third]) if values else 0.0
@@ -191,9 +191,9 @@ def summary(directory: Path, statuses: list[int], hanging: list[int]) -> dict[st
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--calls", type=int, help="ends after so many, if that is sooner")
-    parser.add_argument("--seed", default="0", help="any text")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="writes what was found")
+    parser.add_argument("--calls", type=int, help="end after this many calls, if that is sooner")
+    parser.add_argument("--seed", default="0", help="seed of the calls, any text")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="ringroad-soak-"))
     board = Board(60 * options.minutes + 3 * PATIENCE)

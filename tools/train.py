@@ -1,7 +1,7 @@
-"""The training run between the two passes of `tools/build.sh`: what the compiler sees busy here is made fast.
+"""The training run between the two passes of `tools/build.sh`: the compiler optimises the code that is busy here.
 
-What no call reaches is taken to be rare and built for size, so every collective, data type and way to call comes
-up, with short calls most of all.
+It builds code that no call reaches for size. So this run makes every collective with every data type and in every way,
+and short calls most often.
 """
 
 import itertools
@@ -28,12 +28,12 @@ REDUCTIONS = {
 
 
 def calls(size: int, ranks: int) -> int:
-    """As many as take a few tenths of a second, between few ranks."""
+    """The number of calls that take a few tenths of a second between few ranks."""
     return max(1, min(2000, (64 << 20) // size) // ranks)
 
 
 def allreduces(comm: ringroad.Communicator) -> None:
-    """In place and not, also of memory that others read."""
+    """Allreduces in place, out of place, and in memory of `comm.empty`."""
     for size in SIZES:
         array = np.zeros(size // 4, np.float32)
         pooled = comm.empty(size // 4, np.float32)
@@ -44,7 +44,7 @@ def allreduces(comm: ringroad.Communicator) -> None:
 
 
 def collectives(comm: ringroad.Communicator) -> None:
-    """All others, messages, and calls that are waited for later."""
+    """All other collectives, messages, and asynchronous calls."""
     for size in SIZES[1:9:2]:
         block = np.zeros(size // 4, np.float32)
         vector = np.zeros(size // 4 * comm.size, np.float32)
@@ -81,7 +81,7 @@ def every_call(comm: ringroad.Communicator, block: np.ndarray, vector: np.ndarra
 
 
 def reductions(comm: ringroad.Communicator) -> None:
-    """Every kernel."""
+    """Every reduction kernel."""
     for dtypes, ops in REDUCTIONS.items():
         for dtype, op, elements in itertools.product(dtypes, ops, [3, 5000, 200_000]):
             array = np.ones(elements, dtype)
@@ -90,7 +90,7 @@ def reductions(comm: ringroad.Communicator) -> None:
 
 
 def distributed(comm: ringroad.Communicator, store: str) -> None:
-    """What torch.distributed calls, and DDP, FSDP and pipelines call of it."""
+    """The calls of torch.distributed that DDP, FSDP and pipelines use."""
     torch.set_num_threads(1)
     dist.init_process_group("ringroad", store=dist.FileStore(store, comm.size), rank=comm.rank, world_size=comm.size)
     peer = 1 - comm.rank
@@ -143,7 +143,7 @@ def models() -> None:
 
 
 def main() -> None:
-    # What is built must not depend on what the user has set.
+    # The build must not depend on the user's settings.
     for name in [name for name in os.environ if name.startswith("RINGROAD_") and name != "RINGROAD_UCX_LIBRARY"]:
         del os.environ[name]
     os.environ["RINGROAD_PROFILE"] = "none"

@@ -1,6 +1,6 @@
-"""ringroad: collective communication for NumPy arrays, with the algorithm that suits the network.
+"""ringroad: collective communication for NumPy arrays, with the fastest algorithm for the network.
 
-Run, in processes that a launcher started (torchrun, srun, mpirun) or on this machine alone:
+To run collectives in processes that a launcher started (torchrun, srun, mpirun), or on this machine alone:
 
     import ringroad
 
@@ -13,8 +13,10 @@ Run, in processes that a launcher started (torchrun, srun, mpirun) or on this ma
     with ringroad.testbed("torus:3x3", rate="100Mbit") as bed:      # the same on an emulated network
         totals = bed.run(lambda comm: comm.allreduce(array))
 
-Look, without a network: `Topology`, `Schedule`, `CostModel`, `algorithms`, `simulate`, and the same on the command line
-(`python -m ringroad --help`).
+The analysis needs no network: `Topology`, `Schedule`, `CostModel`, `algorithms`, `simulate`. The command line has
+them, too (`python -m ringroad --help`).
+
+Examples in docstrings assume `import numpy as np` and `import ringroad`.
 """
 
 from importlib import import_module
@@ -109,7 +111,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what starts processes when it is first used: `import torch` may import ringroad, and should not wait."""
+    """Imports the modules that start processes on first use, because `import torch` may import ringroad and must be
+    fast."""
     if name not in _LATER:
         raise AttributeError(f"module 'ringroad' has no attribute {name!r}")
     return getattr(import_module(f"ringroad.{_LATER[name]}"), name)

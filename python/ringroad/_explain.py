@@ -7,7 +7,7 @@ _ORIGINS = {
     "model": "the fastest by the cost model",
     "measured": "measured to be the fastest",
     "rules": "by a rule of RINGROAD_TUNER_FILE",
-    "only": "nothing else may be used",
+    "only": "no other algorithm is allowed",
 }
 _TERMS = {
     "steps": "starting steps",
@@ -20,7 +20,7 @@ _TERMS = {
 
 
 def text(found: Explanation) -> str:
-    """Some lines: what runs, where, why, and what would change it."""
+    """Lines that say which algorithm runs, why, and what would change the choice."""
     lines = [f"{found.collective} of {bytes_text(found.bytes)} on {found.topology}: {found.algorithm}"]
     lines.append(f"  {_ORIGINS[found.origin]}, {_range(found.range)}")
     if found.runner_up is None or found.margin is None:
@@ -56,7 +56,8 @@ def _margin(runner_up: str, margin: float) -> str:
 
 
 def _terms(found: Explanation) -> list[str]:
-    """What both take, term by term, largest difference first, without those that take neither any time."""
+    """A table of both algorithms' times, term by term, largest difference first. Leaves out terms that are 0 for
+    both."""
     ours, theirs = found.terms or {}, found.runner_up_terms or {}
     rows = [(_TERMS[name], ours[name], theirs[name]) for name in _TERMS if max(ours[name], theirs[name]) > 0]
     rows.sort(key=lambda row: -abs(row[2] - row[1]))
@@ -68,7 +69,7 @@ def _terms(found: Explanation) -> list[str]:
 
 
 def _changes(found: Explanation) -> list[str]:
-    """Each what would do it on its own."""
+    """The changes that would make the runner-up the faster one; each suffices on its own."""
     changes = []
     if found.runner_up_bytes is not None:
         first, last = found.runner_up_bytes
@@ -78,7 +79,7 @@ def _changes(found: Explanation) -> list[str]:
 
 
 def _factor(name: str, factor: float, model: CostModel) -> str:
-    """What must change for a term to take `factor` times as long."""
+    """The change that makes a term take `factor` times as long."""
     if name == "steps" and model.step_latency > 0:
         return f"starting a step took {_instead(model.step_latency, factor)}"
     if name == "messages" and model.message_latency > 0:

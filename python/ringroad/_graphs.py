@@ -1,11 +1,11 @@
 """Graphs as topologies: networkx graphs, and files of them.
 
 A graph's nodes are ranks unless their attribute `kind` is `switch`. Ranks are numbered by their attribute `rank`, else
-by their names where all are whole numbers, else in the graph's order; switches follow. An edge of an undirected graph
-is a cable, with a link each way; a directed one is one link. Edges may have `bandwidth` (bytes per second), `capacity`
-(times that bandwidth, 1), `latency` (seconds) and `extra_latency`; nodes `processing`, the seconds that they take to
-pass a message on, which become extra latency of the links that end there. The graph may have `dimensions` (`4x4`), the
-grid that algorithms take for a torus.
+by their names if all are whole numbers, else in the graph's order; switches follow. An edge of an undirected graph is a
+cable, with a link in each direction; an edge of a directed graph is one link. Edges may have `bandwidth` (bytes per
+second), `capacity` (a factor of that bandwidth, default 1), `latency` (seconds) and `extra_latency`. Nodes may have
+`processing`, the seconds that they take to forward a message; these are added to the extra latency of the links that
+end there. The graph may have `dimensions` (`4x4`), the grid on which algorithms for tori run.
 """
 
 import csv
@@ -20,7 +20,7 @@ from ringroad._native import Topology, TopologyError, moore_steps
 
 _PLAIN = Topology("ring:2").links[0]
 _DEFAULTS = {"bandwidth": _PLAIN[2], "capacity": 1.0, "latency": _PLAIN[3], "extra_latency": 0.0}
-_SHOWN = 16  # neighbours
+_SHOWN = 16  # neighbours that `describe` lists
 _TEXT_ENDINGS = (".edges", ".edgelist", ".txt")
 
 
@@ -41,7 +41,7 @@ def from_graph(graph: Any, *, name: str | None = None, dimensions: list[int] | N
 
 
 def to_graph(topology: Topology) -> Any:
-    """A networkx.MultiDiGraph that `from_graph` makes the same links of."""
+    """The topology as a networkx.MultiDiGraph, from which `from_graph` makes the same links."""
     graph = _networkx().MultiDiGraph(name=topology.spec)
     if topology.dimensions:
         graph.graph["dimensions"] = "x".join(map(str, topology.dimensions))
@@ -58,8 +58,9 @@ def to_graph(topology: Topology) -> Any:
 def read(path: str | os.PathLike[str]) -> Topology:
     """Reads a file: JSON (of `Topology.save`, or networkx's node-link form), GraphML, GML, CSV or an edge list.
 
-    CSV has a header with `source`, `target` and the edges' attributes. Both CSV and edge lists describe cables, and
-    links of one direction after a line `# directed`; all their nodes are ranks.
+    CSV has a header with `source`, `target` and the edges' attributes. The edges of CSV and edge lists are cables, or
+    links of one direction if the file has a line `# directed`; all nodes are ranks. Raises TopologyError if the file
+    cannot be parsed.
     """
     path = Path(path)
     try:
@@ -74,7 +75,8 @@ def read(path: str | os.PathLike[str]) -> Topology:
 
 
 def save(topology: Topology, path: str | os.PathLike[str]) -> None:
-    """Writes JSON or GraphML, as the name ends. Both keep what links are like; JSON keeps the family and routing."""
+    """Writes JSON or GraphML, by the ending of the name. Both keep the links' properties; JSON also keeps family and
+    routing."""
     path = Path(path)
     ending = path.suffix.lower()
     if ending == ".json":
@@ -86,14 +88,14 @@ def save(topology: Topology, path: str | os.PathLike[str]) -> None:
 
 
 def html(topology: Topology, quick: bool) -> str:
-    """A table for notebooks; without the diameter where that takes long."""
+    """An HTML table for notebooks, with the diameter if it is `quick` to compute."""
     rows = describe(topology, quick)
     cells = "".join(f"<tr><th>{name}</th><td>{markup.escape(value)}</td></tr>" for name, value in rows)
     return f"<table><caption>{markup.escape(topology.spec)}</caption>{cells}</table>"
 
 
 def describe(topology: Topology, diameter: bool = True) -> list[tuple[str, str]]:
-    """What a person wants to know of a topology: (name, value)."""
+    """The facts of a topology that `ringroad topology` prints, as (name, value)."""
     sizes = "x".join(map(str, topology.dimensions))
     links = topology.links
     return [
@@ -111,7 +113,7 @@ def describe(topology: Topology, diameter: bool = True) -> list[tuple[str, str]]
 
 
 def _around(topology: Topology) -> list[tuple[str, str]]:
-    """What a graph of ranks alone that has no grid looks like from rank 0."""
+    """The view from rank 0, for graphs without switches and without a grid; else an empty list."""
     if topology.dimensions or topology.nodes > topology.ranks or topology.ranks < 2:
         return []
     outgoing: list[list[int]] = [[] for _ in range(topology.ranks)]
@@ -129,7 +131,7 @@ def _around(topology: Topology) -> list[tuple[str, str]]:
     return [
         ("rank 0 has links to", neighbours),
         ("ranks by hops from 0", ", ".join(map(str, at_distance))),
-        *([("Moore bound", f"{least} hops at least with so many links")] if least is not None else []),
+        *([("Moore bound", f"{least} hops at least with this number of links")] if least is not None else []),
         ("alike", "all ranks, port by port: a Cayley graph" if topology.is_cayley else "not by the order of links"),
     ]
 
@@ -206,7 +208,7 @@ def _parse(path: Path) -> Any:
         graph = networkx.MultiDiGraph() if directed else networkx.MultiGraph()
         return _csv(lines, graph) if ending == ".csv" else networkx.parse_edgelist(lines, create_using=graph)
     endings = ", ".join((".json", ".graphml", ".gml", ".csv", *_TEXT_ENDINGS))
-    raise TopologyError(f"{path} is no topology, nor a graph's file by its ending; those are {endings}")
+    raise TopologyError(f"{path} is neither a topology nor a graph's file; known endings are {endings}")
 
 
 def _from_json(text: str) -> Any:
@@ -228,7 +230,7 @@ def _csv(lines: list[str], graph: Any) -> Any:
         raise TopologyError(f"CSV has the columns {columns}; write source, target and any of {', '.join(_DEFAULTS)}")
     for row in rows:
         if None in row or None in row.values():
-            raise TopologyError(f"line {rows.line_num} of CSV has another number of columns than the header")
+            raise TopologyError(f"line {rows.line_num} of CSV does not have as many columns as the header")
         cells = {key: value.strip() for key, value in row.items()}
         graph.add_edge(cells.pop("source"), cells.pop("target"), **cells)
     return graph

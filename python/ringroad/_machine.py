@@ -1,4 +1,4 @@
-"""What `ringroad info` reports: the software and the machine, as far as they matter to communication."""
+"""The facts that `ringroad info` reports: software and hardware that affect communication."""
 
 import fcntl
 import json
@@ -20,7 +20,8 @@ BUSY = 0.2
 
 
 def describe() -> dict[str, Any]:
-    """Everything, ready for JSON. Sizes are in bytes. What is wrong is part of it, not an exception."""
+    """All facts, ready for JSON. Sizes are in bytes. Errors, such as missing UCX, are part of the result and not
+    raised."""
     config, warnings = _config()
     found = json.loads(machine())
     return {
@@ -61,16 +62,16 @@ def describe() -> dict[str, Any]:
 
 
 def _config() -> tuple[Config, list[str]]:
-    """The settings, and what is wrong with them; where one cannot be read, the defaults of all."""
+    """The settings and their warnings. If a setting is invalid, the defaults of all settings and the error."""
     try:
         config = Config()
     except ConfigError as error:
-        return Config.defaults(), [f"{error}; shown are the defaults"]
+        return Config.defaults(), [f"{error}; the defaults are shown"]
     return config, config.warnings
 
 
 def _version(package: str) -> str | None:
-    """Without importing it."""
+    """The version of an installed package, without importing it; None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -78,7 +79,7 @@ def _version(package: str) -> str | None:
 
 
 def ucx() -> dict[str, str]:
-    """The UCX that a communicator would use, or why there is none."""
+    """The UCX that a communicator would use, or the reason why there is none."""
     try:
         found = ucx_info(_ucx_wheel())
         first = {name: found[name] for name in ("version", "origin", "path")}
@@ -88,7 +89,7 @@ def ucx() -> dict[str, str]:
 
 
 def core_quota() -> float | None:
-    """How many cores' worth of time the control group allows; None where there is no limit."""
+    """The cores' worth of CPU time that the control group allows; None if there is no limit."""
     quotas = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -116,7 +117,7 @@ def _quota_v1(folder: Path) -> float | None:
 
 
 def shared_memory() -> dict[str, int] | None:
-    """Size and free space of /dev/shm."""
+    """Size and free space of /dev/shm in bytes; None if it cannot be read."""
     try:
         status = os.statvfs("/dev/shm")
     except OSError:
@@ -143,7 +144,7 @@ def _spent() -> float | None:
 
 
 def interfaces() -> list[dict[str, Any]]:
-    """Network interfaces with their state, speed in Mbit/s where known, and addresses."""
+    """Network interfaces with their state, addresses, and speed in Mbit/s (None if unknown)."""
     ipv6 = _ipv6_addresses()
     found = []
     for _, name in socket.if_nameindex():
@@ -177,7 +178,7 @@ def _ipv6_addresses() -> dict[str, list[str]]:
 
 
 def _read(path: str | Path) -> str:
-    """The file's text, empty where it cannot be read."""
+    """The file's text, empty if it cannot be read."""
     try:
         return Path(path).read_text()
     except OSError:

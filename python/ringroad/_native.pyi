@@ -3,15 +3,18 @@
 import builtins
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias, final
+from types import GenericAlias, TracebackType
+from typing import Any, Generic, Literal, Protocol, TypeAlias, final, overload
 
-from numpy.typing import ArrayLike, NDArray
-from typing_extensions import disjoint_base
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from typing_extensions import TypeVar, disjoint_base
 
 from ringroad.tracing import Trace
 
-Array: TypeAlias = NDArray[Any]
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+_Result_co = TypeVar("_Result_co", covariant=True, default=Any)
+
 CollectiveName: TypeAlias = Literal[
     "allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"
 ]
@@ -22,47 +25,109 @@ __version__: str
 # ------------------------------------------------------------------------------------------------ errors
 
 class RingroadError(RuntimeError):
-    """Base class of what ringroad raises, beside ValueError and TypeError for bad arguments, and MemoryError."""
+    """The base class of ringroad's own errors.
+
+    Bad arguments raise ValueError or TypeError, a lack of memory MemoryError. Messages name rank, host, process,
+    call and step, and say what to do.
+
+    Example:
+        >>> try:
+        ...     ringroad.Topology("thorus:4x4")
+        ... except ringroad.RingroadError as error:
+        ...     print(type(error).__name__)
+        TopologyError
+    """
 
 class TimeoutError(RingroadError, builtins.TimeoutError):
-    """A deadline passed. Names rank, host, peers, collective, sequence number and step."""
+    """A call did not complete before its deadline. The message names the ranks that are missing.
+
+    Look at those ranks: they may hang, have made fewer calls, or need a longer `timeout`. The communicator cannot
+    be used any more, unless it was `Work.wait` that raised the error; call `shrink` or make a new one.
+    """
 
 class PeerError(RingroadError, ConnectionError):
-    """Another rank died or left."""
+    """Another rank died, or closed its communicator. The message names it.
+
+    The communicator cannot be used any more, but the process can: call `shrink` to continue with the ranks that
+    are left.
+    """
 
 class MismatchError(RingroadError):
-    """Ranks made different calls. Lists what each rank called."""
+    """Ranks made different calls. The message lists what each rank called.
+
+    Correct the program: all ranks make the same calls in the same order, with the same shapes, dtypes and roots.
+    The communicator cannot be used any more.
+    """
 
 class AbortedError(RingroadError):
-    """The communicator failed or was aborted earlier; make a new one."""
+    """The communicator failed or was aborted earlier, is closed, or belongs to the parent of a forked process.
+
+    Make a new communicator, or call `shrink`. The message has the reason.
+    """
 
 class TransportError(RingroadError):
-    """UCX is missing, unusable, or refused something."""
+    """UCX is missing or cannot be used, or the network or the system refused something.
+
+    The message says what to install, permit or set.
+    """
 
 class StoreError(RingroadError):
-    """The store failed."""
+    """The store at which ranks meet failed. Its own error is the `__cause__`, if it raised one."""
 
 class ConfigError(RingroadError, ValueError):
-    """A RINGROAD_* variable or an option has a value that makes no sense."""
+    """A RINGROAD_* variable or an option has a value that cannot be used, or one that is needed is not set.
+
+    The message says what can be written. `ringroad info` lists all variables.
+    """
 
 class ScheduleError(RingroadError, ValueError):
-    """A schedule is malformed, unavailable, or does not perform its collective."""
+    """A schedule is malformed or wrong, or an algorithm is unknown or does not run on a network.
+
+    The message names rank, chunk and step of a wrong schedule, or algorithms that can be used.
+    """
 
 class TopologyError(RingroadError, ValueError):
-    """A topology specification makes no sense."""
+    """A topology is malformed, or does not have what is asked of it.
+
+    The message shows a valid spec.
+    """
 
 # ------------------------------------------------------------------------------------------------ analysis
 
 @final
 class Topology:
-    """A directed multigraph of ranks, switches and links.
+    """A network: ranks, switches, and the directed links between them.
 
-    `ring:8`, `torus:4x4`, `mesh:4x4`, `twisted-torus:8x4`, `hyperx:4x4`, `hammingmesh:2x2:4x4` (a board, and how
-    many), `hypercube:4` (dimensions), `twisted-hypercube:3`, `switch:16`, `fattree:4x8:2` (from the top down;
-    oversubscription), `hosts:2x4`; graphs without a grid such as `circulant:16:3,4`, `kautz:4:1`, `petersen` or
-    `cayley:z8*z2^3:5.1,3.0`; what operators make of any of these, such as `line(petersen)` or
-    `without(torus:4x4, 0-1)` (`ringroad topology` lists all); each with a routing if wanted
-    (`torus:4x4,routing=single-path`); or the path of a graph's file.
+    A spec names a family with its sizes, such as "ring:8", "torus:4x4", "mesh:4x4",
+    "twisted-torus:8x4", "hyperx:4x4", "hammingmesh:2x2:4x4", "hypercube:4", "switch:16",
+    "fattree:4x8:2" or "hosts:2x4" (2 hosts of 4 ranks); a graph without a grid, such as
+    "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
+    makes of these, such as "line(petersen)" or "without(torus:4x4, 0-1)". `ringroad topology` lists all
+    families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
+    graph in it.
+
+    Topologies are values: they compare equal by their links, grid and routing, and can be pickled.
+
+    Args:
+        spec: The spec, or the path of a file: .json, .graphml, .gml, .csv, .edges, .edgelist or .txt.
+        bandwidth: Of every link in one direction, in bytes per second; 12.5e9 unless stated.
+        latency: Of every link, in seconds, with what the node at its end needs to pass a message on;
+            0.5e-6 unless stated.
+        processing: Seconds that every node needs in addition to pass a message on, where `latency` does
+            not include them.
+        routing: "minimal" (spread over all shortest paths, the default), "dimension-ordered" (on grids)
+            or "single-path".
+
+    Raises:
+        TopologyError: The spec is malformed, or the sizes, numbers or routing do not fit. The message
+            shows a valid spec.
+        OSError: The file cannot be read.
+        ImportError: The file's format needs networkx, which is not installed.
+
+    Example:
+        >>> torus = ringroad.Topology("torus:4x4", bandwidth=25e9)
+        >>> torus.ranks, torus.degree, torus.diameter, torus.dimensions
+        (16, 4, 4, (4, 4))
     """
 
     def __new__(
@@ -73,21 +138,69 @@ class Topology:
         latency: float | None = None,
         processing: float | None = None,
         routing: str | None = None,
-    ) -> Topology:
-        """`bandwidth` (bytes/s) and `latency` (s) of every link; `processing`: what every node takes in addition to
-        pass a message on, where latency does not include it. `routing`: minimal, dimension-ordered or single-path."""
+    ) -> Topology: ...
     @staticmethod
     def from_graph(graph: Any, *, name: str | None = None, dimensions: Sequence[int] | None = None) -> Topology:
-        """Of a networkx graph. Nodes are ranks, or `kind="switch"`; edges may have bandwidth, capacity, latency and
-        extra_latency, nodes rank and processing. `dimensions`: the grid that algorithms take for a torus; unset: the
-        graph's attribute (`4x4`), or none. Needs networkx."""
+        """Makes a topology of a networkx graph.
+
+        Args:
+            graph: Any networkx graph; an edge of an undirected graph is a link in each direction. A node is
+                a rank, or a switch if its attribute `kind` is "switch"; `rank` states a rank's number, and
+                `processing` the seconds it needs to pass a message on. Edges may state `bandwidth` (bytes
+                per second), `capacity` (a factor of it), `latency` and `extra_latency` (seconds).
+            name: The graph's name in the spec.
+            dimensions: The grid that algorithms take for a torus. None: the graph's attribute `dimensions`,
+                such as "4x4", or no grid.
+
+        Returns:
+            The topology. Its spec is `graph:` and the name.
+
+        Raises:
+            TopologyError: The graph has no ranks, or an attribute is invalid. The message names it.
+
+        Example:
+            >>> import networkx
+            >>> ringroad.Topology.from_graph(networkx.cycle_graph(5), name="five").ranks
+            5
+        """
     def to_graph(self) -> Any:
-        """A networkx.MultiDiGraph with the attributes that `from_graph` reads."""
+        """Returns a networkx.MultiDiGraph with the attributes that `from_graph` reads.
+
+        Raises:
+            ImportError: networkx is not installed.
+        """
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes a file whose path may stand for the topology: .json, or .graphml."""
+        """Writes a file whose path can stand for the topology.
+
+        Args:
+            path: Ends in .json, which keeps family and routing, or in .graphml, which other programs read.
+
+        Raises:
+            ValueError: The name ends in something else.
+            OSError: The file cannot be written.
+            ImportError: .graphml needs networkx, which is not installed.
+        """
     @staticmethod
-    def from_json(text: str) -> Topology: ...
-    def to_json(self) -> str: ...
+    def from_json(text: str) -> Topology:
+        """Reads what `to_json` wrote.
+
+        Args:
+            text: The JSON.
+
+        Returns:
+            The topology.
+
+        Raises:
+            TopologyError: The text is not a topology. The message says why.
+        """
+    def to_json(self) -> str:
+        """Returns the topology as JSON, with its links and routes if the spec does not say them.
+
+        Example:
+            >>> ring = ringroad.Topology("ring:4")
+            >>> ringroad.Topology.from_json(ring.to_json()) == ring
+            True
+        """
     @staticmethod
     def _from_links(
         name: str,
@@ -95,9 +208,10 @@ class Topology:
         nodes: int,
         links: Sequence[tuple[int, int, float, float, float, float]],
         dimensions: Sequence[int],
-    ) -> Topology: ...
+    ) -> Topology:
+        """Makes a topology of links, each with source, target, bandwidth, capacity, latency and extra latency."""
     def _links(self) -> list[tuple[int, int, float, float, float, float]]:
-        """(source, target, bandwidth, capacity, latency, extra latency)."""
+        """Returns the links with source, target, bandwidth, capacity, latency and extra latency."""
     def with_links(
         self,
         *,
@@ -106,122 +220,359 @@ class Topology:
         processing: float | None = None,
         memory: float | None = None,
     ) -> Topology:
-        """The same network with this bandwidth (bytes/s) and latency (s) on every link; links that have more capacity
-        than others still have. `processing`: seconds that every node takes in addition to pass a message on.
-        `memory`, on `hosts:2x4`: bytes/s between a rank and the memory of its host. None leaves them alone."""
+        """Returns the same network with other links. None leaves a property as it is.
+
+        Args:
+            bandwidth: Of every link, in bytes per second. Links with more capacity than others still have
+                it.
+            latency: Of every link, in seconds.
+            processing: Seconds that every node needs in addition to pass a message on.
+            memory: Bytes per second between a rank and the memory of its host; only networks of hosts have
+                it.
+
+        Returns:
+            The new topology.
+
+        Raises:
+            TopologyError: A number is negative, or a bandwidth is 0.
+        """
     def with_routing(self, routing: str) -> Topology:
-        """The same network with other routes; `ringroad.routes` makes those of tables."""
+        """Returns the same network with another routing. `ringroad.routes` makes tables of routes.
+
+        Args:
+            routing: "minimal", "dimension-ordered" or "single-path".
+
+        Returns:
+            The new topology.
+
+        Raises:
+            TopologyError: The routing is unknown, or the network has no dimensions for "dimension-ordered".
+        """
     def line(self) -> Topology:
-        """The line digraph: a rank for every link, in their order; each has links to those that leave its end."""
+        """Returns the line digraph: a rank for each link, with a link to each link that starts where this one
+        ends.
+
+        Ranks have the numbers of the links. This is one of the expansions of Zhao et al. (arXiv
+        2202.03356).
+
+        Raises:
+            TopologyError: The network has switches, or the result would be too large.
+
+        Example:
+            >>> ringroad.Topology("complete:3").line().ranks
+            6
+        """
     def line_graph(self) -> Topology:
-        """The line graph of a graph of cables: a rank for every cable, joined to those with an end in common."""
+        """Returns the line graph: a rank for each cable, with a cable to each cable that shares an end.
+
+        A cable is a link in each direction; ranks are numbered by the cables' first links.
+
+        Raises:
+            TopologyError: A link has none back, the network has switches, or the result would be too large.
+        """
     def degree_expansion(self, n: int) -> Topology:
-        """`n` copies of every rank, each linked to all copies of the rank's neighbours; copy i of rank v is v*n + i."""
+        """Returns `n` copies of every rank, each linked to all copies of the rank's neighbours.
+
+        Copy i of rank v is rank v*n + i. This is one of the expansions of Zhao et al. (arXiv 2202.03356).
+
+        Args:
+            n: The number of copies.
+
+        Raises:
+            TopologyError: The network has switches, or the result would be too large.
+        """
     def power(self, n: int) -> Topology:
-        """The Cartesian product of `n` times this graph."""
+        """Returns the Cartesian product of `n` times this network. `product` says more.
+
+        Args:
+            n: The number of factors.
+
+        Raises:
+            TopologyError: The network has switches, or the result would be too large.
+        """
     def product(self, *others: Topology | str | int) -> Topology:
-        """The Cartesian product, numbered like a C array; the first factor's ports come first."""
+        """Returns the Cartesian product of this network and others.
+
+        Ranks are numbered like the elements of a C array, those of the last factor fastest. The ports of
+        the first factor come first.
+
+        Args:
+            others: Topologies, specs, or numbers of ranks, which stand for rings.
+
+        Raises:
+            TopologyError: A network has switches, or the result would be too large.
+
+        Example:
+            >>> ringroad.Topology("ring:4").product("complete:3").ranks
+            12
+        """
     def transpose(self) -> Topology:
-        """All links turned round."""
+        """Returns the network with all links turned round. Links keep their numbers."""
     def bidirectional(self) -> Topology:
-        """The graph and its transpose together."""
+        """Returns the network with a second link, turned round, for each link."""
     def without_links(self, pairs: Sequence[tuple[int, int]], *, directed: bool = False) -> Topology:
-        """Without all links between these pairs of nodes, in both directions; `directed`: from the first to the second
-        only. Grids stay grids. Raises TopologyError where there are none, or if ranks are cut off."""
+        """Returns the network without some links. A grid stays a grid.
+
+        Args:
+            pairs: Pairs of nodes. All links between them are removed.
+            directed: True: only those from the first node to the second are removed.
+
+        Raises:
+            TopologyError: Two nodes have no link between them, or ranks would be cut off.
+
+        Example:
+            >>> torus = ringroad.Topology("torus:4x4").without_links([(0, 1)])
+            >>> torus.spec, torus.dimensions
+            ('without(torus:4x4, 0-1)', (4, 4))
+        """
     def behind_cards(self, capacity: float) -> Topology:
-        """A card for every rank, which the links join; between rank and card `capacity` times a link's bandwidth in
-        each direction (the host bottleneck of Basu et al.). Cards pass on what is for others. Spec:
-        `bottleneck(torus:4x4, 2)`."""
+        """Returns the network with a network card for every rank.
+
+        The network's links join the cards, and cards pass on messages for other ranks. This is the host
+        bottleneck of Basu et al., HPDC 2024. Its spec is `bottleneck(torus:4x4, 2)`.
+
+        Args:
+            capacity: The bandwidth between rank and card in each direction, in units of the rank's first
+                link.
+
+        Raises:
+            TopologyError: `capacity` is not above 0.
+        """
     @staticmethod
     def _kinds() -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, str]]]:
         """What `ringroad topology` lists: families, operators and routings, each with what it is."""
     def _operands(self) -> tuple[str, list[str], list[str]] | None:
-        """Where the spec is an operator's: the operator, its operands' specs, and what follows them."""
+        """Returns the operator of the spec, its operands' specs, and the parameters after them; None without
+        one.
+        """
     @property
     def digest(self) -> str:
-        """32 hexadecimal digits, the same everywhere, that differ where ranks, grid, links or routing differ."""
+        """32 hexadecimal digits, the same on every machine. They differ if ranks, grid, links or routing
+        differ.
+        """
     @property
     def is_cayley(self) -> bool:
-        """Whether ranks are a group's elements and the n-th link of every rank is the same generator."""
+        """Whether the ranks are the elements of a group, and the n-th link of every rank multiplies by the
+        same element.
+        """
     @property
-    def spec(self) -> str: ...
+    def spec(self) -> str:
+        """The spec that the network is known by. Networks of files and graphs are called `graph:name`."""
     @property
-    def ranks(self) -> int: ...
+    def ranks(self) -> int:
+        """The number of ranks."""
     @property
     def nodes(self) -> int:
-        """Ranks, hosts' memories and switches."""
+        """The number of ranks, switches and hosts' memories together. Ranks have the lowest numbers."""
     @property
     def per_host(self) -> int:
-        """How many ranks share a host's memory; 1 where each is on its own."""
+        """The number of ranks that share the memory of a host; 1 if each has a host of its own."""
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """The grid that algorithms take for a torus; empty where ranks form none."""
+        """The lengths of the grid that algorithms take for a torus; empty if the ranks form none."""
     @property
-    def routing(self) -> str: ...
+    def routing(self) -> Literal["minimal", "dimension-ordered", "single-path", "table"]:
+        """How messages choose among paths: "minimal", "dimension-ordered", "single-path" or "table"."""
     @property
     def degree(self) -> int:
-        """The most links that leave a rank."""
+        """The largest number of links that leave a rank."""
     @property
     def diameter(self) -> int:
-        """The most hops on a shortest path between two ranks, those to and from switches included."""
+        """The largest number of hops on a shortest path between two ranks, hops to and from switches included."""
     @property
     def links(self) -> list[tuple[int, int, float, float]]:
-        """(source, target, bandwidth in bytes/s, latency in s)."""
-    def coordinates(self, rank: int) -> tuple[int, ...]: ...
+        """Tuples of source, target, bandwidth in bytes per second, and latency in seconds; one for each link."""
+    def coordinates(self, rank: int) -> tuple[int, ...]:
+        """Returns the place of a rank on the grid.
+
+        Args:
+            rank: The rank.
+
+        Returns:
+            A coordinate for each dimension; empty if there is no grid.
+
+        Example:
+            >>> ringroad.Topology("torus:4x4").coordinates(6)
+            (1, 2)
+        """
     def route(self, source: int, destination: int) -> tuple[int, float, list[tuple[int, float]]]:
-        """(hops, latency in s, [(index of a link, share of the bytes that it carries)])."""
-    def _repr_html_(self) -> str: ...
+        """Returns the route of a message from one rank to another.
+
+        Args:
+            source: The rank that sends.
+            destination: The rank that receives.
+
+        Returns:
+            A tuple of the number of hops, the latency in seconds, and a list of the links used: each with
+            its index in `links` and the share of the bytes that it carries.
+
+        Raises:
+            TopologyError: There is no route, or a rank is out of range.
+
+        Example:
+            >>> hops, latency, shares = ringroad.Topology("ring:4").route(0, 2)
+            >>> hops, [share for _, share in shares]
+            (2, [0.5, 0.5, 0.5, 0.5])
+        """
+    def _repr_html_(self) -> str:
+        """Returns a table of the network's properties, for notebooks."""
 
 @final
 class Algorithm:
-    """An entry of the catalogue, or a member of a family: `Algorithm("swing")`, `Algorithm("generalized:2")`.
+    """An algorithm of the catalogue, or a member of a family of algorithms.
 
-    Networks are topologies, their specifications, or a number of ranks (a ring).
+    In its methods a network is a `Topology`, a spec, or a number of ranks, which stands for a ring.
+
+    Args:
+        name: Such as "swing", or "generalized:2" for a member. `ringroad.algorithms()` lists all.
+
+    Raises:
+        ScheduleError: The name is unknown. The message suggests another.
+
+    Example:
+        >>> ring = ringroad.Algorithm("ring")
+        >>> ring.cost_line(8)
+        (14, 1.75)
+        >>> ring.supports("torus:4x4", "broadcast")
+        False
     """
 
     def __new__(cls, name: str) -> Algorithm: ...
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name, with the parameter of a member: "generalized:2"."""
     @property
-    def summary(self) -> str: ...
+    def summary(self) -> str:
+        """What the algorithm does, in one line."""
     @property
-    def source(self) -> str: ...
+    def source(self) -> str:
+        """The paper that describes the algorithm."""
     @property
-    def collectives(self) -> tuple[str, ...]: ...
+    def collectives(self) -> tuple[CollectiveName, ...]:
+        """The collectives that the algorithm can perform."""
     @property
     def parameter(self) -> tuple[str, str] | None:
-        """Name and meaning of what distinguishes the members of a family."""
+        """Name and meaning of the parameter by which members of the family differ; None for a single
+        algorithm.
+        """
     def requirement(self, collective: str = "allreduce") -> str | None:
-        """On which networks it performs the collective; None where on none."""
+        """Returns on which networks the algorithm performs a collective, in words.
+
+        Args:
+            collective: For example "allreduce".
+
+        Returns:
+            The requirement; None if the algorithm never performs the collective.
+
+        Raises:
+            ValueError: The collective is unknown.
+        """
     def ports(self, topology: Topology | str | int) -> int:
-        """By how many ports a rank sends at once, at most."""
-    def supports(self, topology: Topology | str | int, collective: str = "allreduce") -> bool: ...
+        """Returns the largest number of ports by which a rank sends at the same time.
+
+        Args:
+            topology: The network.
+
+        Raises:
+            TopologyError: The topology is malformed.
+        """
+    def supports(self, topology: Topology | str | int, collective: str = "allreduce") -> bool:
+        """Returns whether the algorithm performs a collective on a network.
+
+        Args:
+            topology: The network.
+            collective: For example "allreduce".
+
+        Raises:
+            ValueError: The collective is unknown.
+            TopologyError: The topology is malformed.
+        """
     def consistent(self, topology: Topology | str | int, collective: str = "allreduce") -> bool:
-        """Whether all ranks end with the same bits for floating-point sums."""
+        """Returns whether all ranks end with the same bits after a sum of floats.
+
+        Args:
+            topology: The network.
+            collective: For example "allreduce".
+
+        Raises:
+            ValueError: The collective is unknown.
+            TopologyError: The topology is malformed.
+        """
     def cost_line(self, topology: Topology | str | int, collective: str = "allreduce") -> tuple[int, float]:
-        """(steps, fraction of the vector that the busiest rank sends), from the closed form."""
+        """Returns the steps and the volume of the schedule, from the closed form and without building it.
+
+        Args:
+            topology: The network.
+            collective: For example "allreduce".
+
+        Returns:
+            The number of steps, and the most that a rank sends, in units of the vector.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: The algorithm does not perform the collective on this network. The message says
+                why and names others that do.
+            TopologyError: The topology is malformed.
+
+        Example:
+            >>> ringroad.Algorithm("ring").cost_line(8)
+            (14, 1.75)
+        """
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
 @final
 class AlltoallFlow:
-    """A flow that meets all demands; `ringroad.synthesis.alltoall_flow` says more."""
+    """A flow that meets all demands of an all-to-all. `ringroad.synthesis.AlltoallFlow` shows it."""
 
     @property
-    def ranks(self) -> int: ...
+    def ranks(self) -> int:
+        """The number of ranks."""
     @property
-    def load(self) -> float: ...
+    def load(self) -> float:
+        """The seconds that the busiest link is busy, for demands in bytes."""
     @property
-    def bound(self) -> float: ...
+    def bound(self) -> float:
+        """The seconds that the busiest link is busy in any flow, at least."""
     @property
-    def gap(self) -> float: ...
+    def gap(self) -> float:
+        """How far `load` exceeds `bound`, as a fraction of it."""
     @property
-    def sweeps(self) -> int: ...
+    def sweeps(self) -> int:
+        """How often the search looked at all pairs; 0 if the flow was found exactly."""
     @property
-    def bounds(self) -> list[float | None]: ...
-    def links(self) -> list[tuple[int, int, float, float]]: ...
-    def ways(self, source: int) -> list[tuple[int, float, list[int]]]: ...
-    def schedule(self, steps: int, pieces: int) -> tuple[Schedule, int, int]: ...
+    def bounds(self) -> list[float | None]:
+        """Bounds on how often a second all demands can be met: by distances, by single ranks, by halves of the
+        network, and by the number of links. None for those that do not apply.
+        """
+    def links(self) -> list[tuple[int, int, float, float]]:
+        """Returns all links, parallel ones together: source, target, bytes per second, and seconds busy."""
+    def ways(self, source: int) -> list[tuple[int, float, list[int]]]:
+        """Returns the paths of what one rank sends.
+
+        Args:
+            source: The rank.
+
+        Returns:
+            Tuples of a target, the share of the pair's demand, and the ranks on the path.
+
+        Raises:
+            IndexError: There is no such rank.
+        """
+    def schedule(self, steps: int, pieces: int) -> tuple[Schedule, int, int]:
+        """Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
+
+        Args:
+            steps: The most steps.
+            pieces: The most chunks of a block.
+
+        Returns:
+            The schedule, the number of chunks of a block, and the most chunks that a rank holds for others
+            at once.
+
+        Raises:
+            ValueError: The network has switches, or there would be too many chunks.
+        """
 
 def alltoall_flow(
     topology: Topology | str | int,
@@ -230,24 +581,75 @@ def alltoall_flow(
     budget: float | None,
     progress: Callable[[int, float, float], object] | None,
 ) -> AlltoallFlow:
-    """The flow of one for each pair, or of demands by source, then by target."""
+    """Finds a flow for an all-to-all. `ringroad.synthesis.alltoall_flow` calls it, and says what the
+    arguments mean.
+
+    Args:
+        topology: The network.
+        demands: Bytes of each pair by source, then by target. None: one of each pair.
+        gap: The search ends when the load exceeds the bound by at most this fraction.
+        budget: The search ends after this many seconds.
+        progress: Called with the number of sweeps, the load and the bound.
+
+    Returns:
+        An `AlltoallFlow`.
+
+    Raises:
+        ValueError: A number is invalid.
+        ScheduleError: Ranks cannot reach each other.
+        TopologyError: The topology is malformed.
+    """
 
 @final
 class RoutingTable:
-    """One path for each pair of ranks; `ringroad.routes` says more."""
+    """One path for each pair of ranks of a network. `ringroad.routes.Routes` shows it."""
 
     @property
-    def topology(self) -> Topology: ...
+    def topology(self) -> Topology:
+        """The network with these routes."""
     @property
-    def channels(self) -> int: ...
+    def channels(self) -> int:
+        """The number of virtual channels."""
     @property
-    def load(self) -> float: ...
-    def counts(self) -> list[int]: ...
-    def path(self, source: int, target: int) -> list[tuple[int, int, int, int]]: ...
-    def longest(self) -> int: ...
-    def with_channels(self, way: str) -> RoutingTable: ...
-    def circle(self) -> list[tuple[int, int]] | None: ...
-    def csv(self, source: int) -> str: ...
+    def load(self) -> float:
+        """The seconds that the busiest link takes for a byte of each pair."""
+    def counts(self) -> list[int]:
+        """Returns how many paths use each link."""
+    def path(self, source: int, target: int) -> list[tuple[int, int, int, int]]:
+        """Returns the hops of one path.
+
+        Args:
+            source: The rank that sends.
+            target: The rank that receives.
+
+        Returns:
+            Tuples of a link, the nodes where it starts and ends, and the virtual channel.
+
+        Raises:
+            IndexError: There is no such rank.
+        """
+    def longest(self) -> int:
+        """Returns the number of hops of the longest path."""
+    def with_channels(self, way: Literal["turns", "lash"]) -> RoutingTable:
+        """Returns the same paths on virtual channels on which messages cannot deadlock.
+
+        Args:
+            way: "turns" or "lash"; `ringroad.routes.Routes.with_channels` explains them.
+
+        Raises:
+            ValueError: `way` is something else.
+            TopologyError: The paths need more than 256 channels.
+        """
+    def circle(self) -> list[tuple[int, int]] | None:
+        """Returns links and channels on which messages can wait for each other in a cycle; None if there are
+        none.
+        """
+    def csv(self, source: int) -> str:
+        """Returns the lines of a CSV file for the paths of one source.
+
+        Args:
+            source: The rank that sends.
+        """
 
 def balanced_routes(
     topology: Topology | str | int,
@@ -255,7 +657,21 @@ def balanced_routes(
     budget: float | None,
     progress: Callable[[int, float, float], object] | None,
 ) -> tuple[RoutingTable, float]:
-    """Paths that load links as evenly as any flow, or nearly so, and the bound on their load."""
+    """Finds one path for each pair such that links are loaded evenly. `ringroad.routes.balanced` calls it.
+
+    Args:
+        topology: The network.
+        gap: How far the load of the flow may exceed the bound, as a fraction.
+        budget: The search ends after this many seconds.
+        progress: Called with the number of sweeps, the load and the bound.
+
+    Returns:
+        A `RoutingTable`, and the seconds that the busiest link takes at least for a byte of each pair.
+
+    Raises:
+        ValueError: `gap` or `budget` is invalid.
+        ScheduleError: Ranks cannot reach each other.
+    """
 
 def least_load(
     topology: Topology | str | int,
@@ -263,163 +679,409 @@ def least_load(
     budget: float | None,
     progress: Callable[[int, float, float], object] | None,
 ) -> float:
-    """How long the busiest link takes at least for a byte of each pair."""
+    """Returns the seconds that the busiest link takes at least for a byte of each pair, with any routes.
 
-def plain_routes(topology: Topology | str | int, method: str) -> RoutingTable:
-    """`shortest`, `up-down`, or those that the topology has: `own`."""
+    Args:
+        topology: The network.
+        gap: How far the bound may be from the best one, as a fraction.
+        budget: The search ends after this many seconds.
+        progress: Called with the number of sweeps, the load and the bound.
+
+    Raises:
+        ValueError: `gap` or `budget` is invalid.
+        ScheduleError: Ranks cannot reach each other.
+    """
+
+def plain_routes(topology: Topology | str | int, method: Literal["shortest", "up-down", "own"]) -> RoutingTable:
+    """Makes routes by a rule.
+
+    Args:
+        topology: The network.
+        method: "shortest" (single shortest paths), "up-down" (up*/down*), or "own" (those that the
+            topology has).
+
+    Returns:
+        A `RoutingTable`.
+
+    Raises:
+        ValueError: The method is unknown.
+        TopologyError: The network has no such routes.
+    """
 
 @final
 class Found:
-    """A network that the topology finder knows; `ringroad.find` says what it is good for."""
+    """A network that the topology finder knows. `ringroad.find` lists networks with their times."""
 
     @property
-    def spec(self) -> str: ...
+    def spec(self) -> str:
+        """The spec of the network."""
     @property
-    def ranks(self) -> int: ...
+    def ranks(self) -> int:
+        """The number of ranks."""
     @property
-    def degree(self) -> int: ...
+    def degree(self) -> int:
+        """The number of links that leave each rank."""
     @property
-    def bidirectional(self) -> bool: ...
+    def bidirectional(self) -> bool:
+        """Whether every link has one back."""
     def cost(self, collective: str) -> tuple[int, int, int]:
-        """Steps, and the bandwidth term as numerator and denominator."""
+        """Returns the cost of a collective by breadth-first broadcast.
+
+        Args:
+            collective: "allreduce", "allgather" or "reduce_scatter".
+
+        Returns:
+            The number of steps, and numerator and denominator of the bandwidth term.
+
+        Raises:
+            ValueError: The collective is another one.
+        """
 
 def find_networks(ranks: int, degree: int, bidirectional: bool) -> list[Found]:
-    """The networks of which no other one is better, the fewest steps first."""
+    """Finds the networks of which no other one has both fewer steps and a smaller bandwidth term.
+
+    Args:
+        ranks: The number of ranks.
+        degree: The number of links that leave each rank.
+        bidirectional: Whether every link must have one back.
+
+    Returns:
+        `Found` objects, the fewest steps first.
+
+    Raises:
+        ValueError: There is no such network.
+    """
 
 def moore_steps(ranks: int, degree: int, bidirectional: bool) -> int | None:
-    """The fewest steps in which so many ranks can be reached; None where they cannot."""
+    """Returns the fewest steps in which a rank can reach all others, by the Moore bound.
+
+    Args:
+        ranks: The number of ranks.
+        degree: The number of links that leave each rank.
+        bidirectional: Whether every link has one back.
+
+    Returns:
+        The steps; None if not all ranks can be reached.
+    """
 
 def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
-    """The catalogue; for a network with the members of every family that are worth trying on it."""
+    """Lists the catalogue of algorithms.
+
+    Args:
+        topology: A `Topology`, a spec, or a number of ranks. With it, families are listed by those of
+            their members that are worth trying on this network.
+
+    Returns:
+        `Algorithm` objects.
+
+    Raises:
+        TopologyError: The topology is malformed.
+
+    Example:
+        >>> ringroad.Algorithm("swing") in ringroad.algorithms()
+        True
+        >>> [a.name for a in ringroad.algorithms(8) if a.name.startswith("generalized:")]
+        ['generalized:0', 'generalized:1', 'generalized:2', 'generalized:3']
+    """
 
 @final
 class Schedule:
-    """Who sends which chunks to whom in which step, for all ranks. A value: comparable, printable, JSON.
+    """Who sends which chunks to whom in which step, for all ranks.
 
-    A rank may keep several values of a chunk apart, in slots; slot 0 is the vector.
+    A schedule is a value: it can be compared, printed, pickled, and stored as JSON. The vector is cut
+    into chunks. In a step each rank may send chunks; the receiver copies them or reduces them into its
+    own. A rank may keep several values of a chunk apart, in slots; slot 0 is the vector. If all ranks
+    do the same, only the sends of one rank are stored (`symmetric`).
+
+    Example:
+        >>> swing = ringroad.Schedule.build("swing", "torus:4x4")
+        >>> swing.verify()
+        >>> swing.ranks, swing.steps, swing.max_sent
+        (16, 8, 1.875)
     """
 
     @staticmethod
-    def build(
-        algorithm: str, topology: Topology | str | int, collective: str = "allreduce", root: int = 0
-    ) -> Schedule: ...
+    def build(algorithm: str, topology: Topology | str | int, collective: str = "allreduce", root: int = 0) -> Schedule:
+        """Builds the schedule of an algorithm on a network.
+
+        Args:
+            algorithm: The algorithm's name, such as "swing" or "generalized:2".
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+            collective: For example "allreduce".
+            root: The root of a broadcast, reduce, gather or scatter.
+
+        Returns:
+            The schedule. It is not verified; `verify` does that.
+
+        Raises:
+            ScheduleError: The algorithm is unknown, or does not perform the collective on this network. The
+                message names algorithms that do.
+            ValueError: The collective is unknown.
+            TopologyError: The topology is malformed.
+
+        Example:
+            >>> print(str(ringroad.Schedule.build("binomial", 4, "broadcast")).rstrip())
+            binomial: broadcast (root 0) over 4 ranks, 1 chunks
+            step 0: 0→2 =[0]
+            step 1: 0→1 =[0] | 2→3 =[0]
+        """
     @staticmethod
-    def from_json(text: str) -> Schedule: ...
+    def from_json(text: str) -> Schedule:
+        """Reads what `to_json` wrote.
+
+        Args:
+            text: The JSON.
+
+        Returns:
+            The schedule. It is not verified.
+
+        Raises:
+            ScheduleError: The text is not a schedule. The message says why.
+        """
     @staticmethod
-    def split(name: str, parts: Sequence[Schedule]) -> Schedule: ...
-    def to_json(self) -> str: ...
+    def split(name: str, parts: Sequence[Schedule]) -> Schedule:
+        """Cuts the vector into equal slices and runs a schedule on each, step by step and side by side.
+
+        Messages from one rank to another by the same port become one.
+
+        Args:
+            name: The new schedule's name.
+            parts: A schedule for each slice, all for the same collective, ranks and number of chunks.
+
+        Returns:
+            The schedule.
+
+        Raises:
+            ScheduleError: There are no parts, or they do not fit together.
+        """
+    def to_json(self) -> str:
+        """Returns the schedule as JSON.
+
+        Example:
+            >>> ring = ringroad.Schedule.build("ring", 4)
+            >>> ringroad.Schedule.from_json(ring.to_json()) == ring
+            True
+        """
     def verify(self) -> None:
-        """Raises ScheduleError naming rank, chunk and step unless the schedule performs its collective."""
-    def reverse(self) -> Schedule: ...
-    def compose(self, after: Schedule) -> Schedule: ...
+        """Checks that the schedule performs its collective. Counts every rank's contribution to every chunk.
+
+        Raises:
+            ScheduleError: A contribution is missing or counted twice, or the schedule is malformed. The
+                message names rank, chunk and step.
+
+        Example:
+            >>> ringroad.Schedule.build("ring", 4).verify()
+        """
+    def reverse(self) -> Schedule:
+        """Returns the same messages backwards: the last step first, receivers as senders, copies as
+        reductions.
+
+        It turns a reduce_scatter into an allgather, a broadcast into a reduce, a gather into a scatter, and
+        back.
+
+        Raises:
+            ScheduleError: The reverse performs no collective, or ranks combine slots.
+
+        Example:
+            >>> ringroad.Schedule.build("ring", 4, "reduce_scatter").reverse().collective
+            'allgather'
+        """
+    def compose(self, after: Schedule) -> Schedule:
+        """Returns a schedule that runs this one and then another.
+
+        A reduce_scatter and an allgather make an allreduce, a scatter and an allgather a broadcast, a
+        reduce_scatter and a gather a reduce.
+
+        Args:
+            after: The schedule that follows; for as many ranks and chunks.
+
+        Raises:
+            ScheduleError: The two do not fit together.
+
+        Example:
+            >>> scatter = ringroad.Schedule.build("ring", 4, "reduce_scatter")
+            >>> scatter.compose(scatter.reverse()).collective
+            'allreduce'
+        """
     def on_slice(self, index: int) -> Schedule:
-        """What happens to one slice of a symmetric schedule, as a schedule of the whole vector on its ports alone."""
+        """Returns what a symmetric schedule does with one slice of the vector, as a schedule of a whole
+        vector.
+
+        Args:
+            index: The slice, from 0.
+
+        Raises:
+            ScheduleError: The schedule has no such slice, or is written out.
+        """
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The schedule's name, mostly that of its algorithm."""
     @property
-    def collective(self) -> str: ...
+    def collective(self) -> CollectiveName:
+        """The collective that it performs, such as "allreduce"."""
     @property
-    def root(self) -> int | None: ...
+    def root(self) -> int | None:
+        """The root of a broadcast, reduce, gather or scatter; None for other collectives."""
     @property
-    def ranks(self) -> int: ...
+    def ranks(self) -> int:
+        """The number of ranks."""
     @property
-    def chunks(self) -> int: ...
+    def chunks(self) -> int:
+        """The number of chunks into which the data of the collective is cut: the vector, or in an alltoall all
+        blocks of all ranks.
+        """
     @property
-    def steps(self) -> int: ...
+    def steps(self) -> int:
+        """The number of steps."""
     @property
-    def ports(self) -> int: ...
+    def ports(self) -> int:
+        """The number of ports by which ranks send."""
     @property
     def max_sent(self) -> float:
-        """The most that a rank sends, as a fraction of the vector."""
+        """The most that a rank sends, in units of the vector."""
     @property
     def slots(self) -> int:
-        """How many values of a chunk a rank keeps apart."""
+        """The number of values of a chunk that a rank keeps apart; 1 in most schedules."""
     @property
     def symmetric(self) -> bool:
-        """Whether one rank's sends stand for all."""
+        """Whether the sends of one rank stand for those of all."""
     def expand(self) -> Schedule:
-        """The same schedule with the sends of all ranks written out."""
-    def sends(self) -> list[tuple[int, int, int, list[int], str, int, int, int]]:
-        """(step, source, destination, chunks, "copy" or "reduce", port, from slot, into slot)."""
-    def locals(self) -> list[tuple[int, int, list[int], str, int, int]]:
-        """What ranks do with their own slots: (step, rank, chunks, "copy" or "reduce", from slot, into slot)."""
-    def lower(self, rank: int, count: int, itemsize: int = 4) -> tuple[int, int]:
-        """(operations, bytes of scratch memory) of one rank's plan.
+        """Returns the same schedule with the sends of all ranks written out."""
+    def sends(self) -> list[tuple[int, int, int, list[int], Literal["copy", "reduce"], int, int, int]]:
+        """Returns all messages, with those of all ranks written out.
 
-        `count` elements of `itemsize` bytes: the whole vector, or one rank's block.
+        Returns:
+            Tuples of step, source, destination, chunks, "copy" or "reduce", port, the slot that is read,
+            and the slot that is written.
+
+        Example:
+            >>> ringroad.Schedule.build("ring", 2, "allgather").sends()
+            [(0, 0, 1, [0], 'copy', 0, 0, 0), (0, 1, 0, [1], 'copy', 0, 0, 0)]
+        """
+    def locals(self) -> list[tuple[int, int, list[int], Literal["copy", "reduce"], int, int]]:
+        """Returns what ranks do with their own slots at the ends of steps.
+
+        Returns:
+            Tuples of step, rank, chunks, "copy" or "reduce", the slot that is read, and the slot that is
+            written.
+        """
+    def lower(self, rank: int, count: int, itemsize: int = 4) -> tuple[int, int]:
+        """Makes the plan of one rank and returns its size.
+
+        Args:
+            rank: The rank.
+            count: Elements of the whole vector (allreduce, broadcast, reduce) or of one rank's block
+                (others).
+            itemsize: The bytes of an element.
+
+        Returns:
+            The number of operations, and the bytes of scratch memory that they need.
+
+        Raises:
+            ScheduleError: The rank is out of range, or the plan would be too large.
         """
     @property
     def held_for_others(self) -> float:
-        """In an alltoall, what a rank holds on its way from one other rank to another, at most at once, in vectors; 0
-        for other collectives."""
+        """In an alltoall, the most that a rank holds at once on the way from one other rank to another, in
+        units of the vector; 0 for other collectives.
+        """
     def __eq__(self, value: object, /) -> bool: ...
     def __str__(self) -> str: ...
 
 @disjoint_base
 class Cost:
-    """What the model says of a schedule on a topology: `fixed + per_byte * bytes` seconds.
+    """What the cost model says of a schedule on a network: it takes `fixed + per_byte * bytes` seconds.
 
-    The deficiencies are factors over what is optimal, as Swing's paper defines them; for an allreduce of n bytes the
-    optimum of a torus of D dimensions is log2(ranks) steps, and n / D bytes by every port.
+    The deficiencies compare the schedule with the optimum, as in De Sensi et al., Swing, NSDI 2024
+    (arXiv 2401.09356), section 2.2: an allreduce of n bytes on a torus of D dimensions needs at least
+    log2(ranks) steps, and at least n / D bytes by every port. 1 is optimal.
     """
 
     @property
-    def seconds(self) -> float: ...
+    def seconds(self) -> float:
+        """The time of the schedule for this many bytes, in seconds."""
     @property
-    def fixed(self) -> float: ...
+    def fixed(self) -> float:
+        """The part of the time that does not depend on the bytes, in seconds."""
     @property
-    def per_byte(self) -> float: ...
+    def per_byte(self) -> float:
+        """The seconds that each byte of the vector adds."""
     @property
-    def steps(self) -> int: ...
+    def steps(self) -> int:
+        """The number of steps."""
     @property
     def hops(self) -> int:
-        """Sum over the steps of the longest route."""
+        """The sum over the steps of the longest route's hops."""
     @property
     def link_load(self) -> float:
-        """Sum over the steps of the most loaded link's bytes, in units of the vector."""
+        """The sum over the steps of what the most loaded link of the step carries, in units of the vector."""
     @property
     def max_link_load(self) -> float:
-        """The most loaded link's bytes over the whole schedule, in units of the vector."""
+        """What the most loaded link carries over the whole schedule, in units of the vector."""
     @property
     def latency_deficiency(self) -> float:
-        """Lambda: steps over the fewest, log2(ranks)."""
+        """Lambda: the steps, over log2(ranks)."""
     @property
     def bandwidth_deficiency(self) -> float:
-        """Psi: what the busiest port sends, step by step, over the least."""
+        """Psi: what the busiest port of each step sends, summed over the steps, over the least it must send."""
     @property
     def congestion_deficiency(self) -> float:
-        """Xi: what the most loaded link carries, step by step, over what the busiest port sends."""
+        """Xi: what the most loaded link of each step carries, summed over the steps, over what the busiest
+        port sends.
+        """
     @property
     def worst_link(self) -> float:
-        """Psi * Xi: what the most loaded link carries, step by step, over the least that a port sends."""
+        """Psi * Xi: what the most loaded link of each step carries, summed over the steps, over the least that
+        a port must send.
+        """
 
 @final
 class Candidate(Cost):
-    """A row of `explain`."""
+    """One algorithm's cost, as `CostModel.explain` and `Explanation.candidates` list them."""
 
     @property
-    def algorithm(self) -> str: ...
+    def algorithm(self) -> str:
+        """The algorithm's name."""
     @property
-    def consistent(self) -> bool: ...
+    def consistent(self) -> bool:
+        """Whether all ranks end with the same bits after a sum of floats."""
     @property
     def ratio(self) -> float:
-        """Time relative to the best."""
+        """The time, in units of the time of the fastest."""
 
 @final
 class CostModel:
-    """step_latency + hops * hop_latency + most loaded link's bytes / bandwidth, summed over the steps.
+    """Predicts how long a schedule takes on a network.
 
-    hop_latency and bandwidth override the topology's links; reduce_cost is seconds per byte reduced (default 0);
-    message_latency is what every message of a step but a rank's first costs (default 0); incast_latency what every rank
-    but the first adds whose messages reach a rank by the same port (default 0.1e-6). Where reductions are
-    overlapped, only the longer of a step's transfer and its reduction counts.
+    A step takes `step_latency + hops * hop_latency + bytes / bandwidth`, with the hops of its longest
+    route and the bytes of its most loaded link; a schedule takes the sum over its steps. This is the
+    model of De Sensi et al., Swing, NSDI 2024 (arXiv 2401.09356), section 2.2, extended by the terms
+    below.
 
-    cores is for ranks that share memory and take turns on so many cores, which share out what all of them do, though
-    nothing takes less than the busiest rank needs: every message costs message_latency, half of it the sender and half
-    the receiver, and bandwidth is that of copies, which are made of all that is sent. There are no ports then.
+    Args:
+        step_latency: Seconds to start a step (alpha); 0.5e-6 unless stated.
+        message_latency: Seconds for each message of a rank in a step but the first; 0 unless stated.
+        incast_latency: Seconds for each rank but the first that sends to the same port in a step;
+            0.1e-6 unless stated.
+        hop_latency: Seconds for each hop. None: the latencies of the topology's links.
+        bandwidth: Bytes per second of every link of capacity 1. None: the bandwidths of the topology's
+            links.
+        reduce_cost: Seconds to reduce a byte (gamma); 0 unless stated.
+        overlapped: True: a rank reduces while it receives, so that only the longer of both counts.
+        cores: For ranks that share memory and take turns on this number of cores. Each message then
+            costs `message_latency`, half of it the sender and half the receiver; `bandwidth` is that of
+            copying; the cores share the work of all ranks, but nothing takes less time than the busiest
+            rank needs.
 
-    over_links, with cores, is for ranks on hosts of their own that one machine emulates: the cores share out messages
-    and reductions, bytes pass links, and bandwidth is that of links.
+    Raises:
+        ValueError: A number is negative or not finite, or `bandwidth` or `cores` is 0.
+
+    Example:
+        >>> model = ringroad.CostModel(step_latency=1e-6)
+        >>> torus = ringroad.Topology("torus:4x4")
+        >>> cost = model.cost(ringroad.Schedule.build("swing", torus), torus, 1 << 20)
+        >>> cost.steps, cost.seconds < 1e-3
+        (8, True)
     """
 
     def __new__(
@@ -436,64 +1098,167 @@ class CostModel:
         over_links: bool = False,
     ) -> CostModel: ...
     @property
-    def step_latency(self) -> float: ...
+    def step_latency(self) -> float:
+        """Seconds to start a step."""
     @property
-    def hop_latency(self) -> float | None: ...
+    def hop_latency(self) -> float | None:
+        """Seconds for each hop; None: the latencies of the topology's links."""
     @property
-    def bandwidth(self) -> float | None: ...
+    def bandwidth(self) -> float | None:
+        """Bytes per second of every link of capacity 1; None: the bandwidths of the topology's links."""
     @property
-    def message_latency(self) -> float: ...
+    def message_latency(self) -> float:
+        """Seconds for each message of a rank in a step but the first."""
     @property
-    def incast_latency(self) -> float: ...
+    def incast_latency(self) -> float:
+        """Seconds for each rank but the first that sends to the same port in a step."""
     @property
-    def reduce_cost(self) -> float: ...
+    def reduce_cost(self) -> float:
+        """Seconds to reduce a byte."""
     @property
-    def overlapped(self) -> bool: ...
+    def overlapped(self) -> bool:
+        """Whether a rank reduces while it receives."""
     @property
-    def cores(self) -> int | None: ...
+    def cores(self) -> int | None:
+        """The number of cores on which ranks that share memory take turns; None: each has its own."""
     @property
     def over_links(self) -> bool: ...
     def cost(self, schedule: Schedule, topology: Topology, bytes: int, *, blocks: Sequence[int] | None = None) -> Cost:
-        """For a vector of `bytes` bytes. `blocks`: how long the ranks' blocks are, in any unit, where they differ (for
-        reduce_scatter, allgather, gather and scatter); unset: all alike."""
+        """Returns the cost of a schedule on a network.
+
+        Args:
+            schedule: The schedule.
+            topology: A `Topology` with at least as many ranks.
+            bytes: The length of the vector in bytes.
+            blocks: The lengths of the ranks' blocks, in any unit, if they differ (reduce_scatter,
+                allgather, gather and scatter only). None: equal blocks.
+
+        Returns:
+            A `Cost`.
+
+        Raises:
+            ScheduleError: The schedule has more ranks than the topology, or `blocks` does not fit.
+
+        Example:
+            >>> ring = ringroad.Topology("ring:8")
+            >>> cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", ring), ring, 1 << 20)
+            >>> cost.link_load, cost.bandwidth_deficiency
+            (1.75, 1.75)
+        """
     def explain(self, collective: str, topology: Topology, bytes: int) -> list[Candidate]:
-        """All algorithms available for the collective on the topology's ranks, best first (by time)."""
+        """Returns the costs of all algorithms that perform a collective on a network.
+
+        Args:
+            collective: For example "allreduce".
+            topology: A `Topology`.
+            bytes: The length of the vector in bytes.
+
+        Returns:
+            A `Candidate` for each algorithm, the fastest first.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+
+        Example:
+            >>> rows = ringroad.CostModel().explain("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
+            >>> rows[0].algorithm, rows[0].ratio
+            ('bfb-ring', 1.0)
+        """
     def compare(self, collective: str, topology: Topology, sizes: Sequence[int]) -> list[list[Candidate]]:
-        """As `explain`, for several numbers of bytes at once."""
+        """Returns the costs of all algorithms for several sizes at once. `explain` says more.
+
+        Args:
+            collective: For example "allreduce".
+            topology: A `Topology`.
+            sizes: The lengths of the vector in bytes.
+
+        Returns:
+            For each size what `explain` returns.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+        """
     def choice(self, collective: str, topology: Topology, bytes: int, consistent: bool = True) -> Explanation:
-        """What this model alone would choose, and why; `consistent`: for floating-point data."""
+        """Returns which algorithm this model alone chooses, and why.
+
+        Args:
+            collective: For example "allreduce".
+            topology: A `Topology`.
+            bytes: The length of the vector in bytes.
+            consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+
+        Returns:
+            An `Explanation`; `print` shows it in words.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+
+        Example:
+            >>> found = ringroad.CostModel().choice("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
+            >>> found.algorithm, found.runner_up
+            ('bfb-ring', 'nested:1')
+        """
     def switch_points(self, collective: str, topology: Topology, consistent: bool = True) -> list[tuple[int, str]]:
-        """(from bytes, algorithm) for every range of sizes."""
+        """Returns the algorithm that this model chooses for every range of sizes.
+
+        Args:
+            collective: For example "allreduce".
+            topology: A `Topology`.
+            consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+
+        Returns:
+            Tuples of a number of bytes and the algorithm that is the fastest from there on, in ascending
+            order.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+
+        Example:
+            >>> ringroad.CostModel().switch_points("broadcast", ringroad.Topology("ring:4"))[0][0]
+            0
+        """
 
 @final
 class Outcome:
-    """What happened in a simulation. Times are seconds from the beginning, loads bytes."""
+    """What the native `simulate` returns. `ringroad.Simulation` shows the same. Times are in seconds,
+    loads in bytes.
+    """
 
     @property
     def seconds(self) -> float:
-        """When the last rank was done."""
+        """The time at which the last rank was done."""
     @property
     def finished(self) -> list[float]:
-        """When each rank was done."""
+        """The time at which each rank was done."""
     @property
     def step_ends(self) -> list[float]:
-        """When the last operation of each step was done; 0 where it has none."""
+        """The time at which the last operation of each step was done; 0 for a step without any."""
     @property
-    def messages(self) -> int: ...
+    def messages(self) -> int:
+        """The number of messages that were sent."""
     @property
     def loads(self) -> list[float]:
-        """What each of the topology's links carried."""
+        """The bytes that each link carried, in the order of `Topology.links`."""
     @property
     def step_loads(self) -> list[list[tuple[int, float]]]:
-        """For each step, (link, bytes) of all links that carried something. Empty without details."""
+        """For each step, tuples of a link and the bytes that it carried. Empty without details."""
     @property
-    def events(self) -> list[tuple[str, int, int, int | None, int, int, float, float | None, str | None]]:
-        """("send", "receive" or "reduce", rank, peer, step, bytes, message, start, end, algorithm). Empty without
-        details."""
+    def events(
+        self,
+    ) -> list[
+        tuple[Literal["send", "receive", "reduce"], int, int, int | None, int, int, float, float | None, str | None]
+    ]:
+        """Tuples of "send", "receive" or "reduce", rank, peer, step, bytes, message, start, end, algorithm.
+        Empty without details.
+        """
     def trace_json(self) -> str:
-        """The timeline as JSON."""
+        """Returns the timeline as JSON."""
     def chrome_trace(self) -> str:
-        """The timeline for chrome://tracing and ui.perfetto.dev."""
+        """Returns the timeline as JSON for chrome://tracing and ui.perfetto.dev."""
 
 def simulate(
     schedule: Schedule,
@@ -505,148 +1270,371 @@ def simulate(
     failed_links: Sequence[tuple[int, int]],
     *,
     model: CostModel | None = None,
-    pace: str = "synchronous",
-    forwarding: str = "cut-through",
+    pace: Literal["synchronous", "free"] = "synchronous",
+    forwarding: Literal["cut-through", "store-and-forward"] = "cut-through",
     skew: tuple[float, int] | None = None,
     eager: int | None = None,
     segment: int | None = None,
     details: bool = True,
 ) -> Outcome:
-    """Runs a verified schedule over a model of the network; see `ringroad.simulate`."""
+    """Runs a schedule on a model of the network. `ringroad.simulate` calls it, and says what the arguments
+    mean.
+
+    Args:
+        schedule: The schedule; it is verified.
+        topology: The network.
+        bytes: The length of the vector in bytes.
+        late: Tuples of a rank and the seconds by which it enters the call late.
+        slow_ranks: Tuples of a rank and how many times as long its processor takes.
+        slow_links: Tuples of source, target, and the fraction of their bandwidth that the links have.
+        failed_links: Pairs of source and target whose links carry nothing.
+        model: The cost model; None: the default one.
+        pace: "synchronous" or "free".
+        forwarding: "cut-through" or "store-and-forward".
+        skew: Up to how many seconds all ranks are late, and the seed of the random numbers.
+        eager: Messages of more bytes are not sent before their receiver has room.
+        segment: The most bytes of one message.
+        details: Whether events and the loads of single steps are kept.
+
+    Returns:
+        An `Outcome`.
+
+    Raises:
+        ScheduleError: The schedule is wrong or has too many ranks.
+        TopologyError: Failed links leave no path.
+        ValueError: Another argument is invalid.
+    """
 
 @final
 class Explanation:
-    """Why an algorithm was chosen for a collective of `bytes`. `str()` says it in words. Times are in seconds."""
+    """Why an algorithm was chosen. `print` shows it in words. Times are in seconds.
+
+    `comm.explain`, `CostModel.choice` and `Profile.choice` return it.
+
+    Example:
+        >>> found = ringroad.CostModel().choice("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
+        >>> print(str(found).splitlines()[0])
+        allreduce of 1 MiB on torus:8x8: bfb-ring
+    """
 
     @property
-    def topology(self) -> str: ...
+    def topology(self) -> str:
+        """The spec of the network."""
     @property
-    def collective(self) -> str: ...
+    def collective(self) -> CollectiveName:
+        """The collective."""
     @property
-    def bytes(self) -> int: ...
+    def bytes(self) -> int:
+        """The length of the vector in bytes."""
     @property
-    def algorithm(self) -> str: ...
+    def algorithm(self) -> str:
+        """The algorithm that is chosen."""
     @property
-    def origin(self) -> str:
-        """What it was chosen by: "model", "measured", "rules" or "only" (nothing else may be used)."""
+    def origin(self) -> Literal["model", "measured", "rules", "only"]:
+        """What chose it: "model", "measured" (a profile), "rules" (RINGROAD_TUNER_FILE) or "only" (no other is
+        allowed).
+        """
     @property
     def range(self) -> tuple[int, int | None]:
-        """From how many bytes on it is chosen, and up to and including how many."""
+        """The smallest and the largest number of bytes for which it is chosen; None: there is no largest."""
     @property
     def model(self) -> CostModel:
-        """The costs that were assumed."""
+        """The `CostModel` that predicts the times."""
     @property
     def candidates(self) -> list[Candidate]:
-        """All that could run, the fastest by the model first."""
+        """A `Candidate` for each algorithm that can run, the fastest by the model first."""
     @property
     def runner_up(self) -> str | None:
-        """The fastest of the others, by the model."""
+        """The fastest of the other algorithms by the model; None if there is no other."""
     @property
     def margin(self) -> float | None:
-        """By how much of the chosen one's time the runner-up takes longer; negative where the model prefers it."""
+        """How much longer the runner-up takes, as a fraction of the chosen algorithm's time. Negative if the
+        model prefers the runner-up.
+        """
     @property
     def terms(self) -> dict[str, float] | None:
-        """What takes the chosen one how long: steps, messages, hops, bytes, reduction."""
+        """The chosen algorithm's seconds by their cause: "steps", "messages", "incast", "hops", "bytes",
+        "reduction".
+        """
     @property
-    def runner_up_terms(self) -> dict[str, float] | None: ...
+    def runner_up_terms(self) -> dict[str, float] | None:
+        """The runner-up's seconds by their cause, as in `terms`."""
     @property
     def runner_up_bytes(self) -> tuple[int, int | None] | None:
-        """From and up to how many bytes the runner-up is the faster one of both."""
+        """The smallest and the largest number of bytes for which the runner-up is faster; None: it never is."""
     @property
     def factors(self) -> dict[str, float]:
-        """By term: if it took this many times as long, for all algorithms, both would be equally fast."""
+        """By cause: if it took this many times as long, for all algorithms, both algorithms would be equally
+        fast.
+        """
 
 @final
 class Profile:
-    """What `ringroad tune` measured in a place, the cost model that fits it best, and the rules that follow."""
+    """What `ringroad tune` measured on a network: times, the cost model that fits them best, and rules
+    that follow.
+    """
 
     @staticmethod
-    def read(path: str) -> Profile:
-        """Raises ConfigError where it is none, or of another version."""
+    def read(path: str | PathLike[str]) -> Profile:
+        """Reads a file that `ringroad tune` wrote.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The profile.
+
+        Raises:
+            ConfigError: The file cannot be read, is no profile, or has another version. Measure again.
+        """
     @staticmethod
-    def from_json(text: str) -> Profile: ...
+    def from_json(text: str) -> Profile:
+        """Reads what `to_json` wrote.
+
+        Args:
+            text: The JSON.
+
+        Returns:
+            The profile.
+
+        Raises:
+            ConfigError: The text is no profile, or has another version.
+        """
     def to_json(self) -> str:
-        """As files have it."""
+        """Returns the profile as JSON, as it is in files."""
     def to_csv(self) -> str:
-        """The rules as for RINGROAD_TUNER_FILE and NCCL's tuner plugin."""
+        """Returns the rules as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin."""
     def choice(self, collective: str, bytes: int, consistent: bool = True) -> Explanation:
-        """What a communicator in this place chooses, and why; `consistent`: for floating-point data."""
+        """Returns which algorithm a communicator on this network chooses, and why.
+
+        Args:
+            collective: For example "allreduce".
+            bytes: The length of the vector in bytes.
+            consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+
+        Returns:
+            An `Explanation`; `print` shows it in words.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+        """
     def switch_points(self, collective: str = "allreduce", consistent: bool = True) -> list[tuple[int, str]]:
-        """(from bytes, algorithm) for every range of sizes."""
+        """Returns the algorithm of every range of sizes.
+
+        Args:
+            collective: For example "allreduce".
+            consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+
+        Returns:
+            Tuples of a number of bytes and the algorithm that is used from there on, in ascending order.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+        """
     @property
-    def topology(self) -> str: ...
+    def topology(self) -> str:
+        """The spec of the network."""
     @property
     def place(self) -> str:
-        """Network, transport and machines, in words."""
+        """The network, the transport and the machines, in words."""
     @property
     def file_name(self) -> str:
-        """Under which profiles of this place are found in the directory of profiles."""
+        """The file name under which communicators look for the profile of this network and these machines."""
     @property
-    def model(self) -> CostModel: ...
+    def model(self) -> CostModel:
+        """The `CostModel` that fits the measurements best."""
     @property
     def errors(self) -> tuple[float, float, float]:
-        """By how much of the measured times the model is wrong: the median, nine tenths, and the worst."""
+        """How far the model is from the measured times, as fractions of these: the median, nine tenths, and
+        the worst.
+        """
     @property
-    def rules(self) -> list[tuple[str, int, int, str]]:
-        """(collective, from bytes, to bytes, algorithm): what was measured to be the fastest."""
+    def rules(self) -> list[tuple[CollectiveName, int, int, str]]:
+        """Tuples of a collective, the smallest and the largest number of bytes, and the algorithm that was
+        measured to be the fastest.
+        """
     @property
-    def measurements(self) -> list[tuple[str, str, int, float]]:
-        """(collective, algorithm, bytes, seconds)."""
+    def measurements(self) -> list[tuple[CollectiveName, str, int, float]]:
+        """Tuples of a collective, an algorithm, a number of bytes, and seconds."""
 
 def profile_directory() -> str | None:
-    """Where profiles are looked for, unless RINGROAD_PROFILE says otherwise."""
+    """Returns the directory in which communicators look for profiles, unless RINGROAD_PROFILE names a
+    file.
+
+    Returns:
+        The path; None if there is no cache directory.
+    """
 
 # ------------------------------------------------------------------------------------------------ running
 
 class Store(Protocol):
-    """Key-value store that all ranks can reach; torch's TCPStore and FileStore fit."""
+    """A key-value store that all ranks can reach, such as torch's TCPStore.
 
-    def set(self, key: str, value: bytes) -> None: ...
-    def get(self, key: str) -> bytes: ...
-    def wait(self, keys: list[str], timeout: Any = ...) -> None: ...
+    `get` returns None or raises KeyError if there is no such key. It need not if the store has torch's method `check`.
+    """
+
+    def set(self, key: str, value: bytes, /) -> object: ...
+    def get(self, key: str, /) -> bytes | None: ...
 
 @final
 class MemoryStore:
-    """A store for threads of one process."""
+    """A store for ranks that are threads of one process. All of them pass the same object.
+
+    Example:
+        >>> store = ringroad.MemoryStore()
+        >>> with ringroad.Communicator(store, rank=0, size=1) as comm:
+        ...     comm.size
+        1
+    """
 
     def __new__(cls) -> MemoryStore: ...
 
 @final
 class FileStore:
-    """A store in a directory that all ranks share."""
+    """A store in a directory that all ranks can reach. Use a new directory for every job.
 
-    def __new__(cls, path: str) -> FileStore: ...
+    Args:
+        path: The directory. It is made if it does not exist.
+
+    Raises:
+        StoreError: The directory cannot be made or used. The message says why.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = ringroad.FileStore(folder)
+        ...     with ringroad.Communicator(store, rank=0, size=1) as comm:
+        ...         comm.size
+        1
+    """
+
+    def __new__(cls, path: str | PathLike[str]) -> FileStore: ...
 
 @final
-class Work:
-    """An asynchronous call."""
+class Work(Generic[_Result_co]):
+    """An asynchronous call: what a call with `async_op=True` returns.
+
+    Keep the arrays of the call as they are until it is complete. The call goes on even if the `Work` is
+    dropped.
+
+    Example:
+        >>> a, b = ringroad.Communicator.in_process(2)
+        >>> work = a.allreduce(np.array([1.0]), async_op=True)
+        >>> other = b.allreduce(np.array([2.0]), async_op=True)
+        >>> work.result(), other.result()
+        (array([3.]), array([3.]))
+    """
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Blocks until complete; raises what the call failed with. True.
+        """Blocks until the call is complete.
 
-        `timeout` in seconds; when it passes, TimeoutError is raised, and the call goes on until its own deadline."""
-    def is_completed(self) -> bool: ...
-    def is_success(self) -> bool: ...
-    def exception(self) -> BaseException | None: ...
-    def result(self) -> Any:
-        """Waits, then the output array (None on ranks that have none)."""
-    def on_complete(self, callback: Callable[[BaseException | None], object]) -> None:
-        """Calls back once, from a thread for callbacks with the GIL attached, or at once where already complete.
+        Args:
+            timeout: Seconds to wait. None: until the call's own deadline.
 
-        Callbacks may wait for other calls; where one takes long, those of other calls overtake it."""
+        Returns:
+            True.
+
+        Raises:
+            TimeoutError: The call is not complete after `timeout` seconds; it goes on until its own
+                deadline, and can be waited for again. Or its own deadline has passed.
+            ValueError: `timeout` is not above 0.
+            RingroadError: The call failed; this is what a blocking call would have raised.
+        """
+    def is_completed(self) -> bool:
+        """Returns whether the call has ended, with or without success. Does not block."""
+    def is_success(self) -> bool:
+        """Returns whether the call has ended with success. Does not block."""
+    def exception(self) -> Exception | None:
+        """Returns the error with which the call failed; None if it succeeded or has not ended. Does not block."""
+    def result(self) -> _Result_co:
+        """Waits until the call is complete and returns its result.
+
+        Returns:
+            What the blocking call would have returned: an array, or None.
+
+        Raises:
+            RingroadError: The call failed; this is what a blocking call would have raised.
+        """
+    def on_complete(self, callback: Callable[[Exception | None], object]) -> None:
+        """Calls a function once when the call ends.
+
+        The function runs on a thread that is only for such functions, or at once if the call has ended
+        already. It may wait for other calls. While one function takes long, those of other calls run on
+        other threads.
+
+        Args:
+            callback: It is passed None, or the error with which the call failed. What it returns is
+                ignored; what it raises is reported by `sys.unraisablehook`.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> work = alone.barrier(async_op=True)
+            >>> work.wait()
+            True
+            >>> work.on_complete(lambda error: print("failed" if error else "done"))
+            done
+        """
     @property
     def source(self) -> int | None:
-        """Who sent the message of a receive; None for other calls, and while one from any rank waits."""
+        """The rank that sent the message of a `recv`. None for other calls, and until a `recv` from any rank
+        has a message.
+        """
     @property
-    def algorithm(self) -> str: ...
+    def algorithm(self) -> str:
+        """The name of the algorithm that the call runs."""
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
 
 @final
 class Communicator:
-    """A group of `size` processes that call collectives together, in the same order.
+    """A group of `size` processes that call collectives together, all of them in the same order.
 
-    Arrays are C-contiguous NumPy arrays of float16/32/64, bfloat16 (ml_dtypes), int8/16/32/64, uint8, bool,
-    complex64/128. `out=None` allocates the result; `out=send` works in place. Blocks along the first axis.
-    Timeouts are in seconds. With `async_op=True` a Work is returned, and neither array may be touched until it ends.
+    Arrays are C-contiguous NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8,
+    int16, int32, int64, uint8, bool, complex64 or complex128. Blocks of arrays lie along the first
+    axis. Use a communicator in a `with` block, or `close` it.
+
+    A call that is refused (TypeError, ValueError, ScheduleError) sends nothing and changes nothing.
+    After MismatchError, TimeoutError, PeerError and AbortedError the communicator cannot be used any
+    more on any rank: call `shrink`, or make a new one.
+
+    `ringroad.init` makes the communicator of a job. The constructor is for programs that know rank,
+    size and store themselves. It is collective: every rank calls it.
+
+    Args:
+        store: Where the ranks find each other: a `FileStore`, a `MemoryStore`, or a store of
+            torch.distributed; the same for all ranks.
+        rank: The number of this rank, from 0 to `size - 1`.
+        size: The number of ranks.
+        timeout: Seconds within which all ranks must come; also the default of every later call. None:
+            RINGROAD_TIMEOUT, or 300.
+        topology: The network, as a `Topology` or a spec such as "torus:4x4". None: RINGROAD_TOPOLOGY,
+            or what is detected. Rank 0's value counts.
+        algorithm: The algorithms to choose among, as in RINGROAD_ALGO: "ring,swing" or "^bucket". None:
+            RINGROAD_ALGO, or all. Rank 0's value counts.
+        deterministic: "size-invariant": floats are added in the same order for every vector length.
+            None: RINGROAD_DETERMINISTIC. Rank 0's value counts.
+        settings: Values of RINGROAD_* variables for this communicator, by name. They override the
+            environment. `ringroad info` lists all variables.
+        name: The communicator's name in messages; the same on all ranks.
+        ucx_wheel: The path of a `libucp.so.0` to use where the system has no UCX.
+
+    Raises:
+        ConfigError: A setting has a value that cannot be used, or `algorithm` names an unknown one.
+        ValueError: `rank`, `size`, `timeout` or `deterministic` is invalid, or `settings` names a
+            variable that does not exist.
+        TypeError: `store` has no methods `set` and `get`.
+        TopologyError: The topology is malformed, or has another number of ranks.
+        ScheduleError: None of the algorithms can run here.
+        TimeoutError: Ranks did not come in time. The message names them.
+        PeerError: A rank died or gave up meanwhile. The message names it.
+        StoreError: The store failed.
+        TransportError: UCX is needed and missing, or the network failed.
+
+    Example:
+        >>> with ringroad.Communicator(ringroad.MemoryStore(), rank=0, size=1) as comm:
+        ...     comm.allreduce(np.array([1, 2]))
+        array([1, 2])
     """
 
     def __new__(
@@ -661,11 +1649,8 @@ class Communicator:
         deterministic: Literal["size-invariant"] | None = None,
         settings: Mapping[str, str] | None = None,
         name: str = "world",
-        ucx_wheel: str | None = None,
-    ) -> Communicator:
-        """Collective: every rank calls it, with the same name. `algorithm` is as RINGROAD_ALGO, `deterministic` as
-        RINGROAD_DETERMINISTIC; rank 0's count. `settings` are like variables of the environment, and come before
-        them."""
+        ucx_wheel: str | PathLike[str] | None = None,
+    ) -> Communicator: ...
     @staticmethod
     def in_process(
         size: int,
@@ -675,176 +1660,1086 @@ class Communicator:
         algorithm: str | None = None,
         deterministic: Literal["size-invariant"] | None = None,
     ) -> list[Communicator]:
-        """Communicators of `size` threads of this process, for tests and notebooks."""
+        """Makes the communicators of `size` ranks that are threads of this process, for tests and notebooks.
+
+        Args:
+            size: The number of ranks.
+            timeout: The default of every call, in seconds. None: RINGROAD_TIMEOUT, or 300.
+            topology: The network, as for `Communicator`.
+            algorithm: The algorithms to choose among, as for `Communicator`.
+            deterministic: "size-invariant" or None, as for `Communicator`.
+
+        Returns:
+            A communicator for each rank. Use each in a thread of its own, or make calls with
+            `async_op=True`.
+
+        Raises:
+            ValueError: `size` or another argument is invalid.
+            ConfigError: A RINGROAD_* variable has a value that cannot be used, or `algorithm` names an
+                unknown one.
+            TopologyError: The topology is malformed, or has another number of ranks.
+            ScheduleError: None of the algorithms can run here.
+
+        Example:
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> comms = ringroad.Communicator.in_process(3)
+            >>> with ThreadPoolExecutor(3) as pool:
+            ...     [int(total) for total in pool.map(lambda comm: comm.allreduce(np.array(comm.rank)), comms)]
+            [3, 3, 3]
+        """
     @property
-    def rank(self) -> int: ...
+    def rank(self) -> int:
+        """The number of this rank, from 0 to `size - 1`."""
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number of ranks."""
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The communicator's name, as messages have it."""
     @property
     def meeting(self) -> str:
-        """Tells this communicator from all others of its name; the same on all ranks."""
+        """16 hexadecimal digits, the same on all ranks, by which this communicator differs from all others of
+        its name.
+        """
     @property
-    def timeout(self) -> float: ...
+    def timeout(self) -> float:
+        """Seconds after which a call fails that states no `timeout` of its own."""
     @property
-    def topology(self) -> str: ...
+    def topology(self) -> str:
+        """The spec of the network, such as "torus:4x4", as rank 0 was told or has detected it."""
     @property
     def has_switches(self) -> bool:
-        """Whether switches or memories join the ranks. Where there are none, ranks pass on what goes farther than to a
-        neighbour."""
+        """Whether switches or hosts' memories join the ranks. If not, ranks pass on messages that go farther
+        than to a neighbour.
+        """
     @property
     def transport(self) -> str:
-        """For example `ucx 1.22.0 (cma, posix, tcp; devices eth0)`: its transports and network devices."""
+        """What carries the bytes, in words: shared memory, or for example `ucx 1.22.0 (cma, posix, tcp;
+        devices eth0)`.
+        """
     @property
     def hosts(self) -> list[str]:
-        """The host of every rank."""
-    def empty(self, shape: int | tuple[int, ...], dtype: Any = ...) -> Any:
-        """A new array in memory that the ranks of this host read where it is, of any content, float64 by default.
+        """The name of each rank's host, by rank."""
+    @overload
+    def empty(self, shape: int | tuple[int, ...], dtype: None = None) -> NDArray[np.float64]:
+        """Makes an array, of any content, in memory that the other ranks of this host can read.
 
-        Use it as `numpy.empty`. Calls that take or fill such arrays copy less: the others reduce straight out of what
-        is passed in, and read a large result where it arises. The memory lives as long as the array, and a
-        forked child shares it. Most of it is given back to the machine then; what arrays need again and again
-        stays. Raises MemoryError where there is no memory left.
+        Use it like `numpy.empty`. Collectives copy less if their arrays are such: other ranks reduce
+        straight out of `send`, and read a long result from where it was computed. The memory is freed with
+        the array; some of it stays reserved for the next arrays. A forked child shares it.
+
+        Args:
+            shape: The lengths of the axes, or one number.
+            dtype: Anything that `numpy.dtype` takes; float64 unless stated.
+
+        Returns:
+            A NumPy array.
+
+        Raises:
+            MemoryError: There is not enough shared memory left. The message says how much was needed.
+            ValueError: `shape` is invalid.
+            TypeError: `dtype` is invalid.
+            AbortedError: This process was forked from the one that made the communicator.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> array = alone.empty((2, 3), np.float32)
+            >>> array.shape, str(array.dtype)
+            ((2, 3), 'float32')
         """
+    @overload
+    def empty(self, shape: int | tuple[int, ...], dtype: type[_Scalar] | np.dtype[_Scalar]) -> NDArray[_Scalar]: ...
+    @overload
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]: ...
+    @overload
     def allreduce(
         self,
-        send: Array,
-        out: Array | None = None,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any: ...
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Reduces an array over all ranks, element by element. Every rank gets the whole result.
+
+        After a sum of floats all ranks hold the same bits, unless `algorithm` names one that is not
+        `consistent`.
+
+        Args:
+            send: This rank's contribution; the same shape and dtype on all ranks.
+            out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+                new array.
+            op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
+                have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
+                bitwise operations for integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            `out`, or the new array. With `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            Two ranks in one process; the first call does not block, since nobody else would make the second.
+
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.allreduce(np.array([1.0, 2.0]), async_op=True)
+            >>> b.allreduce(np.array([10.0, 20.0]))
+            array([11., 22.])
+            >>> work.result()
+            array([11., 22.])
+        """
+    @overload
+    def allreduce(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def allreduce(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def reduce_scatter(
         self,
-        send: Array,
-        out: Array | None = None,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """send has `size` equal blocks along its first axis; the result is this rank's block of the reduction."""
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Reduces an array over all ranks. Each rank gets one block of the result.
+
+        Args:
+            send: `size` blocks of equal length along the first axis; the same shape and dtype on all ranks.
+            out: An array for the result: the shape of one block, the dtype of `send`. This rank's block of
+                `send` itself: in place. None: a new array.
+            op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
+                have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
+                bitwise operations for integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            Block `rank` of the reduced array. With `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.reduce_scatter(np.array([1, 2, 3, 4]), async_op=True)
+            >>> b.reduce_scatter(np.array([10, 20, 30, 40]))
+            array([33, 44])
+            >>> work.result()
+            array([11, 22])
+        """
+    @overload
+    def reduce_scatter(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def reduce_scatter(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def reduce_scatter_v(
         self,
-        send: Array,
+        send: NDArray[_Scalar],
         counts: Sequence[int],
-        out: Array | None = None,
+        out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """As reduce_scatter, with `counts[r]` rows (entries of the first axis) in the block of rank r."""
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Reduces an array over all ranks. Each rank gets one block; blocks may differ in length.
+
+        Args:
+            send: The blocks of all ranks along the first axis: `sum(counts)` rows; the same shape and dtype
+                on all ranks.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all
+                ranks.
+            out: An array for the result: `counts[rank]` rows, the dtype of `send`. This rank's block of
+                `send` itself: in place. None: a new array.
+            op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
+                have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
+                bitwise operations for integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            This rank's block of the reduced array. With `async_op=True` a `Work` whose `result()` returns
+            it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.reduce_scatter_v(np.array([1, 2, 3]), [1, 2], async_op=True)
+            >>> b.reduce_scatter_v(np.array([10, 20, 30]), [1, 2])
+            array([22, 33])
+            >>> work.result()
+            array([11])
+        """
+    @overload
+    def reduce_scatter_v(
+        self,
+        send: NDArray[_Scalar],
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def reduce_scatter_v(
+        self,
+        send: NDArray[_Scalar],
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def allgather(
         self,
-        send: Array,
-        out: Array | None = None,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
         *,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """The result is the concatenation of all ranks' arrays along the first axis (0-d arrays: a vector)."""
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Concatenates the arrays of all ranks. Every rank gets the whole result.
+
+        Args:
+            send: This rank's block; the same shape and dtype on all ranks.
+            out: An array for the result: `size` times as long as `send` along the first axis, the same
+                dtype. `send` may be this rank's block of it: in place. None: a new array.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            The blocks along the first axis, that of rank 0 first. Arrays of no dimension become a vector of
+            `size` elements. With `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.allgather(np.array([1, 2]), async_op=True)
+            >>> b.allgather(np.array([10, 20]))
+            array([ 1,  2, 10, 20])
+            >>> work.wait()
+            True
+        """
+    @overload
+    def allgather(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def allgather(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def allgather_v(
         self,
-        send: Array,
+        send: NDArray[_Scalar],
         counts: Sequence[int],
-        out: Array | None = None,
+        out: NDArray[_Scalar] | None = None,
         *,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """As allgather, where rank r brings `counts[r]` rows (entries of the first axis)."""
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Concatenates the arrays of all ranks, which may differ in length. Every rank gets the whole result.
+
+        Args:
+            send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
+            counts: The number of rows (entries of the first axis) that each rank sends; the same on all
+                ranks.
+            out: An array for the result, of `sum(counts)` rows and the dtype of `send`. `send` may be this
+                rank's block of it: in place. None: a new array.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            The blocks along the first axis, that of rank 0 first. With `async_op=True` a `Work` whose
+            `result()` returns it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.allgather_v(np.array([1, 2, 3]), [3, 1], async_op=True)
+            >>> b.allgather_v(np.array([10]), [3, 1])
+            array([ 1,  2,  3, 10])
+            >>> work.wait()
+            True
+        """
+    @overload
+    def allgather_v(
+        self,
+        send: NDArray[_Scalar],
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def allgather_v(
+        self,
+        send: NDArray[_Scalar],
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
+    def alltoall(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Sends a block of equal length from every rank to every rank.
+
+        Args:
+            send: `size` blocks of equal length along the first axis, block `r` for rank `r`; the same shape
+                and dtype on all ranks.
+            out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+                new array.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            `size` blocks along the first axis; block `r` came from rank `r`. With `async_op=True` a `Work`
+            whose `result()` returns it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.alltoall(np.array([1, 2]), async_op=True)
+            >>> b.alltoall(np.array([10, 20]))
+            array([ 2, 20])
+            >>> work.result()
+            array([ 1, 10])
+        """
+    @overload
+    def alltoall(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def alltoall(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def alltoall_v(
         self,
-        send: Array,
+        send: NDArray[_Scalar],
         counts: ArrayLike,
-        out: Array | None = None,
+        out: NDArray[_Scalar] | None = None,
         *,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """As alltoall, where rank s has `counts[s][t]` rows (entries of the first axis) for rank t. All ranks pass the
-        same matrix; `send` has the rows for rank 0 first, the result those from rank 0. Not in place."""
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Sends a block from every rank to every rank. Blocks may differ in length.
+
+        Args:
+            send: The rows (entries of the first axis) for rank 0, then those for rank 1, and so on.
+            counts: `counts[s][t]` is the number of rows that rank `s` sends to rank `t`; shape `(size,
+                size)`, the same on all ranks.
+            out: An array for the result, of as many rows as this rank receives and the dtype of `send`. It
+                must not overlap `send`. None: a new array.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            The rows from rank 0, then those from rank 1, and so on. With `async_op=True` a `Work` whose
+            `result()` returns them.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> counts = [[1, 2], [0, 1]]
+            >>> work = a.alltoall_v(np.array([1, 2, 3]), counts, async_op=True)
+            >>> b.alltoall_v(np.array([10]), counts)
+            array([ 2,  3, 10])
+            >>> work.result()
+            array([1])
+        """
+    @overload
+    def alltoall_v(
+        self,
+        send: NDArray[_Scalar],
+        counts: ArrayLike,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def alltoall_v(
+        self,
+        send: NDArray[_Scalar],
+        counts: ArrayLike,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def broadcast(
         self,
-        array: Array,
+        array: NDArray[_Scalar],
         root: int = 0,
         *,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """In place; returns the array."""
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Copies the array of one rank to all ranks, in place.
+
+        Args:
+            array: At the root, what is sent; elsewhere it is overwritten. The same shape and dtype on all
+                ranks.
+            root: The rank that sends.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            `array`. With `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.broadcast(np.array([1, 2]), async_op=True)
+            >>> b.broadcast(np.zeros(2, int))
+            array([1, 2])
+            >>> work.wait()
+            True
+        """
+    @overload
+    def broadcast(
+        self,
+        array: NDArray[_Scalar],
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def broadcast(
+        self,
+        array: NDArray[_Scalar],
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def reduce(
         self,
-        send: Array,
-        out: Array | None = None,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """The result at the root, None elsewhere."""
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar] | None:
+        """Reduces an array over all ranks, element by element. One rank gets the result.
+
+        Args:
+            send: This rank's contribution; the same shape and dtype on all ranks.
+            out: At the root, an array for the result, of the shape and dtype of `send`. `send` itself: in
+                place. None: a new array. Other ranks need none.
+            root: The rank that gets the result.
+            op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
+                have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
+                bitwise operations for integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            The reduced array at the root, None on other ranks. With `async_op=True` a `Work` whose
+            `result()` returns it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = b.reduce(np.array([10, 20]), async_op=True)
+            >>> a.reduce(np.array([1, 2]))
+            array([11, 22])
+            >>> work.result() is None
+            True
+        """
+    @overload
+    def reduce(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar] | None]: ...
+    @overload
+    def reduce(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
+    @overload
     def gather(
         self,
-        send: Array,
-        out: Array | None = None,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """The concatenation at the root, None elsewhere."""
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar] | None:
+        """Concatenates the arrays of all ranks. One rank gets the result.
+
+        Args:
+            send: This rank's block; the same shape and dtype on all ranks.
+            out: At the root, an array for the result: `size` times as long as `send` along the first axis,
+                the same dtype. `send` may be this rank's block of it: in place. None: a new array. Other
+                ranks need none.
+            root: The rank that gets the result.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            At the root the blocks along the first axis, that of rank 0 first; None on other ranks. With
+            `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = b.gather(np.array([10, 20]), async_op=True)
+            >>> a.gather(np.array([1, 2]))
+            array([ 1,  2, 10, 20])
+            >>> work.wait()
+            True
+        """
+    @overload
+    def gather(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar] | None]: ...
+    @overload
+    def gather(
+        self,
+        send: NDArray[_Scalar],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
+    @overload
     def scatter(
         self,
-        send: Array | None,
-        out: Array | None = None,
+        send: NDArray[_Scalar] | None,
+        out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """send at the root only; other ranks must pass `out`."""
-    def alltoall(
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Sends each rank one block of an array that one rank has.
+
+        Args:
+            send: At the root, `size` blocks of equal length along the first axis, block `r` for rank `r`.
+                Other ranks pass None.
+            out: An array for this rank's block. This rank's block of `send` itself: in place. The root may
+                pass None for a new array; other ranks must pass an array, since only the root knows the
+                shape.
+            root: The rank that sends.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.scatter(np.array([1, 2, 3, 4]), async_op=True)
+            >>> b.scatter(None, np.zeros(2, int))
+            array([3, 4])
+            >>> work.result()
+            array([1, 2])
+        """
+    @overload
+    def scatter(
         self,
-        send: Array,
-        out: Array | None = None,
+        send: NDArray[_Scalar] | None,
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
         *,
         algorithm: str | None = None,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any: ...
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def scatter(
+        self,
+        send: NDArray[_Scalar] | None,
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def send(
-        self, array: Array, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False
-    ) -> Any:
-        """Ends when the array may be used again: a long one (2 MiB or more) goes when its receiver has come."""
+        self,
+        array: NDArray[Any],
+        peer: int,
+        tag: int = 0,
+        *,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> None:
+        """Sends an array to one rank, which receives it with `recv`.
+
+        The call completes when the array may be used again. A message of 2 MiB or more is not sent before
+        its receiver has called `recv`.
+
+        Args:
+            array: What is sent. The receiver passes an array of as many bytes.
+            peer: The rank that receives; not this one.
+            tag: From 0 to 2**28 - 1; a `recv` takes messages of its own tag only.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            None. With `async_op=True` a `Work`.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> a.send(np.array([1, 2]), peer=1)
+            >>> b.recv(np.zeros(2, int), peer=0)
+            array([1, 2])
+        """
+    @overload
+    def send(
+        self,
+        array: NDArray[Any],
+        peer: int,
+        tag: int = 0,
+        *,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[None]: ...
+    @overload
+    def send(
+        self,
+        array: NDArray[Any],
+        peer: int,
+        tag: int = 0,
+        *,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[None] | None: ...
+    @overload
     def recv(
         self,
-        out: Array,
+        out: NDArray[_Scalar],
         peer: int | None = None,
         tag: int = 0,
         *,
         timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any:
-        """Receives exactly out's bytes, from `peer` or from whoever sends first; returns out."""
-    def barrier(self, *, timeout: float | None = None, async_op: bool = False) -> Any: ...
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Receives an array that another rank has sent with `send`.
+
+        Args:
+            out: Where the message is written; it has exactly as many bytes as the message.
+            peer: The rank that sends. None: any rank; the first message with this tag is received.
+            tag: From 0 to 2**28 - 1, as the sender passed it.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            `out`. With `async_op=True` a `Work` whose `result()` returns it; its `source` is the rank that
+            sent.
+
+        Raises:
+            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+                sent.
+            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+                Nothing was sent; correct the argument and call again.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = b.recv(np.zeros(2, int), async_op=True)
+            >>> a.send(np.array([1, 2]), peer=1)
+            >>> work.result(), work.source
+            (array([1, 2]), 0)
+        """
+    @overload
+    def recv(
+        self,
+        out: NDArray[_Scalar],
+        peer: int | None = None,
+        tag: int = 0,
+        *,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def recv(
+        self,
+        out: NDArray[_Scalar],
+        peer: int | None = None,
+        tag: int = 0,
+        *,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
+    def barrier(
+        self,
+        *,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> None:
+        """Waits until all ranks have called it.
+
+        Args:
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            None. With `async_op=True` a `Work`.
+
+        Raises:
+            ValueError: `timeout` is not above 0.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.barrier(async_op=True)
+            >>> b.barrier()
+            >>> work.wait()
+            True
+        """
+    @overload
+    def barrier(
+        self,
+        *,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[None]: ...
+    @overload
+    def barrier(
+        self,
+        *,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[None] | None: ...
     def _run_raw(
         self,
         collective: str,
@@ -859,13 +2754,7 @@ class Communicator:
         root: int = 0,
         timeout: float | None = None,
         async_op: bool = False,
-    ) -> Work | None:
-        """For adapters: the same on raw addresses.
-
-        `collective` is a collective's name, "send", "recv" (root is then the peer, factor ignored) or "barrier".
-        `elements` is the whole vector (allreduce, broadcast, reduce, send, recv) or one rank's block (the others).
-        Addresses are 0 where the rank has no such buffer; equal or enclosing addresses mean in place. `owner` is kept
-        until the call ends. Blocking calls return None and run inline in the caller with the GIL released."""
+    ) -> Work[None] | None: ...
     def _run_tensors(
         self,
         collective: str,
@@ -877,12 +2766,7 @@ class Communicator:
         root: int = 0,
         timeout: float | None = None,
         async_op: bool = False,
-    ) -> Work | None:
-        """As `_run_raw`, of torch tensors; both have the size that the collective needs, or are the same tensor.
-
-        NotImplemented, and no call, where a tensor is no plain block of this host's memory (then the adapter has to
-        stage it), does not fit, or is complex, and where torch has no DLPack exchange API (before 2.10). Tensors whose
-        negative bit is set are for the caller to find."""
+    ) -> Work[None] | None: ...
     def _run_raw_tagged(
         self,
         direction: Literal["send", "recv"],
@@ -895,7 +2779,7 @@ class Communicator:
         *,
         timeout: float | None = None,
         async_op: bool = False,
-    ) -> Work | None: ...
+    ) -> Work[None] | None: ...
     def _run_raw_alltoall_v(
         self,
         input: int,
@@ -906,76 +2790,256 @@ class Communicator:
         *,
         timeout: float | None = None,
         async_op: bool = False,
-    ) -> Work | None:
-        """alltoall_v on memory at these addresses; counts are elements."""
+    ) -> Work[None] | None: ...
     def algorithm_for(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> str:
-        """The algorithm that a call with a vector of `bytes` would run."""
+        """Returns the name of the algorithm that a call runs. Sends nothing.
+
+        Args:
+            collective: For example "allreduce".
+            bytes: The length of the whole vector in bytes: of `send` for an allreduce, of all ranks' blocks
+                together for a collective with blocks.
+            dtype: The elements' type, such as "float32".
+            op: The reduction. It matters, like `dtype`, because sums of floats depend on the order.
+
+        Returns:
+            The algorithm's name, such as "ring" or "generalized:2".
+
+        Raises:
+            ValueError: A name is unknown; the message lists the known ones.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> alone.algorithm_for("allreduce", 1 << 20) == alone.explain("allreduce", 1 << 20).algorithm
+            True
+        """
     def explain(self, collective: str, bytes: int, *, dtype: str = "float32", op: Op = "sum") -> Explanation:
-        """Why a call with a vector of `bytes` runs what it runs. Builds all candidates: not for every call."""
+        """Explains why a call runs the algorithm that it runs. Sends nothing.
+
+        It computes the costs of all candidates, which takes seconds on networks of thousands of ranks: do
+        not call it before every collective.
+
+        Args:
+            collective: For example "allreduce".
+            bytes: The length of the whole vector in bytes.
+            dtype: The elements' type, such as "float32".
+            op: The reduction.
+
+        Returns:
+            An `Explanation`; `print` shows it in words.
+
+        Raises:
+            ValueError: A name is unknown; the message lists the known ones.
+            ScheduleError: No algorithm performs the collective on this network.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2, topology="ring:2")
+            >>> found = a.explain("allreduce", 1 << 20)
+            >>> found.algorithm == a.algorithm_for("allreduce", 1 << 20)
+            True
+        """
     @property
     def model(self) -> CostModel:
-        """The costs that rank 0 assumed, or read from a profile."""
+        """The `CostModel` with which rank 0 chose the algorithms: its own, or that of the profile it read."""
     @property
     def segment(self) -> int:
-        """The most bytes that are sent in one message over a network."""
+        """The most bytes that one message over a network has; longer ones are cut."""
     @property
     def profile(self) -> str | None:
-        """The file of measurements that rank 0 read, if it found one."""
+        """The path of the profile (see `ringroad tune`) that rank 0 read; None if it found none."""
     def contestants(self, collective: str = "allreduce") -> list[str]:
-        """The algorithms that the choice for floats is made among, the first of those that cost the same."""
+        """Returns the algorithms among which the choice for floats is made.
+
+        Of algorithms that cost the same, only the first in the catalogue is in the list.
+
+        Args:
+            collective: For example "allreduce".
+
+        Returns:
+            The algorithms' names.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+        """
     def calibrate(self, measurements: Sequence[tuple[str, str, int, float]]) -> Profile:
-        """A profile of where this communicator is, from (collective, algorithm, bytes, seconds)."""
+        """Makes a profile of this network and these machines from measured times.
+
+        Fits the cost model to the measurements. `ringroad tune` measures and calls this.
+
+        Args:
+            measurements: Tuples of a collective, an algorithm, the vector's bytes, and seconds.
+
+        Returns:
+            A `Profile`.
+
+        Raises:
+            ValueError: A collective is unknown.
+            ScheduleError: An algorithm is unknown, or does not run on this network.
+            ConfigError: There are no measurements, or a time is not above 0.
+        """
     def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]:
-        """(from bytes, algorithm): the choice that rank 0 made for floating-point data."""
+        """Returns the algorithm of every range of sizes, for floats.
+
+        Args:
+            collective: For example "allreduce".
+
+        Returns:
+            Tuples of a number of bytes and the algorithm that is used from there on, in ascending order.
+
+        Raises:
+            ValueError: The collective is unknown.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> points = a.switch_points("allreduce")
+            >>> points[0] == (0, a.algorithm_for("allreduce", 0))
+            True
+        """
     @property
     def handles(self) -> list[str | None]:
-        """By which `ringroad.regroup` finds the ranks' processes; None of a rank that cannot listen on a port, and of
-        threads of one process."""
-    def agree(self, flag: bool, *, timeout: float | None = None) -> bool:
-        """Whether all ranks that are left say yes: the same answer on all of them, whoever dies meanwhile.
+        """The handles of the ranks' processes, by rank: `ringroad.regroup` finds the processes by them.
 
-        Every rank that is left calls it, equally often; it works after failures and aborts. Raises TimeoutError
-        naming a rank that runs but does not come.
+        None stands for a rank that cannot listen on a port, and for ranks that are threads of one process.
+        """
+    def agree(self, flag: bool, *, timeout: float | None = None) -> bool:
+        """Asks all ranks that are left whether all of them say yes. All get the same answer.
+
+        All ranks that are left call it, equally often. The answer is the same even if ranks die meanwhile.
+        It also works after failures and aborts. The algorithm is single-decree Paxos (Lamport, The
+        part-time parliament, ACM TOCS 16(2), 1998), in which every rank that is left must accept.
+
+        Args:
+            flag: Whether this rank says yes.
+            timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+
+        Returns:
+            True if every rank that is left passed True.
+
+        Raises:
+            TimeoutError: A rank runs but does not call this. The message names it.
+            AbortedError: The others took this rank for dead, since it had not answered for seconds; it
+                should end.
+            TransportError: A rank cannot listen on a port, so that the others cannot reach it.
+            ValueError: The ranks are threads of one process: they are lost together.
         """
     def survivors(self, *, timeout: float | None = None) -> list[int]:
-        """The ranks that are left, the same list on all of them. Called like `agree`."""
-    def shrink(self, *, timeout: float | None = None) -> Communicator:
-        """The communicator of the ranks that are left, in the same order. All of them call it, mostly on a PeerError.
+        """Returns the ranks that are left, as all of them agree. All of them call it, like `agree`.
 
-        They need neither the store nor the rank that the job began with. This communicator is of no use afterwards. A
-        topology that was given for all ranks is dropped. Raises TimeoutError naming a rank that runs but does not come,
-        AbortedError on a rank that the others took for dead, since it had not answered for seconds.
+        Args:
+            timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+
+        Returns:
+            The ranks that are left, in ascending order; the same list on all of them.
+
+        Raises:
+            TimeoutError: A rank runs but does not call this. The message names it.
+            AbortedError: The others took this rank for dead, since it had not answered for seconds; it
+                should end.
+            TransportError: A rank cannot listen on a port, so that the others cannot reach it.
+            ValueError: The ranks are threads of one process: they are lost together.
+        """
+    def shrink(self, *, timeout: float | None = None) -> Communicator:
+        """Makes a communicator of the ranks that are left, in the same order.
+
+        All of them call it, usually after a PeerError. Neither the store nor any particular rank has to be
+        there still. This communicator cannot be used afterwards. A topology that was given for all ranks is
+        dropped if ranks are missing.
+
+        Args:
+            timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+
+        Returns:
+            The new communicator.
+
+        Raises:
+            TimeoutError: A rank runs but does not call this. The message names it.
+            AbortedError: The others took this rank for dead, since it had not answered for seconds; it
+                should end.
+            TransportError: A rank cannot listen on a port, or the network failed.
+            ValueError: The ranks are threads of one process: they are lost together.
+
+        Example:
+            A training loop that goes on when a rank is lost::
+
+                try:
+                    comm.allreduce(gradient, out=gradient)
+                except ringroad.PeerError:
+                    comm = comm.shrink()
         """
     def abort(self, reason: str = "") -> None:
-        """Fails every call in flight on every rank; the communicator is of no use afterwards.
+        """Fails every call in flight on every rank. The communicator cannot be used afterwards.
 
-        Raises AbortedError in a forked child, which cannot end its parent's calls.
+        Args:
+            reason: Why, for the others' messages.
+
+        Raises:
+            AbortedError: This process is a forked child, which cannot end its parent's calls.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> alone.abort("the input is corrupt")
+            >>> try:
+            ...     alone.barrier()
+            ... except ringroad.AbortedError as error:
+            ...     print("the input is corrupt" in str(error))
+            True
         """
     def lost(self) -> list[tuple[int, str]]:
-        """(rank, how that is known) of the ranks that have died: soon on this host, on others when a connection breaks.
+        """Returns the ranks that are known to have died.
 
-        Ranks that have only given up or closed are not among them. Works after a failure, too.
+        A death on this host is noticed soon; one on another host is noticed when a connection breaks. Ranks
+        that only gave up or closed are not listed. It works after a failure, too.
+
+        Returns:
+            Tuples of a rank and how its death is known, in words.
+
+        Raises:
+            AbortedError: This process was forked from the one that made the communicator.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> alone.lost()
+            []
         """
     def trace(self) -> Trace:
-        """Writes down what all ranks do while a `with` block runs. Collective: all ranks enter and leave it.
+        """Records what all ranks do while a `with` block runs.
 
-        with comm.trace() as trace:
-            comm.allreduce(array)
-        trace.save_chrome_trace("trace.json")  # for ui.perfetto.dev
+        It is collective: all ranks enter and leave the block.
 
+        Returns:
+            A `ringroad.tracing.Trace`, which is empty until the block has ended.
+
+        Raises:
+            ValueError: The communicator is being traced already.
+            AbortedError: The communicator has failed. Entering and leaving the block also raise what a
+                barrier and an allgather raise.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> with alone.trace() as trace:
+            ...     total = alone.allreduce(np.ones(1000))
+            >>> [call.call for call in trace.calls if "allreduce" in call.call]
+            ['allreduce of 1000 float64, sum, by ring']
+            >>> trace.save_chrome_trace("trace.json")  # for ui.perfetto.dev
         """
     def _start_trace(self) -> None:
-        """Of this rank alone."""
+        """Starts to record what this rank does. The other ranks are not told."""
     def _end_trace(self) -> str:
-        """As JSON, for ui.perfetto.dev."""
+        """Stops recording. Returns what was recorded, as JSON for ui.perfetto.dev."""
     def check_process(self) -> None:
-        """Raises AbortedError in a process that was forked from the one that made the communicator.
+        """Raises an error in a process that was forked from the one that made the communicator.
 
-        Such a child can make communicators of its own, but neither calls nor waits by inherited ones; whatever it does,
-        its parent's go on.
+        A forked child can make communicators of its own, but can neither call nor wait with those that it
+        inherited. Its parent's communicators stay usable, whatever the child does.
+
+        Raises:
+            AbortedError: This process is a forked child.
         """
     def close(self) -> None:
-        """Closes the connections. Idempotent. A forked child only lets go: the connections are its parent's."""
+        """Closes the connections. Later calls fail on all ranks; closing again does nothing.
+
+        In a forked child it only releases the child's copies: the connections are its parent's.
+        """
     def __enter__(self) -> Communicator: ...
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
@@ -984,10 +3048,23 @@ class Communicator:
 # ------------------------------------------------------------------------------------------------ information
 
 def handle() -> str:
-    """A text by which other processes find this one, to form a group with it (`ringroad.regroup`); each call a new one.
+    """Returns a text by which other processes find this one, to form a group with it.
 
-    Hand it to them by any way. Who holds it can join this process's groups, unless RINGROAD_SECRET is set: then who
-    knows the secret as well. Raises TransportError where this process cannot listen on a port.
+    Each call returns a new handle. Bring the handles of all processes together in any way, for example
+    in a file, and pass them to `ringroad.regroup`. Whoever holds a handle can join this process's
+    groups; if RINGROAD_SECRET is set, they also need the secret.
+
+    Returns:
+        The handle, a short text of printable characters.
+
+    Raises:
+        TransportError: This process cannot listen on a port.
+        ConfigError: A RINGROAD_* variable has a value that cannot be used.
+
+    Example:
+        >>> with ringroad.regroup([ringroad.handle()]) as comm:
+        ...     comm.size
+        1
     """
 
 def regroup(
@@ -1000,68 +3077,122 @@ def regroup(
     topology: str | Topology | None = None,
     algorithm: str | None = None,
     deterministic: Literal["size-invariant"] | None = None,
-    ucx_wheel: str | None = None,
+    ucx_wheel: str | PathLike[str] | None = None,
 ) -> Communicator:
-    """As ringroad.regroup; `sort` puts the handles in an order of their own."""
+    """Makes a communicator of the processes that issued some handles. `ringroad.regroup` calls it.
+
+    Args:
+        handles: A handle for each rank.
+        sort: Whether to put the handles into an order that all ranks find; else the list's order
+            counts.
+        own: This process's handle, if it issued several of them.
+        uuid: Tells this attempt from others with the same handles.
+        timeout: Seconds to wait for the others, and the default of later calls.
+        topology: As for `Communicator`.
+        algorithm: As for `Communicator`.
+        deterministic: As for `Communicator`.
+        ucx_wheel: As for `Communicator`.
+
+    Returns:
+        The communicator.
+
+    Raises:
+        PeerError: A process has ended or does not answer. The message names it.
+        TimeoutError: A process runs but does not call this.
+        ValueError: A handle is malformed, or none or several of them are this process's.
+    """
 
 @final
 class Setting:
-    """One RINGROAD_* variable: what it is, and what it can be."""
+    """One RINGROAD_* variable: its value and its meaning."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the variable."""
     @property
     def value(self) -> str | None:
-        """As written; "set" where it is secret, None where it is unset and has no default."""
+        """The value as written; "set" if it is secret, None if it is unset and has no default."""
     @property
     def unit(self) -> str:
-        """Of the value; mostly empty."""
+        """The unit of the value; empty for most variables."""
     @property
-    def origin(self) -> str:
+    def origin(self) -> Literal["default", "environment"]:
         """Where the value is from: "default" or "environment"."""
     @property
-    def default(self) -> str | None: ...
+    def default(self) -> str | None:
+        """The value that counts if the variable is unset; None if leaving it unset has a meaning of its own."""
     @property
     def values(self) -> str:
         """What can be written, in words."""
     @property
     def choices(self) -> list[str]:
-        """All that can be written, where that is a list of names; else empty."""
+        """All words that can be written; empty if the values are not a list of words."""
     @property
     def help(self) -> str:
-        """What it is for, and what leaving it unset means."""
+        """What the variable is for, and what leaving it unset means."""
 
 @final
 class Config:
-    """What `settings` say, by the names of the variables, and this process's environment where they say nothing.
+    """The settings of this process: the RINGROAD_* variables of the environment, and `settings`, which
+    override them.
 
-    Raises ConfigError where a value cannot be used, ValueError where `settings` name no setting."""
+    Args:
+        settings: Values by the names of the variables.
+
+    Raises:
+        ConfigError: A value cannot be used. The message says what can be written.
+        ValueError: `settings` names a variable that does not exist.
+    """
 
     def __new__(cls, settings: Mapping[str, str] | None = None) -> Config: ...
     @staticmethod
     def defaults() -> Config:
-        """What holds where nothing is set."""
+        """Returns the settings that hold if no variable is set."""
     @property
     def settings(self) -> list[Setting]:
-        """All there are."""
+        """A `Setting` for each variable."""
     @property
     def warnings(self) -> list[str]:
-        """One line for each unknown RINGROAD_* variable."""
+        """A line for each RINGROAD_* variable of the environment that does not exist."""
     @property
     def store(self) -> str | None:
-        """The directory in which ranks meet."""
+        """The directory in which ranks meet; None if none is set."""
     @property
     def timeout(self) -> float:
-        """Seconds."""
+        """The default timeout of calls, in seconds."""
     @property
     def profile(self) -> str | None:
-        """The file of measurements that is named, if one is."""
+        """The path of the profile that RINGROAD_PROFILE names; None if it names none."""
 
 def machine() -> str:
-    """What is known of this machine, and the numbers that were measured on others, as JSON."""
+    """Returns what is known of this machine, and the numbers that were measured on others, as JSON."""
 
-def ucx_info(wheel: str | None = None) -> dict[str, str]:
-    """path, version, origin of the UCX that would be used; raises TransportError where there is none."""
+def ucx_info(wheel: str | PathLike[str] | None = None) -> dict[str, str]:
+    """Returns which UCX library would be used.
+
+    Args:
+        wheel: The path of a `libucp.so.0` to use where the system has no UCX.
+
+    Returns:
+        The keys "path", "version", "origin" and "UCX_TLS".
+
+    Raises:
+        TransportError: There is no UCX that can be used. The message says what to install.
+    """
 
 def bfb_cost(topology: Topology | str | int, collective: str) -> tuple[int, int, int]:
-    """(steps, numerator, denominator) of what all links of a rank carry, in vectors."""
+    """Returns the cost of breadth-first broadcast (algorithm `bfb`) without building its schedule.
+
+    Args:
+        topology: The network.
+        collective: "allgather", "reduce_scatter" or "allreduce".
+
+    Returns:
+        The number of steps, and numerator and denominator of what all links of a rank carry, in
+        vectors.
+
+    Raises:
+        ScheduleError: The network or the collective does not suit the algorithm.
+        ValueError: The collective is unknown.
+        TopologyError: The topology is malformed.
+    """

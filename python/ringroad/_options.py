@@ -1,11 +1,11 @@
-"""What options of several commands are called, and mean."""
+"""Options that several commands share."""
 
 from typing import Annotated
 
 import typer
 
 Name = Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them.")]
-Collective = Annotated[str, typer.Option(help="What to perform.")]
+Collective = Annotated[str, typer.Option(help="The collective to perform.")]
 Root = Annotated[int, typer.Option(help="The root, for collectives that have one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 On = Annotated[

@@ -1,10 +1,10 @@
-"""Pictures that are written to files, without a display."""
+"""Drawing to files, without a display."""
 
 from typing import Any
 
 
 def pyplot() -> Any:
-    """matplotlib's pyplot, drawing for files; ValueError where it is not installed."""
+    """matplotlib's pyplot, set up to draw to files. Raises ValueError if matplotlib is not installed."""
     try:
         import matplotlib
     except ImportError:

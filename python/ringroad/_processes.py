@@ -11,24 +11,24 @@ from typing import Any
 
 
 class Processes:
-    """Some processes, by the order in which they were started. A context manager, which ends those that still run."""
+    """Processes in the order of their start. A context manager; at its end it kills those that still run."""
 
     def __init__(self) -> None:
         self.all: list[subprocess.Popen[Any]] = []
 
     def start(self, command: Sequence[str], environ: Mapping[str, str], **how: Any) -> subprocess.Popen[Any]:
-        """Starts one more; `how` is as for subprocess.Popen. It reads nothing."""
+        """Starts a process without standard input. `how` are further arguments of subprocess.Popen."""
         process = subprocess.Popen(list(command), env=dict(environ), stdin=subprocess.DEVNULL, **how)
         self.all.append(process)
         return process
 
     def ended(self) -> subprocess.Popen[Any] | None:
-        """The first that has ended."""
+        """The first process that has ended, or None if all run."""
         return next((process for process in self.all if process.poll() is not None), None)
 
     def stop(self, patience: float = 0.0, grace: float = 0.0) -> None:
-        """Ends them: for `patience` seconds in all they may end by themselves, then they are asked to, and after
-        `grace` seconds more they have to."""
+        """Ends all processes. Waits up to `patience` seconds for them to end by themselves, then terminates them, waits
+        up to `grace` seconds more, and kills the rest. Without `grace` it kills them at once."""
         _wait(self.all, patience)
         if grace:
             for process in self.all:
@@ -49,7 +49,7 @@ class Processes:
 
 
 def _wait(processes: Sequence[subprocess.Popen[Any]], seconds: float) -> None:
-    """Until they have ended, or for so long."""
+    """Waits until all have ended, or for `seconds` in all."""
     deadline = time.monotonic() + seconds
     for process in processes:
         try:
@@ -59,7 +59,7 @@ def _wait(processes: Sequence[subprocess.Popen[Any]], seconds: float) -> None:
 
 
 def ending(process: subprocess.Popen[Any], seconds: float) -> str:
-    """How a process ended, or that it has not within so many seconds."""
+    """A text that says how a process ended, or that it still runs after `seconds`."""
     try:
         status = process.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -1,7 +1,8 @@
-"""Finding the fastest of many where everything drifts: in rounds, in which each has its turn.
+"""Finds the fastest of many contestants on a machine whose speed drifts: in rounds, in which each contestant has a
+turn.
 
-What the machine does meanwhile meets all turns of a round alike, so times are compared within rounds only. Those that
-are behind drop out, and leave their time to the others: what is close is measured the longest.
+A disturbance of the machine affects all turns of a round alike, so times are compared within rounds only. Contestants
+that are far behind drop out, so that close ones are measured for longer.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Times = Sequence[Sequence[float]]
-"""Seconds of each contestant in each round. All begin in the first round; who drops out has fewer."""
+"""Seconds of each contestant in each round. All begin in the first round; those that drop out have fewer times."""
 
 
 class Racer(Protocol):
-    """One that takes part."""
+    """A contestant."""
 
     times: list[float]
     """Seconds of each round."""
@@ -29,18 +30,18 @@ R = TypeVar("R", bound=Racer)
 
 @dataclass
 class Race(Generic[R]):
-    """Rounds of contestants, until enough is known."""
+    """A race of contestants, round by round."""
 
     contestants: list[R]
     left: list[R] = field(init=False)
-    """Who has not dropped out."""
+    """The contestants that have not dropped out."""
     _turns: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.left = list(self.contestants)
 
     def leave(self, contestant: R) -> None:
-        """Takes one out for good."""
+        """Removes a contestant for good."""
         for group in (self.contestants, self.left):
             group.remove(contestant)
 
@@ -50,11 +51,13 @@ class Race(Generic[R]):
         goes_on: Callable[[int], bool],
         rivals: Callable[[], list[list[R]]],
     ) -> None:
-        """Rounds for as long as it `goes_on` after so many that count. In a round those that are left `take_turns`,
-        which says whether it counts; after it those drop out who are far behind others of their group of `rivals`."""
+        """Runs rounds while `goes_on(rounds)` is true for the number of rounds that count.
+
+        In a round `take_turns` measures the remaining contestants, and returns whether the round counts. After a round
+        contestants drop out that are far behind others of their group; `rivals` returns these groups."""
         rounds = 0
         while goes_on(rounds):
-            # Every other round in the opposite order: nobody always comes first.
+            # Every other round runs in the opposite order, so that nobody is always first.
             self._turns += 1
             if not take_turns(self.left[:: 1 if self._turns % 2 else -1]):
                 continue
@@ -66,25 +69,27 @@ class Race(Generic[R]):
 
 
 _DROPPED = ((2, 4.0), (3, 2.0), (5, 1.5), (7, 1.25), (12, 1.12))
-"""After so many rounds, who takes so many times as long as the fastest drops out."""
+"""(rounds, ratio): after that many rounds, a contestant drops out if it takes more than `ratio` times the fastest's
+time."""
 _FEW = 5
-"""Rounds, below which one bad turn could decide: who drops out was behind in each."""
+"""With fewer rounds than this one bad turn could decide, so only contestants that were behind in every round drop
+out."""
 
 
 def ratio(mine: Sequence[float], theirs: Sequence[float]) -> float:
-    """How many times as long mine take as theirs: the median over the rounds in which both took part."""
+    """The median of mine / theirs over the rounds in which both took part."""
     return float(np.median([one / other for one, other in zip(mine, theirs, strict=False)]))
 
 
 def difference(mine: Sequence[float], theirs: Sequence[float]) -> float:
-    """How many seconds more mine take than theirs: the median over the rounds in which both took part."""
+    """The median of mine - theirs, in seconds, over the rounds in which both took part."""
     return float(np.median([one - other for one, other in zip(mine, theirs, strict=False)]))
 
 
 def ratios(times: Times) -> NDArray[np.float64]:
-    """How many times as long as the fastest each takes: the median over the rounds in which it took part.
+    """Each contestant's time divided by the fastest's: the median over the rounds in which it took part.
 
-    For who dropped out it is no less than what was reason for that.
+    For a contestant that dropped out it is at least the limit that it exceeded.
     """
     rounds = max(len(mine) for mine in times)
     found = _by_round(times)
@@ -93,7 +98,7 @@ def ratios(times: Times) -> NDArray[np.float64]:
 
 
 def ahead(times: Times) -> list[bool]:
-    """Who takes part in the next round."""
+    """For each contestant, whether it takes part in the next round."""
     rounds = max(len(mine) for mine in times)
     typical = np.min if rounds < _FEW else np.median
     found = [float(typical(mine)) for mine in _by_round(times)]
@@ -106,11 +111,12 @@ def _limit(rounds: int) -> float:
 
 
 def _by_round(times: Times) -> list[NDArray[np.float64]]:
-    """How many times as long as the fastest each took, round by round."""
+    """Each contestant's time divided by the fastest's, round by round."""
     rounds = max(len(mine) for mine in times)
     left = [index for index, mine in enumerate(times) if len(mine) == rounds]
     table = np.array([times[index] for index in left])
-    # Ranks of different machines must find the same: comparisons and single operations round alike, logarithms may not.
+    # Ranks of different machines must get the same result: comparisons and single operations round alike, logarithms
+    # may not.
     shares = np.median(table / np.median(table, axis=0), axis=1)
     fastest = times[left[int(np.argmin(shares))]]
     return [np.divide(mine, fastest[: len(mine)]) for mine in times]

@@ -15,7 +15,7 @@ def parse_bytes(text: str) -> int:
     if match and match[1].isdigit():
         number = int(match[1]) * _UNITS[match[2].upper()]  # exact, however large
     if number != int(number):
-        raise ValueError(f"{text!r} is no number of bytes; write for example 8, 64KiB, 1MiB or 2G")
+        raise ValueError(f"{text!r} is not a number of bytes; write for example 8, 64KiB, 1MiB or 2G")
     return int(number)
 
 
@@ -23,8 +23,8 @@ def parse_seconds(text: str) -> float:
     """A time: `10us`, `500ns`, `1.5ms`, `2s`, `1e-6`. Raises ValueError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(n|u|m|)s?", text.strip(), re.IGNORECASE)
     if not match:
-        raise ValueError(f"{text!r} is no time; write for example 10us, 500ns or 1e-6")
-    # A division by a whole number is exact where a product with a fraction is not.
+        raise ValueError(f"{text!r} is not a time; write for example 10us, 500ns or 1e-6")
+    # Dividing by a whole number rounds once; multiplying by a fraction such as 1e-6 rounds twice.
     return float(match[1]) / {"n": 1e9, "u": 1e6, "m": 1e3, "": 1}[match[2].lower()]
 
 
@@ -34,20 +34,20 @@ def parse_bandwidth(text: str) -> float:
     match = re.fullmatch(pattern, text.strip())
     if not match:
         raise ValueError(
-            f"{text!r} is no bandwidth; write for example 100Gbit/s, 12.5GB/s or 12.5e9 (bytes per second)"
+            f"{text!r} is not a bandwidth; write for example 100Gbit/s, 12.5GB/s or 12.5e9 (bytes per second)"
         )
     factor = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[match[2] or ""]
     return float(match[1]) * factor / (1 if match[3] in (None, "B/s") else 8)
 
 
 def bytes_text(number: int) -> str:
-    """Exact: `64 KiB`, or `65537 B` where no unit divides the number."""
+    """An exact number of bytes: `64 KiB`, or `65537 B` if no unit divides the number."""
     unit = max((u for u in _UNITS if number and number % _UNITS[u] == 0), key=lambda u: _UNITS[u], default="")
     return f"{number // _UNITS[unit]} {unit + 'i' if unit else ''}B"
 
 
 def about_bytes(number: int) -> str:
-    """To three digits from a mebibyte on: `23.4 GiB`."""
+    """A number of bytes to three digits from a mebibyte on: `23.4 GiB`."""
     for unit in "GM":
         if number >= _UNITS[unit]:
             return f"{significant(number / _UNITS[unit])} {unit}iB"
@@ -63,19 +63,19 @@ def seconds_text(seconds: float) -> str:
 
 
 def significant(number: float) -> str:
-    """Three significant digits without an exponent, and without zeros that say nothing."""
+    """Three significant digits without an exponent and without trailing zeros."""
     digits = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
     text = f"{number:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def print_json(value: object) -> None:
-    """The value, so that people can read it, too."""
+    """Prints the value as indented JSON."""
     print(json.dumps(value, indent=2))
 
 
 def print_fields(title: str, rows: list[tuple[str, str]]) -> None:
-    """A title, and rows of a name and what there is to say about it."""
+    """Prints a title and rows of (name, value)."""
     print(title)
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
@@ -83,7 +83,7 @@ def print_fields(title: str, rows: list[tuple[str, str]]) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """A table with the columns named in `right` aligned to the right; with rules and colours only on a terminal."""
+    """Prints a table with the columns named in `right` aligned right; with rules and colours only on a terminal."""
     if sys.stdout.isatty():
         from rich import box
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""Where pip put UCX, for whoever opens it."""
+"""The place where pip installed UCX."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,7 +7,7 @@ from pathlib import Path
 def _ucx_wheel() -> str | None:
     """The `libucp.so.0` of the installed `libucx` wheel (`pip install 'ringroad[ucx]'`), or None.
 
-    The package is found, not imported: importing it would open the library.
+    This finds the package without importing it: an import would open the library.
     """
     spec = find_spec("libucx")
     for folder in (spec and spec.submodule_search_locations) or ():

@@ -1,7 +1,7 @@
 """A worker process of `ringroad.local`: `python -m ringroad._worker FD RANK SIZE`.
 
-It reads commands from the socket `FD` and answers each with (result, traceback or None, pickled exception or None). End
-of file means that the parent has closed the cluster or died, and ends this process, even out of a function that runs.
+It reads commands from the socket `FD` and answers each with (result, traceback or None, pickled exception or None). At
+end of file the parent has closed the cluster or died. This process then ends, even while a function runs.
 """
 
 import os
@@ -44,7 +44,7 @@ def _read(pipe: Connection, commands: "SimpleQueue[tuple[str, Any] | None]") -> 
         try:
             commands.put(pipe.recv())
         except (EOFError, OSError):
-            # The kernel's timer, because it works whatever the main thread is doing then.
+            # The kernel's timer works whatever the main thread is doing.
             signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
             commands.put(None)
             return
@@ -57,7 +57,7 @@ class _Worker:
         self.communicator: Communicator | None = None
 
     def serve(self, command: str, content: Any) -> tuple[Any, str | None, bytes | None]:
-        """Obeys one command; the reply."""
+        """Performs one command and returns the reply."""
         try:
             if command == "connect":
                 self.connect(*content)
@@ -66,7 +66,7 @@ class _Worker:
         except BaseException as error:  # SystemExit too: only the parent ends a worker
             frames = error.__traceback__
             while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
-                frames = frames.tb_next  # the user's function is what matters
+                frames = frames.tb_next  # show the user's function only
             text = "".join(traceback.format_exception(error.with_traceback(frames)))
             self.leave(f"a function failed on rank {self.rank}: {type(error).__name__}: {error}")
             return None, text, _pickled(error)
@@ -81,7 +81,7 @@ class _Worker:
         algorithm: str | None,
         timeout: float | None,
     ) -> None:
-        """Makes a communicator that meets the others in the directory `store`."""
+        """Makes a communicator; the ranks meet in the directory `store`."""
         self.leave("the cluster makes new communicators")
         self.communicator = Communicator(
             FileStore(store),
@@ -101,7 +101,7 @@ class _Worker:
         return result
 
     def leave(self, reason: str) -> None:
-        """Gives the communicator up, so that no other rank waits for this one."""
+        """Aborts and closes the communicator, so that no other rank waits for this one."""
         communicator, self.communicator = self.communicator, None
         if communicator is not None:
             communicator.abort(reason)

@@ -1,7 +1,7 @@
-"""`ringroad.init`: who am I, how many are we, and where do we meet?
+"""`ringroad.init`: finds rank, size and store of this process.
 
-The answers come from the arguments, else from the launcher's environment. There is no fallback: a process that cannot
-tell is an error that says what to set, never a group of one.
+They come from the arguments, else from the launcher's environment. There is no fallback: if one is unknown, an error
+says what to set. A process never becomes a group of one by mistake.
 """
 
 import os
@@ -20,7 +20,7 @@ from ringroad._ucx import _ucx_wheel
 if TYPE_CHECKING:
     from ringroad._native import Store
 
-# The first of these with both variables set says rank and size.
+# The first row with both variables set gives rank and size.
 _LAUNCHERS = (
     ("torchrun", "RANK", "WORLD_SIZE"),
     ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
@@ -40,23 +40,52 @@ def init(
     deterministic: Literal["size-invariant"] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Communicator:
-    """The communicator of all processes of this job. Collective: every process calls it, equally often.
+    """Makes the communicator of all processes of this job.
 
-    Rank and size: the arguments, else `RANK` and `WORLD_SIZE` (torchrun), `SLURM_PROCID` and `SLURM_NTASKS`,
-    `OMPI_COMM_WORLD_RANK` and `_SIZE`, or `PMI_RANK` and `PMI_SIZE`.
+    It is collective: every process calls it, equally often. Rank, size and store come from the arguments, else from
+    the launcher's environment. If one is unknown, an error says what to set; there is no fallback to a group of
+    one.
 
-    The store, where the processes find each other: the argument (one of ringroad's, or any store of
-    torch.distributed), else `RINGROAD_STORE=file:///shared/directory` (one that is new for every job), else torch's
-    TCPStore at `MASTER_ADDR` and `MASTER_PORT`, which takes an installed torch. A group of one needs none.
+    Args:
+        store: Where the processes find each other: a `FileStore`, a `MemoryStore`, or a store of torch.distributed.
+            None: `RINGROAD_STORE=file:///shared/directory` (a new directory for every job), else torch's TCPStore
+            at `MASTER_ADDR` and `MASTER_PORT`, which needs an installed torch. A group of one needs no store.
+        rank: The number of this process, from 0. None: `RANK` (torchrun), `SLURM_PROCID`, `OMPI_COMM_WORLD_RANK` or
+            `PMI_RANK`.
+        size: The number of processes. None: `WORLD_SIZE` (torchrun), `SLURM_NTASKS`, `OMPI_COMM_WORLD_SIZE` or
+            `PMI_SIZE`.
+        timeout: Seconds within which all processes must come; also the default of every later call. None:
+            RINGROAD_TIMEOUT, or 300.
+        topology: The network, as a `Topology` or a spec such as "torus:4x4". None: RINGROAD_TOPOLOGY, or what is
+            detected. Rank 0's value counts.
+        algorithm: The algorithms to choose among, as in RINGROAD_ALGO: "ring,swing" or "^bucket". None:
+            RINGROAD_ALGO, or all. Rank 0's value counts.
+        deterministic: "size-invariant": floats are added in the same order for every vector length. None:
+            RINGROAD_DETERMINISTIC. Rank 0's value counts.
+        settings: Values of RINGROAD_* variables for this communicator, by name. They override the environment.
+            `ringroad info` lists all variables.
 
-    `timeout` in seconds bounds this call and is the default of every later one; `topology` (such as `torus:4x4`) and
-    `algorithm` (as in `RINGROAD_ALGO`) say how to communicate. With `deterministic="size-invariant"` floats are added
-    up in one order, whatever the length of the vector. `settings` are RINGROAD_* variables with their values, for this
-    communicator only; they come before those of the environment (`ringroad info` lists all).
+    Returns:
+        The communicator. Use it in a `with` block, or close it.
 
-    Raises ConfigError where rank, size or store are unknown, TimeoutError naming the ranks that did not come, PeerError
-    naming a rank that died or gave up meanwhile, TransportError where UCX is missing, StoreError where the store fails.
-    What a signal handler raises, such as KeyboardInterrupt, comes out at once.
+    Raises:
+        ConfigError: Rank, size or store are unknown, a setting has a value that cannot be used, or `algorithm`
+            names an unknown one. The message says what to set.
+        ValueError: `settings` names a variable that does not exist, or `timeout` or `deterministic` is invalid.
+        TimeoutError: Processes did not come in time. The message names the ranks.
+        PeerError: A process died or gave up meanwhile. The message names it.
+        StoreError: The store failed.
+        TransportError: UCX is needed and missing, or the network failed.
+        TopologyError: The topology is malformed, or has another number of ranks.
+        ScheduleError: None of the algorithms can run here.
+        KeyboardInterrupt: What a signal handler raises is raised at once.
+
+    Example:
+        Under torchrun, srun or mpirun `ringroad.init()` needs no arguments. A group of one:
+
+        >>> with ringroad.init(rank=0, size=1) as comm:
+        ...     comm.allreduce(np.array([1.0, 2.0]))
+        array([1., 2.])
     """
     rank, size = _place(rank, size, os.environ)
     if store is None:
@@ -84,18 +113,36 @@ def regroup(
     algorithm: str | None = None,
     deterministic: Literal["size-invariant"] | None = None,
 ) -> Communicator:
-    """A communicator of the processes that issued these handles (`ringroad.handle()`, or `comm.handles`). Collective.
+    """Makes a communicator of the processes that issued some handles.
 
-    It needs no store and no launcher: processes find each other by the handles, however these came to them. So it
-    serves jobs that lost a rank, ranks that join later, and groups that merge or split. A list says which rank each
-    process gets; from a set ringroad makes an order, ranks of a host next to each other. All pass the same handles and
-    `uuid`; another attempt with the same handles takes another `uuid`. `own` says which handle is this process's, where
-    it issued several of them.
+    It is collective: each of the processes calls it. It needs neither a store nor a launcher: processes find each
+    other by the handles, which you may exchange by any means. Use it if a job lost a rank, if ranks join later, or
+    if groups merge or split.
 
-    `timeout` (seconds), `topology`, `algorithm` and `deterministic` are as in `init`.
+    Args:
+        handles: The handles of all processes, from `ringroad.handle()` or `comm.handles`; the same on all of them.
+            The order of a list gives the ranks. A set is put in an order in which ranks of a host are neighbours.
+        own: This process's handle, if it issued several of the handles.
+        uuid: The same on all processes; another attempt with the same handles needs another one.
+        timeout: Seconds to wait for the others; also the default of every later call. None: RINGROAD_TIMEOUT, or
+            300.
+        topology: The network, as in `init`.
+        algorithm: The algorithms to choose among, as in `init`.
+        deterministic: "size-invariant" or None, as in `init`.
 
-    Raises PeerError naming the process that has ended or does not answer, TimeoutError where one does not call this,
-    ValueError where handles are no handles, or none or several of them are this process's.
+    Returns:
+        The communicator.
+
+    Raises:
+        PeerError: A process has ended or does not answer. The message names it.
+        TimeoutError: A process does not call this. The message names it.
+        ValueError: A handle is malformed, or none or several of them are this process's.
+        TransportError: The network failed.
+
+    Example:
+        >>> with ringroad.regroup([ringroad.handle()]) as comm:
+        ...     comm.rank, comm.size
+        (0, 1)
     """
     return _native.regroup(
         list(handles),
@@ -111,7 +158,7 @@ def regroup(
 
 
 def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tuple[int, int]:
-    """Rank and size, checked."""
+    """Rank and size, checked. Raises ConfigError."""
     if rank is None or size is None:
         launcher = next((row for row in _LAUNCHERS if row[1] in environ and row[2] in environ), None)
         if launcher is None:
@@ -124,7 +171,7 @@ def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tu
         rank = _number(launcher[1], environ) if rank is None else rank
         size = _number(launcher[2], environ) if size is None else size
     if size < 1 or not 0 <= rank < size:
-        raise ConfigError(f"rank {rank} of {size} makes no sense; ranks count from 0 to size - 1")
+        raise ConfigError(f"rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
     return rank, size
 
 
@@ -136,7 +183,7 @@ def _number(name: str, environ: Mapping[str, str]) -> int:
 
 
 def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
-    """The store that the settings name, or else the launcher."""
+    """The store that the settings name, or else that of the launcher. Raises ConfigError if there is none."""
     if config.store is not None:
         return FileStore(config.store)
     if size == 1:
@@ -144,7 +191,7 @@ def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing:
         raise ConfigError(
-            f"no store for {size} ranks to meet at: set RINGROAD_STORE=file:///shared/directory, or MASTER_ADDR and "
+            f"no store for {size} ranks to meet in: set RINGROAD_STORE=file:///shared/directory, or MASTER_ADDR and "
             f"MASTER_PORT, or pass store= ({' and '.join(missing)} not set)"
         )
     if find_spec("torch") is None:
@@ -156,7 +203,8 @@ def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
 
 
 _rendezvous: dict[tuple[int, int, float], Future[Any]] = {}
-"""Torch's stores, or threads that still look for one. Rank 0 hosts it, for as long as the process lives."""
+"""torch's stores by (rank, size, timeout), maybe still being connected. Rank 0 hosts the store while its process
+lives."""
 
 
 def _tcp_store(rank: int, size: int, timeout: float) -> Any:
@@ -174,7 +222,7 @@ def _tcp_store(rank: int, size: int, timeout: float) -> Any:
             except BaseException as error:
                 found.set_exception(error)
 
-        # Torch sees to no signals while it waits; this thread does.
+        # torch handles no signals while it waits. In another thread it leaves the main thread free to handle them.
         Thread(target=look, name="ringroad-rendezvous", daemon=True).start()
     try:
         return _rendezvous[place].result()

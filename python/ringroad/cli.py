@@ -25,7 +25,7 @@ from ringroad.commands.training import training
 from ringroad.commands.tune import tune
 
 app = typer.Typer(
-    help="Collective communication with the algorithm that suits the network.",
+    help="Collective communication with the fastest algorithm for the network.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -53,7 +53,11 @@ for _command in (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs a command line (default: the process's) and exits: 0, or 2 where it makes no sense."""
+    """Runs a command line, and exits with status 0, or 2 after an error that the user can correct.
+
+    Args:
+        arguments: The words of the command line. None: those of this process.
+    """
     try:
         app(arguments)
     except (RingroadError, ValueError, OSError) as error:
@@ -70,7 +74,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass

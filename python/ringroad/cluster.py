@@ -1,7 +1,8 @@
 """`ringroad.local`: worker processes on this machine, for scripts, notebooks and tests.
 
-Each worker is a fresh interpreter (never a fork) that holds one communicator and runs the functions it is sent. The
-parent talks to it over a socket pair: nobody else can reach it, and when either end dies the other reads end of file.
+Each worker is a fresh interpreter (never a fork) that holds one communicator and runs the functions that it receives.
+The parent talks to it over a socket pair: no other process can reach it, and when one end dies the other reads end of
+file.
 """
 
 import contextlib
@@ -28,17 +29,26 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Place = Callable[[int, list[str]], tuple[list[str], Mapping[str, str]]]
-"""Of a rank and its command line: the command line that starts it where it belongs, and variables of that place."""
+"""From a rank and its command line to the command line that starts it on its host, and that host's environment
+variables."""
 
-_START_SECONDS = 120.0  # an interpreter that imports NumPy from a slow disk
-_GRACE_SECONDS = 5.0  # for the others once a worker died, and for a worker to exit by itself
-_FAILURE_SECONDS = 30.0  # for the others once a function failed
-_POLL_SECONDS = 1.0  # between looks at processes whose end the socket does not show
+_START_SECONDS = 120.0  # long enough to import NumPy from a slow disk
+_GRACE_SECONDS = 5.0  # for the other workers after one died, and for a worker to exit by itself
+_FAILURE_SECONDS = 30.0  # for the other workers after a function failed
+_POLL_SECONDS = 1.0  # between checks for processes whose end the socket does not show
 
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """What went wrong on one rank: a traceback, or how the process ended."""
+    """The failure of one rank.
+
+    Attributes:
+        rank: The rank.
+        pid: The id of its process.
+        text: A traceback, or how the process ended.
+        exception: What was raised; None if the process ended, or if the exception's class exists on the worker
+            only.
+    """
 
     rank: int
     pid: int
@@ -49,8 +59,9 @@ class WorkerFailure:
 class WorkerError(RingroadError):
     """A function failed on some workers, or workers died.
 
-    The message has every failed rank's traceback, `failures` the same as objects, and `__cause__` the exception that
-    the others most likely follow from.
+    The message has every failed rank's traceback; `failures` has them as a tuple of
+    `ringroad.cluster.WorkerFailure`. `__cause__` is the exception that most likely caused the others. The next
+    `LocalCluster.run` starts new workers where that is needed.
     """
 
     def __init__(self, message: str, failures: tuple[WorkerFailure, ...] = ()) -> None:
@@ -66,22 +77,42 @@ def local(
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
 ) -> "LocalCluster":
-    """Starts `n` worker processes on this machine, connected by a communicator.
+    """Starts worker processes on this machine, connected by a communicator, for scripts, notebooks and tests.
 
-        with ringroad.local(4) as cluster:
-            results = cluster.run(lambda comm: comm.allreduce(np.full(3, comm.rank)))
+    Args:
+        n: The number of workers, 1 or more.
+        topology: The network, as in `ringroad.init`.
+        algorithm: The algorithms to choose among, as in `ringroad.init`.
+        timeout: Seconds after which a collective fails. None: RINGROAD_TIMEOUT, or 300.
+        env: Variables to add to the workers' environment.
 
-    `topology` and `algorithm` are as in `ringroad.init`; `timeout` in seconds is every collective's; `env` adds to the
-    workers' environment. Raises WorkerError where they do not come up.
+    Returns:
+        A `LocalCluster`. Use it in a `with` block, or close it.
+
+    Raises:
+        WorkerError: A worker does not start, or the workers cannot connect.
+        ValueError: `n` is less than 1.
+
+    Example:
+        >>> with ringroad.local(2) as cluster:
+        ...     cluster.run(lambda comm: comm.allreduce(np.full(3, comm.rank + 1.0)))
+        [array([3., 3., 3.]), array([3., 3., 3.])]
     """
     return LocalCluster(n, topology=topology, algorithm=algorithm, timeout=timeout, env=env)
 
 
 class LocalCluster:
-    """Worker processes that run functions together; see `ringroad.local`.
+    """Worker processes that run functions together. `ringroad.local` starts them.
 
-    They end with `close`, the `with` block, garbage collection, or the parent, however it ends. What a function prints
-    goes to the parent's output.
+    They end at `close`, at the end of the `with` block, at garbage collection, or when the parent ends in whatever
+    way. What functions print goes to the parent's output. `ringroad.local` explains arguments and errors.
+
+    Args:
+        n: The number of workers, 1 or more.
+        topology: The network.
+        algorithm: The algorithms to choose among.
+        timeout: Seconds after which a collective fails.
+        env: Variables to add to the workers' environment.
     """
 
     def __init__(
@@ -119,14 +150,29 @@ class LocalCluster:
         return [worker.process.pid for worker in self._team.workers] if self._team else []
 
     def run(self, function: Callable[Concatenate[Communicator, P], T], /, *args: P.args, **kwargs: P.kwargs) -> list[T]:
-        """Calls `function(comm, *args, **kwargs)` on every worker and returns the results by rank.
+        """Calls `function(comm, *args, **kwargs)` on every worker.
 
-        Functions, arguments and results travel by cloudpickle, so lambdas and functions of a notebook will do. It runs
-        for as long as the slowest worker's function does; collectives have their own time limit.
+        Functions, arguments and results are pickled by cloudpickle, so lambdas and functions of a notebook work.
+        `run` has no time limit of its own; collectives have theirs.
 
-        Raises WorkerError where the function raises on any worker, which also aborts the others' collectives, or where
-        a worker dies; the others are then waited for a little and stopped. The next `run` makes new communicators, and
-        where needed new workers.
+        Args:
+            function: It is passed the worker's communicator first.
+            args: Its further arguments, the same on all workers.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            The results by rank.
+
+        Raises:
+            WorkerError: The function raised on a worker, which also aborts the others' collectives, or a worker died.
+                The other workers have a little time before they are stopped. The next `run` makes new communicators
+                and, if needed, new workers.
+            RuntimeError: The cluster is closed.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm, factor: comm.rank * factor, 10)
+            [0, 10]
         """
         import cloudpickle  # type: ignore[import-untyped]
 
@@ -137,7 +183,7 @@ class LocalCluster:
         return [pickle.loads(result) for result in results]
 
     def close(self) -> None:
-        """Ends the workers. Idempotent."""
+        """Ends the workers. A second call does nothing."""
         with self._lock:
             self._closed = True
             self._dismiss()
@@ -154,7 +200,7 @@ class LocalCluster:
         return f"<LocalCluster of {self._size} workers{', closed' if self._closed else ''}>"
 
     def _prepare(self) -> None:
-        """Makes workers and communicators where there are none that work."""
+        """Starts workers and connects them, if there are none that work."""
         if self._closed:
             raise RuntimeError("the cluster is closed; make a new one with ringroad.local")
         if self._team is None:
@@ -165,7 +211,7 @@ class LocalCluster:
             self._connected = True
 
     def _ask(self, command: str, content: object, limit: float | None = None) -> list[Any]:
-        """Every worker's reply. Whatever goes wrong, no broken worker or communicator is used again."""
+        """Every worker's reply. After an error no broken worker or communicator is used again."""
         assert self._team is not None
         try:
             replies = self._team.ask((command, content), limit)
@@ -215,7 +261,7 @@ class _Worker:
         ours, theirs = socket.socketpair()
         with theirs:
             fd = theirs.fileno()
-            # With -P nothing comes from the working directory that the parent would not import from there.
+            # With -P the worker imports from the working directory only what the parent would import from there.
             interpreter = [sys.executable, "-P", "-X", "faulthandler", "-m", "ringroad._worker"]
             path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
             command, there = place(rank, [*interpreter, str(fd), str(rank), str(size)])
@@ -262,23 +308,24 @@ class _Team:
             raise
 
     def new_store(self) -> str:
-        """An empty directory."""
+        """The path of a new, empty directory."""
         self.stores += 1
         path = os.path.join(self.directory, str(self.stores))
         os.mkdir(path)
         return path
 
     def ask(self, message: object, limit: float | None) -> list[Any]:
-        """Sends everybody the message and collects the replies by rank. After a failure, not for much longer."""
+        """Sends the message to all workers and returns the replies by rank. After a failure it waits only a little
+        longer."""
         for worker in self.workers:
-            with contextlib.suppress(OSError):  # it died, as its missing reply will show
+            with contextlib.suppress(OSError):  # it died; its missing reply will show that
                 worker.pipe.send(message)
         replies: dict[int, Any] = {}
         waiting = {worker.pipe: worker for worker in self.workers}
         deadline = float("inf") if limit is None else time.monotonic() + limit
         while waiting and (left := deadline - time.monotonic()) > 0:
             ready = {pipe for pipe in wait(list(waiting), min(left, _POLL_SECONDS)) if isinstance(pipe, Connection)}
-            # A process that the worker left behind may keep the socket open.
+            # A child process that the worker left behind may keep the socket open.
             ended = {pipe for pipe, worker in waiting.items() if worker.process.poll() is not None}
             for pipe in ready | ended:
                 worker = waiting.pop(pipe)
@@ -296,9 +343,9 @@ class _Team:
         return [replies[rank] for rank in range(len(self.workers))]
 
     def stop(self) -> None:
-        """Ends the processes, by force those that do not end by themselves."""
+        """Ends the processes, and kills those that do not end by themselves."""
         if os.getpid() != self.owner:
-            return  # a fork of the owner, at its exit
+            return  # a fork of the owner exits
         for worker in self.workers:
             worker.pipe.close()
         self.processes.stop(2 * _GRACE_SECONDS if self.patient else 0)

@@ -1,4 +1,4 @@
-"""Which network to build: `ringroad.find`."""
+"""`ringroad.find`: the best networks to build."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,30 +17,46 @@ Performed = Literal["allreduce", "allgather", "reduce_scatter"]
 
 @dataclass(frozen=True)
 class Network:
-    """A network of which no other one has both fewer steps and a smaller bandwidth term."""
+    """A network of the frontier: no other one has both fewer steps and a smaller bandwidth term.
+
+    Attributes:
+        spec: The network as `Topology` reads it.
+        ranks: The number of ranks.
+        degree: The number of links out of each rank, and of links into it.
+        bidirectional: Whether every link has one back, so that cables have both directions.
+        steps: The steps of the collective by breadth-first broadcast (algorithm `bfb`).
+        bandwidth_term: The time for the bytes, in units of the time that a rank takes to send the whole vector over
+            all its links.
+        seconds: The time of the collective.
+    """
 
     spec: str
-    """How it is made; `Topology` reads it."""
     ranks: int
     degree: int
-    """Links out of each rank, and as many into it."""
     bidirectional: bool
-    """Whether every link has one back, so that cables do."""
     steps: int
     bandwidth_term: Fraction
-    """In units of the time that a rank takes to send the whole vector over all its links."""
     seconds: float
-    """Of the collective, by breadth-first broadcast (algorithm `bfb`)."""
 
     @property
     def cables(self) -> Fraction:
-        """Cables of a link each way that the links take: half as many as there are links."""
+        """The number of cables, with a link in each direction: half the number of links."""
         return Fraction(self.ranks * self.degree, 2)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The frontier, the fewest steps first, and what no network can beat."""
+    """The result of `ringroad.find`: the frontier of networks, and what no network can beat.
+
+    Attributes:
+        collective: The collective.
+        alpha: Seconds to start a step.
+        bytes: The length of the vector in bytes.
+        bandwidth: Bytes per second of all links of a rank together.
+        networks: The frontier, the fewest steps first.
+        least_steps: A lower bound of the steps: the Moore bound for this number of links out of each rank.
+        least_bandwidth_term: A lower bound of the bandwidth term.
+    """
 
     collective: str
     alpha: float
@@ -48,21 +64,27 @@ class Findings:
     bandwidth: float
     networks: tuple[Network, ...]
     least_steps: int
-    """By the Moore bound: what so many links out of each rank can reach."""
     least_bandwidth_term: Fraction
 
     @property
     def best(self) -> Network:
-        """The one that takes the least time."""
+        """The network that takes the least time."""
         return min(self.networks, key=lambda network: (network.seconds, network.degree))
 
     @property
     def least_seconds(self) -> float:
-        """Both bounds together."""
+        """The time at both lower bounds, in seconds."""
         return _seconds(self.least_steps, self.least_bandwidth_term, self.alpha, self.bytes, self.bandwidth)
 
     def plot(self, *, axes: "Axes | None" = None) -> "Figure":
-        """Steps and bandwidth terms, with the best one and the bounds. Needs matplotlib."""
+        """Draws steps and bandwidth terms, with the best network and the bounds. Needs matplotlib.
+
+        Args:
+            axes: Where to draw. None: a new figure.
+
+        Returns:
+            The matplotlib figure.
+        """
         from matplotlib import pyplot
 
         axes = axes or pyplot.subplots(figsize=(7, 4.5), layout="constrained")[1]
@@ -96,13 +118,32 @@ def find(
     bidirectional: bool = False,
     budget: tuple[int, int] | None = None,
 ) -> Findings:
-    """The networks of so many ranks with so many links out of each in which a collective takes the fewest steps, or
-    loads links the least, or anything in between; and how long it takes for a vector of `bytes`.
+    """Finds networks in which a collective takes the fewest steps, loads links the least, or anything in between.
 
-    A step takes `alpha` seconds. `bandwidth` is that of a rank over all its links together, in bytes per second: each
-    of its links has `bandwidth / degree`. `bidirectional`: only networks in which every link has one back.
-    `budget=(n, m)`, instead of ranks and degree: `n` ranks and at most `m` cables, each with a link each way; all
-    degrees that the cables suffice for are looked at.
+    It looks at the networks of Zhao et al., Efficient direct-connect topologies for collective communications
+    (arXiv 2202.03356), made of small graphs by expansions, with breadth-first broadcast.
+
+    Args:
+        ranks: The number of ranks.
+        degree: The number of links out of each rank.
+        collective: "allreduce", "allgather" or "reduce_scatter".
+        alpha: Seconds to start a step.
+        bytes: The length of the vector in bytes.
+        bandwidth: Bytes per second of all links of a rank together; each of them has `bandwidth / degree`.
+        bidirectional: True: every link has one back.
+        budget: Instead of `ranks` and `degree`, a number of ranks and the most cables, each with a link in each
+            direction. All degrees for which the cables suffice are searched.
+
+    Returns:
+        A `Findings` with the networks and lower bounds.
+
+    Raises:
+        ValueError: Arguments contradict each other or are invalid, or no network is known.
+
+    Example:
+        >>> found = ringroad.find(ranks=16, degree=4)
+        >>> found.best.ranks, found.best.degree, found.best.seconds >= found.least_seconds
+        (16, 4, True)
     """
     if (budget is None) == (ranks is None or degree is None) or (budget and (ranks or degree)):
         raise ValueError("give ranks and degree, or a budget of ranks and cables")

@@ -1,11 +1,11 @@
-"""The linear programs of all-to-all, solved by HiGHS: what `ringroad.synthesis.alltoall_flow` is compared with.
+"""The linear programs of all-to-all, solved by HiGHS, to compare with `ringroad.synthesis.alltoall_flow`.
 
 Basu et al.: Efficient all-to-all collective communication schedules for direct-connect topologies, HPDC 2024, states
 maximum concurrent flow in these ways. They are exact and slow: 16 ranks take a moment, hundreds take minutes.
 They need highspy and networkx, the package's extra `programs`.
 
-All of them return rates as `AlltoallFlow.rate` does: how often a second all demands can be met, in bytes per second of
-each pair where no demands are given.
+All of them return rates as `AlltoallFlow.rate` does: how often per second all demands can be met; without demands, in
+bytes per second of each pair.
 """
 
 import importlib
@@ -25,7 +25,7 @@ Link = tuple[int, int]
 
 
 class _Program:
-    """Variables that are not negative, and rows of them between bounds."""
+    """A linear program: non-negative variables, and rows of them between bounds."""
 
     def __init__(self, variables: int) -> None:
         self.variables = variables
@@ -49,7 +49,7 @@ class _Program:
             highspy: Any = importlib.import_module("highspy")
         except ImportError:
             raise ImportError("linear programs need highspy; install it with pip install highspy") from None
-        # What highspy.Highs adds to its base prints a banner before it can be told not to.
+        # highspy.Highs prints a banner before its output can be switched off; its base class does not.
         solver = highspy.Highs.__base__()
         solver.setOptionValue("output_flag", False)
         endless = highspy.kHighsInf
@@ -66,7 +66,7 @@ class _Program:
 
 
 class _Network:
-    """Links, those side by side as one, and demands, in numbers near 1. Switches pass on what they are given."""
+    """Links and demands, scaled to numbers near 1. Parallel links are one link. Switches only forward."""
 
     def __init__(self, topology: Topology | str, demands: ArrayLike | None) -> None:
         resolved = topology if isinstance(topology, Topology) else Topology(topology)
@@ -74,7 +74,7 @@ class _Network:
         beside: dict[tuple[int, int], list[float]] = {}
         for source, target, bandwidth, capacity, *_ in resolved._links():
             beside.setdefault((source, target), []).append(bandwidth * capacity)
-        # Messages are shared out evenly, so that the slowest of links side by side counts.
+        # Parallel links share messages evenly, so the slowest of them determines the speed.
         speeds = {link: len(some) * min(some) for link, some in beside.items()}
         self.links = sorted(speeds)
         self.unit = max(speeds.values())
@@ -96,16 +96,28 @@ class _Network:
 
 
 def link_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
-    """Formulas (1) to (5): a flow for each pair over each link."""
+    """Returns the rate by formulas (1) to (5): a flow for each pair over each link.
+
+    Args:
+        topology: A `Topology`, or a spec.
+        demands: Bytes from each rank to each rank, shape `(ranks, ranks)`. None: a byte for each pair.
+    """
     return link_flows(topology, demands)[0]
 
 
 def link_flows(
     topology: Topology | str, demands: ArrayLike | None = None
 ) -> tuple[float, dict[tuple[int, int], dict[Link, float]]]:
-    """The rate of `link_rate`, and for each pair what the links that it uses carry of it, in bytes/s.
+    """Returns the rate of `link_rate` with the flows.
 
-    A flow may bring a pair more than the rate, and go in circles: `widest_paths` says what of it arrives.
+    A flow may carry more than the rate, and may go in cycles: `widest_paths` returns the part that arrives.
+
+    Args:
+        topology: A `Topology`, or a spec.
+        demands: As for `link_rate`.
+
+    Returns:
+        The rate, and for each pair the bytes per second over each link that it uses.
     """
     net = _Network(topology, demands)
     links, rate = len(net.links), len(net.pairs) * len(net.links)
@@ -130,8 +142,17 @@ def link_flows(
 def widest_paths(
     flow: Mapping[Link, float], source: int, target: int, *, least: float = 1e-9
 ) -> list[tuple[float, tuple[int, ...]]]:
-    """The paths that a flow over links is made of, each with what it carries: the widest first, as the paper extracts
-    them, until what is left carries no more than `least` of the widest."""
+    """Returns the paths of a flow, the widest first, as the paper extracts them.
+
+    Args:
+        flow: Bytes per second by link.
+        source: The rank where the flow starts.
+        target: The rank where it ends.
+        least: The extraction ends when the next path carries no more than this fraction of the first one.
+
+    Returns:
+        Tuples of what a path carries and its nodes.
+    """
     left = dict(flow)
     paths: list[tuple[float, tuple[int, ...]]] = []
     while True:
@@ -144,7 +165,8 @@ def widest_paths(
 
 
 def _widest(flow: Mapping[Link, float], source: int, target: int) -> tuple[float, tuple[int, ...]]:
-    """The path whose narrowest link is the widest: Dijkstra's algorithm with the least for the sum."""
+    """The widest path and its width (that of its narrowest link), or 0 and no path: Dijkstra's algorithm with min for
+    sum."""
     onward: dict[int, list[tuple[int, float]]] = {}
     for (start, end), width in flow.items():
         onward.setdefault(start, []).append((end, width))
@@ -164,7 +186,12 @@ def _widest(flow: Mapping[Link, float], source: int, target: int) -> tuple[float
 
 
 def master_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
-    """Formulas (6) to (9), the master of the decomposition: a flow for each source over each link."""
+    """Returns the rate by formulas (6) to (9), the master of the decomposition: a flow for each source over each link.
+
+    Args:
+        topology: A `Topology`, or a spec.
+        demands: As for `link_rate`.
+    """
     return _master(_Network(topology, demands))[0]
 
 
@@ -187,7 +214,14 @@ def _master(net: _Network) -> tuple[float, NDArray[np.float64]]:
 
 
 def children_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
-    """Formulas (10) to (14): what the master gives each source, as flows for pairs; the least rate of all sources."""
+    """Returns the rate by formulas (10) to (14): each source's flow of the master, as flows for pairs.
+
+    It is the least rate of all sources.
+
+    Args:
+        topology: A `Topology`, or a spec.
+        demands: As for `link_rate`.
+    """
     net = _Network(topology, demands)
     links = len(net.links)
     _, given = _master(net)
@@ -212,8 +246,15 @@ def children_rate(topology: Topology | str, demands: ArrayLike | None = None) ->
 
 
 def stepped_rate(topology: Topology | str, steps: int, demands: ArrayLike | None = None) -> float:
-    """Formulas (15) to (20): flows in steps, where a rank passes on only what it has; the steps' lengths add up to the
-    time in which all demands are met once."""
+    """Returns the rate by formulas (15) to (20): flows in steps, in which a rank passes on only what it has.
+
+    The lengths of the steps add up to the time in which all demands are met once.
+
+    Args:
+        topology: A `Topology`, or a spec.
+        steps: The number of steps.
+        demands: As for `link_rate`.
+    """
     net = _Network(topology, demands)
     links, pairs = len(net.links), len(net.pairs)
     lengths = pairs * links * steps
@@ -247,7 +288,16 @@ def stepped_rate(topology: Topology | str, steps: int, demands: ArrayLike | None
 def path_rate(
     topology: Topology | str, demands: ArrayLike | None = None, *, paths: Literal["shortest", "disjoint"] = "disjoint"
 ) -> float:
-    """Formulas (21) to (24): demands over given paths, all shortest ones or as many as share no link."""
+    """Returns the rate by formulas (21) to (24): demands over given paths.
+
+    Args:
+        topology: A `Topology`, or a spec.
+        demands: As for `link_rate`.
+        paths: "shortest": all shortest paths. "disjoint": as many paths as share no link.
+
+    Raises:
+        ValueError: `paths` is something else.
+    """
     nx: Any = importlib.import_module("networkx")
     net = _Network(topology, demands)
     graph = nx.DiGraph(net.links)

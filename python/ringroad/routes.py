@@ -1,14 +1,14 @@
-"""Routing tables: one path for each pair of ranks, the virtual channel of each hop, and how evenly links are loaded.
+"""Routing tables: one path for each pair of ranks, the virtual channel of each hop, and the load of the links.
 
     from ringroad.routes import balanced
 
     routes = balanced("generalized-kautz:4:500")
-    routes.ratio                                # the busiest link, over what no routes can go below
+    routes.ratio                                # the load of the busiest link, over a lower bound of all routes
     ringroad.simulate("direct", routes.topology, "1MiB", collective="alltoall")
     routes.save("routes.csv")
 
-Loads are those of an all-to-all in which every pair has the same: the seconds that a link takes for a byte of each
-pair. `Routes.topology` is the network with these routes: costs and simulations of all collectives there use them.
+Loads are those of an all-to-all in which all pairs have the same demand: the seconds that a link takes for a byte of
+each pair. `Routes.topology` is the network with these routes; costs and simulations of all collectives on it use them.
 """
 
 import json
@@ -26,92 +26,139 @@ Method = Literal["balanced", "shortest", "up-down", "own"]
 Progress = Callable[[int, float, float], object]
 
 COLUMNS = ("source", "target", "hop", "from", "to", "link", "channel")
-"""Of CSV: the pair of ranks, the number of the hop from 0, its ends, its index in `Topology.links`, its channel."""
+"""The columns of CSV: the pair of ranks, the number of the hop from 0, its ends, its index in `Topology.links`, its
+channel."""
 
 
 class Hop(NamedTuple):
-    """One link of a path."""
+    """One link of a path.
+
+    Attributes:
+        link: The link's index in `Topology.links`.
+        source: The node where it starts.
+        target: The node where it ends.
+        channel: The virtual channel on which the message crosses it, from 0.
+    """
 
     link: int
-    """Its index in `Topology.links`."""
     source: int
     target: int
     channel: int
-    """The virtual channel on which the message crosses it, from 0."""
 
 
 @dataclass(frozen=True)
 class Routes:
-    """One path for each pair of ranks of a network."""
+    """One path for each pair of ranks of a network.
+
+    Attributes:
+        topology: The network with these routes.
+        method: How they were made: "balanced", "shortest", "up-down" or "own".
+        bound: A proven lower bound of the load of any routes, even if pairs use several paths: seconds for a byte
+            of each pair. None if no bound was computed.
+    """
 
     topology: Topology
-    """The network with these routes."""
     method: Method
-    """How they were made."""
     bound: float | None
-    """In seconds for a byte of each pair: proven, whatever the routes, even if pairs are spread over several paths.
-    None where nothing was looked for."""
     _table: _native.RoutingTable = field(repr=False, compare=False)
 
     @property
     def load(self) -> float:
-        """How many seconds the busiest link takes for a byte of each pair."""
+        """The seconds that the busiest link takes for a byte of each pair."""
         return self._table.load
 
     @property
     def ratio(self) -> float | None:
-        """The load over the bound: 1 at best."""
+        """The load divided by the bound, 1 at best; None without a bound."""
         if self.bound is None:
             return None
         return self.load / self.bound if self.bound > 0 else 1.0
 
     @property
     def channels(self) -> int:
-        """How many virtual channels the hops use."""
+        """The number of virtual channels that the hops use."""
         return self._table.channels
 
     @property
     def is_deadlock_free(self) -> bool:
-        """Whether no messages can wait for each other in a circle: looked at anew, by links and channels alone."""
+        """Whether no messages can wait for each other in a cycle. Checked anew, by links and channels alone."""
         return self._table.circle() is None
 
     @property
     def counts(self) -> list[int]:
-        """How many paths lead over each link, in the order of `Topology.links`."""
+        """The number of paths over each link, in the order of `Topology.links`."""
         return self._table.counts()
 
     @property
     def longest(self) -> int:
-        """How many hops the longest path has."""
+        """The number of hops of the longest path."""
         return self._table.longest()
 
     def path(self, source: int, target: int) -> list[Hop]:
-        """The hops from one rank to another; none from a rank to itself. IndexError for what is no rank."""
+        """Returns the hops from one rank to another.
+
+        Args:
+            source: The rank that sends.
+            target: The rank that receives.
+
+        Returns:
+            The hops in order; none from a rank to itself.
+
+        Raises:
+            IndexError: There is no such rank.
+        """
         return [Hop(*hop) for hop in self._table.path(source, target)]
 
     def with_channels(self, by: ChannelsBy) -> "Routes":
-        """The same paths on virtual channels without deadlock, as is checked; on one where that is enough.
+        """Returns the same paths on virtual channels that are free of deadlock, as a search checks.
 
-        `turns`: nodes are numbered in the order of a search from a root, and a path goes to the next channel where it
-        turns from larger numbers to smaller ones. `lash`: each whole path is in the first channel where it closes no
-        circle (Skeie et al. 2002), which takes more of them and longer.
+        Args:
+            by: "turns": nodes are numbered in the order of a search from a root, and a path moves to the next channel
+                where it turns from larger numbers to smaller ones. "lash": each path uses the first channel in which
+                it closes no cycle (Skeie et al. 2002), which needs more channels and more time.
+
+        Returns:
+            The routes, on one channel if that suffices.
+
+        Raises:
+            TopologyError: The paths need more than 256 channels.
         """
         return _routes(self._table.with_channels(by), self.method, self.bound)
 
     def with_bound(self, *, gap: float = 0.004, budget: float | None = None) -> "Routes":
-        """The same with the bound that `balanced` would prove; its arguments and errors."""
+        """Returns the same routes with the bound that `balanced` would prove.
+
+        Args:
+            gap: As for `balanced`.
+            budget: As for `balanced`.
+
+        Raises:
+            ValueError: `gap` or `budget` is invalid.
+        """
         return replace(self, bound=_native.least_load(self.topology, gap, budget, None))
 
     def to_json(self) -> str:
-        """All of it, with the network: `from_json` reads it. In "routes" are, for each pair by source, then by target,
-        how many hops its path has, and then the links and channels of all paths in a row."""
+        """Returns the routes with their network as JSON, for `from_json`.
+
+        "routes" has the number of hops of each pair's path, by source, then by target, and then the links and
+        channels of all paths in a row.
+        """
         head = json.dumps({"method": self.method, "bound": self.bound})
         return f'{head[:-1]}, "topology": {self.topology.to_json()}}}'
 
     @staticmethod
     def from_json(text: str) -> "Routes":
-        """TopologyError if it is none, or a path leads over links that do not join its ranks. The bound is taken over
-        as it stands."""
+        """Reads what `to_json` wrote.
+
+        Args:
+            text: The JSON.
+
+        Returns:
+            The routes. The bound is taken over unchecked.
+
+        Raises:
+            TopologyError: The text is not such JSON, or the links of a path do not join its ranks.
+        """
         value = json.loads(text)
         if not isinstance(value, dict) or set(value) != {"method", "bound", "topology"}:
             raise TopologyError('JSON of routes has "method", "bound" and "topology", as Routes.to_json writes them')
@@ -119,7 +166,7 @@ class Routes:
         return _routes(_native.plain_routes(topology, "own"), value["method"], value["bound"])
 
     def to_csv(self) -> str:
-        """A line for each hop, with the columns `COLUMNS`."""
+        """Returns CSV with a line for each hop, and the columns `COLUMNS`."""
         return "".join(self._csv())
 
     def _csv(self) -> Iterator[str]:
@@ -127,7 +174,14 @@ class Routes:
         yield from map(self._table.csv, range(self.topology.ranks))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes .json or .csv, as the name ends; ValueError for others."""
+        """Writes the routes to a file.
+
+        Args:
+            path: Ends in .json or .csv.
+
+        Raises:
+            ValueError: The name ends in something else.
+        """
         path = Path(path)
         if path.suffix.lower() not in (".json", ".csv"):
             raise ValueError(f"routes are saved as .json or .csv, not {str(path)!r}")
@@ -143,39 +197,83 @@ def balanced(
     channels: ChannelsBy | None = "turns",
     progress: Progress | None = None,
 ) -> Routes:
-    """Paths that load links as evenly as any routes do, or nearly so.
+    """Makes routes that load links almost as evenly as any routes can.
 
-    A flow is found whose busiest link is at most `1 + gap` times as busy as it must be, or the best after `budget`
-    seconds, and rounded to a path for each pair: from 500 ranks on less than 1 % above the bound, on small networks
-    more. Paths need not be shortest. `progress`: as for `ringroad.synthesis.alltoall_flow`.
-    `channels`: as for `Routes.with_channels`; None: none.
+    It finds a flow, and rounds it to one path for each pair. From 500 ranks on the result is less than 1 % above
+    the bound; on small networks it is further above. Paths need not be shortest. Switches only forward.
 
-    Switches pass on what they are given. ValueError for a gap or budget that makes no sense.
+    Args:
+        topology: A `Topology`, or a spec.
+        gap: The search ends when the busiest link has at most `1 + gap` times the least load.
+        budget: The search ends after this many seconds, with the best flow so far. None: no limit.
+        channels: As for `Routes.with_channels`. None: one channel, which may deadlock.
+        progress: As for `ringroad.synthesis.alltoall_flow`.
+
+    Returns:
+        The routes, with a proven bound.
+
+    Raises:
+        ValueError: `gap` or `budget` is invalid.
+        ScheduleError: Ranks cannot reach each other.
+        TopologyError: The topology is malformed.
+
+    Example:
+        >>> from ringroad.routes import balanced
+        >>> routes = balanced("torus:4x4")
+        >>> routes.is_deadlock_free, routes.ratio < 1.3
+        (True, True)
     """
     table, bound = _native.balanced_routes(topology, gap, budget, progress)
     return _on_channels(table, "balanced", bound, channels)
 
 
 def shortest(topology: Topology | str, *, channels: ChannelsBy | None = "turns") -> Routes:
-    """Single shortest paths, source after source: of those with the fewest links the ones that carry the least so far.
+    """Makes single shortest paths, source after source: of the shortest paths, those with the least load so far.
 
-    What OpenSM's SSSP does (Hoefler et al. 2009), to compare with. `channels`: as for `balanced`.
+    OpenSM's SSSP does this (Hoefler et al. 2009); it is here for comparison.
+
+    Args:
+        topology: A `Topology`, or a spec.
+        channels: As for `balanced`.
+
+    Returns:
+        The routes.
+
+    Raises:
+        TopologyError: The topology is malformed.
     """
     return _on_channels(_native.plain_routes(topology, "shortest"), "shortest", None, channels)
 
 
 def up_down(topology: Topology | str) -> Routes:
-    """The shortest paths that lead towards a root first and away from it then (up*/down*): one channel, and busy roots.
+    """Makes the shortest paths that first lead towards a root and then away from it (up*/down*).
 
-    Of eight roots the best. TopologyError where there are no such paths, as on networks with links of one direction.
+    They need one channel only, but load the links near the root the most. The best of eight roots is taken.
+
+    Args:
+        topology: A `Topology`, or a spec.
+
+    Returns:
+        The routes.
+
+    Raises:
+        TopologyError: There are no such paths, as on networks with links of one direction.
     """
     return _routes(_native.plain_routes(topology, "up-down"), "up-down", None)
 
 
 def own(topology: Topology | str, *, channels: ChannelsBy | None = None) -> Routes:
-    """The routes that the network has, if each pair has one path: `own("torus:4x4,routing=single-path")`.
+    """Returns the network's own routes, if each pair has one path.
 
-    TopologyError where a pair is spread over several. `channels`: as for `balanced`; None: as they are.
+    Args:
+        topology: A `Topology`, or a spec such as "torus:4x4,routing=single-path".
+        channels: As for `balanced`. None: the channels that the routes have.
+
+    Returns:
+        The routes.
+
+    Raises:
+        TopologyError: A pair's messages are spread over several paths.
     """
     return _on_channels(_native.plain_routes(topology, "own"), "own", None, channels)
 

@@ -1,19 +1,34 @@
-"""`ringroad.simulate`: a schedule on a model of the network, with what every rank and every link does when."""
+"""`ringroad.simulate`: runs a schedule on a model of the network, and records the timeline of every rank and link."""
 
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ringroad._native import CostModel, Outcome, Schedule, Topology
 from ringroad._native import simulate as _simulate
 from ringroad._text import bytes_text, parse_bytes, seconds_text
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 class Event(NamedTuple):
-    """A message as its sender or its receiver sees it, or a reduction. Times in seconds."""
+    """A message, as its sender or its receiver sees it, or a reduction.
+
+    Attributes:
+        kind: "send", "receive" or "reduce".
+        rank: The rank that does it.
+        peer: The other rank of a message; the rank itself for a reduction.
+        step: The step of the schedule, from 0.
+        bytes: The length in bytes.
+        message: The number of the message.
+        start: Seconds from the beginning.
+        end: Seconds from the beginning.
+        algorithm: The name of the algorithm.
+    """
 
     kind: Literal["send", "receive", "reduce"]
     rank: int
@@ -27,7 +42,16 @@ class Event(NamedTuple):
 
 
 class LinkLoad(NamedTuple):
-    """What a link carried in a step, and how long that takes at its bandwidth."""
+    """The bytes that a link carried in a step.
+
+    Attributes:
+        step: The step of the schedule, from 0.
+        link: The link's index in `Topology.links`.
+        source: The node where the link starts.
+        target: The node where it ends.
+        bytes: What it carried.
+        seconds: How long that takes at the link's bandwidth.
+    """
 
     step: int
     link: int
@@ -58,24 +82,44 @@ def simulate(
     segment: int | None = None,
     details: bool = True,
 ) -> "Simulation":
-    """Runs a schedule, or an algorithm's, on a model of the network: every rank's plan by the executor that runs real
-    calls, with messages that share links fairly.
+    """Runs a schedule, or the schedule of an algorithm, on a model of the network.
 
-        ringroad.simulate("swing", "torus:4x4", "1MiB").seconds
+    The executor of real calls runs every rank's plan; messages share links with max-min fairness. In synchronous
+    steps all messages of a step leave and arrive together, as the cost model assumes.
 
-    In synchronous steps all messages of a step leave and arrive together, as the cost model assumes; `free_running`
-    ranks wait only for what they need, as real ones do. Nodes pass messages on as they come, or when they are complete.
+    Args:
+        schedule: A `Schedule`, or an algorithm's name.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+        bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
+        collective: What an algorithm named by `schedule` performs.
+        root: The root of a broadcast, reduce, gather or scatter.
+        model: The cost model that says how long things take. None: `CostModel()`.
+        free_running: True: ranks wait only for the messages that they need, as real ranks do.
+        store_and_forward: True: nodes forward a message when it is complete; else while it arrives.
+        late: The seconds by which ranks enter the call later than others, by rank.
+        slow_ranks: How many times as long the ranks' processors take to reduce, by rank.
+        slow_links: The fraction of their bandwidth that links have, by their source and target nodes.
+        failed_links: Pairs of source and target whose links carry nothing. Messages go around them.
+        replan: True: also simulate the algorithm that the model finds the fastest on the network that failed links
+            have left, among those that give all ranks the same bits. The result is in `Simulation.replanned`.
+        skew: All ranks are late by a random time of up to this many seconds.
+        seed: The seed of the random times.
+        eager: Longer messages, in bytes, are not sent before their receiver has room. None: 8 KiB.
+        segment: The most bytes of one message. None: 512 KiB.
+        details: False: keep neither events nor loads of single steps; for thousands of ranks.
 
-    `late`: by how many seconds ranks enter the call later than others; `skew`: all of them by up to so many seconds,
-    by chance from `seed`. `slow_ranks`: how many times as long their processors take. `slow_links`: which fraction of
-    their bandwidth the links from one node to another have; `failed_links` carry nothing, and messages go around them.
-    `replan`: also simulate, as `replanned`, the algorithm that the model finds the fastest on the network that is left,
-    among those that give all ranks the same bits.
+    Returns:
+        A `Simulation`. The same arguments give the same bits on every machine.
 
-    `eager`: longer messages (bytes; default 8 KiB) do not leave before their receiver has room. `segment`: the most
-    bytes in one message. `details=False` keeps neither events nor loads of single steps, for thousands of ranks.
+    Raises:
+        ScheduleError: The schedule is wrong, or the algorithm is unknown or does not run on this network.
+        TopologyError: The topology is malformed, or failed links leave no path.
+        ValueError: Another argument is invalid.
 
-    Raises ScheduleError for schedules that are wrong, TopologyError where no way is left, ValueError for the rest.
+    Example:
+        >>> done = ringroad.simulate("swing", "torus:4x4", "1MiB")
+        >>> done.messages, done.steps, done.seconds < 1e-3
+        (512, 8, True)
     """
     network = _network(topology)
     if isinstance(schedule, str):
@@ -86,7 +130,7 @@ def simulate(
     model = CostModel() if model is None else model
     failed = list(failed_links)
     if replan and not failed:
-        raise ValueError("there is nothing to replan where no link has failed; name failed links")
+        raise ValueError("replan needs failed_links; name at least one link that has failed")
     if model.cores is not None and not model.over_links:
         raise ValueError(
             "copies in the memory of a host are not simulated; give a model without cores, or with over_links"
@@ -138,7 +182,17 @@ def _network(topology: Topology | str | int) -> Topology:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What happened; see `ringroad.simulate`. In a notebook it shows itself."""
+    """The result of `ringroad.simulate`. In a notebook it shows itself. All times are in seconds from the beginning.
+
+    Attributes:
+        schedule: The schedule that was run.
+        topology: The network without failures.
+        bytes: The length of the vector in bytes.
+        model: The cost model that says how long things take.
+        free_running: Whether ranks waited only for the messages that they needed.
+        replanned: The simulation of the best algorithm on the network that failed links have left, if it was asked
+            for.
+    """
 
     schedule: Schedule
     topology: Topology
@@ -147,51 +201,50 @@ class Simulation:
     free_running: bool
     _outcome: Outcome
     replanned: "Simulation | None" = None
-    """The best algorithm on the network that failures have left, if that was asked for."""
 
     @property
     def seconds(self) -> float:
-        """When the last rank was done."""
+        """The time at which the last rank was done."""
         return self._outcome.seconds
 
     @property
     def finished(self) -> list[float]:
-        """When each rank was done."""
+        """The time at which each rank was done."""
         return self._outcome.finished
 
     @property
     def step_ends(self) -> list[float]:
-        """When the last operation of each step was done; 0 where it has none."""
+        """The time at which the last operation of each step was done; 0 for a step without operations."""
         return self._outcome.step_ends
 
     @property
     def ranks(self) -> int:
-        """How many take part."""
+        """The number of ranks."""
         return self.schedule.ranks
 
     @property
     def steps(self) -> int:
-        """How many the schedule has."""
+        """The number of steps of the schedule."""
         return self.schedule.steps
 
     @property
     def dividers(self) -> list[float]:
-        """When steps end that are synchronous."""
+        """The ends of synchronous steps; empty for a free-running simulation."""
         return [] if self.free_running else self.step_ends
 
     @property
     def messages(self) -> int:
-        """How many messages were sent."""
+        """The number of messages that were sent."""
         return self._outcome.messages
 
     @property
     def predicted(self) -> float:
-        """What the cost model says of the same schedule on the network as it should be."""
+        """The cost model's time for the same schedule on the network without failures, in seconds."""
         return self.model.cost(self.schedule, self.topology, self.bytes).seconds
 
     @property
     def loads(self) -> list[float]:
-        """The bytes that each of the topology's links carried."""
+        """The bytes that each link carried, in the order of `Topology.links`."""
         return self._outcome.loads
 
     @property
@@ -205,35 +258,60 @@ class Simulation:
         ]
 
     def _bandwidths(self) -> list[float]:
-        """Bytes per second of every link as it should be."""
+        """Bytes per second of every link without failures."""
         stated = self.model.bandwidth
         return [(stated or bandwidth) * capacity for _, _, bandwidth, capacity, _, _ in self.topology._links()]
 
     @property
     def events(self) -> list[Event]:
-        """The timeline, by the beginning of its events. Empty without details."""
+        """The timeline, ordered by the start of its events. Empty without details."""
         return [Event(*event) for event in self._outcome.events]  # type: ignore[arg-type]
 
     def df(self) -> Any:
-        """The timeline as a pandas.DataFrame, a row for each event."""
+        """Returns the timeline as a pandas.DataFrame with a row for each event.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
         return _pandas().DataFrame(self.events, columns=Event._fields)
 
     def link_df(self) -> Any:
-        """The loads of links as a pandas.DataFrame, a row for each link and step."""
+        """Returns the loads of links as a pandas.DataFrame with a row for each link and step.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
         return _pandas().DataFrame(self.link_loads, columns=LinkLoad._fields)
 
     def save_trace(self, path: str | Path) -> None:
-        """Writes the timeline as JSON, an object for each event."""
+        """Writes the timeline as JSON, an object for each event.
+
+        Args:
+            path: The file to write.
+        """
         Path(path).write_text(self._outcome.trace_json())
 
     def save_chrome_trace(self, path: str | Path) -> None:
-        """Writes the timeline for ui.perfetto.dev or chrome://tracing."""
+        """Writes the timeline for ui.perfetto.dev and chrome://tracing.
+
+        Args:
+            path: The file to write.
+        """
         Path(path).write_text(self._outcome.chrome_trace())
 
-    def plot(self, what: Literal["timeline", "links"] = "timeline", **options: Any) -> Any:
-        """A matplotlib figure: each rank's timeline, or what the links carry step by step.
+    def plot(self, what: Literal["timeline", "links"] = "timeline", **options: Any) -> "Figure":
+        """Draws each rank's timeline, or the loads of the links step by step. Needs matplotlib.
 
-        Options are those of `ringroad.viz.timeline` and `ringroad.viz.link_loads`."""
+        Args:
+            what: "timeline" or "links".
+            options: Those of `ringroad.viz.timeline` or `ringroad.viz.link_loads`.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            ValueError: `what` is something else, or the simulation has no details.
+        """
         from ringroad import viz
 
         match what:
@@ -244,7 +322,7 @@ class Simulation:
         raise ValueError(f"unknown picture {what!r}; choose timeline or links")
 
     def rows(self) -> list[tuple[str, str]]:
-        """The figures as (name, text)."""
+        """Returns the results as tuples of a name and a text."""
         pace = "freely" if self.free_running else "in synchronous steps"
         ratio = self.seconds / self.predicted if self.predicted else 1.0
         links, loads = self.topology.links, self.loads

@@ -1,7 +1,7 @@
-"""What can be done on a given graph, without making schedules: breadth-first costs, and how much an all-to-all carries.
+"""Analysis of a given graph: the costs of breadth-first broadcast, and the rate of an all-to-all with its schedule.
 
-The schedules themselves are those of the algorithms `bfb`, `trees`, `weighted-trees` and
-`spanning-trees`: `Schedule.build("bfb", topology, "allgather")`. `ringroad.find` looks for the graph itself.
+Other schedules for a graph are those of the algorithms `bfb`, `trees`, `weighted-trees` and `spanning-trees`:
+`Schedule.build("bfb", topology, "allgather")`. `ringroad.find` searches for the graph itself.
 """
 
 from collections.abc import Callable
@@ -17,79 +17,127 @@ from ringroad._native import Schedule, Topology
 
 
 class BreadthFirst(NamedTuple):
-    """What a breadth-first schedule costs on its graph."""
+    """The cost of a breadth-first schedule on its graph.
+
+    Attributes:
+        steps: The number of steps.
+        bandwidth: What all links of a rank carry together, in vectors: T_B in units of M/B in Zhao et al. (arXiv
+            2202.03356), where B is the bandwidth of all links of a rank. At best (n-1)/n for each phase; an
+            allreduce has two.
+    """
 
     steps: int
     bandwidth: Fraction
-    """What all links of a rank carry together, in vectors: T_B in units of M/B in Zhao et al. (arXiv 2202.03356), where
-    B is the bandwidth of all links of a rank. At best (n-1)/n in a phase, of which an allreduce has two."""
 
     def seconds(self, size: float, *, alpha: float, bandwidth: float) -> float:
-        """For `size` bytes, `alpha` seconds for each step, and `bandwidth` bytes/s of all links of a rank together."""
+        """Returns the time for a vector.
+
+        Args:
+            size: The length of the vector in bytes.
+            alpha: Seconds to start a step.
+            bandwidth: Bytes per second of all links of a rank together.
+        """
         return self.steps * alpha + float(self.bandwidth) * size / bandwidth
 
 
 def bfb_cost(topology: Topology | str, collective: str = "allgather") -> BreadthFirst:
-    """The cost of `bfb` for an allgather, reduce_scatter or allreduce; ScheduleError on graphs that do not suit it."""
+    """Returns the cost of breadth-first broadcast (algorithm `bfb`) on a graph, without building its schedule.
+
+    The algorithm is that of Zhao et al. (arXiv 2202.03356), section 5.
+
+    Args:
+        topology: A `Topology`, or a spec.
+        collective: "allgather", "reduce_scatter" or "allreduce".
+
+    Returns:
+        The cost.
+
+    Raises:
+        ScheduleError: The algorithm does not suit the graph or the collective.
+        TopologyError: The topology is malformed.
+
+    Example:
+        >>> from ringroad.synthesis import bfb_cost
+        >>> bfb_cost("petersen")
+        BreadthFirst(steps=2, bandwidth=Fraction(9, 10))
+    """
     steps, numerator, denominator = _native.bfb_cost(topology, collective)
     return BreadthFirst(steps, Fraction(numerator, denominator))
 
 
 class LinkLoad(NamedTuple):
-    """What the links from one rank to another carry together."""
+    """The load of all links from one rank to another together.
+
+    Attributes:
+        source: The node where the links start.
+        target: The node where they end.
+        bandwidth: Their bytes per second.
+        seconds: How long they are busy with all demands.
+    """
 
     source: int
     target: int
     bandwidth: float
-    """Bytes per second."""
     seconds: float
-    """How long they are busy with all demands."""
 
 
 class Way(NamedTuple):
-    """One of the ways that a pair's demand takes."""
+    """One of the paths that a pair's demand takes.
+
+    Attributes:
+        ranks: The ranks from the source to the target.
+        share: The share of the pair's demand; the shares of all its paths add up to 1.
+    """
 
     ranks: tuple[int, ...]
-    """From the source to the target."""
     share: float
-    """Of the pair's demand; those of all its ways add up to 1."""
 
 
 class RelayedAlltoall(NamedTuple):
-    """A schedule made of a flow, and what relays need for it."""
+    """A schedule made of a flow, and the memory that relays need for it.
+
+    Attributes:
+        schedule: The schedule.
+        pieces: The number of chunks into which each block is cut.
+        held: The most chunks that a rank holds at once on their way from one other rank to another.
+    """
 
     schedule: Schedule
     pieces: int
-    """Into how many chunks each block is cut."""
     held: int
-    """The most chunks that a rank holds at once on their way from one other rank to another."""
 
 
 @dataclass(frozen=True)
 class AlltoallFlow:
-    """A flow over the links between ranks that meets all demands of an all-to-all, with proof of how good it is."""
+    """A flow over the links between ranks that meets all demands of an all-to-all, with a proven bound.
+
+    Attributes:
+        topology: The network.
+        seconds: How long the busiest link is busy: for the demands in bytes, or without demands for a byte of each
+            pair.
+        least_seconds: A lower bound of `seconds` for any flow, proven by the lengths of the linear program's dual.
+        gap: By which fraction `seconds` exceeds `least_seconds`. If all ranks look alike, only rounding is left.
+        sweeps: How often the search looked at all pairs; 0 if all ranks look alike, so that the flow is found
+            exactly.
+        bounds: Upper bounds of `rate` that need no flow, in 1/s. `distance`: all links carry every demand as far as
+            its ranks are apart. `rank`: what enters or leaves one rank. `bisection`: what crosses from one half of
+            the ranks to the other, for the narrowest cut that was found (without switches). `degree` (without
+            demands): no network with as many links for each rank has ranks nearer (Theorem 2 of Basu et al.).
+        demands: The demands; None if every pair has the same.
+    """
 
     topology: Topology
     seconds: float
-    """How long the busiest link is busy: for a demand in bytes, or with no demands given, a byte for each pair."""
     least_seconds: float
-    """How long it must be, in any flow: proven, by the lengths of the linear program's dual."""
     gap: float
-    """By how much of `least_seconds` `seconds` exceeds it. Where all ranks look alike nothing but rounding is left."""
     sweeps: int
-    """How often all pairs were looked at; 0 where all ranks look alike, and the flow is found exactly."""
     bounds: dict[str, float]
-    """Bounds on `rate` that need no flow, in 1/s. `distance`: all links carry every demand as far as its ranks are
-    apart. `rank`: what enters or leaves one rank. `bisection`: what crosses from one half of the ranks to the other,
-    with the narrowest halves that were found (without switches). `degree` (without demands): no network with as many
-    links for each rank has ranks nearer (Theorem 2 of Basu et al.)."""
     demands: NDArray[np.float64] | None = field(repr=False, compare=False)
-    """What was given; None where every pair has the same."""
     _found: _native.AlltoallFlow = field(repr=False)
 
     @property
     def rate(self) -> float:
-        """How often a second all demands can be met: bytes per second of each pair where no demands were given."""
+        """How often a second all demands can be met; without demands, the bytes per second of each pair."""
         return 1 / self.seconds if self.seconds > 0 else float("inf")
 
     @property
@@ -99,11 +147,22 @@ class AlltoallFlow:
 
     @property
     def links(self) -> list[LinkLoad]:
-        """All links, those side by side together."""
+        """The loads of all links; parallel links are together."""
         return [LinkLoad(source, target, speed, full) for source, target, speed, full in self._found.links()]
 
     def ways(self, source: int, target: int | None = None) -> dict[int, list[Way]]:
-        """The ways of what `source` sends, by target; of one target or of all. IndexError for a source that is none."""
+        """Returns the paths of what one rank sends.
+
+        Args:
+            source: The rank that sends.
+            target: The rank that receives. None: all of them.
+
+        Returns:
+            The paths by target.
+
+        Raises:
+            IndexError: `source` is not a rank.
+        """
         ways: dict[int, list[Way]] = {}
         for reached, share, ranks in self._found.ways(source):
             if target is None or reached == target:
@@ -111,20 +170,29 @@ class AlltoallFlow:
         return ways
 
     def schedule(self, steps: int | None = None, *, pieces: int = 8) -> RelayedAlltoall:
-        """An all-to-all along these ways: ranks pass blocks on, from neighbour to neighbour.
+        """Makes a schedule of the all-to-all along these paths: ranks pass blocks on from neighbour to neighbour.
 
-        Blocks are cut into as few chunks as bring the busiest link within 3 % of the bound, and all steps together
-        within 5 %: `pieces` at most, and 2^20 in all. Each chunk takes one way. There are up to `steps` steps (None:
-        three times the diameter), fewer where they do as well, and as many as the longest way has in any case: few suit
-        short blocks, many long ones. ValueError for flows of given demands, which have no schedule, and for more than
-        1,024 ranks.
+        Each block is cut into as few chunks as bring the busiest link within 3 % of the bound, and all steps together
+        within 5 %. Each chunk takes one path.
+
+        Args:
+            steps: The most steps; fewer are made if they do as well, and as many as the longest path has hops in any
+                case. Few steps suit short blocks, many suit long ones. None: three times the diameter.
+            pieces: The most chunks of a block; there are at most 2^20 chunks in all.
+
+        Returns:
+            The schedule, with the memory that relays need.
+
+        Raises:
+            ValueError: The flow has demands, the network has switches or more than 1,024 ranks, or an argument is
+                invalid.
         """
         if not self.uniform:
-            raise ValueError("a schedule has equal blocks; find the flow without demands")
+            raise ValueError("a schedule has equal blocks; call alltoall_flow without demands")
         if steps is None:
             steps = 3 * self.topology.diameter
         if steps < 1:
-            raise ValueError(f"there are at least 1 steps, not {steps}")
+            raise ValueError(f"steps must be at least 1, not {steps}")
         return RelayedAlltoall(*self._found.schedule(steps, pieces))
 
 
@@ -136,15 +204,34 @@ def alltoall_flow(
     budget: float | None = None,
     progress: Callable[[int, float, float], object] | None = None,
 ) -> AlltoallFlow:
-    """How much every pair of ranks can send each other at once (maximum concurrent flow), and along which ways.
+    """Finds how much all pairs of ranks can send each other at once, and along which paths (maximum concurrent flow).
 
-    `demands[s, t]`: what rank `s` has for rank `t`, in bytes; without it every pair has the same. The search ends when
-    the busiest link is at most `1 + gap` times as busy as it must be, or after `budget` seconds: look at the result's
-    `gap`. `progress` is called after each look at all pairs with how many there were, and with the load and the bound
-    in units of a link of the smallest bandwidth. The same arguments give the same flow, unless a budget runs out.
+    The problem is that of Basu et al., Efficient all-to-all collective communication schedules for direct-connect
+    topologies, HPDC 2024; it is solved without a linear program. Switches and memories only forward. The same
+    arguments give the same flow, unless the budget runs out.
 
-    Switches and memories pass on what they are given. Ranks must reach each other (ScheduleError).
-    ValueError for demands that are negative, not finite or of another shape.
+    Args:
+        topology: A `Topology`, or a spec.
+        demands: `demands[s, t]` is what rank `s` has for rank `t`, in bytes; shape `(ranks, ranks)`. None: every
+            pair has the same.
+        gap: The search ends when the busiest link has at most `1 + gap` times the least load.
+        budget: The search ends after this many seconds; the result's `gap` says how far it got. None: no limit.
+        progress: Called after each look at all pairs, with the number of looks, and the load and the bound in units
+            of a link of the smallest bandwidth. What it raises ends the search.
+
+    Returns:
+        The flow, with a proven bound.
+
+    Raises:
+        ScheduleError: Ranks cannot reach each other.
+        ValueError: Demands are negative, not finite or of another shape, or `gap` or `budget` is invalid.
+        TopologyError: The topology is malformed.
+
+    Example:
+        >>> from ringroad.synthesis import alltoall_flow
+        >>> flow = alltoall_flow("torus:4x4")
+        >>> flow.sweeps, flow.gap < 1e-9
+        (0, True)
     """
     resolved = topology if isinstance(topology, Topology) else Topology(topology)
     matrix = None

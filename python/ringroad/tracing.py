@@ -1,7 +1,7 @@
-"""`comm.trace()` and `RINGROAD_TRACE`: what the ranks of a communicator really did, and when.
+"""`comm.trace()` and `RINGROAD_TRACE`: measured timelines of the ranks of a communicator.
 
-Both have the same form, that of Chrome's trace viewer, which ui.perfetto.dev opens: a process for each rank, with rows
-for its calls, what it sends, receives and reduces, and an arrow for each message.
+Both use the format of Chrome's trace viewer, which ui.perfetto.dev opens: a process for each rank, with rows for calls,
+sends, receives and reductions, and an arrow for each message.
 """
 
 import importlib
@@ -10,20 +10,37 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ringroad._native import Communicator
 from ringroad._text import seconds_text
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _MICROSECONDS = 1e6
 _BARS = ("X", "B")
-"""Phases of the records that are events: complete ones, and those that never ended."""
+"""Phases of the records that are events: complete events, and events that never ended."""
 
 
 class TraceEvent(NamedTuple):
-    """A call, a message as its sender or its receiver sees it, or a reduction. Times in seconds."""
+    """A call, a message as its sender or its receiver sees it, or a reduction. Times are in seconds.
+
+    Attributes:
+        kind: "call", "send", "receive" or "reduce".
+        rank: The rank that does it.
+        peer: The other rank of a message.
+        step: The step of the schedule, from 0; None for a call.
+        bytes: The length in bytes.
+        sequence: The number of the collective call of the communicator.
+        message: The number of the message.
+        start: Seconds from the beginning of the trace.
+        end: Seconds from the beginning of the trace; None if the event had not ended when the trace ended.
+        algorithm: The name of the algorithm.
+        call: What was called, in words, if the event is a call; else empty.
+    """
 
     kind: Literal["call", "send", "receive", "reduce"]
     rank: int
@@ -31,18 +48,22 @@ class TraceEvent(NamedTuple):
     step: int | None
     bytes: int
     sequence: int
-    """Which collective call of the communicator."""
     message: int
     start: float
     end: float | None
-    """None for what was still under way when the trace ended."""
     algorithm: str
     call: str
-    """What was called, in words, where the event is a call."""
 
 
 class CallTimes(NamedTuple):
-    """How long a call took from its beginning to its end, over all times that it was made and all ranks."""
+    """How long a call took, from its start to its end, over all its repetitions and all ranks.
+
+    Attributes:
+        call: What was called, in words.
+        times: How often it was called.
+        median: The median, in seconds.
+        slowest: The longest, in seconds.
+    """
 
     call: str
     times: int
@@ -51,33 +72,57 @@ class CallTimes(NamedTuple):
 
 
 class Trace:
-    """What ranks did; see `Communicator.trace`. Empty until the `with` block has ended."""
+    """What ranks really did, and when. `Communicator.trace` makes one; it is empty until the `with` block has ended.
+
+    It has the attributes `events` (a list of `TraceEvent`, ordered by their start), `ranks` (how many there are)
+    and `lost` (the number of events that were not recorded for lack of space).
+
+    Args:
+        recorded: The records of each rank, in the form of Chrome's trace viewer. Clocks of several machines are
+            aligned at the moment when the ranks had met.
+    """
 
     def __init__(self, recorded: Iterable[dict[str, Any]] = ()) -> None:
-        """Of these ranks, whose clocks need not agree: what is on another machine began when they had met."""
+        """The trace of these ranks' records. Clocks of several machines are aligned at the moment when the ranks had
+        met."""
         self._communicator: Communicator | None = None
         self._take(list(recorded))
 
     @classmethod
     def of(cls, communicator: Communicator) -> "Trace":
-        """Of what happens in a `with` block."""
+        """Returns a trace that records a communicator while a `with` block runs. `Communicator.trace` calls it.
+
+        Args:
+            communicator: The communicator.
+        """
         trace = cls()
         trace._communicator = communicator
         return trace
 
     @classmethod
     def read(cls, *files: str | Path) -> "Trace":
-        """Of the files that the ranks of a communicator wrote into the directory `RINGROAD_TRACE`."""
+        """Reads the files that the ranks of a communicator wrote into the directory RINGROAD_TRACE.
+
+        Args:
+            files: The paths, one for each rank.
+
+        Returns:
+            The trace.
+
+        Raises:
+            ValueError: A file is not the trace of a rank.
+            OSError: A file cannot be read.
+        """
         recorded = [json.loads(Path(file).read_text()) for file in files]
         for file, one in zip(files, recorded, strict=True):
             if not isinstance(one, dict) or "started" not in one.get("otherData", {}):
-                raise ValueError(f"{file} is no trace of a rank; give files that RINGROAD_TRACE wrote")
+                raise ValueError(f"{file} is not the trace of a rank; pass files from the directory RINGROAD_TRACE")
         return cls(recorded)
 
     def __enter__(self) -> "Trace":
         communicator = self._communicator
         if communicator is None:
-            raise ValueError("this trace is complete; comm.trace() makes one that is not")
+            raise ValueError("this trace is complete; make a new one with comm.trace()")
         communicator.barrier()
         communicator._start_trace()
         return self
@@ -88,7 +133,7 @@ class Trace:
         communicator, self._communicator = self._communicator, None
         assert communicator is not None
         own = communicator._end_trace()
-        # After an error the ranks may not hear of each other any more.
+        # After an error the ranks may not be able to exchange their events.
         texts = [own] if kind is not None else _gathered(communicator, own)
         self._take([json.loads(text) for text in texts])
 
@@ -106,30 +151,30 @@ class Trace:
         self._records = [r | {"ts": r["ts"] - begin} if "ts" in r else r for r in records]
         events = [_event(record) for record in self._records if record["ph"] in _BARS]
         self.events: list[TraceEvent] = sorted(events, key=lambda event: event.start)
-        """The timeline, by the beginning of its events."""
+        """The timeline, ordered by the start of its events."""
         self.ranks: int = max((about["ranks"] for about in abouts), default=0)
         self.lost: int = sum(about["lost"] for about in abouts)
-        """How many events there was no room for."""
+        """The number of events that were not recorded, for lack of space."""
         self._name = abouts[0]["communicator"] if abouts else ""
 
     @property
     def seconds(self) -> float:
-        """When the last of them ended."""
+        """The time at which the last event ended."""
         return max((event.end for event in self.events if event.end is not None), default=0.0)
 
     @property
     def steps(self) -> int:
-        """The most that a call has."""
+        """The number of steps of the call that has the most."""
         return max((event.step + 1 for event in self.events if event.step is not None), default=0)
 
     @property
     def messages(self) -> int:
-        """How many were sent."""
+        """The number of messages that were sent."""
         return sum(event.kind == "send" for event in self.events)
 
     @property
     def dividers(self) -> list[float]:
-        """When calls begin, each on its first rank."""
+        """The start of each call on its first rank."""
         begins: dict[tuple[int, str], float] = {}
         for event in self.events:
             if event.kind == "call":
@@ -144,7 +189,7 @@ class Trace:
 
     @property
     def calls(self) -> list[CallTimes]:
-        """How long calls took, those first that came first."""
+        """The times of calls, a `CallTimes` for each, in the order of their first start."""
         found: dict[str, list[TraceEvent]] = {}
         for event in self.events:
             if event.kind == "call" and event.end is not None:
@@ -157,7 +202,11 @@ class Trace:
         return rows
 
     def df(self) -> Any:
-        """The timeline as a pandas.DataFrame, a row for each event."""
+        """Returns the timeline as a pandas.DataFrame with a row for each event.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
         try:
             pandas: Any = importlib.import_module("pandas")
         except ImportError:
@@ -165,11 +214,22 @@ class Trace:
         return pandas.DataFrame(self.events, columns=TraceEvent._fields)
 
     def save_chrome_trace(self, path: str | Path) -> None:
-        """Writes the timeline for ui.perfetto.dev or chrome://tracing."""
+        """Writes the timeline for ui.perfetto.dev and chrome://tracing.
+
+        Args:
+            path: The file to write.
+        """
         Path(path).write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": self._records}))
 
-    def plot(self, **options: Any) -> Any:
-        """A matplotlib figure: each rank's timeline. Options are those of `ringroad.viz.timeline`."""
+    def plot(self, **options: Any) -> "Figure":
+        """Draws each rank's timeline. Needs matplotlib.
+
+        Args:
+            options: Those of `ringroad.viz.timeline`.
+
+        Returns:
+            A matplotlib figure.
+        """
         from ringroad import viz
 
         return viz.timeline(self, **options)
@@ -196,7 +256,7 @@ def _event(record: dict[str, Any]) -> TraceEvent:
 
 
 def _gathered(communicator: Communicator, own: str) -> list[str]:
-    """What all ranks say."""
+    """The texts of all ranks. Collective."""
     mine = np.frombuffer(own.encode(), np.uint8)
     lengths = communicator.allgather(np.array([mine.size])).tolist()
     everything = communicator.allgather_v(mine, lengths)

@@ -1,7 +1,7 @@
-"""Measures how long every algorithm takes between real ranks: what `ringroad tune` does.
+"""Times every algorithm between real ranks, for `ringroad tune`.
 
-All ranks run this together and take every decision from times that they have agreed on (the slowest rank's), so that
-they always make the same calls.
+All ranks run this together. They base every decision on agreed times (the slowest rank's), so that they always make the
+same calls.
 """
 
 from __future__ import annotations
@@ -21,30 +21,41 @@ from ringroad._text import bytes_text, seconds_text
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall")
 DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
 SIZES = tuple(sorted({8 * 4**power for power in range(12)} | {1 << power for power in range(18, 23)}))
-"""Close to each other where vectors outgrow caches: much changes there."""
+"""The default sizes in bytes. They are closer to each other where vectors outgrow caches, because much changes
+there."""
 
 Measurement = tuple[str, str, int, float]
 """(collective, algorithm, bytes, seconds)."""
 
 _ROUNDS = 12
-"""Bursts are so long that so many rounds fit into the time for a size."""
+"""The length of bursts is chosen so that this many rounds fit into the time for a size."""
 _FEWEST = 3
-"""Rounds, however long they take."""
+"""The least number of rounds, however long they take."""
 _HOPELESS, _LARGE = 4.0, 1 << 20
-"""From so many bytes on, who took so many times as long at the size before is not looked at again."""
+"""For sizes of `_LARGE` bytes and more: an algorithm that took `_HOPELESS` times the fastest's time at the size before
+is not measured again."""
 _CALLS = 2 * (_FEWEST + 2)
-"""Calls that each algorithm makes at least: pairs, in two rounds that do not count and the fewest that do."""
+"""The least number of calls of each algorithm: pairs, in two rounds to warm up and the fewest that count."""
 _OVERDRAWN = 2.0
-"""A size is left out that would take so many times the time for its collective."""
+"""A size is left out if it would take this many times the time for its collective."""
 _NOISE = 0.05
-"""Times that vary by less from round to round tell algorithms apart well enough."""
+"""Times that vary by less than this from round to round tell algorithms apart well enough."""
 _LONGEST = 200
-"""Pairs of calls in a burst, at most."""
+"""The most pairs of calls in a burst."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured: sizes in bytes of the whole vector, and about how many seconds it may take."""
+    """What `ringroad tune` measures.
+
+    Attributes:
+        collectives: Some of `COLLECTIVES`.
+        sizes: The lengths of the whole vector, in bytes.
+        budget: About how many seconds it may take.
+
+    Raises:
+        ValueError: A collective cannot be measured, or there is nothing to measure.
+    """
 
     collectives: Sequence[str] = DEFAULT_COLLECTIVES
     sizes: Sequence[int] = SIZES
@@ -70,25 +81,39 @@ class _Contestant:
     """Pairs of calls in a burst."""
     times: list[float] = field(default_factory=list)
     time: float = 0.0
-    """What it takes in the end."""
+    """The resulting time of a call, in seconds."""
 
 
 @dataclass
 class Measured:
-    """What was measured, and what makes it doubtful or incomplete; the same on all ranks."""
+    """What was measured; the same on all ranks.
+
+    Attributes:
+        times: Tuples of a collective, an algorithm, a number of bytes, and seconds.
+        warnings: What makes the times doubtful or incomplete, a sentence each.
+    """
 
     times: list[Measurement] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
 def measure(communicator: Communicator, options: Options, progress: Callable[[str], None]) -> Measured:
-    """Times of the algorithms that differ in costs, and leave the same bits on all ranks. Collective.
+    """Measures the algorithms that differ in cost and leave the same bits on all ranks.
 
-    A size that would take much longer than the budget allows is left out, and so are the larger ones.
+    It is collective: all ranks call it. A size that would take much longer than the budget allows is left out, with all
+    larger ones.
+
+    Args:
+        communicator: Where to measure.
+        options: What to measure.
+        progress: Called with a line of text before each collective.
+
+    Returns:
+        The times, and warnings; the same on all ranks.
     """
     found = Measured(warnings=_busy(communicator))
     for collective in options.collectives:
-        # Half of the time is for the collective that training waits for.
+        # Allreduce gets twice the time of other collectives, because training waits for it.
         weight = 2 if collective == "allreduce" else 1
         all_weights = len(options.collectives) + ("allreduce" in options.collectives)
         seconds = options.budget * weight / all_weights
@@ -112,7 +137,7 @@ def measure(communicator: Communicator, options: Options, progress: Callable[[st
             contestants = _compete(communicator, [_Contestant(name, case.call(name)) for name in names], share)
             limit = _HOPELESS * min(contestant.time for contestant in contestants)
             if size < _LARGE:
-                hopeless.clear()  # who is slow for short vectors may be the fastest for long ones
+                hopeless.clear()  # an algorithm that is slow for short vectors may be the fastest for long ones
             hopeless |= {contestant.algorithm for contestant in contestants if contestant.time > limit}
             found.times += [(collective, c.algorithm, case.bytes, c.time) for c in contestants]
             if _is_noisy(contestants):
@@ -156,7 +181,7 @@ def _is_noisy(contestants: Sequence[_Contestant]) -> bool:
 
 
 def _weight(size: int) -> int:
-    """How much of the time a size gets: long vectors are slow, and need some rounds too."""
+    """The share of the time that a size gets: long vectors are slow, but need several rounds, too."""
     return 1 if size < 1 << 20 else 2 if size < 16 << 20 else 4
 
 
@@ -166,18 +191,18 @@ class _Case:
     def __init__(self, communicator: Communicator, collective: str, size: int) -> None:
         blocks = collective in ("reduce_scatter", "allgather", "alltoall")
         ranks = communicator.size
-        # What reduces is cheapest to check as floats; what is shorter than one is measured as bytes.
+        # Vectors that are shorter than a float are measured as bytes.
         dtype: Any = np.float32 if size >= 4 * (ranks if blocks else 1) else np.uint8
         unit = np.dtype(dtype).itemsize * (ranks if blocks else 1)
         self.communicator, self.collective, count = communicator, collective, max(1, size // unit)
         self.bytes = count * unit
         block, whole = (count,), (count * ranks if blocks else count,)
-        # Written to: what nobody wrote to may be one page of zeros over and over, and that is in every cache.
+        # Write the arrays: unwritten memory may be a single page of zeros, which is in every cache.
         self.send = np.full(block if collective == "allgather" else whole, 0, dtype)
         self.out = np.full(block if collective == "reduce_scatter" else whole, 0, dtype)
 
     def call(self, algorithm: str) -> Callable[[], object]:
-        """One call; where that makes a difference, out of place and in place in turn."""
+        """A function that makes one call; allreduces alternate between out of place and in place."""
         method = getattr(self.communicator, self.collective)
         send, out = self.send, self.out
         match self.collective:
@@ -194,9 +219,9 @@ class _Case:
 
 
 def _compete(communicator: Communicator, contestants: list[_Contestant], seconds: float) -> list[_Contestant]:
-    """Measures them for so many seconds, about."""
+    """Measures the contestants for about `seconds`, and sets their times."""
     spent = 0.0
-    for _ in range(2):  # the first makes the plans, the second finds how long calls take then; neither counts
+    for _ in range(2):  # the first round makes the plans, the second times calls with plans; neither counts
         spent += _round(communicator, contestants)
         _lengthen(contestants, seconds / _ROUNDS)
         for contestant in contestants:
@@ -222,14 +247,14 @@ def _compete(communicator: Communicator, contestants: list[_Contestant], seconds
 
 
 def _lengthen(contestants: Sequence[_Contestant], seconds: float) -> None:
-    """Makes bursts as long as fits into so many seconds for a round."""
+    """Sets the lengths of bursts so that a round takes about `seconds`."""
     for contestant in contestants:
         share = seconds / len(contestants) / max(float(np.median(contestant.times)), 1e-9) / 2
         contestant.pairs = max(1, min(_LONGEST, int(share)))
 
 
 def _round(communicator: Communicator, contestants: Sequence[_Contestant]) -> float:
-    """A burst of everybody; adds the times on the slowest rank. Seconds that it took."""
+    """Runs a burst of each contestant and adds the slowest rank's times. Returns the seconds of the round."""
     start = time.perf_counter()
     mine = [_time(communicator, contestant) for contestant in contestants]
     mine.append(time.perf_counter() - start)
@@ -240,7 +265,8 @@ def _round(communicator: Communicator, contestants: Sequence[_Contestant]) -> fl
 
 
 def _time(communicator: Communicator, contestant: _Contestant) -> float:
-    """Seconds for a call: the median of pairs of calls, which somebody else's turn on the core does not change."""
+    """Seconds for a call: half the median of pairs of calls. A time slice of another process does not change the
+    median."""
     call, clock, times = contestant.call, time.perf_counter, np.empty(contestant.pairs)
     communicator.barrier()
     for index in range(contestant.pairs):
@@ -252,7 +278,16 @@ def _time(communicator: Communicator, contestant: _Contestant) -> float:
 
 
 def tune(communicator: Communicator, options: Options, quiet: bool = True) -> tuple[str, list[str]]:
-    """Measures and makes a profile, as JSON; returns it and warnings. Collective; all ranks return the same."""
+    """Measures, and makes a profile. It is collective: all ranks call it.
+
+    Args:
+        communicator: Where to measure.
+        options: What to measure.
+        quiet: False: rank 0 prints what it measures.
+
+    Returns:
+        The profile as JSON, and warnings; the same on all ranks.
+    """
     rank = communicator.rank
 
     def progress(text: str) -> None:

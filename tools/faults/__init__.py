@@ -1,4 +1,4 @@
-"""What `check_faults.py` and `soak.py` are made of: ranks forked from one process, and calls with known results.
+"""Shared parts of `check_faults.py` and `soak.py`: ranks forked from one process, and calls with known results.
 
-A package of the tools, not of ringroad. It reads ringroad's public API only.
+This package belongs to the tools, not to ringroad. It uses ringroad's public API only.
 """

@@ -1,4 +1,4 @@
-"""Calls of every kind whose results are known before they are made."""
+"""Calls of every kind, with results that NumPy computes in advance."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Known:
-    """A call with what a rank passes in, and what it must get (None: it gets nothing)."""
+    """A call with one rank's input and expected result (None: the rank gets no result)."""
 
     call: Call
     send: np.ndarray
@@ -62,14 +62,14 @@ def draws(random: Random, ranks: int, largest: int) -> Iterator[Call]:
 
 
 def vector(rank: int, count: int, dtype: str) -> np.ndarray:
-    """What `rank` passes in: small whole numbers, so that every type adds them up without rounding."""
+    """The input of `rank`: small whole numbers, so that no type rounds their sums."""
     values = np.arange(5) + rank
     return np.resize((values % 2 == 0) if dtype == "bool" else values.astype(dtype_of(dtype)), count)
 
 
 @functools.lru_cache(maxsize=256)
 def known(call: Call, ranks: int, rank: int) -> Known:
-    """By NumPy, for one rank."""
+    """The input and the expected result of one rank, computed by NumPy."""
     blocks = ranks if call.name in ("reduce_scatter", "scatter", "alltoall") else 1
     inputs = [vector(r, call.count * blocks, call.dtype) for r in range(ranks)]
     own = slice(rank * call.count, (rank + 1) * call.count)
@@ -97,7 +97,7 @@ def known(call: Call, ranks: int, rank: int) -> Known:
 
 
 class Running:
-    """A call that was started. `finish` waits for it and says what is wrong with its result, None if nothing."""
+    """A started call. `finish` waits for it and returns a description of a wrong result, or None."""
 
     def __init__(self, comm: Communicator, expected: Known, *, asynchronous: bool = False, **options: Any) -> None:
         self.expected = expected
@@ -112,7 +112,7 @@ class Running:
                 self.sent = comm.send(send, (comm.rank + 1) % comm.size, **(options | {"async_op": True}))
                 self.got = comm.recv(np.empty_like(send), (comm.rank - 1) % comm.size, **options)
             case "broadcast":
-                # Read by others, so never the array that is kept for later calls: a defect would spoil them all.
+                # A copy, because others read the array: a defect must not spoil later calls.
                 self.got = comm.broadcast(send.copy(), call.root, **options)
             case "scatter":
                 out = np.empty(call.count, send.dtype)

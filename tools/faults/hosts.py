@@ -1,4 +1,4 @@
-"""Two hosts on this machine: network namespaces, joined by a cable (veth) that can be cut."""
+"""Two emulated hosts on this machine: network namespaces joined by a cable (veth) that can be cut."""
 
 import ctypes
 import os
@@ -9,7 +9,7 @@ import time
 CABLE = "cable"
 CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 MS_REC, MS_SLAVE, MNT_DETACH = 0x4000, 0x80000, 2
-NOWHERE = "02:00:00:00:00:99"  # a card that does not exist: what is sent there is lost without a word
+NOWHERE = "02:00:00:00:00:99"  # the address of no card: packets to it are lost silently
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -24,11 +24,11 @@ def checked(result: int, what: str) -> None:
 
 
 class Hosts:
-    """Raises OSError or CalledProcessError where this machine makes no namespaces. `close` removes them."""
+    """Two hosts. `close` removes them. Raises OSError or CalledProcessError if namespaces cannot be made here."""
 
     def __init__(self) -> None:
         if shutil.which("ip") is None or os.geteuid() != 0:
-            raise OSError("making network namespaces takes root and iproute2")
+            raise OSError("network namespaces need root and iproute2")
         self.names = [f"ringroad-{os.getpid()}-{side}" for side in "ab"]
         self.made: list[str] = []
         try:
@@ -52,7 +52,7 @@ class Hosts:
         self.made = []
 
     def _wait(self) -> None:
-        """Until the devices are up, a moment after they are told to be: UCX leaves out those that are not."""
+        """Waits until the devices are up: UCX ignores devices that are down."""
         end = time.monotonic() + 20
         while not all("LOWER_UP" in ip("-n", name, "-br", "link", "show", CABLE) for name in self.names):
             if time.monotonic() > end:
@@ -60,7 +60,8 @@ class Hosts:
             time.sleep(0.02)
 
     def enter(self, side: int) -> None:
-        """Moves this process, which must have one thread, to a host: its network, and the /sys that tells of it."""
+        """Moves this process, which must have one thread, to a host: to its network namespace, with the matching
+        /sys."""
         namespace = os.open(f"/var/run/netns/{self.names[side]}", os.O_RDONLY)
         checked(libc.setns(namespace, CLONE_NEWNET), "setns")
         os.close(namespace)
@@ -70,7 +71,8 @@ class Hosts:
         checked(libc.mount(b"sys", b"/sys", b"sysfs", 0, None), "mount /sys")
 
     def cut(self, how: str, side: int) -> None:
-        """`down`: the device of one side; `drop`: packets of both sides are lost; `drop one way`: those of one side."""
+        """Cuts the cable. `down`: one side's device goes down; `drop`: all packets are lost; `drop one way`: one side's
+        are."""
         if how == "down":
             ip("-n", self.names[side], "link", "set", CABLE, "down")
             return

@@ -1,4 +1,4 @@
-"""What must hold after a run, and what did not."""
+"""Checks a run, and returns what is wrong as findings."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ Finding = tuple[str, str]
 
 
 def named(text: str) -> set[int]:
-    """The ranks that a message names: `rank 2`, `ranks 1-3`, `ranks 0, 2 and 3`."""
+    """The ranks that a message names, as in `rank 2`, `ranks 1-3` or `ranks 0, 2 and 3`."""
     ranks: set[int] = set()
     for many in re.findall(r"\branks? (\d+(?:-\d+)?(?:(?:, | and |, and )\d+(?:-\d+)?)*)", text):
         for first, last in re.findall(r"(\d+)(?:-(\d+))?", many):
@@ -24,12 +24,12 @@ def named(text: str) -> set[int]:
 def judge(
     kind: Kind, job: Job, fault: float, logs: Records, statuses: dict[int, int], hanging: list[int]
 ) -> tuple[list[Finding], dict[int, tuple[str, float]]]:
-    """The findings; and what the ranks raised that are left, how many seconds after the fault."""
+    """The findings, and for each surviving rank its error and the seconds after the fault."""
     errors = {rank: record for rank in logs for record in logs[rank] if record["event"] == "error"}
     if kind.aborts and job.victims[0] in errors:
         fault = errors[job.victims[0]]["at"]
     died = [rank for rank in kind.left(job) if rank not in hanging and statuses[rank] != 0]
-    if died:  # what became of the others after that says nothing
+    if died:  # after a death the state of the others means nothing
         return [("died", f"rank {rank} ended with {statuses[rank]}: see rank-{rank}.err") for rank in died], {}
     findings = [
         finding

@@ -1,4 +1,4 @@
-"""The kinds of faults: how one is drawn, done, and what everybody must say of it."""
+"""The kinds of faults: how a fault is drawn and caused, and how each rank must react."""
 
 import errno
 import math
@@ -25,31 +25,31 @@ TRANSPORTS: dict[str, dict[str, str]] = {
     "memory": {},
     "shm": {"RINGROAD_TRANSPORT": "ucx"},
     "tcp": {"RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"},
-    # Namespaces share a kernel, and UCX would take its memory instead of the cable.
+    # Namespaces share a kernel, so UCX would use shared memory instead of the cable.
     "hosts": {"UCX_NET_DEVICES": CABLE, "UCX_TLS": "tcp,self"},
 }
 """Shared memory, UCX over shared memory, UCX over tcp, and two namespaces of two ranks each."""
 
 LARGEST = 4 << 20  # bytes
-PATIENCE = 20.0  # seconds: the limit of calls that must not meet it
-SILENT = 5e-3  # seconds from the start of a rank within which it may not have said anything
+PATIENCE = 20.0  # seconds: the timeout of calls that must not time out
+SILENT = 5e-3  # seconds after its start in which a rank may not have published anything yet
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: everything that the seed decides."""
+    """The parameters of a run, all drawn from the seed."""
 
     seed: str
     transport: str
     ranks: int = 4
     victims: tuple[int, ...] = ()
-    where: str = "calls"  # the phase that the fault falls into
-    delay: float = 0.0  # after its beginning, in seconds
-    calls: int | None = None  # how many; None: until one fails
+    where: str = "calls"  # the phase of the fault
+    delay: float = 0.0  # seconds from the start of the phase to the fault
+    calls: int | None = None  # number of calls; None: until one fails
     largest: int = LARGEST
     timeout: float = PATIENCE  # of a call
-    what: str = ""  # the variant
-    first: Call | None = None  # of a mismatch
+    what: str = ""  # the variant of the fault
+    first: Call | None = None  # both calls of a mismatch
     other: Call | None = None
 
     @property
@@ -57,23 +57,23 @@ class Job:
         return [rank for rank in range(self.ranks) if rank not in self.victims]
 
     def side(self, rank: int) -> int:
-        """On which of two hosts."""
+        """The host of a rank, 0 or 1."""
         return 2 * rank // self.ranks
 
 
 class Clock:
-    """When this rank began the call in which it is."""
+    """The time at which this rank began its current call."""
 
     began = 0.0
 
 
 def run_calls(job: Job, comm: Communicator, log: Log, clock: Clock, board: Board) -> Iterator[None]:
-    """The same random calls on all ranks, one after the other or a few at a time; a step after each."""
+    """Makes the same random calls on all ranks, one or a few at a time; yields after each."""
     random = Random(job.seed)
     endless = draws(random, comm.size, job.largest)
     done = 0
     while (job.calls is None or done < job.calls) and not board.missed():
-        together = random.choice([0, 0, 0, 2, 4])  # 0: one that is waited for at once
+        together = random.choice([0, 0, 0, 2, 4])  # 0: a single blocking call
         options: dict[str, Any] = {"asynchronous": together > 0, "timeout": job.timeout}
         clock.began = time.monotonic()
         running, failure = [], None
@@ -82,7 +82,7 @@ def run_calls(job: Job, comm: Communicator, log: Log, clock: Clock, board: Board
                 running.append(Running(comm, known(next(endless), comm.size, comm.rank), **options))
         except Exception as error:
             failure = error
-        for call in running:  # those that end well must have ended right, whatever became of the others
+        for call in running:  # calls that succeed must have correct results, whatever happens to the others
             try:
                 check(call, log)
             except Exception as error:
@@ -101,23 +101,23 @@ def check(call: Running, log: Log) -> None:
 
 
 class Kind:
-    """Kills, and what the other kinds have in common."""
+    """Kills ranks; the base of all kinds."""
 
     name = "kills"
     share = 9.0  # of the time
     goal = 1000  # runs in 30 minutes
     bound = 2.0  # seconds from the fault to the last error
-    named = "any"  # of `culprits`, or all
+    named = "any"  # the error must name any, or all, of `culprits`
     types: tuple[str, ...] = ("PeerError", "AbortedError", "TimeoutError")
-    dies = True  # the victims do
-    aborts = False  # the victims do where they fail
-    told_early = False  # others may hear of it before the last one has come, or the victim has raised
+    dies = True  # whether the victims die
+    aborts = False  # whether the victims abort when they fail
+    told_early = False  # whether others may raise before the last rank has come or the victim has raised
     over_hosts = True
 
     def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
         self.hosts = hosts
         self.bound = type(self).bound * slack
-        self.start_limit = self.bound + 1  # who meets it is late
+        self.start_limit = self.bound + 1  # a rank that reaches it is late
         self.transports = [name for name in TRANSPORTS if name != "hosts" or (hosts and self.over_hosts)]
 
     def draw(self, random: Random, number: int) -> Job:
@@ -125,7 +125,7 @@ class Kind:
         ranks = 4 if transport == "hosts" else random.choice([2, 3, 4, 4, 5])
         where = random.choice(["start", "calls", "calls", "close"])
         victims = random.sample(range(ranks), 2 if ranks > 3 and random.random() < 0.15 else 1)
-        # Closing takes a millisecond or two, starting up to a hundred times as long.
+        # Closing takes one or two milliseconds, starting up to a hundred times as long.
         shortest, longest = {"start": (1e-4, 0.15), "calls": (1e-4, 0.1), "close": (1e-5, 0.01)}[where]
         return Job(
             seed=str(random.random()),
@@ -139,25 +139,25 @@ class Kind:
         )
 
     def left(self, job: Job) -> list[int]:
-        """Who goes on."""
+        """The ranks that go on after the fault."""
         return job.survivors if self.dies else list(range(job.ranks))
 
-    # In the ranks.
+    # These run in the ranks.
 
     def prepare(self, job: Job, rank: int) -> None:
-        """Before a rank opens anything."""
+        """Runs before a rank opens anything."""
 
     def limit(self, job: Job, rank: int, where: str) -> None:
-        """At the beginning of a phase."""
+        """Runs at the start of a phase."""
 
     def lift(self) -> None:
-        """After an error."""
+        """Runs after an error."""
 
     def work(self, job: Job, comm: Communicator, log: Log, clock: Clock, board: Board) -> None:
         for _ in run_calls(job, comm, log, clock, board):
             pass
 
-    # In their parent.
+    # This runs in their parent.
 
     def strike(self, job: Job, ranks: Ranks, board: Board) -> None:
         phase = {"start": START, "calls": CALLS, "close": CLOSE}[job.where]
@@ -168,23 +168,24 @@ class Kind:
             ranks.signal(victim, signal.SIGKILL)
         board.fault = time.monotonic()
 
-    # What must hold.
+    # These say how ranks must react.
 
     def must_fail(self, job: Job, rank: int, errors: dict[int, dict[str, Any]]) -> bool:
-        """Whether this rank must raise something. Where a rank has ended all calls, it need not hear of a death."""
+        """Whether this rank must raise an error. A rank that has ended all calls need not notice a death."""
         return job.where != "close"
 
     def culprits(self, job: Job, rank: int) -> set[int]:
         return set(job.victims)
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
-        """Until when the error must have come. Who dies before it said anything in the store looks like one to come."""
+        """The time by which the error must come. A rank that dies before it has published anything looks like a late
+        one."""
         silent = self.dies and job.where == "start" and job.delay < SILENT
         return fault + self.bound + (self.start_limit if silent else 0)
 
 
 class Stops(Kind):
-    """A rank does not run for longer than a call may take, then goes on."""
+    """Stops a rank for longer than a call's timeout, then continues it."""
 
     name = "stops"
     share = 4.0
@@ -207,14 +208,14 @@ class Stops(Kind):
         ranks.signal(victim, signal.SIGCONT)
 
     def culprits(self, job: Job, rank: int) -> set[int]:
-        return set() if rank in job.victims else set(job.victims)  # who was stopped hears from the others
+        return set() if rank in job.victims else set(job.victims)  # the stopped rank gets the error of the others
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
         return max(error["began"], fault) + job.timeout + self.bound
 
 
 class Cuts(Kind):
-    """The network between two hosts goes, and comes back when all have noticed."""
+    """Cuts the network between two hosts, and restores it when all ranks have noticed."""
 
     name = "cuts"
     share = 5.0
@@ -245,12 +246,12 @@ class Cuts(Kind):
             self.hosts.heal()
 
     def culprits(self, job: Job, rank: int) -> set[int]:
-        """Any rank of the other host; or, told by a rank of the own host, any at all."""
+        """Any other rank: one of the other host, or one that a rank of the own host has named."""
         return set(range(job.ranks)) - {rank}
 
 
 class Mismatches(Kind):
-    """One rank calls something else."""
+    """One rank makes a different call."""
 
     name = "mismatches"
     share = 3.0
@@ -271,7 +272,7 @@ class Mismatches(Kind):
             if (what != "op" or name in REDUCTIONS) and (what != "root" or name in ROOTED)
             if name != "barrier" or (what in ("collective", "order") and count == 1)
         ]
-        Random(0).shuffle(self.variants)  # so that few runs have some of everything
+        Random(0).shuffle(self.variants)  # so that even few runs cover all variants
 
     def draw(self, random: Random, number: int) -> Job:
         job = super().draw(random, number)
@@ -284,7 +285,7 @@ class Mismatches(Kind):
             "op": replace(first, op=random.choice(["min", "max"])),
             "root": replace(first, root=(first.root + 1) % job.ranks),
         }.get(what, replace(first, name=random.choice(others)))
-        # Where everybody waits and nobody sends, only the deadline tells.
+        # If all ranks wait and none sends, only the deadline reveals the mismatch.
         return replace(
             job, where="calls", victims=job.victims[:1], what=what, first=first, other=other, calls=5, timeout=1.0
         )
@@ -300,8 +301,8 @@ class Mismatches(Kind):
         prepared = [known(call, comm.size, comm.rank) for call in calls]
         clock.began = board.faults[comm.rank] = time.monotonic()
         for one in prepared:
-            Running(comm, one, timeout=job.timeout).finish()  # no result is right here
-        for _ in range(10):  # a rank that only sends may hear of it late
+            Running(comm, one, timeout=job.timeout).finish()  # the result is not checked
+        for _ in range(10):  # a rank that only sends may notice the mismatch late
             comm.barrier(timeout=job.timeout)
 
     def strike(self, job: Job, ranks: Ranks, board: Board) -> None:
@@ -317,7 +318,7 @@ class Mismatches(Kind):
 
 
 class Limits(Kind):
-    """A rank runs out of memory while it makes a communicator, or arrays between calls."""
+    """A rank runs out of memory while it makes a communicator or allocates arrays."""
 
     name = "memory"
     share = 2.0
@@ -336,11 +337,11 @@ class Limits(Kind):
         return replace(job, where=where, victims=job.victims[:1], calls=40, what=str(self.room(random)))
 
     def room(self, random: Random) -> int:
-        """How much more it may take than it has."""
+        """The amount of the resource that the rank may still take."""
         return int((64 << 10) * 2 ** (10 * random.random()))
 
     def most(self, room: int) -> int:
-        """The limit that leaves that much room."""
+        """The limit that leaves this much room."""
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + room
 
     def limit(self, job: Job, rank: int, where: str) -> None:
@@ -368,7 +369,7 @@ class Limits(Kind):
         pass
 
     def must_fail(self, job: Job, rank: int, errors: dict[int, dict[str, Any]]) -> bool:
-        return job.victims[0] in errors  # it may have had enough
+        return job.victims[0] in errors  # the rank may have had enough room
 
     def culprits(self, job: Job, rank: int) -> set[int]:
         return set() if rank in job.victims else set(job.victims)
@@ -393,7 +394,8 @@ class Descriptors(Limits):
         return next(end for end in range(10**6) if end - len([one for one in taken if one < end]) > room)
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
-        """Without any descriptor a rank cannot tell those who wait for it to come."""
+        """The time by which the error must come. Without any descriptor a rank cannot notify the ranks that wait for
+        it."""
         silent = job.where == "start" and int(job.what) < 2
         return super().deadline(job, error, fault) + (self.start_limit if silent else 0)
 

@@ -1,4 +1,4 @@
-"""Ranks as processes forked from this one, a board that all of them see, and what a process has open."""
+"""Ranks as processes forked from this one, a board in shared memory, and the open resources of a process."""
 
 import ctypes
 import faulthandler
@@ -18,24 +18,24 @@ from typing import Any
 import numpy as np
 
 WAITING, WARM, START, CALLS, CLOSE, DONE = range(6)
-LOOK = 0.002  # seconds between two looks
-UNNOTICED = 25.0  # seconds
+LOOK = 0.002  # seconds between two checks
+UNNOTICED = 25.0  # seconds after which nobody will notice a fault any more
 MOST = 64  # ranks
 PR_SET_PDEATHSIG = 1
 
 
 class Board:
-    """Memory that the ranks and their parent share. Times are of the monotonic clock, 0 where there is none yet."""
+    """Memory that the ranks and their parent share. Times are of the monotonic clock; 0 means not set."""
 
     def __init__(self, limit: float) -> None:
         self._numbers = np.frombuffer(mmap.mmap(-1, 8 * (8 + 2 * MOST)), np.float64)
         self.phases = self._numbers[8 : 8 + MOST]
-        self.faults = self._numbers[8 + MOST :]  # where ranks do the harm themselves
+        self.faults = self._numbers[8 + MOST :]  # times of faults that ranks cause themselves
         self._numbers[2] = time.monotonic() + limit
 
     @property
     def fault(self) -> float:
-        """When the fault happened."""
+        """The time of the fault."""
         return float(max(self._numbers[0], self.faults.max()))
 
     @fault.setter
@@ -43,7 +43,7 @@ class Board:
         self._numbers[0] = at
 
     def let(self, step: int) -> None:
-        """The ranks that wait for this step may go on."""
+        """Lets the ranks that wait for this step go on."""
         self._numbers[1] = step
 
     def wait_for(self, step: int) -> None:
@@ -53,11 +53,11 @@ class Board:
         return time.monotonic() > self._numbers[2]
 
     def missed(self) -> bool:
-        """Whether the fault is so long ago that nobody will notice it."""
+        """Whether the fault was so long ago that nobody will notice it any more."""
         return self.over() or 0 < self.fault < time.monotonic() - UNNOTICED
 
     def wait(self, condition: Callable[[], bool]) -> bool:
-        """False where the time was over first."""
+        """Waits for the condition. Returns False if the time limit came first."""
         while not condition():
             if self.over():
                 return False
@@ -69,7 +69,7 @@ class Board:
 
 
 class Log:
-    """Lines of JSON that a rank leaves."""
+    """A rank's log, in lines of JSON."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w", buffering=1)
@@ -79,7 +79,7 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """All whole lines: a rank may have died while it wrote the last one."""
+    """All complete lines: a rank may have died while it wrote the last one."""
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return [json.loads(line) for line in lines]
 
@@ -117,7 +117,7 @@ class Ranks:
             os._exit(status)
 
     def reap(self, ranks: list[int]) -> bool:
-        """Whether these have ended. Looks, and does not wait."""
+        """Whether all of these ranks have ended. Does not wait."""
         for rank in ranks:
             if rank not in self.status:
                 pid, status = os.waitpid(self.pids[rank], os.WNOHANG)
@@ -126,7 +126,7 @@ class Ranks:
         return all(rank in self.status for rank in ranks)
 
     def any_failed(self, ranks: list[int]) -> bool:
-        """Whether one of these has ended badly, as far as `reap` has seen."""
+        """Whether one of these ranks has failed, as far as `reap` has seen."""
         return any(self.status.get(rank) for rank in ranks)
 
     def signal(self, rank: int, number: int) -> None:
@@ -134,7 +134,7 @@ class Ranks:
             os.kill(self.pids[rank], number)
 
     def end(self) -> list[int]:
-        """Kills all that are left, after they have written down where they are; their ranks."""
+        """Kills all remaining ranks, after they have dumped their stacks. Returns these ranks."""
         left = [rank for rank in range(len(self.pids)) if not self.reap([rank])]
         for rank in left:
             self.signal(rank, signal.SIGCONT)
@@ -149,13 +149,13 @@ class Ranks:
 
 
 def open_things() -> Counter[str]:
-    """Descriptors, threads, mappings of shared memory and children of this process, by what they are."""
+    """The numbers of descriptors, threads, shared mappings and children of this process, by kind."""
     things: Counter[str] = Counter()
     for descriptor in os.listdir("/proc/self/fd"):
         try:
             target = os.readlink(f"/proc/self/fd/{descriptor}")
         except OSError:
-            continue  # that of the directory itself
+            continue  # the descriptor of the directory itself
         things["descriptor of " + re.sub(r":\[\d+\]$", "", target)] += 1
     for thread in os.listdir("/proc/self/task"):
         try:

@@ -1,4 +1,4 @@
-"""What a rank does in a run: it starts, calls, meets the fault, goes on with those that are left, and tidies up."""
+"""One rank's part in a run: start, calls, the fault, regrouping with the survivors, and cleaning up."""
 
 import gc
 import os
@@ -16,7 +16,7 @@ from faults.processes import CALLS, CLOSE, DONE, LOOK, START, WARM, Board, Log, 
 Start = Callable[[str, int, int, float], Communicator]
 
 SETTLE = 3.0  # seconds that threads may take to end
-MET, TIDY = 1, 2  # steps that the parent lets ranks take
+MET, TIDY = 1, 2  # steps for which ranks wait until the parent allows them
 
 
 def live(job: Job, kind: Kind, board: Board, directory: Path, rank: int, log: Log) -> None:
@@ -31,7 +31,7 @@ def live(job: Job, kind: Kind, board: Board, directory: Path, rank: int, log: Lo
         os.environ["RINGROAD_STORE"] = f"file://{directory / place}"
         return ringroad.init(rank=rank, size=size, timeout=timeout)
 
-    # What a process opens once and keeps, such as libraries and the socket for regrouping, is no leak.
+    # Resources that a process opens once and keeps, such as libraries and the socket for regrouping, are no leaks.
     with start("warm", rank, job.ranks, PATIENCE) as comm:
         comm.allreduce(np.ones(1))
         comm.barrier(async_op=True).wait()
@@ -51,7 +51,7 @@ def live(job: Job, kind: Kind, board: Board, directory: Path, rank: int, log: Lo
     if kind.dies and rank in job.victims:
         while True:
             time.sleep(1)
-    if not kind.dies:  # else nobody needs to wait: others may still have to hear of it
+    if not kind.dies:  # after a death ranks must not wait: others may still have to notice it
         board.wait_for(TIDY)
 
     regroup(kind.left(job), job, rank, log, comms, start)
@@ -66,7 +66,7 @@ def live(job: Job, kind: Kind, board: Board, directory: Path, rank: int, log: Lo
 def main(
     job: Job, kind: Kind, board: Board, rank: int, log: Log, clock: Clock, comms: list[Communicator], start: Start
 ) -> None:
-    """The part that meets the fault. Nothing of a failed call stays referred to when it returns."""
+    """The part with the fault. No reference to a failed call remains when it returns."""
     try:
         board.phases[rank] = START
         clock.began = time.monotonic()
@@ -90,7 +90,7 @@ def main(
 
 
 def regroup(left: list[int], job: Job, rank: int, log: Log, comms: list[Communicator], start: Start) -> None:
-    """Those that are left make a new communicator and add up: by `shrink`, or anew where some may have none."""
+    """The survivors make a new communicator and use it: by `shrink`, or by a new start if some may have none."""
     own = left.index(rank)
     began = time.monotonic()
     try:

@@ -1,10 +1,10 @@
-"""System calls that the kernel refuses this process from now on, as containers have them refused."""
+"""Makes the kernel refuse system calls to this process, as in containers."""
 
 import ctypes
 import platform
 import struct
 
-# By number on x86-64 and on aarch64.
+# Numbers on x86-64 and on aarch64.
 NUMBERS = {
     "pidfd_open": (434, 434),
     "pidfd_getfd": (438, 438),
@@ -36,7 +36,7 @@ LISTS = {
     "pidfd_open": ["pidfd_open"],
     "memfd_create": ["memfd_create"],
     "process_vm_readv": ["process_vm_readv"],
-    # What Docker's own list left out on older kernels, and stricter lists still do.
+    # Calls that Docker's own list refused on older kernels, and that stricter lists still refuse.
     "container": [name for name in NUMBERS if name != "memfd_create"],
 }
 
@@ -46,7 +46,7 @@ NO_NEW_PRIVS, SECCOMP, FILTER = 38, 22, 2
 
 
 def refuse(names: list[str], errno: int) -> None:
-    """For this thread and all that it starts. There is no way back."""
+    """Refuses the calls to this thread and all threads that it starts. Irreversible."""
     column = {"x86_64": 0, "aarch64": 1}[platform.machine()]
     numbers = [NUMBERS[name][column] for name in names]
     rules = [(LOAD, 0, 0, 0)]  # the number of the call

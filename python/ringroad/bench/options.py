@@ -1,4 +1,4 @@
-"""What was asked for on the command line, checked."""
+"""The options of the command line, checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MPI = "mpi4py"
 
 @dataclass(frozen=True)
 class Options:
-    """Sizes are in bytes, times in seconds."""
+    """Options of a run. Sizes are in bytes, times in seconds."""
 
     collective: Collective
     sizes: list[int]
@@ -40,19 +40,19 @@ class Options:
     timeout: float
     json: Path | None
     algorithms: list[str] = field(default_factory=list)
-    """Of ringroad's, which also take turns; or `all`, or `different`."""
+    """ringroad's algorithms that also take turns; or `all`, or `different`."""
     tune: float = 0.0
-    """Seconds in which every group of ranks measures first, to choose by that."""
+    """Seconds for which every team of ranks tunes first; the choice then follows the result."""
     launches: int = 1
-    """How often each team of ranks is started anew."""
+    """The number of starts of each team of ranks."""
     testbed: Topology | None = None
-    """The network to emulate, with so many ranks as it has, and not this machine alone."""
+    """The network to emulate and run on; None: this machine."""
     rate: float = 0.0
-    """Bytes per second of its cables."""
+    """Bytes per second of the emulated cables."""
     place: str | None = None
-    """Of the collective's: only these calls; None: all."""
+    """One of the collective's places: only calls there are measured; None: all."""
     cache: str | None = None
-    """Of _CACHES: only rounds count in which the first two CPUs are so far apart from beginning to end."""
+    """One of _CACHES, or None: only rounds count that begin and end with the first two CPUs at this distance."""
 
     def __post_init__(self) -> None:
         _among("-d", [self.dtype], DTYPES)
@@ -88,7 +88,7 @@ class Options:
             raise ValueError("bench: --launches must be at least 1")
 
     def cases(self, ranks: int) -> list[Case]:
-        """One for every size that the collective can have on so many ranks, without those that are equal."""
+        """A case for every size, rounded to what the collective can have on `ranks` ranks, without duplicates."""
         collective = self.collective
         unit = dtype_of(self.dtype).itemsize * (ranks if collective.blocks else 1)
         counts = [0] if collective.name == "barrier" else [max(1, size // unit) for size in self.sizes]
@@ -104,7 +104,7 @@ def _among(flag: str, values: Sequence[str], allowed: Sequence[str]) -> None:
 
 
 def numbers(flag: str, text: str) -> list[int]:
-    """A comma-separated list."""
+    """The numbers of a comma-separated list."""
     try:
         return [int(part) for part in names(text)]
     except ValueError:
@@ -112,12 +112,12 @@ def numbers(flag: str, text: str) -> list[int]:
 
 
 def names(text: str) -> list[str]:
-    """A comma-separated list, each once."""
+    """The items of a comma-separated list, without duplicates."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def sizes(smallest: str, largest: str, factor: int) -> list[int]:
-    """From the smallest to the largest, both included."""
+    """The sizes from the smallest to the largest, both included."""
     size, last = parse_bytes(smallest), parse_bytes(largest)
     if factor < 2 or not 0 < size <= last:
         raise ValueError("bench: -f must be at least 2, and -b at least 1 and at most -e")

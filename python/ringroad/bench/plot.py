@@ -9,11 +9,11 @@ from typing import Any
 from ringroad.bench.collectives import IN
 
 Rows = dict[str, dict[int, dict[str, Any]]]
-"""By peer and size."""
+"""Rows by peer and size."""
 
 
 def read(record: Path, buffers: str) -> dict[int, Rows]:
-    """The allreduces in place, by number of ranks; of a size that was measured twice, where there were more calls."""
+    """The in-place allreduces by number of ranks. Of several measurements of a size, the one with the most calls."""
     lines: dict[int, Rows] = defaultdict(lambda: defaultdict(dict))
     for row in map(json.loads, record.read_text().splitlines()):
         # Records of 2026 name the collective in "kind", and have calls in place on tensors only.

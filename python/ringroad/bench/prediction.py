@@ -1,4 +1,4 @@
-"""What the cost model and the simulator say of a call, beside what was measured."""
+"""Predictions of the cost model and the simulator, to compare with measurements."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _TERMS = (
 
 
 def terms(model: CostModel) -> dict[str, Any]:
-    """A model as what it is made of, to be sent."""
+    """The coefficients of a model, to send to another process."""
     return {name: getattr(model, name) for name in _TERMS}
 
 
 class Prediction:
-    """For one network and one model."""
+    """Predictions for one network and one model."""
 
     def __init__(self, topology: Topology, about: Mapping[str, Any]) -> None:
-        """`about`: `model`, as `terms` says it, and `segment`, the most bytes of a message."""
+        """`about` has `model` (from `terms`) and `segment`, the most bytes of a message."""
         self.topology = topology
         self.model = CostModel(**about["model"])
         self.segment: int = about["segment"]
         self.of = cache(self._of)
 
     def _of(self, algorithm: str, case: Case) -> dict[str, float | None]:
-        """Seconds, by the model and by the simulator with ranks that wait only for what they need."""
+        """Predicted seconds, by the model and by the simulator with free-running ranks."""
         schedule = Schedule.build(algorithm, self.topology, case.collective.name, case.root)
         simulated = simulate(
             schedule,

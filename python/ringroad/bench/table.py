@@ -27,7 +27,7 @@ LEGEND = """\
 
 
 def title(team: Row) -> str:
-    """Above the rows of one team of ranks."""
+    """The lines above the rows of one team of ranks."""
     parts = [f"{team['ranks']} ranks", f"ringroad over {team['transport']}"]
     if team["testbed"]:
         parts.insert(1, f"on an emulated {team['testbed']} of {8e-6 * team['rate']:g} Mbit/s")
@@ -54,7 +54,7 @@ def header(collective: str, buffers: str, ranks: int, predicted: bool = False) -
 
 
 def line(rows: list[Row], with_predictions: bool = False) -> str:
-    """One peer at one size: its rows out of place and in place."""
+    """The line of one peer at one size, from its rows out of place and in place."""
     first = rows[0]
     head = [first[key] for key in ("size", "count", "type", "redop", "root", "peer")]
     if first["peer"].startswith(f"{OURS}:"):
@@ -79,7 +79,7 @@ def _times(row: Row | None) -> list[str]:
 
 
 def predicted(rows: list[Row]) -> bool:
-    """Whether the model and the simulator say something of any of them."""
+    """Whether any of the rows has predictions."""
     return any(row["model"] is not None for row in rows)
 
 
@@ -93,6 +93,6 @@ def us(seconds: float) -> str:
 
 
 def lines(rows: list[Row]) -> list[str]:
-    """All peers at one size."""
+    """The lines of all peers at one size."""
     peers = list(dict.fromkeys(row["peer"] for row in rows))
     return [line([row for row in rows if row["peer"] == peer], predicted(rows)) for peer in peers]

@@ -1,11 +1,11 @@
-"""Whether ringroad is as fast as it is meant to be, next to the best of its peers and to the reference.
+"""Compares ringroad's speed with goals: relative to the best of its peers and to the reference.
 
-Every comparison is between times of one run, round by round, since the machine may drift meanwhile: the median over the
-rounds counts. Criteria for allreduce:
+Every comparison is between times of one run, round by round, because the machine may drift: the median over the rounds
+counts. Criteria for allreduce:
 
 - a: from 1 KiB on never slower than the best peer, below that at most 2 us slower;
-- b: at least 3 times as fast as the best peer at 4 MiB, and 2 times at 32 and 128 MiB. That is meant for CPUs that
-  share no cache: the rounds in which they shared none are judged once more, by themselves (`b, far`);
+- b: at least 3 times as fast as the best peer at 4 MiB, and 2 times at 32 and 128 MiB. This goal is for CPUs that share
+  no cache: the rounds in which they shared none are also judged separately (`b, far`);
 - c: from 64 KiB on at most 1.3 times as long as the reference.
 """
 
@@ -30,9 +30,9 @@ _SLACK = 2e-6
 _TIMES_FASTER = {4 * _MIB: 3.0, 32 * _MIB: 2.0, 128 * _MIB: 2.0}
 _FLOOR_FROM, _FLOOR_TIMES = 64 * _KIB, 1.3
 _NEARLY = 1.05
-"""A choice that takes so many times as long as the best is as good."""
+"""A choice that takes at most this many times the best time counts as equally good."""
 _TIE = 1e-6
-"""Predictions that differ by less, relative to each other, are equal."""
+"""Predictions with a smaller relative difference are equal."""
 _CRITERIA = {
     "a": "never slower than the best peer from 1 KiB on, at most 2 us slower below",
     "b": "3 times as fast as the best peer at 4 MiB, 2 times at 32 and 128 MiB (meant for CPUs that share no cache)",
@@ -43,7 +43,7 @@ _CRITERIA = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """One of ringroad's times beside one of a peer's, of the same run."""
+    """One of ringroad's times beside a peer's time of the same run."""
 
     criterion: str
     ours: Row
@@ -64,10 +64,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Selection:
-    """ringroad's choice beside its fastest fixed algorithm, of the same run.
+    """ringroad's choice beside its fastest fixed algorithm of the same run.
 
-    The least of many times is less than what its algorithm takes: luck is part of it. So the fastest is found by half
-    of the rounds, and compared by the others; and as the machine drifts, round by round.
+    The least of many times is partly luck. So half of the rounds find the fastest algorithm, and the others compare it
+    with the choice, round by round, because the machine drifts.
     """
 
     ours: Row
@@ -86,7 +86,7 @@ class _Selection:
 
     @property
     def is_best(self) -> bool:
-        """Whether it chose the one that was the fastest: then the ratio is noise."""
+        """Whether the choice is the fastest algorithm; the ratio is only noise then."""
         return bool(self.ours["algorithm"] == self.best["algorithm"])
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class _Selection:
 
 
 def _selections(rows: list[Row]) -> list[_Selection]:
-    """For every call that fixed algorithms made as well."""
+    """A selection for every call that fixed algorithms made, too."""
     fixed = [row for row in rows if row["peer"].startswith(f"{OURS}:")]
     found = []
     for ours in (row for row in rows if row["peer"] == OURS):
@@ -123,7 +123,7 @@ def _selection_lines(found: list[_Selection]) -> list[str]:
 
 
 def _order_lines(rows: list[Row]) -> list[str]:
-    """Whether the model and the simulator put algorithms in the order in which they were measured."""
+    """Lines that say how well the model and the simulator rank algorithms, by Kendall's tau."""
     lines = []
     for what, name in (("model", "the cost model"), ("simulated", "the simulator")):
         tau, pairs = kendall(rows, what)
@@ -136,8 +136,8 @@ def _order_lines(rows: list[Row]) -> list[str]:
 
 
 def kendall(rows: list[Row], what: str) -> tuple[float, int]:
-    """Kendall's tau between the order by `what` and the measured one, and over how many pairs: of fixed algorithms in
-    the same call whose measured times differ enough. A pair that `what` calls equal counts as neither."""
+    """Kendall's tau between the order by `what` and the measured one, and the number of pairs. Pairs are fixed
+    algorithms in the same call whose measured times differ enough. A pair with equal predictions adds 0."""
     fixed = [row for row in rows if row["peer"].startswith(f"{OURS}:") and row.get(what) is not None]
     agreed, pairs = 0, 0
     for one, other in combinations(fixed, 2):
@@ -151,7 +151,7 @@ def kendall(rows: list[Row], what: str) -> tuple[float, int]:
 
 
 def compare(rows: list[Row], name: str) -> list[Comparison]:
-    """All comparisons of one of ringroad's interfaces; a peer's own runs are compared where they took place."""
+    """All comparisons of one of ringroad's interfaces, each with a peer's time of the same team."""
     found: list[Comparison] = []
     for ours in (row for row in rows if row["peer"] == name and row["collective"] == "allreduce"):
         others = [row for row in rows if _same(row, ours) and not row["peer"].startswith(OURS)]
@@ -165,7 +165,7 @@ def _same(row: Row, ours: Row) -> bool:
 
 
 def _ratio(ours: Row, theirs: Row) -> float:
-    """How many times as long theirs take as ours."""
+    """Their time divided by ours."""
     return race.ratio(theirs["by_round"], ours["by_round"])
 
 
@@ -184,14 +184,15 @@ def _judge(ours: Row, theirs: Row) -> Iterator[Comparison]:
 
 
 def _far(row: Row) -> Row | None:
-    """What was measured while the CPUs shared no cache, if anything was."""
+    """The row with only those rounds in which the CPUs shared no cache; None without such rounds."""
     rounds = zip(row["by_round"], row["cache_by_round"], strict=False)
     times = [time for time, cache in rounds if cache == "far"]
     return {**row, "cache": "far", "time": float(np.median(times)), "by_round": times} if times else None
 
 
 def text(rows: list[Row]) -> str:
-    """For every interface and criterion: passed or not, and where not. Then how many elements were wrong."""
+    """The verdict as text: for every interface and criterion pass or fail, with the failures; and the wrong
+    elements."""
     lines = []
     for name in (OURS, OURS_IN_TORCH):
         comparisons = compare(rows, name)

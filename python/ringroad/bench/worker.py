@@ -1,4 +1,4 @@
-"""A rank: `python -m ringroad.bench.worker SETUP [RANK]`, started by `launch`; it obeys what comes over a socket.
+"""A rank: `python -m ringroad.bench.worker SETUP [RANK]`. `launch` starts it, and sends it commands over a socket.
 
 Without RANK, mpirun has started it.
 """
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Setup:
-    """What all ranks are told when they start."""
+    """The parameters of all ranks."""
 
     directory: str
-    """Where sockets and stores are."""
+    """The directory of sockets and stores."""
     ranks: int
     timeout: float
-    """Seconds for a call."""
+    """Time limit of a call in seconds."""
     backends: list[str]
-    """Of torch.distributed."""
+    """Backends of torch.distributed."""
     mpi: str | None
-    """What mpi4py is called here, where it takes part."""
+    """The name of the peer mpi4py, or None without it."""
     buffers: list[str]
     warmup: int
     check: bool
     algorithms: list[str]
-    """Of ringroad's, which take turns beside its choice."""
+    """ringroad's fixed algorithms that take turns beside its choice."""
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def _next(pipe: Any) -> Any:
     try:
         return pipe.recv()
     except (EOFError, OSError):
-        os._exit(1)  # whoever started the ranks is gone: there is nobody to close for
+        os._exit(1)  # the parent is gone, so there is nothing to close
 
 
 class Worker:
@@ -77,7 +77,7 @@ class Worker:
         self.calls: dict[tuple[str, str], Call] = {}
 
     def _join(self) -> list[Peer]:
-        """Connects to the others. MPI comes first: it must find no other UCX in the process than its own."""
+        """Connects to the other ranks. MPI comes first, because it must find only its own UCX in the process."""
         setup, rank, ranks = self.setup, self.rank, self.setup.ranks
         mpi: list[Peer] = []
         if setup.mpi:
@@ -110,9 +110,9 @@ class Worker:
         return Own(f"{setup.directory}/{store}", self.rank, setup.ranks, setup.timeout, tensors, settings)
 
     def tune(self, collective: str, seconds: float, largest: int) -> list[dict[str, Any]]:
-        """Measures up to `largest` bytes, and begins anew with a communicator that chooses by that.
+        """Tunes for sizes up to `largest` bytes, and makes a new communicator that uses the profile.
 
-        What there is to say of it now.
+        Returns the new description of this rank.
         """
         communicator = self.ours.communicator
         sizes = [size for size in tuning.SIZES if size <= max(largest, tuning.SIZES[0])]
@@ -127,7 +127,7 @@ class Worker:
         return [self.about]
 
     def case(self, case: Case, kind: str) -> list[tuple[str, str, str | None]]:
-        """Makes the buffers; which (peer, place, algorithm) there are."""
+        """Makes the buffers. Returns the available (peer, place, algorithm)."""
         self.buffers, self.calls = None, {}
         send, recv = self._memory(case, kind), self._memory(case, kind)
         self.buffers = buffers = Buffers(case, self.rank, send, recv, kind == "torch")
@@ -155,7 +155,7 @@ class Worker:
         return array_of(torch.empty(case.elements, dtype=getattr(torch, case.dtype)))
 
     def burst(self, peer: str, place: str, calls: int) -> tuple[Any, int]:
-        """Seconds of every call, and how many elements were wrong in the end."""
+        """Runs `calls` calls. Returns the seconds of each, and the number of wrong elements at the end."""
         assert self.buffers is not None
         call, clock, times = self.calls[peer, place], time.perf_counter, np.empty(calls)
         self.buffers.fill(place)

@@ -1,1 +1,1 @@
-"""Commands of the command line, a module each."""
+"""The commands of the command line, one module each."""

@@ -1,4 +1,4 @@
-"""`ringroad algorithms`: what there is."""
+"""`ringroad algorithms`: the list of algorithms."""
 
 from typing import Annotated, Any
 
@@ -12,12 +12,13 @@ from ringroad._text import print_json, print_table
 
 def algorithms(
     topology: Annotated[
-        str, typer.Option("--topology", metavar="SPEC", help="On which steps, bytes and ports are counted.")
+        str,
+        typer.Option("--topology", metavar="SPEC", help="The network for which steps, bytes and ports are counted."),
     ] = "ring:8",
-    collective: Annotated[str | None, typer.Option(help="Only those that perform it.")] = None,
+    collective: Annotated[str | None, typer.Option(help="Show only algorithms that perform this collective.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List the algorithms, with what each costs on a network."""
+    """List the algorithms, with the costs of each on a network."""
     network = Topology(topology)
     shown = {
         (one.name, performed): _entry(one, network, performed)
@@ -29,7 +30,7 @@ def algorithms(
     entries = list(shown.values())
     if as_json:
         return print_json(entries)
-    print(f"on {network.spec}; sent: by the busiest rank, over all its ports, in units of the vector")
+    print(f"on {network.spec}; sent: what the busiest rank sends by all its ports, in vectors")
     print("consistent: whether all ranks end with the same bits for floats\n")
     columns = ["algorithm", "collective", "steps", "sent", "ports", "consistent", "needs"]
     print_table(columns, [[_cell(entry[c]) for c in columns] for entry in entries], right=["steps", "sent", "ports"])
@@ -41,7 +42,7 @@ def algorithms(
 
 
 def _shown(algorithm: Algorithm, network: Topology, collective: str) -> list[Algorithm]:
-    """The algorithm where it performs the collective; its family where none of that does."""
+    """The algorithm if it performs the collective; its family if no member of the family does."""
     family = Algorithm(algorithm.name.partition(":")[0])
     if not family.supports(network, collective):
         return [family]

@@ -21,26 +21,30 @@ def alltoall(
         typer.Argument(metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."),
     ],
     size: Annotated[
-        str, typer.Option("--bytes", metavar="BYTES", help="What each rank has for all ranks together: 64KiB, 1MiB.")
+        str,
+        typer.Option(
+            "--bytes", metavar="BYTES", help="The bytes that each rank has for all ranks together: 64KiB, 1MiB."
+        ),
     ] = "1MiB",
     demands: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Bytes by source and target instead of --bytes: a line for each source, with commas."
+            metavar="FILE",
+            help="A file of bytes by source and target, instead of --bytes: a line for each source, with commas.",
         ),
     ] = None,
-    gap: Annotated[float, typer.Option(help="How near to the bound to go: 0.005 is half a percent.")] = 0.005,
-    budget: Annotated[float | None, typer.Option(help="Seconds after which to stop in any case.")] = None,
+    gap: Annotated[float, typer.Option(help="Stop at this distance from the bound: 0.005 is half a percent.")] = 0.005,
+    budget: Annotated[float | None, typer.Option(help="Stop after this many seconds in any case.")] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw what links carry, sent directly and along the flow (matplotlib)."),
+        typer.Option(metavar="FILE", help="Draw the links' loads, by direct sends and by the flow (matplotlib)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Find how fast an all-to-all can be on a network, over which ways, and prove that none is faster.
+    """Find the fastest all-to-all on a network and its paths, and prove that none is faster.
 
-    Ranks pass on what others send each other, over links between neighbours (maximum concurrent flow). Times leave
-    latencies out.
+    Ranks forward the messages of others over links between neighbours (maximum concurrent flow). Times do not include
+    latencies.
     """
     network = Topology(topology)
     matrix = None if demands is None else np.loadtxt(demands, delimiter=",", ndmin=2)
@@ -72,19 +76,19 @@ def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
 
 
 def _print(flow: AlltoallFlow, block: float, what: str) -> None:
-    proof = "proven" if flow.sweeps else "exact, as all ranks look alike"
+    proof = "proven" if flow.sweeps else "exact, because all ranks look alike"
     print(f"all-to-all {what} on {flow.topology.spec}, {flow.topology.ranks} ranks, without latencies")
-    rows = [["the busiest link", seconds_text(flow.seconds * block), "with the flow that was found"]]
+    rows = [["the busiest link", seconds_text(flow.seconds * block), "by the flow that was found"]]
     if flow.sweeps:
         percent = significant(100 * flow.gap)
         rows.append(["any flow", seconds_text(flow.least_seconds * block), f"at least: {proof}, {percent} % less"])
     else:
         rows.append(["any flow", seconds_text(flow.least_seconds * block), f"at least: {proof}"])
     reasons = {
-        "distance": "all links carry everything as far as its ranks are apart",
-        "rank": "what enters or leaves one rank",
-        "bisection": "what crosses from one half of the ranks to the other",
-        "degree": "no network with as many links for each rank has ranks nearer",
+        "distance": "all bytes take at least as many links as their ranks are apart",
+        "rank": "all bytes that enter or leave one rank",
+        "bisection": "all bytes that cross from one half of the ranks to the other",
+        "degree": "no network with as many links for each rank has shorter distances",
     }
     rows += [[f"bound by {name}", seconds_text(block / rate), reasons[name]] for name, rate in flow.bounds.items()]
     print_table(["", "time", ""], rows, right=["time"])

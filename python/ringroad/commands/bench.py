@@ -26,51 +26,58 @@ def bench(
     name: Annotated[str, typer.Argument(metavar="[COLLECTIVE]", help=_COLLECTIVES)] = "allreduce",
     minbytes: Annotated[str, typer.Option("-b", "--minbytes", help="The smallest size.")] = "8",
     maxbytes: Annotated[str, typer.Option("-e", "--maxbytes", help="The largest size.")] = "64M",
-    factor: Annotated[int, typer.Option("-f", "--stepfactor", help="From size to size.")] = 4,
-    size_list: Annotated[str, typer.Option("--sizes", help="8,1K,4M: these sizes instead of -b, -e and -f.")] = "",
+    factor: Annotated[int, typer.Option("-f", "--stepfactor", help="Factor between sizes.")] = 4,
+    size_list: Annotated[str, typer.Option("--sizes", help="These sizes (8,1K,4M) instead of -b, -e and -f.")] = "",
     calls: Annotated[
         int | None, typer.Option("-n", "--iters", help="Timed calls per size and launch; unset: as the budget allows.")
     ] = None,
-    warmup: Annotated[int, typer.Option("-w", "--warmup_iters", help="Calls that are not counted.")] = 10,
-    check: Annotated[int, typer.Option("-c", "--check", help="0: do not verify the results.")] = 1,
+    warmup: Annotated[int, typer.Option("-w", "--warmup_iters", help="Warm-up calls, which do not count.")] = 10,
+    check: Annotated[int, typer.Option("-c", "--check", help="0: do not verify results.")] = 1,
     dtype: Annotated[str, typer.Option("-d", "--datatype", help="float32, bfloat16, int32 and so on.")] = "float32",
     op: Annotated[str, typer.Option("-o", "--op", help=f"{', '.join(OPS)}.")] = "sum",
     root: Annotated[int, typer.Option("-r", "--root", help="The root, for collectives that have one.")] = 0,
-    ranks: Annotated[str, typer.Option(help="Numbers of ranks, with commas.")] = "2,4",
+    ranks: Annotated[str, typer.Option(help="Numbers of ranks, separated by commas.")] = "2,4",
     testbed: Annotated[
         str,
-        typer.Option(metavar="TOPOLOGY", help="Emulate this network, with a rank for each of its own; needs --rate."),
+        typer.Option(
+            metavar="TOPOLOGY", help="Run on an emulation of this network, on all of its ranks; needs --rate."
+        ),
     ] = "",
-    rate: Annotated[str, typer.Option(help="What a cable of it carries in each direction, such as 100Mbit.")] = "",
-    buffers: Annotated[str, typer.Option(help="Whose memory: numpy, torch, or both.")] = "numpy",
+    rate: Annotated[str, typer.Option(help="Bandwidth of its cables in each direction, such as 100Mbit.")] = "",
+    buffers: Annotated[str, typer.Option(help="The kind of buffers: numpy, torch, or both.")] = "numpy",
     peers: Annotated[
         str,
         typer.Option(
-            help="Who else takes turns: mpi4py (or one of its ways, mpi4py-ob1 and mpi4py-ucx), reference, gloo or "
+            help="Peers to compare with: mpi4py (or only one of its ways, mpi4py-ob1 or mpi4py-ucx), reference, gloo or "
             "another backend of torch.distributed."
         ),
     ] = "",
     place: Annotated[str | None, typer.Option(help="in_place, out_of_place: these calls only.")] = None,
     algorithms: Annotated[
         str,
-        typer.Option(help="Of ringroad's, to compare the choice with: names, all, or different (one of equal costs)."),
+        typer.Option(
+            help="Algorithms to compare the choice with: names, all, or different (one of those with equal costs)."
+        ),
     ] = "",
     tune: Annotated[
-        float, typer.Option(help="First measure for so many seconds, as `ringroad tune` does, and choose by that.")
+        float,
+        typer.Option(help="First measure for this many seconds, as `ringroad tune` does, and choose by the result."),
     ] = 0.0,
     launches: Annotated[
-        int, typer.Option(help="Start all ranks anew so many times: times differ from one start to the next, too.")
+        int, typer.Option(help="Start all ranks this many times, because times differ between starts.")
     ] = 1,
     cache: Annotated[
         str | None,
-        typer.Option(help="near, far: wait for rounds in which the first two CPUs share a cache, or none."),
+        typer.Option(help="Wait for rounds in which the first two CPUs share a cache (near), or share none (far)."),
     ] = None,
-    budget: Annotated[float, typer.Option(help="Seconds for everything, about; without -n.")] = _BUDGET,
-    hogs: Annotated[int, typer.Option(help="Busy processes meanwhile.")] = 0,
-    timeout: Annotated[float, typer.Option(help="Seconds for a call.")] = 120.0,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON lines.")] = None,
+    budget: Annotated[float, typer.Option(help="Approximate seconds for the whole run; without -n.")] = _BUDGET,
+    hogs: Annotated[int, typer.Option(help="Busy processes to run beside.")] = 0,
+    timeout: Annotated[float, typer.Option(help="Time limit of a call in seconds.")] = 120.0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON lines to this file.")
+    ] = None,
 ) -> None:
-    """Measure a collective on this machine, next to other libraries, and verify it."""
+    """Measure a collective on this machine beside other libraries, and verify the results."""
     if testbed:
         reenter()
     network = Topology(testbed) if testbed else None
@@ -105,7 +112,7 @@ def bench(
 
 
 def _run(options: Options) -> list[Row]:
-    """Measures, prints and writes; the measurements."""
+    """Runs the benchmark, prints and writes the rows, and returns the measurements."""
     measured: list[Row] = []
     conductor = Conductor(options)
     with ExitStack() as stack:
@@ -128,7 +135,7 @@ def _run(options: Options) -> list[Row]:
 
 
 class _Printer:
-    """Prints rows as they come, a size at a time."""
+    """Prints rows, grouped by size."""
 
     def __init__(self) -> None:
         self.size: list[Row] = []

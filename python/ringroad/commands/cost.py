@@ -1,4 +1,4 @@
-"""`ringroad cost`: how long an algorithm takes, by the model."""
+"""`ringroad cost`: the time of an algorithm by the cost model."""
 
 from typing import Annotated, Any
 
@@ -12,14 +12,14 @@ from ringroad._text import bytes_text, parse_bytes, print_fields, print_json, se
 def cost(
     name: Name,
     topology: On,
-    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="The vector: 8, 64KiB, 1MiB, 2G.")],
+    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2G.")],
     collective: Collective = "allreduce",
     root: Root = 0,
     step_latency: StepLatency = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
     reduce_cost: Annotated[float | None, typer.Option(help="Seconds to reduce a byte; unset: 0.")] = None,
-    overlapped: Annotated[bool, typer.Option("--overlapped", help="Reduce while transfers go on.")] = False,
+    overlapped: Annotated[bool, typer.Option("--overlapped", help="Reduce during transfers.")] = False,
     as_json: Json = False,
 ) -> None:
     """Predict how long an algorithm takes."""

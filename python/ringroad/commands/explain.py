@@ -1,4 +1,4 @@
-"""`ringroad explain`: which algorithm for which sizes, and why."""
+"""`ringroad explain`: the choice of algorithm by size, and the reasons."""
 
 import json
 from collections.abc import Sequence
@@ -17,28 +17,28 @@ _SHOWN_CANDIDATES = 5
 
 
 def explain(
-    collective: Annotated[str, typer.Argument(help="Such as allreduce.")],
+    collective: Annotated[str, typer.Argument(help="The collective, such as allreduce.")],
     topology: On,
     sizes: Annotated[
-        list[str] | None, typer.Option("--bytes", metavar="BYTES", help="The vector; may be repeated.")
+        list[str] | None, typer.Option("--bytes", metavar="BYTES", help="Size of the vector; may be repeated.")
     ] = None,
     step_latency: StepLatency = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
     profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Take the costs that `ringroad tune` measured.")
+        Path | None, typer.Option(metavar="FILE", help="Use the costs that `ringroad tune` measured.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare all algorithms for a collective, say which is chosen when, why, and what would change that."""
+    """Compare all algorithms for a collective: the choice by size, the reasons, and what would change the choice."""
     network = Topology(topology)
     measured = None if profile is None else Profile.read(str(profile))
     stated = (step_latency, hop_latency, bandwidth)
     model = _model(measured, *stated)
     lengths = [parse_bytes(size) for size in sizes or _DEFAULT_SIZES]
     candidates = {length: model.explain(collective, network, length) for length in lengths}
-    # Measurements hold where they were made, unless costs are stated.
+    # Use the measured choice only on the network where it was measured, and if no option states a cost.
     here = measured if measured and _is_on(measured, network) and stated == (None, None, None) else None
     reasons = {
         length: here.choice(collective, length) if here else model.choice(collective, network, length)
@@ -73,8 +73,8 @@ def explain(
         if len(shown) < len(row):
             print(f"and {len(row) - len(shown)} slower ones (--all)")
         print("\n".join(reason) + "\n")
-    print("link load: what the busiest link of each step carries, in units of the vector")
-    print("consistent: whether all ranks end with the same bits; where not, it is not chosen for floats\n")
+    print("link load: the load of the busiest link, summed over the steps, in vectors")
+    print("consistent: whether all ranks end with the same bits; if not, it is not chosen for floats\n")
     if switches["floats"] == switches["integers"]:
         switches = {"all data": switches["floats"]}
     for data, points in switches.items():
@@ -83,7 +83,7 @@ def explain(
 
 
 def _is_on(profile: Profile, network: Topology) -> bool:
-    """Whether it was measured on this network, down to the links, which a spec does not say."""
+    """Whether the profile was measured on this network; compares all links, not only the spec."""
     place = json.loads(profile.to_json())["place"]
     return bool(place["topology"] == json.loads(network.to_json()))
 
@@ -91,7 +91,7 @@ def _is_on(profile: Profile, network: Topology) -> bool:
 def _model(
     profile: Profile | None, step_latency: float | None, hop_latency: float | None, bandwidth: float | None
 ) -> CostModel:
-    """The model of the profile, or the default one, with what the options say."""
+    """The model of the profile, or the default one; stated options replace its coefficients."""
     if profile is None:
         return CostModel(step_latency=step_latency, hop_latency=hop_latency, bandwidth=bandwidth)
     measured = profile.model
@@ -121,7 +121,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 def _reason(found: Explanation) -> dict[str, Any]:
-    """As far as floats go."""
+    """The explanation as JSON, for floats."""
     first, last = found.range
     return {
         "algorithm": found.algorithm,

@@ -1,4 +1,4 @@
-"""`ringroad find`: which network to build."""
+"""`ringroad find`: the best networks to build."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,34 +21,37 @@ from ringroad.finding import find as search
 
 
 def find(
-    ranks: Annotated[int | None, typer.Option(help="How many ranks.")] = None,
-    degree: Annotated[int | None, typer.Option(help="How many links out of each rank, and into it.")] = None,
+    ranks: Annotated[int | None, typer.Option(help="Number of ranks.")] = None,
+    degree: Annotated[int | None, typer.Option(help="Number of links out of each rank, and into it.")] = None,
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="N:M",
-            help="Instead of --ranks and --degree: N ranks and at most M cables in all (a link each way, or two links "
-            "one way, per cable). All degrees that they suffice for are looked at.",
+            help="Instead of --ranks and --degree: N ranks and at most M cables in all (per cable a link each way, or "
+            "two links one way). Searches all degrees for which the cables suffice.",
         ),
     ] = None,
-    alpha: Annotated[str, typer.Option(help="What a step takes in addition: 10us, 500ns.")] = "10us",
-    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="The vector: 8, 64KiB, 1MiB, 2G.")] = "1MiB",
+    alpha: Annotated[str, typer.Option(help="Start-up time of a step: 10us, 500ns.")] = "10us",
+    size: Annotated[
+        str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2G.")
+    ] = "1MiB",
     bandwidth: Annotated[
         str,
         typer.Option(
-            help="Of a rank over all its links together, each of which has an equal share: 100Gbit/s, 50GB/s."
+            help="Bandwidth of a rank over all its links together, which share it equally: 100Gbit/s, 50GB/s."
         ),
     ] = "100Gbit/s",
     collective: Annotated[str, typer.Option(help="allreduce, allgather or reduce_scatter.")] = "allreduce",
     bidirectional: Annotated[
-        bool, typer.Option("--bidirectional", "--undirected", help="Only networks whose links all have one back.")
+        bool,
+        typer.Option("--bidirectional", "--undirected", help="Find only networks with a link back for every link."),
     ] = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the frontier (matplotlib).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Find the networks in which a collective takes the least time: few steps, links equally busy, or in between.
+    """Find the networks in which a collective takes the least time: few steps, equally busy links, or a compromise.
 
-    Times are those of breadth-first broadcast (algorithm bfb). Give a network that is found to `ringroad topology`,
+    Times are those of breadth-first broadcast (algorithm bfb). Pass a network from the list to `ringroad topology`,
     `cost bfb --topology` or `simulate bfb --topology`, with the bandwidth of a link.
     """
     findings = search(
@@ -73,7 +76,7 @@ def find(
 def _budget(text: str) -> tuple[int, int]:
     parts = text.split(":")
     if len(parts) != 2 or not all(part.isdigit() for part in parts):
-        raise ValueError(f"--budget {text!r} makes no sense; write ranks and cables, for example --budget 1024:2048")
+        raise ValueError(f"--budget {text!r} is not RANKS:CABLES; write for example --budget 1024:2048")
     return int(parts[0]), int(parts[1])
 
 
@@ -100,7 +103,7 @@ def _print(findings: Findings) -> None:
     least = ["", str(findings.least_steps), bound, seconds_text(findings.least_seconds), "", "", "(bound)"]
     header = ["", "steps", "bandwidth", "time", "links", "ways", "network"]
     print_table(header, [*rows, least], right=["steps", "bandwidth", "time", "links"])
-    print("\n*: the fastest; bandwidth: in vectors per bandwidth of a rank; bound: no network can do better")
+    print("\n*: the fastest; bandwidth: time in vectors per bandwidth of a rank; bound: no network can do better")
 
 
 def _report(findings: Findings) -> dict[str, Any]:

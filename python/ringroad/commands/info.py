@@ -1,4 +1,4 @@
-"""`ringroad info`: what was found here, and every setting."""
+"""`ringroad info`: this machine's software, hardware and settings."""
 
 from textwrap import fill
 from typing import Any
@@ -38,7 +38,7 @@ def info(as_json: Json = False) -> None:
     print("settings")
     for setting in report["settings"]:
         _print_setting(setting)
-    print("\nnumbers that were measured, and decide what is done here")
+    print("\nmeasured numbers that decide what runs here")
     for number in report["numbers"]:
         _print_number(number)
     for warning in report["warnings"]:
@@ -72,7 +72,7 @@ def _last_level(found: tuple[int, int] | None) -> str:
 
 
 def _print_number(number: dict[str, Any]) -> None:
-    """Its value, what it decides, and where it was measured."""
+    """Prints the value of a number, what it decides, and the machine on which it was measured."""
     value = number["value"]
     texts = {
         "bytes": bytes_text(round(value)),
@@ -86,7 +86,7 @@ def _print_number(number: dict[str, Any]) -> None:
 
 
 def _print_setting(setting: dict[str, Any]) -> None:
-    """Its value and where that is from, what it is for, and what else can be written."""
+    """Prints the value of a setting with its origin, its purpose, and the accepted values."""
     value = setting["value"] or "unset"
     unit = f" {setting['unit']}" if setting["unit"] and setting["value"] else ""
     origin = "from the environment" if setting["origin"] == "environment" else "the default"

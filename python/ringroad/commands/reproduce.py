@@ -1,4 +1,4 @@
-"""`ringroad reproduce`: the evaluations of papers, recomputed with the cost model."""
+"""`ringroad reproduce`: papers' evaluations, recomputed with the cost model."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,9 @@ from ringroad.reproduce.definition import ORIGINS, Definition, NetworkDefinition
 
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help=f"One of {', '.join(PAPERS)}.")],
-    folder: Annotated[Path | None, typer.Option("--plot", metavar="DIR", help="Draw every figure there.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--plot", metavar="DIR", help="Draw every figure into this directory.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Recompute a paper's evaluation, and compare it with what the paper states."""
@@ -40,12 +42,12 @@ def reproduce(
 
 
 def _introduce(definition: Definition | NetworkDefinition) -> None:
-    """What the evaluation rests on, and how to read the tables."""
-    print(f"{definition.source}\n\nWhat this rests on:")
+    """Prints the assumptions of the evaluation, and how to read the tables."""
+    print(f"{definition.source}\n\nAssumptions:")
     for assumption in definition.assumptions:
         print(f"  {ORIGINS[assumption.origin]}: {assumption.text}")
     print(f"\n{definition.reading}")
-    print("Tolerances say how far apart what agrees may be; all of them are ours.\n")
+    print("Values within a tolerance agree; all tolerances are ours.\n")
 
 
 def _draw(report: Report | TableReport, folder: Path | None) -> Path | None:

@@ -18,19 +18,20 @@ def routes(
     ],
     method: Annotated[str, typer.Option(help="balanced, shortest or up-down.")] = "balanced",
     channels: Annotated[str, typer.Option(help="How hops get virtual channels: turns or lash.")] = "turns",
-    gap: Annotated[float, typer.Option(help="How near to the bound to go: 0.004 is 0.4 percent.")] = 0.004,
-    budget: Annotated[float | None, typer.Option(help="Seconds after which to stop the search in any case.")] = None,
+    gap: Annotated[float, typer.Option(help="Stop at this distance from the bound: 0.004 is 0.4 percent.")] = 0.004,
+    budget: Annotated[float | None, typer.Option(help="Stop the search after this many seconds in any case.")] = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write the table: as .json, which Routes.from_json reads, or a line a hop as .csv."
+            metavar="FILE",
+            help="Write the table: as .json, which Routes.from_json reads, or as .csv with a line for each hop.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a routing table for a network, such that an all-to-all loads links evenly and nothing deadlocks.
+    """Make a deadlock-free routing table for a network that spreads an all-to-all evenly over the links.
 
-    Loads are compared with a bound that no routes go below.
+    Prints the load of the busiest link beside a lower bound of all routes.
     """
     made = _made(Topology(topology), method, channels, gap, budget)
     if save is not None:
@@ -44,7 +45,7 @@ def routes(
 
 def _made(topology: Topology, method: str, channels: str, gap: float, budget: float | None) -> tables.Routes:
     if channels not in ("turns", "lash"):
-        raise ValueError(f"channels are by turns or lash, not by {channels!r}")
+        raise ValueError(f"--channels is turns or lash, not {channels!r}")
     if method == "balanced":
         return tables.balanced(topology, gap=gap, budget=budget, channels=channels)  # type: ignore[arg-type]
     if method == "shortest":
@@ -52,7 +53,7 @@ def _made(topology: Topology, method: str, channels: str, gap: float, budget: fl
     elif method == "up-down":
         made = tables.up_down(topology)
     else:
-        raise ValueError(f"routes are made by balanced, shortest or up-down, not by {method!r}")
+        raise ValueError(f"--method is balanced, shortest or up-down, not {method!r}")
     return made.with_bound(gap=gap, budget=budget)
 
 

@@ -78,7 +78,7 @@ def schedule(
 
 
 class _Effort:
-    """What stages take: seconds each, and together by how many bytes the process has grown at most."""
+    """Measures stages: the seconds of each, and by how many bytes the process's peak memory grew in all."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -101,9 +101,9 @@ class _Effort:
 
 
 def _relays(built: Schedule, held: float) -> list[tuple[str, str]]:
-    """What ranks pass on in an all-to-all takes memory, once for each chunk."""
+    """The memory for chunks that ranks forward in an all-to-all, as a row; no row if they forward none."""
     if not held:
         return []
     block = 1 << 12
     memory = built.lower(0, block, 1)[1] / block / built.ranks
-    return [("held for others", f"{held:.3g} vectors at once at most; rank 0 takes memory for {memory:.3g}")]
+    return [("held for others", f"{held:.3g} vectors at once at most; rank 0 allocates {memory:.3g}")]

@@ -16,14 +16,17 @@ from ringroad.simulation import simulate as run
 def simulate(
     name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them, or a .json.")],
     topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them.")],
-    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="The vector: 8, 64KiB, 1MiB, 2G.")],
-    collective: Annotated[str, typer.Option(help="What to perform.")] = "allreduce",
+    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2G.")],
+    collective: Annotated[str, typer.Option(help="The collective to perform.")] = "allreduce",
     root: Annotated[int, typer.Option(help="The root, for collectives that have one.")] = 0,
     free_running: Annotated[bool, typer.Option("--free-running", help="Ranks do not wait between steps.")] = False,
-    store: Annotated[bool, typer.Option("--store-and-forward", help="Nodes pass on whole messages.")] = False,
+    store: Annotated[
+        bool, typer.Option("--store-and-forward", help="Nodes forward a message only when they have all of it.")
+    ] = False,
     late: Annotated[list[str] | None, typer.Option(metavar="RANK:SECONDS", help="A rank that enters late.")] = None,
     slow_rank: Annotated[
-        list[str] | None, typer.Option(metavar="RANK:FACTOR", help="A rank that takes so many times as long.")
+        list[str] | None,
+        typer.Option(metavar="RANK:FACTOR", help="A rank whose start-ups and reductions take FACTOR times as long."),
     ] = None,
     slow_link: Annotated[
         list[str] | None, typer.Option(metavar="FROM:TO:FRACTION", help="Links with a fraction of their bandwidth.")
@@ -32,10 +35,10 @@ def simulate(
         list[str] | None, typer.Option(metavar="FROM:TO", help="Links that carry nothing; messages go around them.")
     ] = None,
     replan: Annotated[
-        bool, typer.Option("--replan", help="Also simulate the best algorithm on what failed links have left.")
+        bool, typer.Option("--replan", help="Also simulate the best algorithm on the network without the failed links.")
     ] = False,
-    skew: Annotated[float, typer.Option(help="Ranks enter within so many seconds, by chance.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Of that chance.")] = 0,
+    skew: Annotated[float, typer.Option(help="Ranks enter at random times within this many seconds.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of these random times.")] = 0,
     step_latency: Annotated[float | None, typer.Option(help="Seconds to start a step, or a message.")] = None,
     message_latency: Annotated[float | None, typer.Option(help="Seconds for each further message of a rank.")] = None,
     incast_latency: Annotated[
@@ -47,17 +50,19 @@ def simulate(
     overlapped: Annotated[
         bool, typer.Option("--overlapped", help="In synchronous steps, reduce while transfers go on.")
     ] = False,
-    segment: Annotated[str | None, typer.Option(metavar="BYTES", help="The most in one message.")] = None,
+    segment: Annotated[str | None, typer.Option(metavar="BYTES", help="Maximum size of a message.")] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Show every step's end and most loaded link.")] = False,
     save_trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the timeline as JSON.")] = None,
     save_chrome_trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it for ui.perfetto.dev or chrome://tracing.")
+        Path | None, typer.Option(metavar="FILE", help="Write the timeline for ui.perfetto.dev or chrome://tracing.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw each rank's timeline (matplotlib).")] = None,
-    plot_links: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw what links carry in each step.")] = None,
+    plot_links: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the load of the links in each step.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate an algorithm: what every rank and link does when, and what if some are slow, late or gone."""
+    """Simulate an algorithm: the timeline of every rank and link, also if some are slow, late or failed."""
     if replan and not fail_link:
         raise ValueError("--replan needs links that have failed; write for example --fail-link 0:1 --replan")
     network = Topology(topology)
@@ -104,7 +109,8 @@ def simulate(
 
 
 def _fields(option: str, texts: list[str] | None, example: str, whole: int) -> list[list[float]]:
-    """What an option says, divided by colons: `whole` numbers of ranks or nodes, and perhaps a fraction."""
+    """The numbers of an option's values, separated by colons; the first `whole` of them are numbers of ranks or
+    nodes."""
     count = example.count(":") + 1
     values = []
     for text in texts or []:
@@ -114,9 +120,9 @@ def _fields(option: str, texts: list[str] | None, example: str, whole: int) -> l
                 raise ValueError
             values.append([float(int(part)) for part in parts[:whole]] + [float(part) for part in parts[whole:]])
         except ValueError:
-            raise ValueError(f"{option} {text!r} makes no sense; write for example {option} {example}") from None
+            raise ValueError(f"{option} {text!r} is invalid; write for example {option} {example}") from None
         if min(values[-1][:whole]) < 0:
-            raise ValueError(f"{option} {text!r} makes no sense: ranks and nodes count from 0")
+            raise ValueError(f"{option} {text!r} is invalid: ranks and nodes count from 0")
     return values
 
 
@@ -126,7 +132,7 @@ def _draw(simulation: Simulation, what: Any, file: Path) -> None:
 
 
 def _busiest(simulation: Simulation) -> dict[int, LinkLoad]:
-    """By step: the link that needs the longest; the first of those that are equal."""
+    """For each step the link that needs the longest time; of equal links the first."""
     busiest: dict[int, LinkLoad] = {}
     for load in simulation.link_loads:
         if load.step not in busiest or load.seconds > busiest[load.step].seconds:

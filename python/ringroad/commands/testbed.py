@@ -1,4 +1,4 @@
-"""`ringroad testbed`: any command on an emulated network."""
+"""`ringroad testbed`: runs any command on an emulated network."""
 
 import contextlib
 import os
@@ -16,20 +16,20 @@ from ringroad._text import parse_bandwidth
 from ringroad.emulation.namespaces import reenter
 from ringroad.emulation.network import MTU, EmulatedNetwork
 
-_PORT = 29500  # free on a host that was just made
-_GRACE_SECONDS = 5.0  # for the others, once a rank has failed
+_PORT = 29500  # always free on a new host
+_GRACE_SECONDS = 5.0  # for the other ranks after one has failed
 _LOOK_SECONDS = 0.05
 
 
 def testbed(
-    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A spec or a file, of 2 to 36 ranks.")],
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="What each rank runs.")],
-    rate: Annotated[str, typer.Option(help="What a cable carries in each direction, such as 100Mbit.")],
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A spec or a file, with 2 to 36 ranks.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="The command that each rank runs.")],
+    rate: Annotated[str, typer.Option(help="Bandwidth of a cable in each direction, such as 100Mbit.")],
     mtu: Annotated[int, typer.Option(help="Bytes of the longest packet.")] = MTU,
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Run the command once, on the first host: for mpirun, which finds the others by itself."
+            "--once", help="Run the command once, on the first host: for mpirun, which finds the other hosts by itself."
         ),
     ] = False,
 ) -> None:
@@ -56,7 +56,7 @@ def testbed(
         try:
             status = _wait(processes)
         finally:
-            # Each has a process group of its own, so that what it has started ends with it.
+            # Each rank has a process group of its own, so that its child processes end with it.
             for process in processes.all:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -65,12 +65,12 @@ def testbed(
 
 
 def _place(rank: int, per_host: int) -> dict[str, str]:
-    """As torchrun says it."""
+    """The rank's variables that torchrun would set."""
     return {"RANK": str(rank), "LOCAL_RANK": str(rank % per_host), "LOCAL_WORLD_SIZE": str(per_host)}
 
 
 def _wait(processes: Processes) -> int:
-    """Until all have ended; the status of the first that failed. After that the others have a little time."""
+    """Waits until all have ended, or for a little time after the first failure. Returns that failure's status, or 0."""
     failed, deadline = 0, float("inf")
     while None in [process.poll() for process in processes.all] and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
@@ -79,6 +79,6 @@ def _wait(processes: Processes) -> int:
             deadline = time.monotonic() + _GRACE_SECONDS if failed else deadline
     failed = failed or next((process.returncode for process in processes.all if process.returncode), 0)
     if failed < 0:
-        print(f"ringroad: a rank was ended by {signal.Signals(-failed).name}", flush=True)
+        print(f"ringroad: a rank was killed by {signal.Signals(-failed).name}", flush=True)
         return 128 - failed
     return failed

@@ -1,4 +1,4 @@
-"""`ringroad topology`: what a network looks like, and its file."""
+"""`ringroad topology`: describes a network, and writes it to a file."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,13 +15,16 @@ def topology(
     routing: Annotated[str | None, typer.Option(help="minimal, dimension-ordered or single-path.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Bytes per second of every link.")] = None,
     latency: Annotated[float | None, typer.Option(help="Seconds that every link takes.")] = None,
-    processing: Annotated[float | None, typer.Option(help="Seconds that every node takes in addition.")] = None,
+    processing: Annotated[
+        float | None, typer.Option(help="Seconds that every node takes to forward a message.")
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write it as .json or .graphml, with its links.")
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Write the network as .json or .graphml, with its links."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Describe a network, or list the kinds of them."""
+    """Describe a network, or list the kinds of networks."""
     if spec is None:
         return _list(as_json)
     network = Topology(spec, bandwidth=bandwidth, latency=latency, processing=processing, routing=routing)
@@ -40,10 +43,10 @@ def _list(as_json: bool) -> None:
         print_json({"topologies": dict(families), "operators": dict(operators), "routings": dict(routings)})
         return
     print_table(["topology", "what it is"], [list(row) for row in families])
-    print("\nand what is made of these, in any order\n")
+    print("\nOperators make networks of these, in any order.\n")
     print_table(["operator", "what it makes"], [list(row) for row in operators])
-    print("\nwith a routing, as in torus:4x4,routing=single-path\n")
-    print_table(["routing", "which paths bytes take"], [list(row) for row in routings])
+    print("\nAppend a routing, as in torus:4x4,routing=single-path.\n")
+    print_table(["routing", "the paths of messages"], [list(row) for row in routings])
 
 
 def _report(network: Topology) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`ringroad trace`: puts together what the ranks of a job wrote down."""
+"""`ringroad trace`: merges the traces that the ranks of a job wrote."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,17 +11,17 @@ from ringroad.tracing import Trace
 
 
 def trace(
-    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="What RINGROAD_TRACE was.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The directory that RINGROAD_TRACE named.")],
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one file of all ranks, for ui.perfetto.dev.")
+        Path | None, typer.Option(metavar="FILE", help="Write one file with all ranks, for ui.perfetto.dev.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ranks' timelines.")] = None,
     communicator: Annotated[
-        str | None, typer.Option(help="The beginning of the files' names, where there are several communicators.")
+        str | None, typer.Option(help="The beginning of the files' names, if there are several communicators.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Put together the files that ranks wrote into RINGROAD_TRACE, and say what calls took."""
+    """Merge the files that ranks wrote into RINGROAD_TRACE, and print the times of calls."""
     traced = Trace.read(*_files(directory, communicator or ""))
     if output is not None:
         traced.save_chrome_trace(output)
@@ -45,19 +45,21 @@ def trace(
     rows = [[c.call, str(c.times), seconds_text(c.median), seconds_text(c.slowest)] for c in traced.calls]
     print_table(["call", "times", "median", "slowest"], rows, right=["times", "median", "slowest"])
     if traced.lost:
-        print(f"\n{traced.lost} events came when a rank had noted down as many as it can")
+        print(f"\n{traced.lost} events are lost, because a rank had recorded as many as it can")
     return None
 
 
 def _files(directory: Path, beginning: str) -> list[Path]:
-    """Those of one communicator."""
+    """The files of one communicator. Raises ValueError if there are none, or if several communicators fit."""
     files = sorted(directory.glob("*.json"))
     groups: dict[str, list[Path]] = {}
     for file in files:
         groups.setdefault(file.stem.rpartition("-")[0], []).append(file)
     found = [name for name in groups if name.startswith(beginning)]
     if not found:
-        raise ValueError(f"no rank has written a trace into {directory} (they do when they close their communicators)")
+        raise ValueError(f"{directory} has no trace; ranks write them when they close their communicators")
     if len(found) > 1:
-        raise ValueError(f"{directory} has traces of several communicators; say --communicator {' or '.join(found)}")
+        raise ValueError(
+            f"{directory} has traces of several communicators; choose with --communicator {' or '.join(found)}"
+        )
     return groups[found[0]]

@@ -1,4 +1,4 @@
-"""`ringroad training`: an iteration of data-parallel training on several networks."""
+"""`ringroad training`: predicts an iteration of data-parallel training on several networks."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,28 +19,38 @@ def training(
     ] = None,
     topology: Annotated[
         list[str] | None,
-        typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them; any number of times."),
+        typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them; may be repeated."),
     ] = None,
     line: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME:SECONDS:PER_BYTE", help="A network by its allreduce: SECONDS + bytes * PER_BYTE."),
+        typer.Option(
+            metavar="NAME:SECONDS:PER_BYTE", help="A network on which an allreduce takes SECONDS + bytes * PER_BYTE."
+        ),
     ] = None,
     bucket: Annotated[
-        str, typer.Option(metavar="BUCKET", help="What is sent together: layer, model, backlog, or so many bytes.")
+        str,
+        typer.Option(
+            metavar="BUCKET", help="The gradients of one allreduce: layer, model, backlog, or a number of bytes."
+        ),
     ] = BUCKET,
-    algorithm: Annotated[str | None, typer.Option(help="Unset: the cheapest for each bucket.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples of a rank; unset: the model's.")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="The allreduce algorithm; unset: the cheapest for each bucket.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Samples per rank; unset: the model's.")] = None,
     throughput: Annotated[
-        float | None, typer.Option(help="Operations per second, for layers that state flops; inf computes in no time.")
+        float | None,
+        typer.Option(help="Operations per second, for layers that state flops; inf: computing takes no time."),
     ] = None,
     step_latency: StepLatency = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Show every allreduce.")] = False,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw what is computed and sent when.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the timeline of computing and sending.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict an iteration of data-parallel training, which sends gradients while it computes others."""
+    """Predict an iteration of data-parallel training, which overlaps computing gradients and reducing them."""
     if model is None:
         return _list(as_json)
     if not topology and not line:
@@ -81,7 +91,7 @@ def _network(text: str) -> Network:
         if not (name and 0 <= fixed < float("inf") and 0 <= per_byte < float("inf")):
             raise ValueError
     except ValueError:
-        raise ValueError(f"--line {text!r} makes no sense; write for example --line mine:120e-6:163e-12") from None
+        raise ValueError(f"--line {text!r} is invalid; write for example --line mine:120e-6:163e-12") from None
     return Network(name, (Line(name, fixed, per_byte),))
 
 

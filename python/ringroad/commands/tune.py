@@ -1,4 +1,4 @@
-"""`ringroad tune`: measures this network, and stores what follows from it."""
+"""`ringroad tune`: measures this network, and stores a profile."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,9 @@ from ringroad._options import Json
 from ringroad._text import bytes_text, parse_bytes, print_json, print_table, seconds_text, significant
 from ringroad.tuning import Options
 
-# The profile that is about to be made anew does not matter meanwhile, fitting or not. What restricts the choice, or
-# states costs, does not either: a profile is for later jobs, whose environments are others.
+# Ignore the present profile while a new one is made. Also ignore settings that restrict the choice or state costs: the
+# new
+# profile is for later jobs, whose environments differ.
 _RESTRICTIONS = ("ALGO", "TUNER_FILE", "DETERMINISTIC", "SEGMENT")
 _COSTS = ("STEP_LATENCY", "HOP_LATENCY", "BANDWIDTH", "MESSAGE_LATENCY", "INCAST_LATENCY", "REDUCE_COST")
 _WITHOUT = {"RINGROAD_PROFILE": "none"} | {f"RINGROAD_{name}": "" for name in (*_RESTRICTIONS, *_COSTS)}
@@ -24,24 +25,27 @@ _WITHOUT = {"RINGROAD_PROFILE": "none"} | {f"RINGROAD_{name}": "" for name in (*
 def tune(
     ranks: Annotated[
         int | None,
-        typer.Option(help="Start so many ranks here; unset: those of torchrun, srun or mpirun, else one per core."),
+        typer.Option(
+            help="Start this many ranks here; unset: use those of torchrun, srun or mpirun, else one per core."
+        ),
     ] = None,
-    topology: Annotated[str | None, typer.Option(metavar="SPEC", help="Unset: what is found.")] = None,
-    collectives: Annotated[str, typer.Option(help=f"Among {', '.join(tuning.COLLECTIVES)}.")] = ",".join(
+    topology: Annotated[str | None, typer.Option(metavar="SPEC", help="The network; unset: the detected one.")] = None,
+    collectives: Annotated[str, typer.Option(help=f"Some of {', '.join(tuning.COLLECTIVES)}.")] = ",".join(
         tuning.DEFAULT_COLLECTIVES
     ),
-    sizes: Annotated[str, typer.Option(help="8,1K,4M: vectors of so many bytes; unset: 8 B to 32 MiB.")] = "",
-    budget: Annotated[float, typer.Option(help="Seconds for everything, about.")] = 60.0,
+    sizes: Annotated[str, typer.Option(help="Sizes of vectors: 8,1K,4M; unset: 8 B to 32 MiB.")] = "",
+    budget: Annotated[float, typer.Option(help="Approximate seconds for the whole run.")] = 60.0,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write the profile; unset: where it is looked for.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The file of the profile; unset: the place where communicators look for it."),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the choice as RINGROAD_TUNER_FILE reads it.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the choice in the format of RINGROAD_TUNER_FILE.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no profile.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure every algorithm between real ranks, fit the cost model, and store both for communicators to come."""
+    """Measure every algorithm between real ranks, fit the cost model, and store a profile for later communicators."""
     lengths = tuple(parse_bytes(size) for size in _names(sizes)) or tuning.SIZES
     options = Options(_names(collectives), lengths, budget)
     measured = _measure(ranks, topology, options, quiet=as_json)
@@ -61,12 +65,13 @@ def tune(
 
 
 def _names(text: str) -> list[str]:
-    """A comma-separated list, each once."""
+    """The items of a comma-separated list, without duplicates."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def _measure(ranks: int | None, topology: str | None, options: Options, quiet: bool) -> tuple[str, list[str]] | None:
-    """A profile and warnings, on rank 0: from the ranks of this job, or without a job from ranks of our own."""
+    """The profile that the ranks of this job measured, with warnings (on rank 0, else None), or that local ranks
+    measured without a job."""
     if ranks is None and _launched(os.environ):
         with ringroad.init(topology=topology, settings=_WITHOUT) as communicator:
             measured = tuning.tune(communicator, options, quiet)
@@ -80,13 +85,14 @@ def _measure(ranks: int | None, topology: str | None, options: Options, quiet: b
 
 
 def _launched(environ: Mapping[str, str]) -> bool:
-    """Whether somebody has started several ranks, of which this is one."""
+    """Whether a launcher has started this process as one of several ranks."""
     sizes = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
     return any(environ.get(name, "1") not in ("", "1") for name in sizes)
 
 
 def _path(profile: Profile, output: Path | None) -> Path:
-    """Where communicators look for it."""
+    """The path of the profile: `output`, or the place where communicators look for it. Raises ConfigError if
+    unknown."""
     if output is not None:
         return output
     named = Config().profile
@@ -99,7 +105,7 @@ def _path(profile: Profile, output: Path | None) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: others may read it meanwhile."""
+    """Writes a file atomically, because others may read it meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text(text)
@@ -110,7 +116,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _sizes(profile: Profile) -> Iterator[dict[str, Any]]:
-    """For every collective and size: the fastest, what is chosen, and what the model alone would have chosen."""
+    """For every collective and size the fastest algorithm, the choice, and the choice by the model alone."""
     cases = list(dict.fromkeys((collective, size) for collective, _, size, _ in profile.measurements))
     times = {(collective, size, name): seconds for collective, name, size, seconds in profile.measurements}
     for collective, size in cases:

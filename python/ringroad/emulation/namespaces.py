@@ -1,8 +1,7 @@
-"""Hosts that are namespaces of this machine: each has a network, a host name, and shared memory of UCX's kinds of its
-own.
+"""Emulated hosts: namespaces of this machine. Each has its own network, host name, mounts and System V shared memory.
 
-A host exists as long as this process holds its namespaces open, or a process runs in it: nothing has to be removed, and
-whatever ends this process, Ctrl-C or a kill, leaves nothing behind.
+A host exists while this process holds its namespaces open or a process runs in it. So nothing has to be removed, in
+whatever way this process ends.
 """
 
 import contextlib
@@ -20,17 +19,20 @@ _CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC, _CLONE_NEWNET = 0x20000, 0x4000000, 
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 _KINDS = ("net", "mnt", "uts", "ipc")
 _TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
-_SECONDS = 30.0  # for a tool
+_SECONDS = 30.0  # time limit of a tool
 
 
 class TestbedError(RingroadError):
-    """This machine cannot emulate a network, or the emulated one cannot do what was asked."""
+    """This machine or this user cannot emulate a network, or the emulated network has no such cable.
 
-    __test__ = False  # for pytest, which takes it for a class of tests
+    The message says what is missing, and what to permit or install.
+    """
+
+    __test__ = False  # pytest would take it for a class of tests
 
 
 def require() -> None:
-    """Raises TestbedError, with a remedy, where this process may make no namespaces or lacks a tool."""
+    """Raises TestbedError, with a remedy, if this process may not make namespaces or lacks a tool."""
     missing = sorted({package for tool, package in _TOOLS.items() if _tool(tool) is None})
     if missing:
         raise TestbedError(
@@ -44,7 +46,7 @@ def require() -> None:
 
 
 def reenter() -> None:
-    """Starts this program again in a user namespace in which it is root, where it is not and may have one."""
+    """If this process is not root but may make a user namespace, restarts the program as root in one."""
     unshare = _tool("unshare")
     if os.geteuid() == 0 or unshare is None:
         return
@@ -58,7 +60,7 @@ def _tool(name: str) -> str | None:
 
 
 def run(command: Sequence[str], what: str, text: str = "") -> str:
-    """Runs a tool; its output. Raises TestbedError, in which `what` says what it was to do."""
+    """Runs a tool and returns its output. Raises TestbedError, which starts with `what`, the purpose of the command."""
     try:
         ended = subprocess.run(list(command), input=text, capture_output=True, text=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired:
@@ -69,16 +71,16 @@ def run(command: Sequence[str], what: str, text: str = "") -> str:
 
 
 class Host:
-    """One of them, or a switch."""
+    """A host or a switch."""
 
     def __init__(self, name: str, hosts_file: str) -> None:
-        """`hosts_file` is what processes there find as /etc/hosts."""
+        """`hosts_file` becomes /etc/hosts of the host."""
         self.name = name
         self._files: list[int] = []
         failure: list[BaseException] = []
 
         def make() -> None:
-            """In a thread of its own: namespaces belong to threads."""
+            """Runs in a thread of its own, because namespaces belong to threads."""
             try:
                 _make(name, hosts_file)
                 self._files += [os.open(f"/proc/thread-self/ns/{kind}", os.O_RDONLY) for kind in _KINDS]
@@ -93,21 +95,21 @@ class Host:
             raise TestbedError(f"making {name}: {failure[0]}") from failure[0]
 
     def path(self) -> str:
-        """The file that stands for its network."""
+        """The path of the host's network namespace."""
         return f"/proc/{os.getpid()}/fd/{self._files[0]}"
 
     def enter(self) -> list[str]:
-        """What to put before a command to run it there, in the directory where this process is."""
+        """The prefix of a command line that runs on the host, in this process's directory."""
         options = ("net", "mount", "uts", "ipc")
         files = [f"--{option}=/proc/{os.getpid()}/fd/{file}" for option, file in zip(options, self._files, strict=True)]
         return [_tool("nsenter") or "nsenter", *files, "--", "env", "-C", os.getcwd()]
 
     def ip(self, lines: Sequence[str]) -> None:
-        """Commands of `ip`."""
+        """Runs commands of `ip` on the host."""
         self._batch("ip", lines)
 
     def tc(self, lines: Sequence[str]) -> None:
-        """Commands of `tc`."""
+        """Runs commands of `tc` on the host."""
         self._batch("tc", lines)
 
     def _batch(self, tool: str, lines: Sequence[str]) -> None:
@@ -116,16 +118,16 @@ class Host:
             run(command, f"setting up {self.name}", "\n".join(lines) + "\n")
 
     def read(self, *command: str) -> str:
-        """What a command says there."""
+        """The output of a command on the host."""
         return run([*self.enter(), *command], f"looking at {self.name}")
 
     def write(self, values: dict[str, str]) -> None:
-        """Sets variables of the kernel (sysctl) there."""
+        """Sets kernel variables (sysctl) on the host."""
         lines = [f"echo {value} > /proc/sys/{name.replace('.', '/')}" for name, value in values.items()]
         run([*self.enter(), "sh", "-ec", "\n".join(lines)], f"setting up {self.name}")
 
     def close(self) -> None:
-        """Lets go of it. It ends with the last process that runs in it."""
+        """Releases the host. It ends with the last process that runs in it."""
         while self._files:
             with contextlib.suppress(OSError):
                 os.close(self._files.pop())
@@ -142,6 +144,6 @@ def _make(name: str, hosts_file: str) -> None:
     must(libc.unshare, "unshare", _CLONE_NEWNS | _CLONE_NEWUTS | _CLONE_NEWIPC | _CLONE_NEWNET)
     must(libc.sethostname, "sethostname", name.encode(), len(name))
     must(libc.mount, "mount /", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
-    # UCX looks up network devices in /sys, which shows those of the namespace that mounted it.
+    # UCX reads network devices from /sys, which shows those of the namespace that mounted it.
     must(libc.mount, "mount /sys", b"sysfs", b"/sys", b"sysfs", 0, None)
     must(libc.mount, "mount /etc/hosts", hosts_file.encode(), b"/etc/hosts", None, _MS_BIND, None)

@@ -1,4 +1,4 @@
-"""An emulated network: hosts and switches, cables between them at a rate, and routes along the topology's."""
+"""An emulated network: hosts and switches, cables with a rate between them, and the topology's routes."""
 
 import json
 import os
@@ -15,15 +15,15 @@ from ringroad.emulation.wiring import Cable, Wiring
 DEVICE = "host"
 """The network device that has a host's address, on every host."""
 MTU = 9000
-"""Bytes of the longest packet, unless told otherwise."""
-_BURST_SECONDS = 250e-6  # what a cable may carry at once after a pause, at its rate
-_QUEUE_SECONDS = 20e-3  # what may wait for a cable; more is lost
+"""The default of the longest packet, in bytes."""
+_BURST_SECONDS = 250e-6  # after a pause a cable may carry this much time's bytes at once
+_QUEUE_SECONDS = 20e-3  # this much time's bytes may queue for a cable; more are lost
 _LEAST_BURST, _LEAST_QUEUE = 5_000, 1_000_000  # bytes
-_HEADERS, _FRAME = 52, 14  # bytes of a packet: of IP and TCP, and of the card
-_HOP_SECONDS = 20e-6  # what a host takes to pass a packet on
+_HEADERS, _FRAME = 52, 14  # bytes of a packet's headers: of IP and TCP, and of Ethernet
+_HOP_SECONDS = 20e-6  # time of a host to forward a packet
 _MEMORY = 5e9  # bytes per second between a rank and the memory of its host
-_CLOSED = 1_000  # bytes per second, where no link leads
-_NOBODY = "02:77:ff:ff:ff:ff"  # a card that does not exist: what is sent there is lost without a word
+_CLOSED = 1_000  # bytes per second in a direction without a link
+_NOBODY = "02:77:ff:ff:ff:ff"  # the address of no card: packets to it are lost silently
 _AGENTS = [("OMPI_MCA", "plm_rsh_agent"), ("PRTE_MCA", "plm_ssh_agent")]  # of Open MPI 4 and 5
 _QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 _TABLE = 100  # the first table of routes, and the first rule
@@ -32,9 +32,9 @@ _TABLE = 100  # the first table of routes, and the first rule
 class EmulatedNetwork:
     """Namespaces joined as a topology says. A context manager.
 
-    Each host has an address of its own, on the device `host`, and a name, `host0`, `host1`, ...; a message to another
-    host takes the cables of the topology's route, and hosts and switches on the way forward it. Raises TestbedError
-    where this machine or this user cannot have it, TopologyError where the topology cannot be emulated.
+    Each host has an address of its own, on the device `host`, and a name, `host0`, `host1`, ... A message to another
+    host takes the cables of the topology's route; hosts and switches on the way forward it. Raises TestbedError if this
+    machine or this user cannot make namespaces, TopologyError if the topology cannot be emulated.
     """
 
     def __init__(self, topology: Topology, bandwidth: float, *, mtu: int = MTU) -> None:
@@ -44,7 +44,7 @@ class EmulatedNetwork:
         leftovers.end()
         if bandwidth < 2 * _CLOSED:
             raise ValueError(f"{bandwidth:g} bytes/s are too little for a cable")
-        # What applications get of a link that packets' headers share with them, and of a host's memory.
+        # The bandwidth of a link for payload, without the headers of packets.
         payload = bandwidth * (mtu - _HEADERS) / (mtu + _FRAME)
         self.wiring = Wiring.of(topology)
         routed = self.wiring.topology
@@ -71,18 +71,18 @@ class EmulatedNetwork:
         return self.topology.ranks
 
     def address(self, rank: int) -> str:
-        """Of a rank's host."""
+        """The address of a rank's host."""
         return _address(self.wiring.host_of(rank))
 
     def command(self, rank: int, command: Sequence[str]) -> list[str]:
-        """The command line that runs this one on a rank's host."""
+        """The command line that runs `command` on a rank's host."""
         return [*self._hosts[self.wiring.host_of(rank)].enter(), *command]
 
     def environment(self) -> dict[str, str]:
-        """The variables by which ringroad, torch.distributed and Open MPI find the network; a job's store is not among
-        them."""
+        """The variables by which ringroad, torch.distributed and Open MPI find the network, without those of a job's
+        store."""
         return {
-            # Every host has a name of its own, also where mpirun hands its environment on.
+            # Empty, so that each host uses its own name, even if mpirun passes on the environment.
             "RINGROAD_HOST": "",
             "RINGROAD_NET_DEVICES": DEVICE,
             "RINGROAD_TOPOLOGY": self._topology_file,
@@ -113,7 +113,7 @@ class EmulatedNetwork:
     # ------------------------------------------------------------------------------------------ cables
 
     def cut(self, a: int, b: int) -> None:
-        """Cuts the cable between the hosts of two ranks: packets are lost, and nobody is told."""
+        """Cuts the cable between the hosts of two ranks: packets are lost silently."""
         cable = self._cable(a, b)
         self._changed.add(cable.ends)
         self._cut.add(cable.ends)
@@ -128,15 +128,15 @@ class EmulatedNetwork:
         self._limit(cable, factor)
 
     def reroute(self) -> None:
-        """Leads packets around the cables that are cut, as routers do once they have noticed. Raises TopologyError
-        where no way is left."""
-        # Where ranks share hosts, the topology numbers its ranks first, then what is a node here.
+        """Routes packets around cut cables, as routers do when they have noticed. Raises TopologyError if no path is
+        left."""
+        # If ranks share hosts, the topology numbers its ranks first, then the nodes of this network.
         first = self.topology.ranks if self.wiring.per_host > 1 else 0
         pairs = [(a + first, b + first) for a, b in sorted(self._cut)]
         self._follow(Wiring.of(self.topology.without_links(pairs)) if pairs else self.wiring)
 
     def restore(self) -> None:
-        """Mends all cables, and leads packets along the topology's routes again."""
+        """Restores all cables and the topology's routes."""
         for ends in sorted(self._changed):
             self._join(self._cables[ends])
             self._limit(self._cables[ends])
@@ -162,7 +162,7 @@ class EmulatedNetwork:
         return cable
 
     def _limit(self, cable: Cable, factor: float = 1.0) -> None:
-        """Sets how much the cable carries, both ways."""
+        """Sets the rate of a cable, in both directions."""
         for near, far, capacity in _directions(cable):
             rate = max(capacity * self.bandwidth / factor, _CLOSED)
             burst = max(rate * _BURST_SECONDS, 2 * (self.mtu + _FRAME), _LEAST_BURST)
@@ -171,7 +171,7 @@ class EmulatedNetwork:
             self._hosts[near].tc([f"qdisc replace dev {_device(far)} root {bucket}"])
 
     def _join(self, cable: Cable, card: str | None = None) -> None:
-        """Sets to whom both ends send: to each other, or to this card."""
+        """Sets the hardware address to which both ends send: each other's, or `card`."""
         number = self._numbers[cable.ends]
         for near, far, _ in _directions(cable):
             there = _end(number, int(near < far))
@@ -190,7 +190,7 @@ class EmulatedNetwork:
         for name in wiring.names:
             self._hosts.append(Host(name, hosts_file))
         for node, host in enumerate(self._hosts):
-            # The device of the address is a cable, too, whose other end lies on the same host.
+            # The device with the host's address is a veth pair, too; both of its ends are on this host.
             host.ip(
                 [
                     "link set lo up",
@@ -204,14 +204,14 @@ class EmulatedNetwork:
         for cable in wiring.cables:
             self._lay(cable)
         for node, host in enumerate(self._hosts):
-            # UCX takes a device only for what the most specific of all routes leads to by it. The rules of `_follow`
-            # see to it that these are never used.
+            # UCX uses a device only for destinations whose most specific route goes by it. The rules of `_follow` come
+            # first, so packets never take these routes.
             others = [other for other in range(wiring.hosts) if other != node]
             host.ip([f"route add {_address(other)}/32 dev {DEVICE}" for other in others])
         self._follow(wiring)
 
     def _lay(self, cable: Cable) -> None:
-        """Puts a cable between two nodes. Each end has an address, and knows whose card is at the other end."""
+        """Makes a cable between two nodes. Each end has an address, and knows the hardware address of the other end."""
         first, second = cable.ends
         peer = f"name {_device(first)} mtu {self.mtu} address {_card(second, first)} netns {self._hosts[second].path()}"
         own = f"{_device(second)} mtu {self.mtu} address {_card(first, second)}"
@@ -225,7 +225,7 @@ class EmulatedNetwork:
         self._limit(cable)
 
     def _follow(self, wiring: Wiring) -> None:
-        """Makes these the routes that packets take."""
+        """Makes packets take these routes."""
         tables = range(_TABLE, _TABLE + 1 + len(wiring.names))
         for node, host in enumerate(self._hosts):
             if self._followed is not None:
@@ -241,8 +241,9 @@ class EmulatedNetwork:
             number = self._numbers[min(node, following), max(node, following)]
             return f"via {_end(number, int(node < following))} dev {_device(following)} src {_address(node)}"
 
-        # A table of routes has the number of its rule. What comes from one host may take another way than what comes
-        # from the others: a table for each such host, which comes before the one for all.
+        # A table of routes has the priority of its rule as its number. Packets from one host may take another route
+        # than
+        # packets from others: each such host has a table, which comes before the table for all.
         general = _TABLE + len(wiring.names)
         routes = [(host, following, general) for (at, host), following in wiring.next_node.items() if at == node]
         for (at, source, host), following in wiring.exceptions.items():
@@ -255,7 +256,7 @@ class EmulatedNetwork:
         return lines
 
     def close(self) -> None:
-        """Ends it, once no process runs on its hosts. Idempotent."""
+        """Ends the network when no process runs on its hosts any more. Idempotent."""
         for host in self._hosts:
             host.close()
         self._hosts.clear()
@@ -271,7 +272,7 @@ class EmulatedNetwork:
 
 
 def _directions(cable: Cable) -> list[tuple[int, int, float]]:
-    """(from, to, capacity)."""
+    """Both directions of a cable as (from, to, capacity)."""
     (first, second), (there, back) = cable.ends, cable.capacities
     return [(first, second, there), (second, first, back)]
 
@@ -287,10 +288,10 @@ def _end(number: int, end: int) -> str:
 
 
 def _device(far: int) -> str:
-    """The device at one end of the cable that leads to this node."""
+    """The name of the device whose cable leads to the node `far`."""
     return f"to{far}"
 
 
 def _card(node: int, far: int) -> str:
-    """The hardware address of that device."""
+    """The hardware address of `node`'s device towards `far`."""
     return f"02:77:{node // 256:02x}:{node % 256:02x}:{far // 256:02x}:{far % 256:02x}"

@@ -20,18 +20,34 @@ def testbed(
 ) -> "Testbed":
     """Starts a worker process for each rank of a topology, on an emulated network of that form, on this machine.
 
-        with ringroad.testbed("torus:3x3", rate="100Mbit") as bed:
-            results = bed.run(lambda comm: comm.allreduce(np.full(3, comm.rank)))
-            bed.slow(0, 1, factor=10)
+    Every host is a network namespace, and every cable of the topology a pair of virtual devices. A message for a
+    distant host goes from host to host along the topology's route. Switches are namespaces, too; ranks of one host
+    (`hosts:2x4`) share its memory.
 
-    Every host is a network namespace, every cable of the topology a pair of virtual devices that carries `rate`
-    (`100Mbit`, or bytes per second) in each direction, times the capacity of the link; what is for a distant host
-    goes from host to host along the topology's route. Switches are namespaces, too; ranks of one host (`hosts:2x4`)
-    share its memory. From 2 to 36 ranks. `mtu` is the longest packet in bytes.
+    Args:
+        topology: A `Topology`, a spec, or the path of a graph's file; 2 to 36 ranks.
+        rate: What a cable carries in each direction, times the capacity of its link: "100Mbit", or bytes per
+            second.
+        algorithm: The algorithms to choose among, as in `ringroad.init`.
+        timeout: Seconds after which a collective fails. None: RINGROAD_TIMEOUT, or 300.
+        env: Variables to add to the workers' environment.
+        mtu: The longest packet in bytes.
 
-    `algorithm`, `timeout` and `env` are as in `ringroad.local`. Raises TestbedError where this machine or this user
-    cannot have it (it takes root or a user namespace), TopologyError where the topology cannot be emulated,
-    WorkerError where the workers do not come up.
+    Returns:
+        A `Testbed`. Use it in a `with` block, or close it.
+
+    Raises:
+        TestbedError: This machine or this user cannot make network namespaces; that needs root, or user namespaces.
+            The message says what to permit.
+        TopologyError: The topology is malformed, or cannot be emulated.
+        WorkerError: A worker does not start, or the workers cannot connect.
+        ValueError: `rate` is invalid.
+
+    Example:
+        >>> with ringroad.testbed("ring:3", rate="100Mbit") as bed:
+        ...     bed.slow(0, 1, factor=10)
+        ...     [int(total) for total in bed.run(lambda comm: comm.allreduce(np.array(comm.rank)))]
+        [3, 3, 3]
     """
     bandwidth = parse_bandwidth(rate) if isinstance(rate, str) else rate
     network = EmulatedNetwork(topology if isinstance(topology, Topology) else Topology(topology), bandwidth, mtu=mtu)
@@ -42,14 +58,20 @@ def testbed(
         raise
 
 
-testbed.__test__ = False  # type: ignore[attr-defined]  # for pytest, which takes it for a test
+testbed.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for a test
 
 
 class Testbed(LocalCluster):
-    """Worker processes on an emulated network; see `ringroad.testbed`, and `ringroad.LocalCluster` for `run` and the
-    rest.
+    """Worker processes on an emulated network. `ringroad.testbed` starts them.
 
-    All ends with `close`, the `with` block, or this process, however it ends.
+    It is a `LocalCluster`, which explains `run` and the rest. Workers and network end at `close`, at the end of the
+    `with` block, or when this process ends in whatever way.
+
+    Args:
+        network: The network to run on; the testbed closes it.
+        algorithm: The algorithms to choose among.
+        timeout: Seconds after which a collective fails.
+        env: Variables to add to the workers' environment.
     """
 
     __test__ = False
@@ -74,17 +96,36 @@ class Testbed(LocalCluster):
         )
 
     def cut(self, a: int, b: int) -> None:
-        """Cuts the cable between the hosts of two ranks: packets are lost, and nobody is told. Raises TestbedError
-        where there is none."""
+        """Cuts the cable between the hosts of two ranks. Its packets are lost, and no host is told.
+
+        Args:
+            a: A rank.
+            b: A rank of a neighbouring host.
+
+        Raises:
+            TestbedError: There is no such cable.
+        """
         self.network.cut(a, b)
 
     def slow(self, a: int, b: int, factor: float) -> None:
-        """Makes the cable between the hosts of two ranks `factor` times slower than it was built, both ways."""
+        """Makes the cable between the hosts of two ranks slower in both directions.
+
+        Args:
+            a: A rank.
+            b: A rank of a neighbouring host.
+            factor: How many times slower the cable becomes than it was built.
+
+        Raises:
+            TestbedError: There is no such cable.
+        """
         self.network.slow(a, b, factor)
 
     def reroute(self) -> None:
-        """Leads packets around the cables that are cut, as routers do once they have noticed. Raises TopologyError
-        where no way is left."""
+        """Leads packets around the cables that are cut, as routers do once they have noticed.
+
+        Raises:
+            TopologyError: The cut cables leave no path.
+        """
         self.network.reroute()
 
     def restore(self) -> None:
@@ -92,11 +133,19 @@ class Testbed(LocalCluster):
         self.network.restore()
 
     def carried(self, a: int, b: int) -> int:
-        """The bytes that the cable between the hosts of two ranks has carried from `a` to `b`, headers included."""
+        """Returns the bytes that a cable has carried in one direction, headers included.
+
+        Args:
+            a: A rank of the host that sends.
+            b: A rank of the neighbouring host that receives.
+
+        Raises:
+            TestbedError: There is no such cable.
+        """
         return self.network.carried(a, b)
 
     def close(self) -> None:
-        """Ends the workers and the network. Idempotent."""
+        """Ends the workers and the network. A second call does nothing."""
         super().close()
         self.network.close()
 

@@ -1,5 +1,4 @@
-"""What a topology says of an emulated network: which hosts and switches there are, which cables, and which way bytes
-take."""
+"""From a topology to an emulated network: its hosts and switches, its cables, and its routes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,32 +11,32 @@ MOST_RANKS = 36
 
 @dataclass(frozen=True)
 class Cable:
-    """Between two nodes, the lower one first. Parallel links are one cable with the capacity of all."""
+    """A cable between two nodes, the lower one first. Parallel links are one cable with the capacity of all."""
 
     ends: tuple[int, int]
     capacities: tuple[float, float]
-    """In links' bandwidths, from the first end to the second, and back; 0 where no link leads that way."""
+    """Capacities from the first end to the second, and back, in link bandwidths; 0 if no link leads that way."""
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """Nodes are numbered: hosts first, in the order of their ranks, then switches."""
+    """Nodes, cables and routes. Nodes are numbered: hosts first, in the order of their ranks, then switches."""
 
     topology: Topology
     """The topology with the routes that are wired, each of which is one path."""
     names: list[str]
     hosts: int
     per_host: int
-    """How many ranks each host has."""
+    """The number of ranks of each host."""
     cables: list[Cable]
     next_node: dict[tuple[int, int], int] = field(default_factory=dict)
-    """By (node, host): where a node sends what is for that host."""
+    """By (node, host): the next node for packets to that host."""
     exceptions: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    """By (node, sending host, host): where `next_node` does not hold for what comes from that host."""
+    """By (node, sending host, host): the next node for packets of that sender, where it differs from `next_node`."""
 
     @staticmethod
     def of(topology: Topology) -> "Wiring":
-        """Raises TopologyError where a topology cannot be emulated, which says why."""
+        """The wiring of a topology. Raises TopologyError, with the reason, if it cannot be emulated."""
         if not 2 <= topology.ranks <= MOST_RANKS:
             raise TopologyError(f"{topology.spec}: a testbed has from 2 to {MOST_RANKS} ranks, not {topology.ranks}")
         node_of = _nodes(topology)
@@ -53,14 +52,14 @@ class Wiring:
         return wiring
 
     def host_of(self, rank: int) -> int:
-        """The host that a rank runs on."""
+        """The host of a rank. Raises ValueError for an unknown rank."""
         if not 0 <= rank < self.hosts * self.per_host:
             raise ValueError(f"rank {rank} is none of the {self.hosts * self.per_host} ranks of this testbed")
         return rank // self.per_host
 
 
 def _nodes(topology: Topology) -> list[int]:
-    """For each of the topology's nodes, the host or switch that it is, or is part of."""
+    """For each node of the topology the host or switch that contains it."""
     ranks, per_host = topology.ranks, topology.per_host
     hosts = ranks // per_host
     if per_host == 1:
@@ -86,11 +85,11 @@ def _cables(topology: Topology, node_of: list[int]) -> list[Cable]:
 
 
 _Path = tuple[int, int, list[int]]
-"""Sending host, receiving host, nodes on the way."""
+"""(sending host, receiving host, nodes on the path)."""
 
 
 def _paths(topology: Topology, node_of: list[int]) -> tuple[Topology, list[_Path]]:
-    """The topology's own routes where each is one path, else its first shortest paths; and the topology with them."""
+    """The topology's own routes if each is a single path, else its first shortest paths; and the topology with them."""
     links = [(node_of[link[0]], node_of[link[1]]) for link in topology.links]
     hosts = [(rank, node_of[rank]) for rank in range(0, topology.ranks, topology.per_host)]
     pairs = [(one, other) for one in hosts for other in hosts if one != other]
@@ -110,7 +109,7 @@ def _paths(topology: Topology, node_of: list[int]) -> tuple[Topology, list[_Path
 
 
 def _path(start: int, end: int, edges: set[tuple[int, int]]) -> list[int] | None:
-    """The nodes from `start` to `end`, where all edges form one path."""
+    """The nodes from `start` to `end` if the edges form one path; else None."""
     following = dict(edges)
     path = [start]
     while path[-1] != end and path[-1] in following and len(path) <= len(edges):

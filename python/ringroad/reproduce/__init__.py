@@ -1,7 +1,7 @@
 """Published evaluations, recomputed with the cost model: `ringroad reproduce swing`.
 
-What a paper shows and states is data, a TOML file for each paper; what is computed of it is here. Every figure becomes
-a table, the paper's statements beside ours, and a picture.
+A TOML file for each paper holds its figures and statements; the modules here recompute them. The result of every figure
+is a table, the paper's statements beside our values, and a picture.
 """
 
 from ringroad.reproduce.claims import Verdict

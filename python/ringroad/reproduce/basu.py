@@ -1,7 +1,7 @@
 """The statements of Basu et al. (HPDC 2024) on all-to-alls: `ringroad reproduce basu`.
 
-What the paper states is in basu.toml. Linear programs are those of `ringroad.programs`, flows `alltoall_flow`,
-single paths those of `ringroad.routes`.
+basu.toml holds the paper's statements. The linear programs are those of `ringroad.programs`, the flows those of
+`alltoall_flow`, and the single paths those of `ringroad.routes`.
 """
 
 import time
@@ -52,7 +52,7 @@ def reports(definition: NetworkDefinition) -> Iterator[TableReport]:
 
 
 def _network(spec: str) -> Topology:
-    """With links of bandwidth 1."""
+    """The network with links of bandwidth 1."""
     return Topology(spec, bandwidth=1.0)
 
 
@@ -66,44 +66,44 @@ def _kautz(degree: int, ranks: int) -> AlltoallFlow:
 
 
 def _load(schedule: Schedule, network: Topology) -> float:
-    """What the busiest link carries, in blocks."""
+    """The load of the busiest link, in blocks."""
     return CostModel().cost(schedule, network, 0).max_link_load * network.ranks
 
 
 def _spread(spec: str, routing: str = "minimal") -> float:
-    """The same where every block goes by its shortest paths, in equal parts or as `routing` says."""
+    """The same if every block takes its shortest paths, in equal parts or by `routing`."""
     network = Topology(spec, bandwidth=1.0, routing=routing)
     return _load(Schedule.build("direct", network, "alltoall"), network)
 
 
 def _alone(spec: str) -> float:
-    """The same where every block goes by one way, such that links are loaded alike."""
+    """The same if every block takes one path, by routes that balance the links."""
     return routes.balanced(_network(spec), gap=_PROVEN, channels=None).load
 
 
 def _shortest(network: Topology) -> float:
-    """The same by single shortest paths, source after source."""
+    """The same with single shortest paths, chosen source after source."""
     return routes.shortest(network, channels=None).load
 
 
 def _same(figure: str, panel: str, text: str, ratio: float, margin: float, **rest: Any) -> Verdict:
-    """That a ratio is 1, or at most that with `bound`."""
+    """The statement that a ratio is 1, or at least or at most 1 with `bound`."""
     return _state(figure, panel, text, "ratio", stated=1.0, ours=ratio, margin=margin, **rest)
 
 
 def _words(bound: str, why: str = "") -> dict[str, Any]:
-    """Of a statement in words, whose number is ours."""
+    """Arguments for a statement that the paper makes in words; the number is ours."""
     return {"bound": bound, "ours_stated": True, "why": why}
 
 
 def _together(verdicts: list[Verdict]) -> list[Verdict]:
-    """Those with the same text one after the other."""
+    """The verdicts, grouped by their text."""
     texts = list(dict.fromkeys(verdict.text for verdict in verdicts))
     return sorted(verdicts, key=lambda verdict: texts.index(verdict.text))
 
 
 def equal_programs(table: dict[str, Any]) -> TableReport:
-    """Section 3.1: all formulations have the same optimum, steps as many as the diameter included."""
+    """Section 3.1: all formulations have the same optimum, also in as many steps as the diameter."""
     name, rows, verdicts = "Section 3.1", [], []
     columns = ("all pairs", "decomposed", "children", "in steps", "one more", "flow")
     for row in table["rows"]:
@@ -117,9 +117,9 @@ def equal_programs(table: dict[str, Any]) -> TableReport:
             found["one more"] = programs.stepped_rate(network, network.diameter + 1)
             texts = {
                 "decomposed": "the decomposed program has the optimum of the whole one",
-                "children": "its children reach what the master gives",
-                "in steps": "time-stepped schedules reach the optimum, in steps as many as the diameter",
-                "one more": "and in one more",
+                "children": "its children reach the rate of the master",
+                "in steps": "time-stepped schedules reach the optimum, in as many steps as the diameter",
+                "one more": "and in one more step",
             }
             for key, text in texts.items():
                 verdicts.append(
@@ -136,14 +136,15 @@ def equal_programs(table: dict[str, Any]) -> TableReport:
     header = ["network", "N", "diameter", "exact F", *columns]
     notes = [
         "All pairs: formulas (1) to (5). Decomposed: (6) to (9), children: (10) to (14). In steps: (15) to (20), with",
-        "as many steps as the diameter, and one more. Flow: ours, without a linear program.",
+        "as many steps as the diameter, and with one more. Flow: our method, without a linear program.",
     ]
-    title = "F by each of the linear programs, and by ours"
+    title = "F by each of the linear programs, and by our flow"
     return TableReport(PAPER, name, title, header, rows, header[1:], below=_together(verdicts), notes=notes)
 
 
 def _farthest(ranks: int, degree: int) -> int:
-    """How far all ranks of a full tree are from its root together: no network of such ranks has them nearer."""
+    """The sum of the depths of a full tree: in no network of this degree is the sum of distances from a rank
+    smaller."""
     total, level, left = 0, 1, ranks - 1
     while left > 0:
         here = min(degree**level, left)
@@ -161,14 +162,14 @@ def bound(table: dict[str, Any]) -> TableReport:
         text = "F is at most d over the depths of a full tree"
         verdicts.append(_same(name, spec, text, flow.rate / most, _EXACT, bound="<= "))
         simple = degree / (ranks - 1)
-        text = "F is at most d/(N-1), as every rank receives N-1 blocks (section 2.2)"
+        text = "F is at most d/(N-1), because every rank receives N-1 blocks (section 2.2)"
         verdicts.append(_same(name, spec, text, flow.rate / simple, _EXACT, bound="<= "))
         rates = [f"{rate:.5f}" for rate in (simple, most, flow.rate)]
         rows.append([spec, str(ranks), str(degree), *rates, f"{most / flow.rate:.3f}"])
     for degree, depth in table["full"]:
         ranks = (degree ** (depth + 1) - 1) // (degree - 1)
         closed = degree * (1 - (depth + 1) * degree**depth + depth * degree ** (depth + 1)) / (degree - 1) ** 2
-        text = "the closed form for full trees (corollary 3) is their depths' sum"
+        text = "the closed form for full trees (corollary 3) is the sum of their depths"
         verdicts.append(_same(name, f"({degree},{ranks})", text, _farthest(ranks, degree) / closed, _EXACT))
     header = ["network", "N", "d", "d/(N-1)", "bound on F", "F", "bound / F"]
     title = "no network of N ranks and d links out of each has a larger F"
@@ -176,7 +177,7 @@ def bound(table: dict[str, Any]) -> TableReport:
 
 
 def schedules(table: dict[str, Any]) -> TableReport:
-    """Sections 5 and 6.2: what is said of schedules for networks of up to 81 ranks, by what links carry."""
+    """Sections 5 and 6.2: statements about schedules for networks of up to 81 ranks, by the loads of links."""
     name, found = "Section 6.2", dict[str, dict[str, float]]()
     verdicts = []
 
@@ -186,20 +187,24 @@ def schedules(table: dict[str, Any]) -> TableReport:
 
     for spec in table["testbed"]:
         text = "one balanced shortest path for each pair is worse than the flow"
-        why = "one shortest path each can do as well here, if they are chosen by the order of links"
+        why = "single shortest paths reach the optimum here, if they are chosen by the order of links"
         single = _shortest(_network(spec))
         verdicts.append(
             _state(name, spec, text, "ratio", stated=1.05, ours=single / _flow(spec).seconds, **_words(">= ", why))
         )
         found.setdefault(spec, {})["one path"] = single
     for spec in table["routed"]:
-        claim(spec, "weighted paths are as good as links' flows", "disjoint", 1 / programs.path_rate(_network(spec)))
+        claim(
+            spec, "weighted paths are as good as flows over links", "disjoint", 1 / programs.path_rate(_network(spec))
+        )
     for spec in table["even"]:
         claim(spec, "one path, or paths with equal weights, reach the optimum", "even", _spread(spec))
     for spec in table["tori"]:
         claim(spec, "one path for each pair reaches the optimum", "one way", _alone(spec))
     for spec in table["ordered"]:
-        claim(spec, "dimension after dimension is optimal on tori", "ordered", _spread(spec, "dimension-ordered"))
+        claim(
+            spec, "routes dimension after dimension are optimal on tori", "ordered", _spread(spec, "dimension-ordered")
+        )
     columns = ("one path", "one way", "even", "ordered", "disjoint")
     rows = [
         [spec, f"{_flow(spec).seconds:.4g}", *(f"{loads[key]:.4g}" if key in loads else "" for key in columns)]
@@ -208,21 +213,21 @@ def schedules(table: dict[str, Any]) -> TableReport:
     header = ["network", "optimum", *columns]
     notes = [
         "One path: shortest paths, source after source, by load. One way: the flow rounded to a path for each pair.",
-        "Even: all shortest paths alike. Ordered: dimension after dimension, both ways where they are equally long.",
+        "Even: all shortest paths equally. Ordered: dimension after dimension, both ways if they are equally long.",
         "Disjoint: the linear program over paths that share no link.",
     ]
-    title = "what the busiest link carries, in blocks"
+    title = "the load of the busiest link, in blocks"
     return TableReport(PAPER, name, title, header, rows, header[1:], below=_together(verdicts), notes=notes)
 
 
 def seconds_taken(table: dict[str, Any]) -> TableReport:
-    """Figure 6: how long it takes to find the flow."""
+    """Figure 6: the time to find the flow."""
     ways: dict[str, tuple[list[int], Callable[[Topology], object]]] = {
         "all pairs": (table["links"], programs.link_rate),
         "decomposed": (table["decomposed"], programs.master_rate),
         "flow": (table["flow"], lambda network: alltoall_flow(network, gap=_COARSE)),
     }
-    programs.master_rate("ring:3")  # What is loaded once is loaded.
+    programs.master_rate("ring:3")  # Loads the solver, so that its import is not timed.
     lines: dict[str, list[tuple[float, float]]] = {}
     for label, (sizes, solve) in ways.items():
         networks = [_network(f"generalized-kautz:{table['degree']}:{ranks}") for ranks in sizes]
@@ -234,8 +239,8 @@ def seconds_taken(table: dict[str, Any]) -> TableReport:
     ]
     header = ["N", *ways]
     notes = [
-        "Machines differ, and so do solvers: not judged. The paper's decomposed program takes 40 minutes on its",
-        "largest network, on many cores. Programs are solved by HiGHS here; the flow is ours, to 1 %.",
+        "Not compared, because machines and solvers differ. The paper's decomposed program takes 40 minutes on its",
+        "largest network, on many cores. HiGHS solves the programs here; the flow is ours, to 1 %.",
     ]
     title = f"seconds to find the flow on generalised Kautz graphs, d = {table['degree']}"
     chart = Chart("ranks", "seconds", lines, log=True, ours=True)
@@ -267,10 +272,10 @@ def one_path(table: dict[str, Any]) -> TableReport:
         verdicts += _on_single_paths(name, spec, ratios)
     header = ["network", "N", "optimum", "sources", "by links", "pairs", "one way", "even"]
     notes = [
-        "What the busiest link carries over the optimum. Sources: shortest paths by load, source after source (SSSP),",
-        "and of equal paths any. By links: the same, and of equal paths the one over each rank's first links, which on",
+        "Load of the busiest link over the optimum. Sources: shortest paths by load, source after source (SSSP),",
+        "any of equal ones. By links: the same, but of equal paths the one over each rank's first links, which on",
         "whole tori is dimension after dimension. Pairs: one pair after the other (appendix D). One way: the flow",
-        "rounded to a path for each pair; the paper has an integer program. Even: all shortest paths alike. The",
+        "rounded to a path for each pair; the paper has an integer program. Even: all shortest paths equally. The",
         "picture has the networks in this order.",
     ]
     title = "one path for each pair, and equal parts, over the optimum"
@@ -282,8 +287,8 @@ def one_path(table: dict[str, Any]) -> TableReport:
 
 def _on_single_paths(name: str, spec: str, ratios: dict[str, float]) -> list[Verdict]:
     state = partial(_state, name, spec)
-    several = "the paper's networks are lost; here tori of more than two dimensions have about that, others less"
-    hops = "one pair after the other, by hops and then by load; its section 6.3 has 1.6 to 1.8 for the like"
+    several = "the paper's networks are not known; here tori of three and more dimensions have about 1.7, others less"
+    hops = "one pair after the other, by hops and then by load; section 6.3 states 1.6 to 1.8 for a similar method"
     verdicts = [
         state(
             "iterative shortest paths are 1.6 to 1.8 times worse than the optimum",
@@ -310,7 +315,7 @@ def _on_single_paths(name: str, spec: str, ratios: dict[str, float]) -> list[Ver
         ),
     ]
     if spec.startswith("torus:"):
-        why = "a few of them may; all of them in equal parts load a whole torus evenly"
+        why = "true for a few paths only; all shortest paths in equal parts load a whole torus evenly"
         text = "multiple shortest paths perform poorly on tori"
         verdicts.append(state(text, "even", stated=1.05, ours=ratios["even"], **_words(">= ", why)))
     return verdicts
@@ -324,10 +329,10 @@ def disjoint_paths(table: dict[str, Any]) -> TableReport:
         best, rate = programs.master_rate(network), programs.path_rate(network)
         rows.append([spec, str(network.ranks), f"{best:.5f}", f"{rate:.5f}", f"{rate / best:.4f}"])
         text = "link-disjoint paths reach the optimum, with links disabled too"
-        why = "the best flow has ways that share links; the sets are ours, and others may be better"
+        why = "the paths of the best flow share links; the sets of paths are ours, and others may be better"
         verdicts.append(_same(name, spec, text, rate / best, _PROVEN, why=why))
     header = ["network", "N", "optimum", "disjoint", "disjoint / optimum"]
-    notes = ["Which disjoint paths there are is not said: ours are those of a maximum flow."]
+    notes = ["The paper does not say which disjoint paths it takes: ours are those of a maximum flow."]
     title = "F over paths that share no link"
     return TableReport(PAPER, name, title, header, rows, header[1:], below=verdicts, notes=notes)
 
@@ -345,7 +350,7 @@ def near_the_bound(table: dict[str, Any]) -> TableReport:
         few, many = fmean(ratios[: len(ratios) // 2]), fmean(ratios[len(ratios) // 2 :])
         text = "close to the bound for all N"
         verdicts.append(_state(name, label, text, "largest", stated=1.2, ours=max(ratios), **_words("<= ")))
-        text = "nearer for large N: the larger half of N beside the smaller"
+        text = "closer for large N: the larger half of N beside the smaller"
         verdicts.append(_state(name, label, text, "mean", stated=few, ours=many, **_words("<= ")))
     verdicts.append(_coverage(name, **table["all"]))
     rows = [
@@ -353,15 +358,15 @@ def near_the_bound(table: dict[str, Any]) -> TableReport:
         for index, ranks in enumerate(table["ranks"])
     ]
     header = ["N", *lines]
-    notes = ["Time over the bound of theorem 2, which no network of as many links betters."]
+    notes = ["Time over the bound of theorem 2, which holds for all networks of as many links."]
     chart = Chart("ranks", "time over the bound", lines, ours=True)
     title = "all-to-all on generalised Kautz graphs"
     return TableReport(PAPER, name, title, header, rows, header, below=_together(verdicts), notes=notes, chart=chart)
 
 
 def _coverage(name: str, degrees: list[int], largest: int) -> Verdict:
-    """Whether there is a graph for all numbers of ranks and links. A topology whose ranks cannot reach each other is an
-    error."""
+    """Whether there is a graph for all numbers of ranks and links. Topology raises an error if ranks cannot reach each
+    other."""
     sizes = [(degree, ranks) for degree in degrees for ranks in range(degree + 1, largest + 1)]
     there = sum(Topology(f"generalized-kautz:{degree}:{ranks}").ranks == ranks for degree, ranks in sizes)
     panel = f"d = {degrees[0]} to {degrees[-1]}, N up to {largest}"
@@ -379,12 +384,12 @@ def over_tori(table: dict[str, Any]) -> TableReport:
         points.append((ranks, torus / kautz))
         if ranks >= 200:
             text = "about 2.4 times the throughput of 2D tori, for large N"
-            why = "the ratio grows without end, as the root of N over its logarithm, and passes 2.4 near 400 ranks"
+            why = "the ratio grows without limit, as the root of N over its logarithm, and passes 2.4 near 400 ranks"
             verdicts.append(
                 _state(name, f"N = {ranks}", text, "ratio", stated=2.4, ours=torus / kautz, margin=0.15, why=why)
             )
     header = ["N", "torus", "generalised Kautz", "ratio"]
-    title = "what the busiest link carries on tori and generalised Kautz graphs, d = 4"
+    title = "the load of the busiest link on tori and generalised Kautz graphs, d = 4"
     chart = Chart("ranks", "throughput over that of the torus", {"generalised Kautz": points}, ours=True)
     return TableReport(PAPER, name, title, header, rows, header, below=verdicts, chart=chart)
 
@@ -407,19 +412,19 @@ def over_expanders(figure: str, degree: int, sizes: list[int], stated: float | N
     if stated is not None:
         verdicts = _on_expanders(figure, stated, lines)
     header = ["N", "generalised Kautz", *lines]
-    title = f"what the busiest link carries, and over generalised Kautz graphs, d = {degree}"
+    title = f"the load of the busiest link, and its ratio to generalised Kautz graphs, d = {degree}"
     notes = [
         "Random, one way: as many cycles as links out of a rank. Xpanders and the other random graphs have cables."
     ]
     if stated is None:
-        notes.append("By how much generalised Kautz graphs are better is lost in the text.")
+        notes.append("The text of the paper does not give the advantage of generalised Kautz graphs.")
     chart = Chart("ranks", "throughput over that of the other", lines, ours=True)
     return TableReport(PAPER, figure, title, header, rows, header, below=verdicts, notes=notes, chart=chart)
 
 
 def _on_expanders(figure: str, stated: float, lines: dict[str, list[tuple[float, float]]]) -> list[Verdict]:
     text = "about 10 % better than Xpanders and random regular graphs"
-    why = "the paper's N are lost; most of the advantage is that links go one way, as random graphs of such links show"
+    why = "the paper's N are not known; most of the advantage comes from one-way links, as random graphs of them show"
     return [
         _state(
             figure,
@@ -439,7 +444,7 @@ def _on_expanders(figure: str, stated: float, lines: dict[str, list[tuple[float,
 
 
 def path_expanders(table: dict[str, Any]) -> TableReport:
-    """Appendix E: networks that a heuristic makes, beside generalised Kautz graphs."""
+    """Appendix E: networks made by a heuristic, beside generalised Kautz graphs."""
     name, degree, rows, verdicts = "Appendix E", table["degree"], [], []
     for ranks in table["ranks"]:
         network = path_expander(ranks, degree, 1.0)
@@ -450,9 +455,9 @@ def path_expanders(table: dict[str, Any]) -> TableReport:
     header = ["N", "links", "expander", "generalised Kautz", "expander / Kautz"]
     notes = [
         "Pairs in random order; a few ranks may end with a link less. Links go one way, as in Kautz graphs.",
-        "256 ranks, which the paper has too, take the heuristic 10 seconds, and are left out.",
+        "The paper also has 256 ranks, which take the heuristic 10 seconds and are left out here.",
     ]
-    title = f"what the busiest link carries on shortest-path expanders, d = {degree}"
+    title = f"the load of the busiest link on shortest-path expanders, d = {degree}"
     return TableReport(PAPER, name, title, header, rows, header, below=verdicts, notes=notes)
 
 
@@ -474,7 +479,7 @@ def hosts(table: dict[str, Any]) -> TableReport:
     verdicts = [verdict for label in list(networks)[1:] for verdict in _on_hosts(name, label, rates, side * side)]
     header = ["host", *rates]
     notes = [
-        "Host: what it sends and receives, in links. Cards pass on what is for others, or, through: hosts do, as in",
+        "Host: its bandwidth, in links. Network cards forward messages for others, or, with through, hosts do, as in",
         "section 3.2.3. The text has the torus, four links, and hosts of 4 to 0.5; the steps between are ours.",
     ]
     title = f"F with hosts that send less than their links, {side * side} ranks, d = {degree}"
@@ -485,7 +490,7 @@ def hosts(table: dict[str, Any]) -> TableReport:
 
 
 def _on_hosts(name: str, label: str, rates: dict[str, dict[float, float]], ranks: int) -> list[Verdict]:
-    """Of an expander beside the torus."""
+    """The statements about an expander beside the torus."""
     state, torus, other = partial(_state, name), rates["torus"], rates[label]
     verdicts = []
     for host in (4, 1.3):
@@ -496,10 +501,10 @@ def _on_hosts(name: str, label: str, rates: dict[str, dict[float, float]], ranks
     verdicts.append(state(label, text, "host", stated=1.3, ours=other[4] * (ranks - 1), margin=0.1))
     for host in (1, 0.5):
         text = "with less, the torus performs equally well"
-        why = "hosts limit the torus from 0.79 on only; from 1.2 down to there the advantage shrinks"
+        why = "hosts limit the torus only below 0.79; from 1.2 down to there the advantage shrinks"
         gain = other[host] / torus[host]
         verdicts.append(_same(name, f"{label}, host {host:g}", text, gain, 0.02, why=why))
-    text = "the same where hosts pass on what is for others (section 3.2.3)"
-    why = "all networks lose alike then, and the advantage stays: the figure can only be about cards that pass on"
+    text = "the same if hosts forward messages for others (section 3.2.3)"
+    why = "all networks lose alike then, and the advantage stays: the figure must assume cards that forward"
     gain = rates[f"{label}, through"][0.5] / rates["torus, through"][0.5]
     return [*verdicts, _same(name, f"{label}, host 0.5", text, gain, 0.02, why=why)]

@@ -1,4 +1,4 @@
-"""What a paper states, and what the model says: quantities of a panel, and how far apart the two are."""
+"""Compares a paper's statements with the model: quantities of a panel, and the differences."""
 
 import statistics
 from collections.abc import Callable
@@ -17,13 +17,13 @@ def _gain(panel: Panel, bytes: str, over: str | None = None) -> float:
 
 
 def _largest_gain(panel: Panel, smallest: str = "0", largest: str = "1T", series: str | None = None) -> float:
-    """That of the subject, or of another series."""
+    """The largest gain of the subject, or of another series."""
     sizes = panel.between(parse_bytes(smallest), parse_bytes(largest))
     return max(panel.gain(size, of=series) for size in sizes)
 
 
 def _smallest_gain(panel: Panel) -> float:
-    # Equal is not worse, whichever way it is rounded.
+    # Equal series may differ by rounding; that is a gain of 0.
     smallest = min(panel.gains())
     return 0.0 if abs(smallest) < 1e-12 else smallest
 
@@ -94,12 +94,13 @@ def _psi_xi(panel: Panel, form: str) -> float:
 
 
 def _excess(panel: Panel, form: str) -> float:
-    """What the most loaded link carries more than on a square torus of the shortest side."""
+    """By how much the most loaded link carries more than on a square torus of the shortest side."""
     return panel.form(form).cost.worst_link - panel.on_square(form).cost.worst_link
 
 
 def _form_margin(panel: Panel, form: str, among: list[str]) -> float:
-    """By which part a form is at least faster than others, at the sizes for which it is the subject's best one."""
+    """The least margin by which a form is faster than others, over the sizes for which it is the subject's best
+    form."""
     there = {found.name for forms in panel.forms.values() for found in forms}
     others = [panel.form(name) for name in among if name in there]
     sizes = [size for size in panel.sizes if panel.best(panel.subject, size).name == form]
@@ -128,27 +129,43 @@ QUANTITIES: dict[str, tuple[Callable[..., Any], str]] = {
     "excess": (_excess, "number"),
     "margin": (_form_margin, "percent"),
 }
-"""What can be stated of a panel, and its unit."""
+"""The quantities of a panel, each with its function and unit."""
 
 MEANINGS = {
-    "gain": "by which part the goodput exceeds that of the best other one",
-    "growth": "of the gain over another one, from a small size to a large one",
+    "gain": "goodput over that of the best other series, less 1",
+    "growth": "increase of the gain over another series from a small size to a large one",
     "sweet spot": "the size with the largest gain",
-    "leads until": "up to which size it is the fastest",
-    "margin": "by which part it is at least faster than the others, where it is the best form",
-    "goodput": "part of the peak",
-    "Lambda": "steps, by log2 of the ranks",
-    "Psi": "bytes that a rank sends, by the least possible",
-    "Xi": "how much more the most loaded link carries than it would without congestion",
-    "Psi Xi": "what the most loaded link carries, by the least possible",
+    "leads until": "the largest size up to which it is the fastest",
+    "margin": "the least advantage over the others, where it is the best form",
+    "goodput": "fraction of the peak",
+    "Lambda": "steps over log2 of the ranks",
+    "Psi": "bytes that a rank sends over the least possible",
+    "Xi": "load of the most loaded link over its load without congestion",
+    "Psi Xi": "load of the most loaded link over the least possible",
     "excess": "Psi Xi, less that of a square torus of the shorter side",
 }
-"""What those are whose names do not tell."""
+"""Explanations of quantities whose names do not explain themselves."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A statement beside ours."""
+    """A statement of a paper beside the computed value.
+
+    Attributes:
+        figure: The figure that it is about.
+        panel: The panel that it is about.
+        text: The statement in words.
+        quantity: What is stated.
+        unit: The unit of both values.
+        stated: The paper's value.
+        bound: ">= " or "<= " if the paper states a bound, else empty.
+        ours: The computed value.
+        difference: How far the two are apart; None for names.
+        agrees: Whether they are close enough.
+        margin: How far apart values that agree may be.
+        ours_stated: Whether the paper has words only, and `stated` is our reading of them.
+        why: Why they differ, if it is known.
+    """
 
     figure: str
     panel: str
@@ -166,12 +183,12 @@ class Verdict:
 
     @property
     def stated_text(self) -> str:
-        """With a star where the paper has words only, and the number is ours."""
+        """The paper's value as text, with a star if the paper has words only."""
         return f"{self.bound}{_shown(self.stated, self.unit)}{'*' if self.ours_stated else ''}"
 
     @property
     def tolerance_text(self) -> str:
-        """How far apart what agrees may be."""
+        """How far apart values that agree may be, as text."""
         if self.unit == "name":
             return ""
         if self.unit == "bytes":
@@ -180,10 +197,12 @@ class Verdict:
 
     @property
     def ours_text(self) -> str:
+        """The computed value as text."""
         return _shown(self.ours, self.unit)
 
     @property
     def difference_text(self) -> str:
+        """How far the two values are apart, as text."""
         if self.difference is None:
             return "none" if self.agrees else "another one"
         if self.unit == "bytes":
@@ -209,7 +228,7 @@ def _shown(value: Any, unit: str) -> str:
 
 
 def judge(model: Model, figure: Figure, claim: Claim, panels: list[Panel]) -> list[Verdict]:
-    """The statement on every panel that it is about."""
+    """The verdicts of a claim on each of its panels. Raises ValueError for an unknown quantity."""
     if claim.quantity not in QUANTITIES:
         raise ValueError(
             f"{figure.name} states the unknown quantity {claim.quantity!r}; one of {', '.join(QUANTITIES)}"
@@ -252,12 +271,12 @@ def compare(
     ours_stated: bool = False,
     why: str = "",
 ) -> Verdict:
-    """Whether what is stated and ours agree: `margin` apart at most, or a factor of it where they are bytes."""
+    """Compares a stated value with ours. They agree if they differ by at most `margin`, or for bytes by that factor."""
     if unit == "name":
         difference, agrees = None, ours == stated
     else:
         difference = ours - stated
-        # What floating-point arithmetic leaves over is no difference.
+        # Rounding errors are no difference.
         if abs(difference) <= 1e-12 * abs(stated):
             difference = 0.0
         low, high = -margin, margin
@@ -270,7 +289,7 @@ def compare(
 
 
 def _stated(model: Model, claim: Claim, panel: Panel) -> tuple[str, Any]:
-    """Which bound it is, and the value."""
+    """The kind of bound ("" for equality) and the stated value."""
     if claim.formula:
         return "", FORMULAS[claim.formula](panel, model, **claim.of)
     given = [("", claim.stated), (">= ", claim.at_least), ("<= ", claim.at_most)]
@@ -278,7 +297,7 @@ def _stated(model: Model, claim: Claim, panel: Panel) -> tuple[str, Any]:
 
 
 def print_verdicts(verdicts: list[Verdict]) -> None:
-    """Statements beside ours, each with its tolerance. Panels on which one agrees alike share a row."""
+    """Prints statements beside our values, with tolerances. Panels on which a statement agrees alike share a row."""
     if not verdicts:
         return
     header = ["on", "the paper states", "quantity", "stated", "tolerance", "ours", "difference", "agrees", "note"]
@@ -300,7 +319,7 @@ def print_verdicts(verdicts: list[Verdict]) -> None:
     for why, number in notes.items():
         print(f"  [{number}] {why}")
     if any(verdict.ours_stated for verdict in verdicts):
-        print("  * the paper has words, no number: this one is ours")
+        print("  * the paper has words and no number; this number is ours")
     meanings = {v.quantity: MEANINGS[v.quantity] for v in verdicts if v.quantity in MEANINGS}
     if meanings:
         print("  " + "; ".join(f"{quantity}: {meaning}" for quantity, meaning in meanings.items()))
@@ -308,7 +327,7 @@ def print_verdicts(verdicts: list[Verdict]) -> None:
 
 
 def _shared_row(verdict: Verdict) -> tuple[object, ...]:
-    """What is equal of statements that share a row; each that does not agree has its own."""
+    """The key by which statements share a row. A statement that does not agree has a row of its own."""
     shared = (verdict.quantity, verdict.text, verdict.stated_text, verdict.agrees)
     return shared if verdict.agrees else (*shared, verdict.panel)
 

@@ -1,4 +1,4 @@
-"""What a paper shows and states, read from its TOML file."""
+"""A paper's figures and statements, read from its TOML file."""
 
 import tomllib
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ PAPERS = ["swing", "trivance", "kolmakov", "zhao", "basu"]
 
 @dataclass(frozen=True)
 class Model:
-    """The network and the software as the paper has them: seconds, and bytes per second of a link."""
+    """The paper's parameters of network and software: seconds, and bytes per second of a link."""
 
     step_latency: float
     link_latency: float
@@ -26,22 +26,22 @@ class Model:
 
 @dataclass(frozen=True)
 class Assumption:
-    """What the evaluation rests on, and whose it is: the paper's, fitted to what the paper states, or ours."""
+    """An assumption of the evaluation, with its origin: the paper, a fit to the paper's statements, or ours."""
 
     origin: str
     text: str
 
 
-ORIGINS = {"paper": "the paper's", "fit": "fitted to what the paper states", "ours": "ours"}
-"""Whose an assumption is."""
+ORIGINS = {"paper": "the paper's", "fit": "fitted to the paper's statements", "ours": "ours"}
+"""The origins of assumptions."""
 
 
 @dataclass(frozen=True)
 class Series:
     """A line of a figure: at every size the fastest of several forms.
 
-    A form is an algorithm; `swing-latency/0` is what it does on the ports of its slice 0 alone. What is `aside` is
-    shown, but is not one of those that others are compared with.
+    A form is an algorithm; `swing-latency/0` is the algorithm on the ports of its slice 0 alone. A series that is
+    `aside` is shown, but the subject is not compared with it.
     """
 
     key: str
@@ -53,7 +53,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Setting:
-    """A panel of a figure: a network, and which series it leaves out."""
+    """A panel of a figure: a network, and the series that it leaves out."""
 
     topology: str
     bandwidth: float
@@ -63,10 +63,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper states of a quantity on some panels: a number within a margin, a bound, or a name.
+    """A statement of the paper about a quantity on some panels: a number within a margin, a bound, or a name.
 
-    Bytes agree within a factor of `margin`. What an equation states is computed by one of `FORMULAS`, with the
-    arguments `of`. Where the paper has words only, the number is `ours`.
+    Bytes agree within a factor of `margin`. If the statement is an equation, one of `FORMULAS` computes it with the
+    arguments `of`. If the paper has words only, the number is `ours`.
     """
 
     quantity: str
@@ -85,7 +85,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure or a table of the paper. `plot` is what its panels show over the sizes."""
+    """A figure or a table of the paper. `plot` says what its panels show over the sizes."""
 
     name: str
     title: str
@@ -97,7 +97,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Definition:
-    """All of it."""
+    """A paper's evaluation: its figures, and what it states of them.
+
+    Attributes:
+        paper: One of `PAPERS`.
+        source: The paper's authors, title and place.
+        subject: The series that the paper is about.
+        model: The paper's network and software.
+        assumptions: What the evaluation rests on.
+        series: The lines of the figures.
+        figures: The figures and tables.
+    """
 
     paper: str
     source: str
@@ -109,7 +119,14 @@ class Definition:
 
     @classmethod
     def load(cls, paper: str) -> "Definition":
-        """The definition of one of `PAPERS`; ValueError for others."""
+        """Reads the definition of a paper's evaluation.
+
+        Args:
+            paper: One of `PAPERS`.
+
+        Raises:
+            ValueError: It is another one.
+        """
         return cls._read(paper, _data(paper))
 
     @classmethod
@@ -125,22 +142,23 @@ class Definition:
 
     @property
     def reading(self) -> str:
-        """How to read the tables."""
+        """How to read the tables, in words."""
         letters = "; ".join(
             f"{series.letter} is {series.label}"
             for series in self.series
             if not series.aside and series.key != self.subject
         )
-        return f"A gain is that of {self.subject_label} over the best other one, whose letter is beside it: {letters}."
+        return f"Gains are those of {self.subject_label} over the best other series, whose letter follows: {letters}."
 
     @cached_property
     def subject_label(self) -> str:
+        """The name of the algorithm that the paper is about."""
         return next(series.label for series in self.series if series.key == self.subject)
 
 
 @dataclass(frozen=True)
 class NetworkModel:
-    """What a network costs: seconds for a step, bytes per second of all links of a rank, and the vector's bytes."""
+    """Parameters of costs: seconds for a step, bytes of the vector, and bytes per second of all links of a rank."""
 
     alpha: float
     bytes: int
@@ -149,7 +167,7 @@ class NetworkModel:
 
 @dataclass(frozen=True)
 class NetworkDefinition:
-    """A paper whose tables compare networks. What they show is in `tables`, as the file has it."""
+    """The evaluation of a paper whose tables compare networks. `tables` holds their data as in the file."""
 
     paper: str
     source: str
@@ -168,13 +186,13 @@ class NetworkDefinition:
 
 
 def introduction(paper: str) -> Definition | NetworkDefinition:
-    """What the reports of one of `PAPERS` begin with; ValueError for others."""
+    """The definition of one of `PAPERS`, of either kind. Raises ValueError for others."""
     return Definition.load(paper) if "figure" in _data(paper) else NetworkDefinition.load(paper)
 
 
 def _data(paper: str) -> dict[str, Any]:
     if paper not in PAPERS:
-        raise ValueError(f"nothing is known of the paper {paper!r}; write one of {', '.join(PAPERS)}")
+        raise ValueError(f"unknown paper {paper!r}; write one of {', '.join(PAPERS)}")
     return tomllib.loads(resources.files(__package__).joinpath(f"{paper}.toml").read_text())
 
 

@@ -1,4 +1,4 @@
-"""Equations of papers that are compared with schedules: `FORMULAS[name](panel, model, ...)`."""
+"""Equations of papers, to compare with schedules: `FORMULAS[name](panel, model, ...)`."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def generalized(panel: Panel, model: Model, bytes: str, r: int) -> float:
 
 
 def best_r(panel: Panel, model: Model, bytes: str) -> int:
-    """The same, equation (37), rounded and kept between 0 and L."""
+    """The best r by equation (37) of the same paper, rounded and limited to 0 to L."""
     ranks, levels = panel.ranks, _levels(panel.ranks)
     network = model.step_latency / (parse_bytes(bytes) * (1 / model.bandwidth + 2 * model.reduce_cost))
     shape = ranks / ((math.log2(ranks) - 1) * math.log(2))
@@ -37,7 +37,7 @@ def best_r(panel: Panel, model: Model, bytes: str) -> int:
 
 
 def crossing(panel: Panel, model: Model) -> int:
-    """The bytes for which equations (25) and (44) say the same."""
+    """The bytes for which equations (25) and (44) give the same time."""
     levels = _levels(panel.ranks)
     share = (panel.ranks - 1) / panel.ranks
     per_byte = (levels - 2 * share) / model.bandwidth + (2 * levels - 2 - share) * model.reduce_cost
@@ -45,7 +45,7 @@ def crossing(panel: Panel, model: Model) -> int:
 
 
 def rectangular(panel: Panel, model: Model) -> float:
-    """Swing (De Sensi et al.), equation (3): what the most loaded link carries more than on a square torus."""
+    """Swing (De Sensi et al.), equation (3): by how much the most loaded link carries more than on a square torus."""
     sides = Topology(panel.setting.topology).dimensions
     others = math.prod(sides) // max(sides)
     return math.log2(max(sides) / min(sides)) / (6 * others)

@@ -1,11 +1,11 @@
-"""Hosts that carry less than their links, and through which everything goes: figure 3 of Basu et al."""
+"""Hosts that carry less than their links and forward all messages: figure 3 of Basu et al."""
 
 from ringroad._native import Topology
 from ringroad.reproduce.random_graphs import of_links
 
 
 def through_hosts(topology: Topology, capacity: float) -> Topology:
-    """What is passed on goes through hosts too, unlike with `Topology.behind_cards`. Links have bandwidth 1.
+    """The network whose hosts forward messages, unlike with `Topology.behind_cards`. Links have bandwidth 1.
 
     A host receives from node `ranks + rank` and sends to node `2 * ranks + rank`, `capacity` links' worth each.
     """

@@ -1,4 +1,4 @@
-"""What networks offer: exact steps and loads of breadth-first schedules, bounds, and schedules that prove them."""
+"""Exact steps and loads of breadth-first schedules on networks, bounds, and schedules that verify them."""
 
 import math
 from fractions import Fraction
@@ -8,23 +8,24 @@ from ringroad._native import CostModel, Schedule, Topology, moore_steps
 from ringroad.synthesis import BreadthFirst, bfb_cost
 
 VERIFIED = 512
-"""Up to how many ranks a schedule is made and verified."""
+"""The most ranks for which a schedule is made and verified."""
 
 
 @lru_cache(maxsize=1024)
 def evaluate(spec: str, collective: str = "allreduce") -> BreadthFirst:
-    """T_L in steps, and T_B in M/B."""
+    """The cost of the breadth-first schedule: T_L in steps, and T_B in M/B."""
     return bfb_cost(spec, collective)
 
 
 def least(ranks: int, degree: int, collective: str = "allreduce") -> BreadthFirst:
-    """What no network betters: the steps of the Moore bound, and (n-1)/n for each phase."""
+    """The lower bound for all networks: the steps of the Moore bound, and (n-1)/n for each phase."""
     phases = 2 if collective == "allreduce" else 1
     return BreadthFirst(phases * moore(ranks, degree), phases * Fraction(ranks - 1, ranks))
 
 
 def moore(ranks: int, degree: int, both_ways: bool = False) -> int:
-    """The fewest steps in which so many links out of each rank can reach all; `both_ways`: if each has one back."""
+    """The fewest steps in which `degree` links out of each rank can reach all ranks; `both_ways`: if all have a link
+    back."""
     steps = moore_steps(ranks, degree, both_ways)
     if steps is None:
         raise ValueError(f"{degree} links out of each rank cannot reach {ranks} ranks")
@@ -32,13 +33,13 @@ def moore(ranks: int, degree: int, both_ways: bool = False) -> int:
 
 
 def is_optimal(spec: str, collective: str = "allreduce") -> bool:
-    """Whether no schedule on any network loads links less."""
+    """Whether the schedule loads links as little as possible on any network."""
     return evaluate(spec, collective).bandwidth == least(Topology(spec).ranks, 2, collective).bandwidth
 
 
 @lru_cache(maxsize=1024)
 def verified(spec: str) -> bool | None:
-    """Whether the allreduce is correct, and takes what `evaluate` says. None if the network is too large to try."""
+    """Whether the allreduce is correct and costs what `evaluate` says. None if the network is too large to check."""
     network = Topology(spec)
     if network.ranks > VERIFIED:
         return None
@@ -51,5 +52,5 @@ def verified(spec: str) -> bool | None:
 
 
 def verified_text(spec: str) -> str:
-    """For a table."""
+    """The result of `verified` as text."""
     return {True: "yes", False: "no", None: f"over {VERIFIED}"}[verified(spec)]

@@ -1,7 +1,8 @@
 """Shortest-path expanders, appendix E of Basu et al.
 
-Of all possible links those are kept that paths take: each pair in turn takes the cheapest, whose links are dearer from
-then on, and a rank that uses as many links out or in as it may have loses its unused ones.
+The heuristic starts with all possible links and keeps those that paths use. Each pair in turn takes the cheapest path,
+whose links become more expensive. When a rank uses all the links out or in that it may have, its unused links are
+removed.
 """
 
 import heapq
@@ -11,11 +12,11 @@ from ringroad._native import Topology
 from ringroad.reproduce.random_graphs import of_links
 
 _UNUSED = 0.01
-"""What an unused link costs; each path over a link adds 1."""
+"""The cost of an unused link; each path over a link adds 1."""
 
 
 def path_expander(ranks: int, degree: int, bandwidth: float = 12.5e9) -> Topology:
-    """Links go one way. The order of pairs is random, and the same every time."""
+    """The network; its links go one way. The order of pairs is random but always the same."""
     pairs = [(source, target) for source in range(ranks) for target in range(ranks) if source != target]
     random.Random(ranks).shuffle(pairs)
     growing = _Growing(ranks, degree)
@@ -28,7 +29,7 @@ def path_expander(ranks: int, degree: int, bandwidth: float = 12.5e9) -> Topolog
 
 
 class _Growing:
-    """The costs of used links by their ends, and how many lead to each rank."""
+    """The costs of used links by their ends, and the number of used links into each rank."""
 
     def __init__(self, ranks: int, degree: int) -> None:
         self.degree = degree
@@ -36,7 +37,7 @@ class _Growing:
         self.into = [0] * ranks
 
     def unused(self, rank: int) -> list[int]:
-        """Where unused links lead to."""
+        """The ranks to which unused links lead."""
         if len(self.used[rank]) == self.degree:
             return []
         full = self.degree
@@ -46,7 +47,7 @@ class _Growing:
         return any(self.unused(rank) for rank in range(len(self.used)))
 
     def lay(self, source: int, target: int) -> None:
-        """The cheapest path, if there is any: its links are used, and become dearer."""
+        """Uses the links of the cheapest path, if there is any, and makes them more expensive."""
         came = self._cheapest(source, target)
         rank = target
         while rank != source and rank in came:
@@ -58,10 +59,10 @@ class _Growing:
             rank = before
 
     def _cheapest(self, source: int, target: int) -> dict[int, int]:
-        """The rank before each one on its way from the source."""
-        costs, came, near = {source: 0.0}, dict[int, int](), [(0.0, source)]
-        while near:
-            cost, rank = heapq.heappop(near)
+        """For each rank that was reached, the rank before it on the cheapest path from the source."""
+        costs, came, heap = {source: 0.0}, dict[int, int](), [(0.0, source)]
+        while heap:
+            cost, rank = heapq.heappop(heap)
             if rank == target:
                 break
             if cost > costs[rank]:
@@ -69,5 +70,5 @@ class _Growing:
             for other, more in (self.used[rank] | dict.fromkeys(self.unused(rank), _UNUSED)).items():
                 if cost + more < costs.get(other, float("inf")):
                     costs[other], came[other] = cost + more, rank
-                    heapq.heappush(near, (cost + more, other))
+                    heapq.heappush(heap, (cost + more, other))
         return came

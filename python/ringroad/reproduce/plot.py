@@ -18,7 +18,7 @@ _SMALL = 32 << 10
 
 
 def draw(report: Report | TableReport, folder: Path) -> Path | None:
-    """Draws a figure into the folder (needs matplotlib); None where it is a table only."""
+    """Draws a figure into the folder and returns its path, or None for a table without a picture. Needs matplotlib."""
     if isinstance(report, TableReport):
         return _table(report, report.chart, folder) if report.chart else None
     if report.figure.plot == "none":
@@ -96,7 +96,7 @@ def _goodput(panel: Panel, axis: "Axes") -> None:
     _sizes_axis(axis, panel.sizes)
     axis.set_title(panel.label, fontsize=9)
     axis.set_ylabel("goodput in Gb/s")
-    # Room above for the insets.
+    # Room above the lines for the insets.
     axis.set_ylim(0, 8e-9 * panel.peak * 1.1)
     gain = axis.inset_axes((0.1, 0.64, 0.42, 0.28))
     gain.plot(panel.sizes, [100 * panel.gain(size) for size in panel.sizes], color="C0", lw=1)

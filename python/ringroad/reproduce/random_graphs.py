@@ -1,4 +1,4 @@
-"""Random networks that are the same every time: regular ones, and Xpanders."""
+"""Random networks from fixed seeds: regular graphs and Xpanders."""
 
 import random
 from itertools import combinations
@@ -15,8 +15,8 @@ def of_links(name: str, ranks: int, links: list[Link], nodes: int | None = None,
 
 
 def regular(ranks: int, cycles: int, bandwidth: float = 12.5e9, *, one_way: bool = False) -> Topology:
-    """So many cycles through all ranks: two cables at each rank from each, or a link out of it if they go one way.
-    Jellyfish is such a network of cables."""
+    """A network of `cycles` random cycles through all ranks. Each cycle gives every rank two cables, or with `one_way`
+    one link out. Jellyfish is such a network of cables."""
     chance = random.Random(ranks)
     links: list[Link] = []
     for _ in range(cycles):
@@ -27,10 +27,10 @@ def regular(ranks: int, cycles: int, bandwidth: float = 12.5e9, *, one_way: bool
 
 
 def xpander(ranks: int, degree: int, bandwidth: float = 12.5e9) -> Topology:
-    """A complete graph of `degree + 1` nodes, each as many ranks, and each of its edges a random matching of theirs."""
+    """A complete graph of `degree + 1` groups of ranks; each edge is a random matching between two groups."""
     copies, rest = divmod(ranks, degree + 1)
     if rest:
-        raise ValueError(f"an Xpander of {degree} links out of each rank has a multiple of {degree + 1} ranks")
+        raise ValueError(f"an Xpander with {degree} links out of each rank needs a multiple of {degree + 1} ranks")
     chance = random.Random(ranks)
     links: list[Link] = []
     for first, second in combinations(range(degree + 1), 2):

@@ -1,4 +1,4 @@
-"""Tables of figures: every series' times, the paper's statements, and where ours differ."""
+"""Tables of figures: every series' times, and the paper's statements beside our values."""
 
 import statistics
 from collections.abc import Iterator
@@ -13,12 +13,19 @@ from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.tables import TableReport
 
 TABLES = {"zhao": zhao.reports, "basu": basu.reports}
-"""Who makes the tables of papers that compare networks."""
+"""The functions that make the tables of papers that compare networks."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A figure with its panels, and what the paper states of it."""
+    """A figure with its panels, and what the paper states of it.
+
+    Attributes:
+        definition: The paper's evaluation.
+        figure: The figure.
+        panels: The panels, with computed times.
+        verdicts: The paper's statements beside the computed values.
+    """
 
     definition: Definition
     figure: Figure
@@ -26,6 +33,7 @@ class Report:
     verdicts: list[Verdict]
 
     def json(self) -> dict[str, Any]:
+        """Returns the figure as a dictionary for JSON."""
         return {
             "figure": self.figure.name,
             "title": self.figure.title,
@@ -34,7 +42,7 @@ class Report:
         }
 
     def show(self) -> None:
-        """Prints it."""
+        """Prints the figure as a table, and the statements."""
         print(f"{self.figure.name}: {self.figure.title}\n")
         match self.figure.plot:
             case "ranks":
@@ -50,7 +58,17 @@ class Report:
 
 
 def reproduce(paper: str) -> Iterator[Report | TableReport]:
-    """The figures of one of `PAPERS`, one after the other."""
+    """Recomputes the figures of a paper with the cost model, one after the other.
+
+    Args:
+        paper: One of `PAPERS`.
+
+    Returns:
+        An iterator of `Report`, or of `TableReport` for papers that compare networks.
+
+    Raises:
+        ValueError: It is another paper.
+    """
     definition = introduction(paper)
     if isinstance(definition, NetworkDefinition):
         yield from TABLES[paper](definition)

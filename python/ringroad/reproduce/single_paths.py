@@ -1,7 +1,7 @@
-"""One shortest path for each pair of ranks: what flows are compared with.
+"""One shortest path for each pair of ranks, to compare with flows.
 
-`ringroad.routes.shortest` goes source after source, and among equal paths by the order of links. Here are another order
-of links, as its choice makes much of the difference on symmetric networks, and pairs one after the other.
+`ringroad.routes.shortest` goes source after source, and chooses among equal paths by the order of links. On symmetric
+networks the result depends on this order, so this module offers a random one. It also chooses paths pair after pair.
 """
 
 import random
@@ -14,16 +14,16 @@ Pair = tuple[int, int]
 
 
 def with_links_in_random_order(topology: Topology) -> Topology:
-    """The same network of links of bandwidth 1, in an order that is the same every time."""
+    """The same network with links of bandwidth 1, in a random order from a fixed seed."""
     links = sorted((source, target, 1.0) for source, target, *_ in topology.links)
     random.Random(topology.ranks).shuffle(links)
     return of_links(f"shuffled-{topology.ranks}", topology.ranks, links, bandwidth=1.0)
 
 
 def busiest_link(topology: Topology) -> int:
-    """What the busiest link carries if every pair has one unit for the other, over links that carry the least so far.
+    """The load of the busiest link if every pair sends one unit over the shortest path with the least load so far.
 
-    One pair after the other, in random order; links side by side count as one.
+    Pairs choose one after the other, in random order; parallel links count as one.
     """
     pairs = [(source, target) for source in range(topology.ranks) for target in range(topology.ranks)]
     random.Random(topology.ranks).shuffle(pairs)
@@ -35,7 +35,7 @@ def busiest_link(topology: Topology) -> int:
 
 
 class _Loads:
-    """What links carry, and how far apart ranks are."""
+    """The loads of links, and the distances between ranks."""
 
     def __init__(self, topology: Topology) -> None:
         self.loads = {(source, target): 0 for source, target, *_ in sorted(topology.links)}
@@ -47,7 +47,7 @@ class _Loads:
         self.to = [_hops(into, target) for target in range(topology.ranks)]
 
     def lightest(self, source: int, target: int) -> list[Pair]:
-        """The shortest path whose links carry the least together."""
+        """The shortest path with the least sum of loads."""
         hops = self.to[target]
         best: dict[int, tuple[int, list[Pair]]] = {source: (0, [])}
         while target not in best:

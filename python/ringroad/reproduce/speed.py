@@ -1,4 +1,4 @@
-"""How fast the model is: `python -m ringroad.reproduce.speed` (`make bench-model`)."""
+"""Times the cost model: `python -m ringroad.reproduce.speed` (`make bench-model`)."""
 
 import multiprocessing
 import os
@@ -27,7 +27,7 @@ SIZES = [32 << exponent for exponent in range(25)]
 
 
 def _measured(work: Callable[[], object]) -> str:
-    """Seconds that passed, and that processors worked."""
+    """A text with the elapsed seconds and the processor time of `work`."""
     start, busy = time.perf_counter(), time.process_time()
     work()
     passed, busy = time.perf_counter() - start, time.process_time() - busy
@@ -35,7 +35,7 @@ def _measured(work: Callable[[], object]) -> str:
 
 
 def _made(work: Callable[[], Made]) -> tuple[Made, str]:
-    """What it makes, and what that took."""
+    """The result of `work`, and the text with its times."""
     made: list[Made] = []
     taken = _measured(lambda: made.append(work()))
     return made[0], taken
@@ -51,7 +51,7 @@ def _draw_all(paper: str, folder: Path) -> None:
 
 
 def _switched() -> Topology:
-    """Two hosts of eight accelerators, each with a fast switch of its own, and one between all of them."""
+    """Two hosts of eight accelerators; each host has a fast switch, and one switch joins all accelerators."""
     cables = [(rank, 16 + rank // 8, 8.0) for rank in range(16)] + [(rank, 18, 1.0) for rank in range(16)]
     return of_links("two-hosts", 16, [link for a, b, c in cables for link in ((a, b, c), (b, a, c))], 19)
 
@@ -61,7 +61,7 @@ def _make(name: str, network: Topology, collective: str) -> None:
 
 
 def _synthesis() -> None:
-    """What is made for a graph: schedules that are made and verified, and networks that are found."""
+    """Times synthesis: makes and verifies schedules for graphs, and finds networks."""
     unlike = regular(1000, 2)
     goals = [
         ("bfb", Topology("torus:50x50"), "allgather", "1 s"),
@@ -93,24 +93,24 @@ FLOWS: dict[str, tuple[Callable[[], Topology], str]] = {
     "hypercube:10": (lambda: Topology("hypercube:10"), "3 s"),
     "torus:8x8x8 without 3 % of its cables": (_damaged, "1.5 s"),
 }
-"""Networks whose all-to-all is found, and how long that may take on 2 cores."""
+"""Networks for which a flow is found, and the goals of time and memory on 2 cores."""
 
 
 def _flow(name: str) -> tuple[str, float, int]:
-    """What it took, the gap, and the most bytes that this process has had."""
+    """The times, the gap, and the peak memory of this process in bytes."""
     network = FLOWS[name][0]()
     found, taken = _made(partial(alltoall_flow, network, gap=0.01))
     return taken, found.gap, _most_memory()
 
 
 def _most_memory() -> int:
-    """Bytes. What getrusage says would count the parent's, too."""
+    """The peak memory of this process in bytes. getrusage would count the parent's, too."""
     status = Path("/proc/self/status").read_text()
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
 def _flows() -> None:
-    """All-to-alls, each in a process of its own, whose memory is counted as a whole."""
+    """Times all-to-all flows, each in a process of its own, whose whole memory is measured."""
     context = multiprocessing.get_context("spawn")
     for name, (_, goal) in FLOWS.items():
         with ProcessPoolExecutor(1, context) as alone:
@@ -121,13 +121,13 @@ def _flows() -> None:
 
 
 def _channels(routes: Routes, by: ChannelsBy) -> str:
-    """How many virtual channels, and what it took."""
+    """A text with the number of virtual channels and the time to assign them."""
     found, taken = _made(partial(routes.with_channels, by))
     return f"{found.channels} virtual channels by {by} in {taken}"
 
 
 def _routes() -> None:
-    """Balanced single paths, and the virtual channels without deadlock by both ways."""
+    """Times balanced single paths, and deadlock-free virtual channels by both methods."""
     networks = [Topology("generalized-kautz:4:500"), Topology("generalized-kautz:4:1000"), regular(500, 2)]
     for network in networks:
         routes, taken = _made(partial(balanced, network, channels=None))
@@ -141,7 +141,8 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     print(f"{cores} cores of {platform.machine()}, load {significant(os.getloadavg()[0])} before\n")
     network = Topology(LARGEST)
-    CostModel().explain("allreduce", Topology("torus:2x2"), 1)  # What is made once is made.
+    # Builds what the model builds once, so that it is not timed.
+    CostModel().explain("allreduce", Topology("torus:2x2"), 1)
     sizes = f"{len(SIZES)} sizes, {bytes_text(SIZES[0])} to {bytes_text(SIZES[-1])}"
     for _ in range(3):
         rows: list[list[Candidate]] = []

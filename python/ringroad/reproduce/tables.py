@@ -1,4 +1,4 @@
-"""Tables whose rows are networks or other things than sizes of vectors: text, data, and the statements in them."""
+"""Tables whose rows are networks or other things than sizes of vectors, and the statements in them."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -9,8 +9,8 @@ from ringroad.reproduce.claims import Verdict, print_verdicts
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of a table: lines of (x, y), each with a name; single points where `points`, on logarithmic axes where
-    `log`. `ours`: the paper's picture is not known, only its axes."""
+    """A picture of a table: named lines of (x, y), with `points` single points, with `log` on logarithmic axes. `ours`:
+    the layout is ours, because the paper's picture is not known, only its axes."""
 
     x: str
     y: str
@@ -22,7 +22,20 @@ class Chart:
 
 @dataclass(frozen=True)
 class TableReport:
-    """A table of a paper beside ours. `inside` are the statements that its rows show; `below` are printed after it."""
+    """A table of a paper, recomputed.
+
+    Attributes:
+        paper: One of `PAPERS`.
+        name: The table's name in the paper.
+        title: What it shows.
+        header: The names of the columns.
+        rows: The cells as text.
+        right: The names of the columns that are aligned to the right.
+        inside: The statements that the rows show.
+        below: The statements that are printed after the table.
+        notes: Lines of text.
+        chart: The picture of the table, if it has one.
+    """
 
     paper: str
     name: str
@@ -37,9 +50,11 @@ class TableReport:
 
     @property
     def verdicts(self) -> list[Verdict]:
+        """All statements of the table."""
         return self.inside + self.below
 
     def json(self) -> dict[str, Any]:
+        """Returns the table as a dictionary for JSON."""
         return {
             "figure": self.name,
             "title": self.title,
@@ -49,7 +64,7 @@ class TableReport:
         }
 
     def show(self) -> None:
-        """Prints it."""
+        """Prints the table, its notes and its statements."""
         print(f"{self.name}: {self.title}\n")
         print_table(self.header, self.rows, right=self.right)
         for note in self.notes:
@@ -59,5 +74,5 @@ class TableReport:
 
 
 def yes(holds: bool) -> str:
-    """As in all tables."""
+    """A yes or no cell."""
     return "yes" if holds else "no"

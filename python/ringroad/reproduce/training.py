@@ -1,10 +1,10 @@
 """The training simulation of Zhao et al., arXiv 2202.03356: section 8.4, figure 8 (b) and table 8.
 
-The paper overlaps an allreduce's estimated time, `T_L * alpha + T_B * M / B`, with times at which each layer's gradient
-is ready. It measured those on an A100 and does not give them. What is here needs none: if every gradient is ready while
-the allreduce of the first one is under way, there are exactly two allreduces, whatever the times are. Everything that
-the paper states of allreduce time then agrees; `agreeing` shows how that changes when layers take the time that
-their operations take.
+The paper overlaps an allreduce's estimated time, `T_L * alpha + T_B * M / B`, with the times at which each layer's
+gradient is ready. It measured these times on an A100 and does not state them. This module does not need them: if every
+gradient is ready before the allreduce of the first one ends, there are exactly two allreduces, whatever the times are.
+All of the paper's statements about allreduce time then agree. `agreeing` shows how that changes if the time of a layer
+follows from its operations.
 """
 
 import math
@@ -24,7 +24,7 @@ _BEST = 2 * (RANKS - 1) / RANKS
 
 
 def network(name: str, steps: int, volume: float) -> Network:
-    """One whose allreduce takes `steps` alphas and sends `volume` vectors at the bandwidth of a rank."""
+    """A network whose allreduce takes `steps` alphas and sends `volume` vectors at the bandwidth of a rank."""
     return Network(name, (Line(name, steps * ALPHA, volume / BANDWIDTH),), RANKS)
 
 
@@ -35,7 +35,7 @@ FRONTIER = (
     network("L(DBJMod(2,4)²)", 22, 2.0),
     network("(UniRing(1,4)□UniRing(1,8))²", 40, _BEST),
 )
-"""Table 4: what no other topology of 1,024 ranks and degree 4 betters in both steps and bytes."""
+"""Table 4: no other topology of 1,024 ranks and degree 4 is better in both steps and bytes."""
 
 BOUND = network("lower bound", 10, _BEST)
 SHIFTED_RING = network("ShiftedRing", 2 * (RANKS - 1), _BEST)
@@ -58,17 +58,17 @@ TABLE_8 = {
 """The topology that the paper chose for each model."""
 
 COMPUTE = 7e-3
-"""Fitted to what the paper states of minibatch times: the seconds that every model computes."""
+"""The seconds that every model computes, fitted to the paper's statements about minibatch times."""
 
 MISSING = (
-    "when each layer's gradient is ready (measured on an A100): assumed within the first allreduce",
-    "what a model computes in a minibatch: 7 ms for each, fitted to the statements about minibatch time",
-    "which sizes of bert and gpt2: base and small; the batch and the length of sequences have no effect here",
-    "the type of gradients: float32; what counts as a layer: a module with parameters",
-    "what a double binary tree costs: each of its 2 log2 N steps sends the whole vector over one link, B / d; with all "
-    "of B, as section 5.4 has it for table 4, it takes 9.6 times as long as the best",
+    "the time at which each layer's gradient is ready (measured on an A100): assumed within the first allreduce",
+    "the time that a model computes in a minibatch: 7 ms for each, fitted to the statements about minibatch time",
+    "the sizes of bert and gpt2: base and small; the batch and the length of sequences have no effect here",
+    "the type of gradients: float32; the layers: modules with parameters",
+    "the cost of a double binary tree: each of its 2 log2 N steps sends the whole vector over one link, B / d; with "
+    "all of B, as in section 5.4 for table 4, it takes 9.6 times as long as the best",
 )
-"""What the paper's text does not give, and what is taken instead."""
+"""Data that the paper does not state, and our assumptions instead."""
 
 
 @dataclass(frozen=True)
@@ -81,24 +81,24 @@ class Row:
 
     @property
     def best(self) -> Iteration:
-        """That with the least allreduce time."""
+        """The iteration with the least allreduce time."""
         return min(self.iterations, key=lambda iteration: iteration.communication)
 
     @property
     def computed(self) -> str:
-        """Its network."""
+        """The network of the best iteration."""
         return self.best.network.name
 
     @property
     def agrees(self) -> bool:
-        """Whether it is the paper's."""
+        """Whether it is the paper's topology."""
         return self.computed == self.stated
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A number of section 8.4, and ours. They agree within `margin`, a fraction of the stated one; `bound`: if ours is
-    no larger either."""
+    """A number of section 8.4, and our value. They agree if they differ by at most `margin`, a fraction of the stated
+    number. With `bound` they also agree if our value is smaller."""
 
     text: str
     stated: float
@@ -109,12 +109,12 @@ class Statement:
 
     @property
     def agrees(self) -> bool:
-        """Whether they do."""
+        """Whether both agree."""
         difference = self.ours / self.stated - 1
         return difference <= self.margin and (self.bound or difference >= -self.margin)
 
     def show(self, number: float) -> str:
-        """One of the two as text."""
+        """One of the two numbers as text."""
         return f"{100 * number:.2g} %" if self.unit == "%" else f"{number:.2g}x"
 
 
@@ -128,7 +128,7 @@ def _run(name: str, place: Network, throughput: float) -> Iteration:
 
 
 def table8(networks: Sequence[Network] = FRONTIER, *, throughput: float = math.inf) -> list[Row]:
-    """Every model on all networks, with layers that take what their operations take at a throughput (per second)."""
+    """Every model on all networks; a layer's time follows from its operations and `throughput` (per second)."""
     return [
         Row(name, stated, tuple(_run(name, place, throughput) for place in networks))
         for name, stated in TABLE_8.items()
@@ -136,16 +136,16 @@ def table8(networks: Sequence[Network] = FRONTIER, *, throughput: float = math.i
 
 
 def agreeing(throughputs: Sequence[float]) -> list[tuple[float, int]]:
-    """(throughput, how many of the models get the paper's topology), by allreduce time."""
+    """For each throughput the number of models whose best topology, by allreduce time, is the paper's."""
     return [(speed, sum(row.agrees for row in table8(throughput=speed))) for speed in throughputs]
 
 
 def statements(networks: Sequence[Network] = FRONTIER) -> list[Statement]:
-    """What section 8.4 states of all eleven models together, and what two allreduces of each come to."""
+    """The statements of section 8.4 about all eleven models together, and our values with two allreduces for each."""
     rows = table8(networks)
 
     def ratios(other: Network, compute: float) -> list[float]:
-        """Another network's time, or what computing adds to it, over that of the best topology."""
+        """For each model the time on another network over that on the best one; both include `compute` seconds."""
         return [
             (compute + _run(row.model, other, math.inf).communication) / (compute + row.best.communication)
             for row in rows
@@ -171,7 +171,7 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 def show(networks: Sequence[Network] = FRONTIER) -> None:
-    """Prints all of it, and what the text does not give."""
+    """Prints the tables and the assumptions."""
     rows = table8(networks)
     header = ["model", "allreduce", "over the bound", "best", "the paper's", "agrees"]
     table = []
@@ -186,9 +186,9 @@ def show(networks: Sequence[Network] = FRONTIER) -> None:
     header = ["the paper states", "stated", "ours", "agrees"]
     texts = [[s.text, s.show(s.stated), s.show(s.ours), "yes" if s.agrees else "no"] for s in statements(networks)]
     print_table(header, texts, right=header[1:3])
-    print("\nIf layers take what their operations take, at so many per second, batch 64\n")
+    print("\nIf the time of a layer follows from its operations at this speed, batch 64\n")
     speeds = agreeing([math.inf, 1e15, 3e14, 1e14, 5e13, 2e13])
     print_table(["TFLOP/s", "rows that agree"], [[f"{s / 1e12:g}", f"{n} of {len(rows)}"] for s, n in speeds])
-    print("\nNot given in the text, and taken instead:")
+    print("\nThe paper does not state, so assumed here:")
     for text in MISSING:
         print(f"  - {text}")

@@ -1,6 +1,6 @@
 """The tables of Zhao et al., Efficient direct-connect topologies (arXiv 2202.03356): `ringroad reproduce zhao`.
 
-What the paper shows is in zhao.toml. Where a network of ours is better than the paper's, both are shown.
+zhao.toml holds the paper's tables. If a network of ours is better than the paper's, the tables show both.
 """
 
 import math
@@ -18,7 +18,7 @@ from ringroad.reproduce.definition import NetworkDefinition, NetworkModel
 from ringroad.reproduce.tables import Chart, TableReport, yes
 
 PAPER = "zhao"
-_DIGITS = "What agrees does so to the last digit that the paper prints."
+_DIGITS = "Values agree to the last digit that the paper prints."
 
 
 def reports(definition: NetworkDefinition) -> Iterator[TableReport]:
@@ -36,7 +36,7 @@ def reports(definition: NetworkDefinition) -> Iterator[TableReport]:
 
 
 def frontier(table: dict[str, Any], model: NetworkModel) -> TableReport:
-    """Table 4, with the networks that `find` has for as many ranks and links."""
+    """Table 4, with the networks that `find` returns for as many ranks and links."""
     ranks, degree = table["ranks"], table["degree"]
     name, rows, verdicts = "Table 4", [], []
 
@@ -151,8 +151,8 @@ def distance_regular(table: dict[str, Any]) -> TableReport:
     pairs = ["T_L stated", "ours", "T_L* stated", "ours ", "T_L** stated", "ours  "]
     header = ["N", "network", *pairs, "T_B optimal", "verified", "agrees"]
     notes = [
-        "T_L is that of an allgather; T_L* the fewest steps for so many ranks of 4 links, T_L** if all have one back.",
-        "The paper states that all of them are optimal in T_B. Verified is the allreduce.",
+        "T_L is that of an allgather; T_L* the fewest steps for this many ranks of 4 links, T_L** with links back.",
+        "The paper states that all of them are optimal in T_B. The allreduce is verified.",
     ]
     title = "distance-regular graphs of 4 links out of each rank"
     return TableReport(PAPER, name, title, header, rows, ["N", *pairs], verdicts, notes=notes)
@@ -170,7 +170,7 @@ def _optimal(table: str, row: dict[str, Any], spec: str, collective: str) -> Ver
 
 
 def synthesis_times(table: dict[str, Any]) -> TableReport:
-    """Table 6: how long it takes to make an allgather's schedule."""
+    """Table 6: the time to make an allgather's schedule."""
     rows = []
     for row in table["rows"]:
         network = Topology(row["topology"])
@@ -180,15 +180,15 @@ def synthesis_times(table: dict[str, Any]) -> TableReport:
         rows.append([row["topology"], str(network.ranks), *times, *ratios])
     header = ["network", "N", "paper", "ours, any graph", "ours, alike", "paper / any graph", "paper / alike"]
     notes = [
-        "Machines differ: the paper's linear programs ran in parallel on its own, ours in one thread here. Not judged.",
-        "Any graph: given as links only, rank by rank. Alike: ringroad knows that all ranks are, and makes one row.",
+        "Not compared, because machines differ: the paper's linear programs ran in parallel, ours in one thread here.",
+        "Any graph: given as links only, rank by rank. Alike: ringroad knows that ranks are alike, and makes one row.",
     ]
     title = "seconds to make an allgather's schedule"
     return TableReport(PAPER, "Table 6", title, header, rows, header[1:], notes=notes)
 
 
 def _unlike(network: Topology) -> Topology:
-    """The same links, of which nothing else is known."""
+    """The same links, without any knowledge of the family."""
     return Topology._from_links("links", network.ranks, network.nodes, network._links(), [network.ranks])
 
 
@@ -199,7 +199,7 @@ def _timed(network: Topology) -> float:
 
 
 def trained_models() -> TableReport:
-    """Table 8: the best topology for each model, among the paper's, and the best of all that we know."""
+    """Table 8: the best topology for each model among the paper's topologies, and the best of all known ones."""
     name, rows, verdicts = "Table 8", [], []
     ours = [
         training.network(n.spec, n.steps, float(n.bandwidth_term))
@@ -217,7 +217,7 @@ def trained_models() -> TableReport:
     otherwise = ", ".join(f"{agreeing} of {len(rows)} at {speed / 1e12:g}" for speed, agreeing in speeds)
     notes = [
         "The gain is in allreduce time. If layers computed at some TFLOP/s, instead of the first assumption below,",
-        f"fewer would agree: {otherwise}. Not given in the text, and taken instead:",
+        f"fewer would agree: {otherwise}. The paper does not state, so assumed here:",
         *(f"- {missing}" for missing in training.MISSING),
     ]
     title = f"the topology with the least allreduce time, N = {training.RANKS}, d = {training.DEGREE}"
@@ -245,8 +245,8 @@ def training_statements() -> TableReport:
         rows.append([*texts, yes(verdict.agrees)])
     header = ["the paper states", "stated", "tolerance", "ours", "agrees"]
     notes = [
-        "Fitted, so that agreement proves little: 7 ms of computing for each model, and a double tree whose steps",
-        "send the whole vector over one link.",
+        "Two assumptions are fitted, so agreement proves little: 7 ms of computing for each model, and a double tree",
+        "whose steps send the whole vector over one link.",
     ]
     title = "training, all models together"
     return TableReport(PAPER, "Section 8.4", title, header, rows, header[1:4], verdicts, notes=notes)
@@ -267,7 +267,7 @@ def circulants(table: dict[str, Any]) -> TableReport:
         rows.append([shown, str(len(sizes)), str(diameter), str(optimal), str(max(e.steps for e in exact.values()))])
     header = ["n", "graphs", "diameter m", "T_B optimal", "largest m"]
     notes = [
-        "m is the least number with 2 m^2 + 2 m + 1 >= n. Two offsets reach no more ranks in m steps, so that "
+        "m is the least number with 2 m^2 + 2 m + 1 >= n. Two offsets reach no more ranks in m steps, so "
         "no circulant of two offsets has a smaller diameter.",
     ]
     title = "the circulant C(n, {m, m + 1})"
@@ -316,7 +316,7 @@ def kautz(table: dict[str, Any]) -> TableReport:
         )
     header = ["N", *loads]
     notes = [
-        "Each cell: T_L (and how much more that is than the Moore bound), T_B over the least.",
+        "Each cell: T_L (and the difference to the Moore bound), T_B over the least.",
         f"The paper shows all N to 2000; these are {len(table['ranks'])} of them.",
     ]
     chart = Chart("ranks", "T_B over the least", loads)
@@ -325,7 +325,7 @@ def kautz(table: dict[str, Any]) -> TableReport:
 
 
 def counterexample(offsets: int, most: int) -> tuple[str | None, int]:
-    """The smallest circulant whose breadth-first allgather is not optimal in T_B, and how many were looked at."""
+    """The smallest circulant whose breadth-first allgather is not optimal in T_B (or None), and the number checked."""
     looked = 0
     for ranks in range(2 * offsets + 1, most + 1):
         for chosen in combinations(range(1, (ranks + 1) // 2), offsets):
@@ -339,7 +339,7 @@ def counterexample(offsets: int, most: int) -> tuple[str | None, int]:
 
 
 def errata(table: dict[str, Any], model: NetworkModel) -> TableReport:
-    """What of the paper does not hold, or rests on other numbers than it says."""
+    """Statements of the paper that do not hold, or that rest on other numbers than stated."""
     name, rows, verdicts = "Errata", [], []
     conjecture = "every circulant is optimal in T_B (conjecture 1)"
     for offsets, most in table["looked"]:
@@ -348,7 +348,7 @@ def errata(table: dict[str, Any], model: NetworkModel) -> TableReport:
         if spec:
             sent = networks.evaluate(spec, "allgather").bandwidth
             least = networks.least(Topology(spec).ranks, 2, "allgather").bandwidth
-            ours, why = f"{spec} has {sent}, not {least}", "the smallest for so many offsets; breadth-first only"
+            ours, why = f"{spec} has {sent}, not {least}", "the smallest for this number of offsets; breadth-first only"
         verdicts.append(
             compare(
                 name,
@@ -373,12 +373,12 @@ def errata(table: dict[str, Any], model: NetworkModel) -> TableReport:
     for text, seconds in _breadth_first(model):
         rows.append([text, "", f"{1e6 * seconds:.1f} us", "", "by the paper's own method, for comparison"])
     header = ["what", "stated", "ours", "holds", "why"]
-    title = "what does not hold as the paper has it"
+    title = "statements that do not hold as the paper has them"
     return TableReport(PAPER, name, title, header, rows, ["stated"], verdicts)
 
 
 def _comparisons(model: NetworkModel) -> list[tuple[str, float, float, float, str]]:
-    """Below table 4: what is said, the stated seconds, ours, what they are as the paper counts, and why they differ."""
+    """Statements below table 4: text, stated seconds, ours, the value as the paper counts, and why they differ."""
     ranks = training.RANKS
     levels = round(math.log2(ranks))
     ring = _cost_of("bidirectional-ring", f"ring:{ranks}", 2, model)
@@ -403,7 +403,7 @@ def _breadth_first(model: NetworkModel) -> list[tuple[str, float]]:
 
 
 def _cost_of(algorithm: str, spec: str, degree: int, model: NetworkModel) -> float:
-    """An algorithm's seconds on a network whose ranks have the bandwidth over all links together."""
+    """An algorithm's seconds on a network on which the links of a rank share the model's bandwidth."""
     network = Topology(spec, bandwidth=model.bandwidth / degree, latency=0.0, processing=0.0)
     costs = CostModel(step_latency=model.alpha, reduce_cost=0.0)
     return costs.cost(Schedule.build(algorithm, network), network, model.bytes).seconds

@@ -4,8 +4,8 @@
     torch.distributed.init_process_group("cpu:ringroad,cuda:nccl")   # CUDA tensors go to nccl
 
 Neither needs an import: torch (2.14 and later) finds the backend by its entry point. With torch 2.8 to 2.13, `import
-ringroad.torch` first; ringroad must then be the only backend of a group, and what torch's dispatcher calls (DTensor,
-functional collectives) goes over gloo. Options:
+ringroad.torch` first; ringroad must then be the only backend of a group, and the calls of torch's dispatcher (DTensor,
+functional collectives) go over gloo. Options:
 
     init_process_group("ringroad", pg_options=ringroad.torch.Options(algorithm="ring"))
 """
@@ -30,13 +30,35 @@ __all__ = ["Options", "communicator", "empty", "profile_layers", "register"]
 
 
 def register() -> None:
-    """Makes torch know the backend. Idempotent; runs on `import ringroad.torch` and by torch's entry points."""
+    """Registers ringroad as a backend of torch.distributed. A second call does nothing.
+
+    It runs on `import ringroad.torch`, and by torch's entry points.
+    """
     if "RINGROAD" not in dist.Backend._plugins:
         dist.Backend.register_backend("ringroad", _create, extended_api=True, devices=["cpu"])
 
 
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
-    """The native communicator under a group (the default one if None): algorithms, switch points, transport."""
+    """Returns the native communicator of a process group, which tells algorithms, switch points and transport.
+
+    Args:
+        group: The group. None: the default group.
+
+    Returns:
+        The `ringroad.Communicator`. The group owns it; do not close it.
+
+    Raises:
+        ValueError: There is no process group yet.
+        TypeError: None of the group's backends is ringroad.
+
+    Example:
+        >>> import torch.distributed as dist
+        >>> import ringroad.torch
+        >>> dist.init_process_group("ringroad", store=dist.HashStore(), rank=0, world_size=1)
+        >>> ringroad.torch.communicator().size
+        1
+        >>> dist.destroy_process_group()
+    """
     from ringroad.torch.backend import RingroadBackend
     from ringroad.torch.process_group import RingroadProcessGroup
 
@@ -55,7 +77,33 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
 
 
 def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup | None = None) -> torch.Tensor:
-    """As torch.empty, in memory that the ranks of this host read where it is: `group`'s collectives copy less of it."""
+    """Makes a tensor, of any content, in memory that the other ranks of this host can read.
+
+    Use it like `torch.empty`. Collectives of `group` copy less if their tensors are such.
+
+    Args:
+        size: The lengths of the dimensions, as numbers or as one sequence.
+        dtype: The elements' type. None: torch's default.
+        group: The group. None: the default group.
+
+    Returns:
+        A CPU tensor.
+
+    Raises:
+        MemoryError: There is not enough shared memory left.
+        ValueError: There is no process group yet.
+        TypeError: None of the group's backends is ringroad.
+
+    Example:
+        >>> import torch.distributed as dist
+        >>> import ringroad.torch
+        >>> dist.init_process_group("ringroad", store=dist.HashStore(), rank=0, world_size=1)
+        >>> tensor = ringroad.torch.empty(2, 3).fill_(1)
+        >>> dist.all_reduce(tensor)
+        >>> float(tensor.sum())
+        6.0
+        >>> dist.destroy_process_group()
+    """
     dtype = dtype or torch.get_default_dtype()
     shape = torch.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
     memory = communicator(group).empty(shape.numel() * dtype.itemsize, "uint8")
@@ -63,7 +111,7 @@ def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup
 
 
 def _create(opts: Any, pg_options: Any) -> Any:
-    """What torch calls for every group that a rank is a member of; collective over the members."""
+    """Makes the group; torch calls this for every group on its members. Collective over the members."""
     from ringroad.torch.backend import RingroadBackend
     from ringroad.torch.process_group import RingroadProcessGroup
 
@@ -98,8 +146,8 @@ def _create(opts: Any, pg_options: Any) -> Any:
 def _alone(caller: dict[str, Any]) -> bool:
     """Whether ringroad serves all devices of the group being created, so that it may replace torch's ProcessGroup.
 
-    Torch does not tell a backend's creator which others there are; its caller's variables do. Where they do not, the
-    group is taken for a mixed one, which is right for all and slower.
+    torch does not pass the other backends to a backend's creator, so this reads the caller's variables. If they do not
+    say, the group counts as mixed, which works for all groups but is slower.
     """
     config = caller.get("backend_config")
     backends = getattr(config, "device_backend_map", {})

@@ -1,4 +1,4 @@
-"""The backend that torch knows: how it begins and ends, and what torch asks it."""
+"""The backend that is registered with torch: its start, its end, and torch's queries."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ringroad.torch.monitored_barrier import monitored_barrier
 from ringroad.torch.versions import MODERN
 
 _SHRINK_ABORT = 1
-"""As torch.distributed.distributed_c10d.SHRINK_ABORT, which older versions lack."""
+"""The value of torch.distributed.distributed_c10d.SHRINK_ABORT, which older versions lack."""
 
 
 class RingroadBackend(Collectives):
-    """What torch's dispatcher calls for CPU tensors; also does the work of `RingroadProcessGroup`."""
+    """The backend that torch's dispatcher calls for CPU tensors. `RingroadProcessGroup` calls it directly."""
 
     alive: ClassVar[set[RingroadBackend]] = set()
-    """Torch may keep only the C++ half of a backend; this keeps the Python half until shutdown."""
+    """torch may keep only the C++ half of a backend; this keeps the Python half until shutdown."""
 
     def __init__(
         self, member: Membership, *, splitting: bool = False, communicator: Communicator | None = None
     ) -> None:
-        """Collective over the members, unless they have a communicator already."""
+        """Collective over the members, unless a communicator is given."""
         super().__init__(member.rank, member.size)
         self._member = member
         self._options = Backend.Options(NAME, timeout=timedelta(seconds=member.options.seconds(member.timeout)))
@@ -57,11 +57,11 @@ class RingroadBackend(Collectives):
 
     @property
     def supports_splitting(self) -> bool:
-        """Only as part of a `RingroadProcessGroup`, which splits itself: torch 2.15 crashes where `Backend.split` has
-        no group to return."""
+        """Whether this is part of a `RingroadProcessGroup`, which splits itself. torch 2.15 crashes if `Backend.split`
+        returns no group."""
         return self._splitting
 
-    # Torch's C++ half asks Python for these, and Python, where they are missing, asks the C++ half, for ever.
+    # torch's C++ half asks Python for these. Without them Python would ask the C++ half, in an endless loop.
     supports_coalescing = False
     supports_shrinking = True
     supports_reconfigure = False
@@ -69,7 +69,7 @@ class RingroadBackend(Collectives):
     _supports_time_estimate = False
 
     def perform_nocolor_split(self, device: torch.device) -> None:
-        """Ranks outside a new group have nothing to do: members meet in the store."""
+        """Does nothing on ranks outside a new group: the members meet in the store."""
 
     def set_timeout(self, timeout: timedelta) -> None:
         self._timeout = timeout.total_seconds()
@@ -80,7 +80,7 @@ class RingroadBackend(Collectives):
         return self._calls
 
     def _set_sequence_number_for_group(self) -> None:
-        """Every rank counts from zero."""
+        """Does nothing: every rank counts from zero."""
 
     def abort(self) -> None:
         RingroadBackend.alive.discard(self)
@@ -93,7 +93,8 @@ class RingroadBackend(Collectives):
     def shrink(
         self, ranks_to_exclude: Sequence[int], shrink_flags: int = 0, opts_override: Any = None
     ) -> RingroadBackend:
-        """The backend of the other ranks, whether or not the excluded ones still live. Collective over the others.
+        """The backend of the remaining ranks, whether or not the excluded ones still live. Collective over the
+        remaining ranks.
 
         Flag 1 (SHRINK_ABORT) first ends the calls in flight.
         """
@@ -105,14 +106,16 @@ class RingroadBackend(Collectives):
         left = {rank: text for rank, text in enumerate(self.communicator.handles) if rank not in ranks_to_exclude}
         handles = {rank: text for rank, text in left.items() if text is not None}
         if missing := sorted(left.keys() - handles):
-            raise RuntimeError(f"ringroad: ranks {missing} could not listen on a port, so they cannot be found again")
+            raise RuntimeError(
+                f"ringroad: cannot shrink: ranks {missing} have no open port, so other ranks cannot find them"
+            )
         self._shrinks += 1
         seconds = member.options.seconds(member.timeout)
         communicator = member.regroup(list(handles.values()), handles[self._rank], self._shrinks, seconds)
         return RingroadBackend(member, communicator=communicator)
 
     def get_error(self) -> Any:
-        """Whoever makes a call hears of its errors; none are kept."""
+        """Always success: every call raises its own errors, and none are stored."""
         return c10d.ErrorType.SUCCESS
 
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:

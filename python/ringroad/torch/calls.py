@@ -1,4 +1,4 @@
-"""How a backend makes calls of its native communicator: at once, by way of other memory, or several as one."""
+"""Starts calls of the native communicator: directly, through staging memory, or several as one."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from ringroad.torch.work import Work
 
 NAME = "ringroad"
 _UNSET = timedelta(milliseconds=-1)
-"""What torch puts into options whose timeout nobody set."""
+"""torch's value for options whose timeout is not set."""
 _TORCH_NAMES = {
     "allreduce": "all_reduce",
     "allgather": "all_gather",
     "alltoall": "all_to_all",
 }
-"""What torch calls the collectives, where that differs."""
+"""torch's names of collectives that differ from ringroad's."""
 profiling = torch._C._autograd._profiler_enabled
-"""Bound once: this is asked for on every call."""
+"""Bound once, because every call asks."""
 
 if TYPE_CHECKING or MODERN:
     _Base = Backend
 else:
 
     class _Base:
-        """Torch's own class cannot be extended; this one is called by `RingroadProcessGroup` alone."""
+        """Stands in for torch's class, which cannot be extended; only `RingroadProcessGroup` calls this one."""
 
         def __init__(self, rank: int, size: int) -> None:
             pass
 
 
 class Calls(_Base):
-    """Starts native calls, and tells torch of them."""
+    """Starts native calls and returns torch Works for them."""
 
     def __init__(self, rank: int, size: int) -> None:
         super().__init__(rank, size)
@@ -51,7 +51,7 @@ class Calls(_Base):
         self._coalesced: list[Work] | None = None
 
     def _use(self, communicator: Communicator, rank: int, size: int) -> None:
-        """Makes all calls from now on by this communicator."""
+        """Uses this communicator for all further calls."""
         self.communicator = communicator
         self._run_raw: Callable[..., NativeWork | None] = communicator._run_raw
         self._run_tensors: Callable[..., Any] = communicator._run_tensors
@@ -60,7 +60,7 @@ class Calls(_Base):
         self._size = size
 
     def _seconds(self, opts: Any) -> float | None:
-        """The call's timeout; None for the communicator's."""
+        """The timeout of a call in seconds; None means the communicator's."""
         if opts is None:
             return self._timeout
         timeout = opts.timeout
@@ -81,7 +81,7 @@ class Calls(_Base):
         factor: float | None = None,
         root: int = 0,
     ) -> Work | None:
-        """Runs a collective from block to block. None where the call was synchronous, and then it is complete."""
+        """Runs a collective from block to block. Returns None if the call was synchronous; it is complete then."""
         self._calls += 1
         asynchronous = opts is None or opts.asyncOp or self._coalesced is not None
         address = address_of(target)
@@ -116,8 +116,9 @@ class Calls(_Base):
         factor: float | None = None,
         root: int = 0,
     ) -> Any:
-        """Runs a collective on tensors that are blocks already, as most are: to look at them in Python takes longer
-        than a short call does. NotImplemented for others, and where somebody records events."""
+        """Runs a collective on tensors that are blocks already, as most are. The native side checks them, because a
+        check in Python takes longer than a short call. Returns NotImplemented for other tensors, and while a profiler
+        records."""
         if profiling() or source.is_neg() or target.is_neg():
             return NotImplemented
         native: Any = self._run_tensors(
@@ -136,7 +137,7 @@ class Calls(_Base):
         return None if native is None else self._in_flight(Work((native,), outputs, None))
 
     def _recorded(self, collective: str, *args: Any, **kwargs: Any) -> NativeWork | None:
-        """As `_run_raw`, as an event for torch's profiler: of the whole call, or of its start if it is asynchronous."""
+        """`_run_raw` as an event of torch's profiler: the whole call, or only its start if it is asynchronous."""
         with _event_of(collective):
             return self._run_raw(collective, *args, **kwargs)
 
@@ -151,9 +152,8 @@ class Calls(_Base):
         outputs: Tensors,
         **how: Any,
     ) -> Work | None:
-        """As `_start`, by way of other memory: where a tensor is on a device or no block, or blocks are in a list.
-
-        Without a target nothing comes back.
+        """Like `_start`, but through staging memory: for a tensor on a device, a tensor that is not a block, or a list
+        of blocks. Without a target this rank receives nothing.
         """
         sources = _listed(source)
         targets = sources if target is source else _listed(target)
@@ -192,7 +192,8 @@ class Calls(_Base):
         return None
 
     def _run_in_turn(self, *args: Any, **kwargs: Any) -> NativeWork | None:
-        """In place of `_run_raw`, and of `_run_tensors`, while earlier collectives may have native calls to make."""
+        """Replaces `_run_raw` while earlier pipelined collectives may still make native calls: waits for their end
+        first."""
         self._pipeline.drain()
         self._run_raw, self._run_tensors = self.communicator._run_raw, self.communicator._run_tensors
         return self._run_raw(*args, **kwargs)
@@ -206,14 +207,14 @@ class Calls(_Base):
         return work
 
     def _join(self, works: Sequence[Work | None], opts: Any, outputs: Tensors) -> Work | None:
-        """One Work for several calls; None where they were synchronous."""
+        """One Work for several calls; None if they were synchronous."""
         if not self._is_asynchronous(opts):
             return None
         parts = [work for work in works if work is not None]
         return Work([native for work in parts for native in work._pending], outputs, _finish_all(parts))
 
     def start_coalescing(self) -> None:
-        """From here to `end_coalescing`, calls are posted and not waited for."""
+        """Until `end_coalescing`, calls are posted without waiting."""
         self._coalesced = []
 
     def end_coalescing(self) -> Work:

@@ -56,7 +56,7 @@ class Collectives(Exchange):
         return start("allreduce", tensor, tensor, tensor.numel(), dtype, opts, tensors, op=op, factor=factor)
 
     def _allreduce_sparse(self, tensor: torch.Tensor, op: str, opts: Any) -> Work | None:
-        """Ends before it returns: how much the others hold is known only when they have said so."""
+        """Blocks until the sum is complete, because the ranks first have to exchange how many values they hold."""
         seconds = self._seconds(opts)
 
         def gather(mine: torch.Tensor) -> torch.Tensor:
@@ -147,8 +147,8 @@ class Collectives(Exchange):
         input_split_sizes: Sequence[int],
         opts: Any = None,
     ) -> Work | None:
-        """Without sizes all pieces are equal. With sizes (of the first dimension) ranks exchange messages: whether all
-        pieces of all ranks are equal is more than one rank can know."""
+        """Without sizes all pieces are equal. With sizes (of the first dimension) ranks exchange messages of these
+        sizes, because one rank cannot know whether the pieces of all ranks are equal."""
         dtype = same_dtype(output, input)
         if not output_split_sizes and not input_split_sizes:
             sized("all_to_all_single", "output", output, input.numel())
@@ -176,7 +176,7 @@ class Collectives(Exchange):
         return self._join([self._broadcast(tensor, root, opts) for root, tensor in enumerate(targets)], opts, targets)
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
-        """outputs[rank][i] receives inputs[i] of the rank."""
+        """outputs[rank][i] receives inputs[i] of that rank."""
         ranks = self._one_each("allgather_coalesced", outputs)
         pairs = zip(zip(*ranks, strict=True), inputs, strict=True)
         works = [self.allgather([out], [given], opts) for out, given in pairs]

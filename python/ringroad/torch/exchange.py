@@ -1,4 +1,4 @@
-"""What two ranks send each other, and all-to-alls of uneven pieces, which are made of that."""
+"""Messages between two ranks, and all-to-alls of uneven pieces, which consist of such messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ringroad.torch.tensors import (
 from ringroad.torch.work import Work
 
 _UNEVEN_ALLTOALL_TAG = (1 << 28) - 1
-"""Tag of the messages that an all-to-all of uneven pieces is made of: the highest that there is. Users' are below."""
+"""Tag of the messages of an all-to-all of uneven pieces: the highest possible tag. Users' tags are below it."""
 
 
 class Exchange(Calls):
@@ -83,7 +83,7 @@ class Exchange(Calls):
         return None
 
     def _relayed(self, targets: Tensors, sources: Tensors, opts: Any, finish: Finish | None) -> Work | None:
-        """The same by the algorithm that suits the network, for which every rank must know what all others have."""
+        """The same by the best algorithm for a network without switches; for it every rank must know all counts."""
         self._calls += 1
         timeout = self._seconds(opts)
         # Empty tensors have no address.
@@ -110,7 +110,7 @@ class Exchange(Calls):
         return None
 
     def _agreed_counts(self, targets: Tensors, sources: Tensors, timeout: float | None) -> NDArray[np.int64]:
-        """By source, then by target: what all ranks have for each other, in elements."""
+        """The number of elements that each rank sends to each other one, by source, then by target. Collective."""
         own = np.array([[tensor.numel() for tensor in tensors] for tensors in (sources, targets)], dtype=np.int64)
         told: NDArray[np.int64] = self.communicator.allgather(own, timeout=timeout)
         everybody = told.reshape(self._size, 2, self._size)
@@ -130,7 +130,7 @@ def _user_tag(tag: int) -> int:
 
 
 def only(items: Sequence[Any]) -> Any:
-    """The one that there must be."""
+    """The only item. Raises ValueError if there is not exactly one."""
     if len(items) != 1:
         raise ValueError(f"ringroad: takes exactly one entry per rank, not {len(items)}")
     return items[0]

@@ -19,19 +19,30 @@ _SIZE_INVARIANT = "size-invariant"
 
 @dataclass(frozen=True)
 class Options:
-    """`pg_options` of init_process_group, new_group and split_group. None: as the environment says.
+    """`pg_options` of init_process_group, new_group and split_group. Rank 0 decides for all, but for the timeout.
 
-    Rank 0's count, but for the timeout.
+    Attributes:
+        topology: The network, such as "torus:4x4". None: RINGROAD_TOPOLOGY, or what is detected.
+        algorithm: The algorithms to choose among. None: RINGROAD_ALGO, or all.
+        timeout: The time limit of making the group and of every call: a timedelta, or seconds. None: the `timeout`
+            that torch was given.
+        deterministic: "size-invariant": floats are added in the same order for every tensor length. None:
+            RINGROAD_DETERMINISTIC.
+
+    Raises:
+        ValueError: `timeout` is not above 0, or `deterministic` is something else.
+
+    Example:
+        >>> import torch
+        >>> from ringroad.torch import Options
+        >>> Options(algorithm="ring", timeout=60).algorithm
+        'ring'
     """
 
     topology: str | Topology | None = None
-    """As RINGROAD_TOPOLOGY: the network, for example torus:4x4."""
     algorithm: str | None = None
-    """As RINGROAD_ALGO: the algorithms to choose among."""
     timeout: timedelta | float | None = None
-    """Of every call, and of making the group; a float is seconds. None: what torch was given as `timeout`."""
     deterministic: Literal["size-invariant"] | None = None
-    """As RINGROAD_DETERMINISTIC: floats are added up in one order, whatever the length of the tensor."""
 
     def __post_init__(self) -> None:
         timeout = self.timeout
@@ -41,13 +52,18 @@ class Options:
             raise ValueError(f'ringroad: deterministic is "{_SIZE_INVARIANT}" or None, not {self.deterministic!r}')
 
     def seconds(self, otherwise: timedelta) -> float:
+        """Returns the time limit in seconds.
+
+        Args:
+            otherwise: The limit if these options state none.
+        """
         timeout = otherwise if self.timeout is None else self.timeout
         return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
 
 
 @dataclass(frozen=True)
 class Membership:
-    """What torch tells a member of a group that is being created."""
+    """The data that torch passes to each member of a new group."""
 
     store: Store
     rank: int
@@ -59,10 +75,11 @@ class Membership:
     options: Options = field(default_factory=Options)
 
     def connect(self) -> Communicator:
-        """Collective over the members: their communicator.
+        """The communicator of the members. Collective.
 
-        Torch numbers groups anew after destroy_process_group, and takes a number again where a group could not be made,
-        over the same store. What an earlier group of this name has left there does not matter: it met elsewhere.
+        torch numbers groups from 0 again after destroy_process_group, and reuses the number of a group that could not
+        be made, over the same store. Keys that an earlier group of this name has left there do no harm: it met at
+        another place of the store.
         """
         return Communicator(
             self._place(),
@@ -81,16 +98,16 @@ class Membership:
         return PrefixStore(f"ringroad/{members}", self.store)
 
     def place_of(self, communicator: Communicator) -> Store:
-        """A part of the store that is a communicator's alone."""
+        """A part of the store that only this communicator uses."""
         return PrefixStore(communicator.meeting, self._place())
 
     def regroup(self, handles: Sequence[str] | Set[str], own: str, uuid: int, seconds: float) -> Communicator:
-        """Collective over the processes of the handles, which need no store."""
+        """The communicator of the processes with these handles, which need no store. Collective."""
         topology = self.options.topology
         if isinstance(topology, str):
             topology = Topology(topology)
         if topology is not None and topology.ranks != len(handles):
-            topology = None  # it was described for the ranks that there were
+            topology = None  # it describes the former number of ranks
         return regroup(
             handles,
             own=own,
@@ -102,7 +119,7 @@ class Membership:
         )
 
     def without(self, ranks: Sequence[int], options: Options | None) -> Membership:
-        """This rank's place among the others."""
+        """This rank's membership in the group without `ranks`."""
         left = [rank for rank in range(self.size) if rank not in ranks]
         world = list(self.ranks) or range(self.size)
         return replace(
@@ -115,9 +132,9 @@ class Membership:
         )
 
     def part(self, ranks: Sequence[int], name: str, timeout: timedelta | None, options: Options | None) -> Membership:
-        """This rank's place in a group of some of the members, which are named by their ranks in this one."""
+        """This rank's membership in a group of some of the members; `ranks` are their ranks in this group."""
         world = list(self.ranks) or range(self.size)
-        # What is said of this group counts more than what was said of the one that it is part of.
+        # The new group's timeout overrides the options that it inherits.
         inherited = self.options if timeout is None else replace(self.options, timeout=None)
         return replace(
             self,

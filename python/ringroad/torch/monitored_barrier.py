@@ -1,4 +1,4 @@
-"""A barrier that names the ranks that do not come."""
+"""A barrier that names missing ranks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from torch._C._distributed_c10d import Store
 
 _ALL_HERE = "all here"
 _SHORTEST, _LONGEST = 0.001, 0.05
-"""Seconds between two looks into the store: longer and longer ones."""
+"""The seconds between two checks of the store grow from the first to the second value."""
 _WATCH = 0.25
-"""Seconds between two looks for ranks that have died."""
+"""Seconds between two checks for ranks that have died."""
 
 Lost = Callable[[], list[tuple[int, str]]]
 
 
 def monitored_barrier(store: Store, rank: int, ranks: int, seconds: float, wait_all_ranks: bool, lost: Lost) -> None:
-    """Rank 0 waits for all others, or until one does not come in time, or has died, if not `wait_all_ranks`.
+    """Rank 0 waits for all others. Without `wait_all_ranks` it stops at the first rank that is late or has died.
 
-    Goes through the store (one that no other barrier uses), so that it works where the communicator hangs. `lost` tells
-    which ranks have died, and how that is known. The texts are gloo's, which people search their logs for.
+    The barrier uses the store (a part that no other barrier uses), so that it works even if the communicator hangs.
+    `lost` returns the ranks that have died, each with the evidence. The messages are gloo's, because people search
+    their logs for them.
     """
     if rank == 0:
         verdict = _await_ranks(store, ranks, seconds, wait_all_ranks, lost)
@@ -29,7 +30,7 @@ def monitored_barrier(store: Store, rank: int, ranks: int, seconds: float, wait_
             raise RuntimeError(verdict)
         return
     store.set(str(rank), "here")
-    # Rank 0 may be as late as the timeout allows, and then needs its own to look for the others.
+    # Rank 0 may start as late as the timeout allows, and then waits for the others for another timeout.
     absent = _await(store, {0: "verdict"}, 2 * seconds + 1, True, lost)
     verdict = f"Rank 0 did not reach monitoredBarrier in {seconds:g} s" if absent else store.get("verdict").decode()
     verdict += _reasons(absent)
@@ -41,7 +42,7 @@ def monitored_barrier(store: Store, rank: int, ranks: int, seconds: float, wait_
 
 
 def _await_ranks(store: Store, ranks: int, seconds: float, wait_all_ranks: bool, lost: Lost) -> str:
-    """What rank 0 finds out."""
+    """The verdict of rank 0: `_ALL_HERE`, or the error message."""
     if seconds <= 0:
         return f"Rank 0 timed out in monitoredBarrier after {seconds:g} s"
     absent = _await(store, {rank: str(rank) for rank in range(1, ranks)}, seconds, wait_all_ranks, lost)
@@ -59,10 +60,10 @@ def _reasons(absent: dict[int, str]) -> str:
 
 
 def _await(store: Store, keys: dict[int, str], seconds: float, wait_all: bool, lost: Lost) -> dict[int, str]:
-    """Waits for the keys that ranks put into the store. Returns the ranks that do not come, or the first that is found
-    if not `wait_all`, and how it is known that they have died, if they have.
+    """Waits for the keys that ranks set in the store. Returns the missing ranks (only the first that is found without
+    `wait_all`), each with the evidence if it has died, else with an empty text.
 
-    Looks again and again: while the store itself waits, Python hears no Ctrl-C.
+    Polls the store: a wait inside the store would block Ctrl-C.
     """
     deadline = time.monotonic() + seconds
     missing, absent = dict(keys), dict[int, str]()
@@ -78,7 +79,7 @@ def _await(store: Store, keys: dict[int, str], seconds: float, wait_all: bool, l
             del missing[rank]
         elif now >= watch:
             watch = now + _WATCH
-            # Some came before they died.
+            # A rank may have set its key before it died.
             dead = {rank: reason for rank, reason in lost() if rank in missing and not store.check([missing[rank]])}
             absent |= dead
             missing = {rank: key for rank, key in missing.items() if rank not in dead}

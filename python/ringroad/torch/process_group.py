@@ -1,8 +1,8 @@
 """The process group of jobs in which ringroad is the only backend.
 
-Torch's own ProcessGroup takes 4 to 6 us to bring a call through its dispatcher to a Python backend. This one is called
-directly, and hands its callers a `Work` that answers every question (through a Backend, torch wraps it in one that
-knows only `wait` and `get_future`).
+torch's own ProcessGroup takes 4 to 6 us to bring a call through its dispatcher to a Python backend. This class is
+called directly, and returns the complete `Work` (through a Backend, torch wraps it in one with only `wait` and
+`get_future`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ringroad.torch.membership import Membership, Options
 from ringroad.torch.versions import MODERN, OLDER_NAMES
 from ringroad.torch.work import Work
 
-# Bound once: this is asked for on every call.
+# Bound once, because every call asks.
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 
 
 class RingroadProcessGroup(ProcessGroup):
-    """Calls a RingroadBackend, which is also registered with torch for those who look for one."""
+    """Calls a RingroadBackend, which is also registered with torch for callers that ask for a backend."""
 
     def __init__(self, member: Membership, backend: RingroadBackend | None = None) -> None:
         if MODERN:
             super().__init__(member.store, member.rank, member.size)
-        else:  # the other way makes no object that can be extended
+        else:  # the constructor with a store makes no object that can be extended
             super().__init__(member.rank, member.size)
         self.backend = backend or RingroadBackend(member, splitting=True)
         self._member = member
@@ -45,7 +45,7 @@ class RingroadProcessGroup(ProcessGroup):
     def getBackendName(self) -> str:
         return NAME
 
-    if not MODERN:  # torch's own methods call those of the registered backend: gloo, whose own do nothing
+    if not MODERN:  # torch's own methods would call those of the registered backend gloo, which do nothing
 
         def abort(self) -> None:
             self.backend.abort()
@@ -53,7 +53,7 @@ class RingroadProcessGroup(ProcessGroup):
         def shutdown(self) -> None:
             self.backend.shutdown()
 
-        # Dynamo does not know a subclass of ProcessGroup by itself, and traces only what is Python.
+        # Dynamo does not recognise a subclass of ProcessGroup, and traces only methods in Python.
         def rank(self) -> int:
             return self._member.rank
 
@@ -69,7 +69,7 @@ class RingroadProcessGroup(ProcessGroup):
         group_desc: str | None = None,
         device_types: Sequence[torch.device] | None = None,
     ) -> RingroadProcessGroup | None:
-        """A group of some of this group's ranks, named by their ranks here; None on the others."""
+        """A group of some of this group's ranks; `new_ranks` are ranks of this group. Returns None on all others."""
         if self._member.rank not in new_ranks:
             return None
         if opts is not None and not isinstance(opts, Options):
@@ -82,7 +82,7 @@ class RingroadProcessGroup(ProcessGroup):
 
 
 def _gloo(member: Membership, place: c10d.Store) -> Any:
-    """For torch's dispatcher, where no Backend can be written in Python. Calls of both kinds may be mixed."""
+    """A gloo backend for torch's dispatcher, for versions without Backends in Python. Calls of both may be mixed."""
     timeout = timedelta(seconds=member.options.seconds(member.timeout))
     return c10d.ProcessGroupGloo(c10d.PrefixStore("gloo/", place), member.rank, member.size, timeout)
 
@@ -90,11 +90,11 @@ def _gloo(member: Membership, place: c10d.Store) -> Any:
 def _direct(
     name: str, inputs: int, options: type | None, *, lists: bool = False, always_work: bool = False
 ) -> Callable[..., Any]:
-    """A ProcessGroup method that calls the backend's of the same name at once where it can.
+    """A ProcessGroup method that calls the backend's method of the same name directly if it can.
 
-    It goes the long way, through torch's dispatcher, where somebody listens there (CommDebugMode, make_fx, fake
-    tensors) and where the arguments are not the `inputs` (lists, if `lists`) and options: torch has overloads such as
-    `broadcast(tensor, 0)`. `always_work`: torch's C++ callers cannot bear None from this method.
+    It goes through torch's dispatcher instead if a dispatch mode is active (CommDebugMode, make_fx, fake tensors), or
+    if the arguments are not the `inputs` (lists, if `lists`) and options: torch has overloads such as
+    `broadcast(tensor, 0)`. With `always_work` the method never returns None, because torch's C++ callers need a Work.
     """
     ours = getattr(RingroadBackend, name)
     if not hasattr(ProcessGroup, name):
@@ -111,11 +111,12 @@ def _direct(
             work: Work | None = ours(self.backend, *args, **kwargs)
             return Work((), ()) if work is None and always_work else work
         if theirs is None:
-            raise NotImplementedError(f"ringroad: this version of torch has no {name} of these arguments")
+            raise NotImplementedError(f"ringroad: this version of torch has no {name} with these arguments")
         work = theirs(self, *args, **kwargs)
         return work
 
-    # Torch tells a call of `theirs` from within this method from one that should come here by the function's name.
+    # By the function's name torch tells a call of `theirs` inside this method from one that it must pass to this
+    # method.
     method.__code__ = method.__code__.replace(co_name=name, co_qualname=f"RingroadProcessGroup.{name}")
     method.__name__, method.__qualname__ = name, f"RingroadProcessGroup.{name}"
     method.__doc__ = ours.__doc__
@@ -124,7 +125,7 @@ def _direct(
 
 
 def _never_compile(method: Any) -> Any:
-    """As torch.compiler.disable, which costs a second of import and 0.2 us a call.
+    """Like torch.compiler.disable, but without its costs: a second of import and 0.2 us per call.
 
     Dynamo neither traces the method into a graph nor compiles its frame, or those it calls, when torch calls it out of
     compiled code.
@@ -133,7 +134,7 @@ def _never_compile(method: Any) -> Any:
     try:
         skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
         frames.set_code_exec_strategy(method.__code__, skip)
-    except AttributeError:  # these names are torch's own affair
+    except AttributeError:  # these names are internal to torch
         return torch.compiler.disable(method)  # type: ignore[no-untyped-call]
     method._torchdynamo_disable = True
     method._torchdynamo_disable_msg = "ringroad's collectives run eagerly"

@@ -1,4 +1,4 @@
-"""A model's layers as `ringroad.training` wants them, measured by hooks while torch trains it."""
+"""Measures a model's layers for `ringroad.training`, by hooks while torch trains it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import torch
 from ringroad.training import Layer, Model
 
 _REST = "(rest)"
-"""What belongs to no layer: the loss, what has no gradient, and what the backward pass does after the last one."""
+"""Time that belongs to no layer: the loss, modules without a gradient, and the backward pass after the last
+gradient."""
 
 _MODEL = "(model)"  # parameters of the outermost module itself
 
@@ -27,27 +28,45 @@ def profile_layers(
     name: str | None = None,
     **options: Any,
 ) -> Model:
-    """Trains `model(*inputs, **options)` once to warm up and `repeat` times, and says what each layer takes: medians.
+    """Measures how long each layer of a model takes while torch trains it. Returns the model for `ringroad.training`.
 
-        model = ringroad.torch.profile_layers(net, batch, loss=lambda out: criterion(out, target))
-        model.save("net.toml")
-        ringroad.training.compare(model, ["ring:16", "torus:4x4"])
+    It trains `model(*inputs, **options)` once to warm up and then `repeat` times, and takes medians. Layers are the
+    modules with parameters of their own whose gradients the backward pass makes, in the reverse of the order in
+    which it completes them. A layer's forward time starts at the end of the layer before it; its backward time
+    starts when the gradient before its own is complete. So what lies between layers is counted with the next one.
+    The rest (the loss, and what is left after the last gradient) is a layer without a gradient. On a GPU the times
+    are the GPU's. Weights do not change, but gradients are cleared, and modules update what they track of their
+    inputs, such as averages of batch normalisation.
 
-    Layers are the modules with parameters of their own whose gradients the backward pass makes, in the reverse of the
-    order in which it completes them: what the network may send first comes last. A layer's forward time is from the end
-    of the layer before it, its backward time from the gradient completed before its own; so what lies between layers
-    is counted, with the next one. The rest (the loss, and what is left after the last gradient) is a layer without a
-    gradient. On a GPU the times are the GPU's.
+    Args:
+        model: The module to train.
+        inputs: Its arguments. The first dimension of the first tensor is taken for the batch.
+        loss: Makes a number of the output. None: the output's `loss`, or its sum if it is one tensor.
+        repeat: The number of measured iterations.
+        name: The model's name. None: that of its class.
+        options: Its keyword arguments.
 
-    `loss`: makes a number of the output (default: the output's `loss`, or its sum if it is one tensor). Weights do not
-    change, but gradients are cleared, and what modules note down of their inputs, such as batch normalisation's
-    averages, is noted. The first dimension of the first tensor among the inputs is taken for the batch.
+    Returns:
+        A `ringroad.training.Model`.
+
+    Raises:
+        ValueError: `repeat` is less than 1, or the model has no parameter that wants a gradient.
+
+    Example:
+        >>> import torch
+        >>> import ringroad.torch
+        >>> net = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2))
+        >>> model = ringroad.torch.profile_layers(net, torch.ones(16, 8), repeat=1)
+        >>> model.batch, model.bytes
+        (16, 184)
     """
     if repeat < 1:
         raise ValueError(f"ringroad: a profile of {repeat} repetitions makes no sense; give 1 or more")
     owners = _owners(model)
     if not owners:
-        raise ValueError(f"ringroad: {type(model).__name__} has no parameter that wants a gradient: nothing to measure")
+        raise ValueError(
+            f"ringroad: {type(model).__name__} has no parameter that requires a gradient: nothing to measure"
+        )
     device = next(iter(owners)).device
     runs = []
     with _hooks(model, owners) as record:
@@ -66,7 +85,7 @@ def profile_layers(
 
 @dataclass
 class _Record:
-    """One iteration's marks: (pass, layer, when)."""
+    """One iteration's marks: (pass, layer, time)."""
 
     cuda: bool = False
     marks: list[tuple[str, str, Any]] = field(default_factory=list)
@@ -81,7 +100,7 @@ class _Record:
         self.marks.append((phase, layer, self._now()))
 
     def end(self) -> list[tuple[str, str, float]]:
-        """The marks with their seconds from the start."""
+        """The marks, with seconds since the start."""
         (_, _, first), *marks = self.marks
         if not self.cuda:
             return [(phase, layer, when - first) for phase, layer, when in marks]
@@ -91,14 +110,14 @@ class _Record:
     def _now(self) -> Any:
         if not self.cuda:
             return time.perf_counter()
-        # On the stream that is current where the hook runs, which is the one that the layer's work is on.
+        # On the current stream of the hook, which is the stream of the layer's work.
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
 
 
 def _owners(model: torch.nn.Module) -> dict[torch.nn.Parameter, str]:
-    """Each parameter that wants a gradient, and the module that has it; the first one of those that share it."""
+    """Each parameter that requires a gradient, with its module (the first one, if several share the parameter)."""
     owners: dict[torch.nn.Parameter, str] = {}
     for name, module in model.named_modules():
         for parameter in module.parameters(recurse=False):
@@ -134,14 +153,15 @@ def _loss(output: Any, loss: Callable[[Any], torch.Tensor] | None) -> torch.Tens
     )
     if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
         raise ValueError(
-            f"ringroad: no loss to go backward from: of an output of type {type(output).__name__} it is {value!r}; "
-            "give loss=..., which makes one number of the output"
+            f"ringroad: cannot compute gradients: an output of type {type(output).__name__} gives the loss {value!r}; "
+            "pass loss=..., a function that computes one number from the output"
         )
     return value
 
 
 def _layers(runs: list[list[tuple[str, str, float]]], owners: dict[torch.nn.Parameter, str]) -> tuple[Layer, ...]:
-    """Medians over the runs: of a layer's forward seconds, and of when its last gradient was complete."""
+    """The layers, with medians over the runs of forward seconds and of the time at which the last gradient is
+    complete."""
     forward: dict[str, list[float]] = {}
     complete: dict[str, list[float]] = {}
     for marks in runs:
@@ -151,7 +171,7 @@ def _layers(runs: list[list[tuple[str, str, float]]], owners: dict[torch.nn.Para
                 taken[layer] += when - clock
                 clock = when
             else:
-                done[layer] = when - clock  # the later gradients of a layer overwrite the earlier
+                done[layer] = when - clock  # a layer's last gradient counts
         for table, values in ((forward, taken), (complete, done)):
             for layer, seconds in values.items():
                 table.setdefault(layer, []).append(seconds)

@@ -1,8 +1,8 @@
 """Groups that change: torch's fault tolerance interface (2.15; experimental there).
 
 dist.init_process_group("ringroad", enable_reconfigure=True)    # a group that has no members yet
-handle = dist._get_reconfigure_handle()                         # hand it to the others, by any way
-dist._reconfigure(uuid, handles).wait()                         # again and again, with whoever is left or new
+handle = dist._get_reconfigure_handle()                         # send it to the others, by any means
+dist._reconfigure(uuid, handles).wait()                         # any number of times, with survivors and new processes
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ringroad.torch.work import Work
 
 
 class _Unconfigured:
-    """In place of a communicator, in a group that has no members yet."""
+    """Stands in for the communicator in a group that has no members yet."""
 
     meeting = "none"
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(
-            "ringroad: this process group was made with enable_reconfigure=True and has no members yet: hand "
+            "ringroad: this process group was made with enable_reconfigure=True and has no members yet: send "
             "torch.distributed._get_reconfigure_handle() to the other processes, and call "
             "torch.distributed._reconfigure(uuid, handles) on all"
         )
@@ -37,14 +37,14 @@ class _Unconfigured:
     _run_tensors = _run_raw
 
     def abort(self, reason: str = "") -> None:
-        """There is nothing to end."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
 
 
 class ReconfigurableBackend(RingroadBackend):
-    """A backend whose communicator `reconfigure` makes, and makes anew."""
+    """A backend whose communicator `reconfigure` makes and replaces."""
 
     supports_reconfigure = True
 
@@ -52,10 +52,10 @@ class ReconfigurableBackend(RingroadBackend):
         self._handle = handle()
         self._uuids: set[int] = set()
         super().__init__(member, splitting=True, communicator=cast(Communicator, _Unconfigured()))
-        # A communicator's own timeout is what was left for making it.
+        # A communicator's own timeout is only the time that was left when it was made.
         self._timeout = member.options.seconds(member.timeout)
 
-    # Torch's own methods answer what was true when the group was made.
+    # torch's own methods return the values of the time when the group was made.
     def rank(self) -> int:
         return self._rank
 
@@ -66,11 +66,11 @@ class ReconfigurableBackend(RingroadBackend):
         return self._handle
 
     def reconfigure(self, opts: Any) -> Work:
-        """Ends when the processes of all `opts.handles` have called it; from then on they are the members.
+        """Makes the processes of all `opts.handles` the members. Blocks until all of them have called it.
 
-        A list says which rank each process gets; from a set ringroad makes an order. What was in flight in the old
-        group fails. Raises RuntimeError if `opts.uuid` was used in this group before, PeerError naming a process that
-        has ended or does not answer, TimeoutError where one does not come.
+        The order of a list gives the ranks; a set gets an order from ringroad. Calls in flight in the old group fail.
+        Raises RuntimeError if `opts.uuid` was used in this group before, PeerError naming a process that has ended or
+        does not answer, TimeoutError if one does not come.
         """
         if opts.uuid in self._uuids:
             raise RuntimeError(f"ringroad: reconfigure: uuid {opts.uuid} was already used; pass a new one every time")
@@ -86,15 +86,15 @@ class ReconfigurableBackend(RingroadBackend):
 
 
 class ReconfigurableProcessGroup(RingroadProcessGroup):
-    """A group without members until `reconfigure`, which may be called again and again: with fewer, more or other
-    processes, and after one of them has died in the middle of a call."""
+    """A group without members until `reconfigure`. That may be called any number of times, with fewer, more or other
+    processes, also after a process has died in the middle of a call."""
 
     backend: ReconfigurableBackend
 
     def __init__(self, member: Membership) -> None:
         super().__init__(member, ReconfigurableBackend(member))
 
-    # Torch's own methods answer what was true when the group was made.
+    # torch's own methods return the values of the time when the group was made.
     def rank(self) -> int:
         return self.backend.rank()
 
@@ -118,7 +118,7 @@ class ReconfigurableProcessGroup(RingroadProcessGroup):
         return work
 
     def split_group(self, *args: Any, **kwargs: Any) -> RingroadProcessGroup | None:
-        """Refused: parts of a group meet in its store, which may be gone."""
+        """Always raises: the members of a part would meet in the group's store, which may be gone."""
         raise NotImplementedError(
             "ringroad: a group made with enable_reconfigure=True does not split; make another one with new_group"
         )

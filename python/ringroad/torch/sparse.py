@@ -1,4 +1,4 @@
-"""Sums of sparse tensors: ranks exchange what they hold, and each adds all of it up."""
+"""Sums of sparse tensors: every rank gathers the values of all ranks and adds them up."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import torch
 
 
 def allreduce(tensor: torch.Tensor, op: str, gather: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Makes a sparse COO tensor the sum (or average) of all ranks', in place.
+    """Replaces a sparse COO tensor by the sum (or average) of all ranks' tensors, in place.
 
     `gather(mine)` returns the tensors of all ranks, one after the other along a new first axis. All ranks add up the
     same values in the same order, so that they end with the same bits.
     """
     if op not in ("sum", "avg"):
-        raise ValueError(
-            f"ringroad adds sparse tensors up (SUM, AVG), it cannot take their {op}; pass tensor.to_dense()"
-        )
+        raise ValueError(f"ringroad reduces sparse tensors by SUM and AVG only, not by {op}; pass tensor.to_dense()")
     mine = tensor.coalesce()
     held, dimensions = mine._nnz(), mine.sparse_dim()
     shapes = gather(torch.tensor([held, dimensions, *mine.shape]))
@@ -25,7 +23,7 @@ def allreduce(tensor: torch.Tensor, op: str, gather: Callable[[torch.Tensor], to
         raise ValueError(f"ringroad: sparse tensors must have the same shape on all ranks, these have {found}")
     counts = shapes[:, 0].tolist()
     most = max(counts)
-    # As long on all ranks.
+    # All ranks gather tensors of the same length.
     indices = mine.indices().new_zeros(dimensions, most)
     values = mine.values().new_zeros(most, *mine.values().shape[1:])
     indices[:, :held] = mine.indices()

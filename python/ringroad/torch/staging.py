@@ -1,5 +1,5 @@
-"""Collectives on large tensors of a device, by way of the host, in chunks: while one is under way between the ranks,
-the one before it goes to the device, and the one after it comes from there.
+"""Collectives on large tensors of a device, through host memory, in chunks: while the ranks exchange one chunk, the
+previous one is copied to the device and the next one from it.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from ringroad._native import AbortedError, Communicator, RingroadError, TimeoutE
 from ringroad.torch.tensors import DTYPES, Tensors, address_of
 
 CHUNK = 4 << 20
-"""Bytes of the host that one chunk takes on a rank. A call of no more is not worth cutting."""
+"""Bytes of host memory for one chunk on a rank. Shorter calls are not cut."""
 
 
 class Side:
-    """A CUDA stream beside the caller's, for copies that the host need not wait for at once."""
+    """A CUDA stream beside the caller's, for asynchronous copies."""
 
     def __init__(self, device: torch.device) -> None:
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def enter(self) -> None:
-        """Makes the device the calling thread's: a new thread begins with the first one."""
+        """Makes this device current in the calling thread: a new thread starts with the first device."""
         torch.cuda.set_device(self._stream.device)
 
     def memory(self, size: int) -> torch.Tensor:
-        """Bytes of the host, pinned: only with such do copies run while the host goes on."""
+        """`size` bytes of pinned host memory: only copies from and to pinned memory are asynchronous."""
         return torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
     def computed(self) -> torch.cuda.Event:
-        """What the caller's stream has to do so far."""
+        """An event after all work that the caller's stream has so far."""
         event: torch.cuda.Event = torch.cuda.current_stream(self._stream.device).record_event()
         return event
 
     def follow(self, event: torch.cuda.Event) -> None:
-        """Copies nothing more before that is done."""
+        """Delays all further copies until `event`."""
         self._stream.wait_event(event)
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
-        """Copies, once what was to be copied before is."""
+        """Copies after all earlier copies of this stream."""
         with torch.cuda.stream(self._stream):
             target.copy_(source, non_blocking=True)
 
     def copied(self) -> torch.cuda.Event:
-        """The copies so far; its `synchronize` waits for them."""
+        """An event after all copies so far; its `synchronize` waits for them."""
         event: torch.cuda.Event = self._stream.record_event()
         return event
 
 
 class Pending:
-    """A call of the pipeline; answers what a native Work does."""
+    """A call of the pipeline, with the interface of a native Work."""
 
     source = None
 
@@ -69,7 +69,8 @@ class Pending:
 
     @property
     def _future(self) -> Future[None]:
-        """In a forked child one that has failed: the thread that would end the call's own is its parent's."""
+        """The call's future. In a forked child it has failed, because the thread that would complete it is the
+        parent's."""
         try:
             self._communicator.check_process()
         except AbortedError as inherited:
@@ -100,48 +101,50 @@ class Pending:
 
 @dataclass
 class _Chunk:
-    """Columns of all blocks, in a slot."""
+    """A range of columns of all blocks, in a slot."""
 
     width: int
     input: int
     output: int
     fetches: list[tuple[torch.Tensor, torch.Tensor]]
     deliveries: list[tuple[torch.Tensor, torch.Tensor]]
-    """What is copied before the native call, and after: (to, from)."""
+    """Copies before the native call (`fetches`) and after it (`deliveries`), as (to, from)."""
 
 
 class Pipeline:
     """The pipelined calls of a group.
 
-    They run one after the other in the order of their start, asynchronous ones each in a thread: the order of their
-    native calls must be the same on all ranks, whoever waits for what first, and they must go on while nobody waits.
+    They run one after the other in the order of their start, because the order of their native calls must be the same
+    on all ranks, whichever call a rank waits for first. An asynchronous call has a thread, because it must go on while
+    nobody waits.
     """
 
     def __init__(self, communicator: Communicator) -> None:
         self._communicator = communicator
         self._sides: dict[torch.device, Side] = {}
         self._slots: list[torch.Tensor] = []
-        """Two pieces of memory that chunks go through in turn, kept for later calls."""
+        """Two buffers that chunks use in turn; kept for later calls."""
         self._last: Future[None] | None = None
         _pipelines.add(self)
 
     def takes(self, collective: str, elements: int, itemsize: int) -> bool:
-        """Whether a call should go this way: because it is long, or not to wait for those that do.
+        """Whether a call should use the pipeline: because it is long, or so that its start need not wait for pipelined
+        calls.
 
-        A call in one chunk makes the same native call as one that goes another way, so ranks need not agree on that.
+        A call in one chunk makes the same native call as outside the pipeline, so ranks need not agree on this.
         """
         self._communicator.check_process()
         waits = self._last is not None and not self._last.done()
         return elements > self._columns(collective, itemsize) or (waits and elements > 0)
 
     def drain(self) -> None:
-        """Waits until all calls have ended, well or not: they do so by their deadlines."""
+        """Waits until all calls have ended, with or without an error, at the latest at their deadlines."""
         self._communicator.check_process()
         if self._last is not None:
             self._last.exception()
 
     def give_up(self) -> None:
-        """Ends calls that go on, on all ranks. A forked child has none."""
+        """Aborts calls in flight, on all ranks. Does nothing in a forked child."""
         with suppress(AbortedError):
             self._communicator.check_process()
             if self._last is not None and not self._last.done():
@@ -158,8 +161,9 @@ class Pipeline:
         asynchronous: bool,
         **how: Any,
     ) -> Pending:
-        """`elements` are the whole vector's or a block's, as natively; blocks are in one tensor or in one each, none
-        where the rank gives or gets nothing. What is not asynchronous has ended."""
+        """Starts a call. `elements` are those of the whole vector or of a block, as in native calls. Blocks are in one
+        tensor or in one tensor each; a rank that sends or receives nothing passes none. A synchronous call has ended
+        when this returns."""
         deadline = time.monotonic() + timeout
         if device not in self._sides:
             self._sides[device] = Side(device)
@@ -174,14 +178,14 @@ class Pipeline:
                 if before is not None:
                     before.exception()
                 side.enter()
-                # Copies are nothing to differentiate, and a thread does not inherit the caller's mode.
+                # Copies need no gradients, and a thread does not inherit the caller's mode.
                 with torch.inference_mode():
                     side.follow(computed)
                     chunks = self._chunks(side, collective, _rows(given, elements), _rows(taken, elements))
                     self._run(side, collective, chunks, DTYPES[(given or taken)[0].dtype], apart, deadline, how)
             except BaseException as error:
                 if not isinstance(error, RingroadError):
-                    # The others make native calls that this rank will not make.
+                    # The other ranks make native calls that this rank will not make.
                     self._communicator.abort(f"{collective}: {type(error).__name__}: {error}")
                 future.set_exception(error)
                 if not isinstance(error, Exception):
@@ -209,7 +213,7 @@ class Pipeline:
         def fetch(chunk: _Chunk) -> torch.cuda.Event:
             for inside, outside in chunk.fetches:
                 side.copy(inside, outside)
-            # Also where nothing is fetched: what was in the slot before may be on its way out.
+            # Also needed without fetches: the slot's previous chunk may still be copied to the device.
             return side.copied()
 
         try:
@@ -233,12 +237,12 @@ class Pipeline:
             for tensor, block in apart:
                 side.copy(tensor, block)
         finally:
-            # So whatever stream or thread comes next sees the result, and no copy goes on after an error.
+            # After this any stream or thread sees the result, and no copy runs after an error.
             side.copied().synchronize()
 
     def _chunks(self, side: Side, collective: str, sources: Tensors, targets: Tensors) -> list[_Chunk]:
-        """Every chunk is in place in its slot: a rank's own block, where that is all it gives or gets, lies where it is
-        among all blocks."""
+        """Cuts a call into chunks. Every chunk's native call is in place in its slot: if a rank sends or receives only
+        its own block, this lies at its position among all blocks."""
         first = (sources or targets)[0]
         elements, itemsize, blocks = first.numel(), first.element_size(), self._blocks(collective)
         widths = cut(elements, self._columns(collective, itemsize))
@@ -264,7 +268,7 @@ class Pipeline:
         return 1 if collective in ("allreduce", "broadcast", "reduce") else self._communicator.size
 
     def _columns(self, collective: str, itemsize: int) -> int:
-        """How many elements of each block make a chunk: on all ranks the same."""
+        """The number of elements of each block in a chunk; the same on all ranks."""
         return CHUNK // (self._blocks(collective) * itemsize)
 
 
@@ -276,15 +280,17 @@ def _give_up() -> None:
         pipeline.give_up()
 
 
-# Python waits for threads before it runs what `atexit` knows of; concurrent.futures stops its own in this way.
+# Python waits for threads before it runs `atexit` functions; concurrent.futures stops its threads in this way, too.
 threading._register_atexit(_give_up)  # type: ignore[attr-defined]
 
 
 def cut(elements: int, most: int) -> list[int]:
-    """The lengths of the native calls for so many elements: one call up to `most`; else about as many in each.
+    """The lengths of the native calls for `elements`: one call up to `most` elements, else several of about `most`
+    each.
 
-    Together they are one element longer, and no list is the beginning of another's. So ranks that have different
-    numbers of elements make different native calls before the end of this call, and hear of it.
+    If there are several, they are one element longer together, and no list of lengths is the beginning of another list.
+    So ranks that have different numbers of elements make different native calls before the end of this call, and get an
+    error.
     """
     further = elements // (most + 1)
     if not further:

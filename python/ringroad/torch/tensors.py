@@ -1,4 +1,4 @@
-"""What the native core needs of a tensor: memory that it may read and write as one block, and a dtype's name."""
+"""From tensors to the native core: blocks of memory that it can read and write, and names of dtypes."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _OP_NAMES = {
     ReduceOp.BXOR: "bxor",
     ReduceOp.PREMUL_SUM: "premul_sum",
 }
-# `op.op` costs 0.2 us and a look-up with it 0.2 more; a ReduceOp equals its kind, so hashes like it, in 0.08 us.
+# `op.op` costs 0.2 us and a look-up with it 0.2 us more. A ReduceOp has the hash of its kind, which costs 0.08 us.
 _OPS: dict[int, str] = {hash(kind): name for kind, name in _OP_NAMES.items()}
 
 Tensors = Sequence[torch.Tensor]
 Finish = Callable[[], object]
-"""What remains to be done once the data has arrived: copying it to where the caller wants it."""
+"""Copies received data to the caller's tensors; runs when the data has arrived."""
 
 
 def reduction(op: ReduceOp) -> tuple[str, float | None]:
@@ -61,7 +61,7 @@ def reduction(op: ReduceOp) -> tuple[str, float | None]:
 
 
 def dtype_of(tensor: torch.Tensor) -> str:
-    """The native name of the tensor's dtype; raises where ringroad cannot serve the tensor at all."""
+    """The native name of the tensor's dtype. Raises ValueError or TypeError if ringroad cannot handle the tensor."""
     name = DTYPES.get(tensor.dtype)
     if name is None or not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not torch.strided:
         raise _unsupported(tensor)
@@ -71,7 +71,7 @@ def dtype_of(tensor: torch.Tensor) -> str:
 def _unsupported(tensor: torch.Tensor) -> Exception:
     if not (tensor.is_cpu or tensor.is_cuda):
         return ValueError(
-            f"ringroad moves CPU tensors (and CUDA's, by way of the host), this one is on {tensor.device}; "
+            f"ringroad takes CPU tensors (and CUDA tensors, through the host), this one is on {tensor.device}; "
             'for a group that serves both, use init_process_group("cpu:ringroad,cuda:nccl")'
         )
     if tensor.layout is not torch.strided:
@@ -87,7 +87,7 @@ def is_here(tensor: torch.Tensor) -> bool:
 
 
 def is_block(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's memory is the host's and, in order, its elements, in order."""
+    """Whether the tensor is a block: host memory that holds its elements in order, without gaps."""
     return (
         is_here(tensor)
         and tensor.is_contiguous()
@@ -97,24 +97,25 @@ def is_block(tensor: torch.Tensor) -> bool:
 
 
 def block_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself where its memory is a block, else a contiguous copy, in memory of the host."""
+    """The tensor itself if it is a block, else a contiguous copy in host memory."""
     if is_block(tensor):
         return tensor
     if is_here(tensor):
         return tensor.resolve_conj().resolve_neg().contiguous()
     block = _host_block(tensor)
-    block.copy_(tensor)  # waits for what the stream has yet to compute
+    block.copy_(tensor)  # waits for the work of the stream
     return block
 
 
 def _host_block(tensor: torch.Tensor, *shape: int) -> torch.Tensor:
-    """New memory of the host for what goes to or from the tensor, of its shape if none is given. CUDA's copies from
-    and to pinned memory are several times as fast; torch keeps it for the next call."""
+    """New host memory to stage the tensor, of its shape unless one is given. For CUDA the memory is pinned, because
+    copies from and to pinned memory are several times as fast; torch caches it for the next call."""
     return torch.empty(shape or tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
 
 
 def delivery(target: torch.Tensor, block: torch.Tensor) -> Finish:
-    """Copies what has come to where it belongs; with CUDA on the stream of the call, and waits for it."""
+    """A function that copies a received block to the target; with CUDA on the current stream, and waits for the
+    copy."""
     if not target.is_cuda:
         return partial(target.copy_, block)
     stream = torch.cuda.current_stream(target.device)
@@ -128,7 +129,7 @@ def delivery(target: torch.Tensor, block: torch.Tensor) -> Finish:
 
 
 def output_block(tensor: torch.Tensor) -> tuple[torch.Tensor, Finish | None]:
-    """A block to receive what belongs in the tensor, and how to bring it there."""
+    """A block in which to receive the tensor's data, and the copy into the tensor (None if the block is the tensor)."""
     if is_block(tensor):
         return tensor, None
     block = _host_block(tensor)
@@ -136,7 +137,7 @@ def output_block(tensor: torch.Tensor) -> tuple[torch.Tensor, Finish | None]:
 
 
 def address_of(block: torch.Tensor | None) -> int:
-    """0 for no block, and for an empty one."""
+    """The block's address; 0 for no block and for an empty one."""
     if block is None:
         return 0
     address = block.data_ptr()
@@ -157,7 +158,7 @@ def adjacent(tensors: Tensors) -> bool:
 
 
 def input_blocks(tensors: Tensors) -> torch.Tensor:
-    """A tensor at whose address all the given tensors' elements lie one after the other."""
+    """A tensor at whose address the elements of all tensors lie in order, without gaps."""
     if len(tensors) == 1:
         return block_of(tensors[0])
     if adjacent(tensors):
@@ -166,7 +167,7 @@ def input_blocks(tensors: Tensors) -> torch.Tensor:
 
 
 def output_blocks(tensors: Tensors) -> tuple[torch.Tensor, Finish | None]:
-    """A tensor at whose address what belongs in the given tensors can be received, and how to bring it there."""
+    """A tensor at whose address the data of all tensors can be received, and the copy into the tensors (or None)."""
     if len(tensors) == 1:
         return output_block(tensors[0])
     if adjacent(tensors):
@@ -201,7 +202,7 @@ def equal_sizes(tensors: Tensors) -> bool:
 
 
 def split(block: torch.Tensor, sizes: Sequence[int], ranks: int) -> list[torch.Tensor]:
-    """The block's pieces by sizes of its first dimension; equal pieces where there are no sizes."""
+    """The block's pieces by sizes of its first dimension; equal pieces without sizes."""
     rows = block.shape[0] if block.dim() else 1
     if not sizes:
         if rows % ranks:

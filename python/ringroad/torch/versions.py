@@ -1,4 +1,4 @@
-"""Which versions of torch there are, and what differs."""
+"""The version of torch, and the differences between versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import torch
 
 _OLDEST = (2, 8)
-"""Before, torch cannot bear Works that are written in Python."""
+"""Older versions of torch do not support Works that are written in Python."""
 
 
 def _version() -> tuple[int, int]:
@@ -16,7 +16,7 @@ def _version() -> tuple[int, int]:
 
 
 MODERN = _version() >= (2, 14)
-"""Whether a Backend can be written in Python. Where it cannot, a ringroad group has gloo for torch's dispatcher."""
+"""Whether torch supports Backends in Python. If not, a ringroad group registers gloo for torch's dispatcher."""
 
 OLDER_NAMES = {
     "all_gather_single": "_allgather_base",
@@ -25,11 +25,11 @@ OLDER_NAMES = {
     "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
     "all_to_all_single": "alltoall_base",
 }
-"""What ProcessGroup's methods were called before torch 2.13."""
+"""The names of ProcessGroup's methods before torch 2.13."""
 
 
 if _version() < _OLDEST:
     raise ImportError(
         f"ringroad needs torch {'.'.join(map(str, _OLDEST))} or later as a torch.distributed backend, and 2.14 or "
-        f"later for all that it can do; this is {torch.__version__}. ringroad's NumPy API does not need torch."
+        f"later for all features; this is {torch.__version__}. ringroad's NumPy API does not need torch."
     )

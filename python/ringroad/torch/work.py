@@ -1,4 +1,4 @@
-"""The asynchronous result that torch callers see."""
+"""The Work that torch's callers get."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ringroad.torch.tensors import Finish
 
 
 class Work(dist.Work):
-    """One torch call in flight: any number of native or pipelined ones, then what `finish` does with what they brought.
+    """One torch call in flight: any number of native or pipelined calls, and then `finish`, which copies their results.
 
-    `wait` progresses the calls in the waiting thread. A future costs a wake-up of a progress thread, so it is made only
-    for those who ask (DistributedDataParallel does).
+    `wait` drives the calls in the waiting thread. A future costs a wake-up of a progress thread, so it is made only
+    when somebody asks for it (DistributedDataParallel does).
     """
 
     def __init__(
@@ -36,7 +36,8 @@ class Work(dist.Work):
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Blocks until complete and raises what failed. A timeout of zero (torch's default) means the call's own."""
+        """Blocks until the call is complete; raises its error. A timeout of zero (torch's default) means the call's
+        own."""
         if timeout:
             deadline = time.monotonic() + timeout.total_seconds()
             for work in self._pending:
@@ -49,7 +50,7 @@ class Work(dist.Work):
         return True
 
     def _deliver(self) -> None:
-        """Runs `finish` once; whoever comes second waits until it is done."""
+        """Runs `finish` once. A second caller waits until it is done."""
         with self._lock:
             if self._finish is not None:
                 self._finish()
@@ -79,7 +80,7 @@ class Work(dist.Work):
         return list(self._outputs)
 
     def source_rank(self) -> int:
-        """The group rank that a received tensor came from; waits for it."""
+        """The group rank that sent a received tensor. Waits for the tensor."""
         self.wait()
         source = self._pending[0].source if len(self._pending) == 1 else None
         if source is None:
@@ -93,8 +94,8 @@ class Work(dist.Work):
         with self._lock:
             if self._future is not None:
                 return self._future
-            # An error must be raised inside `then`: DistributedDataParallel crashes on a future whose exception
-            # Python set, and on one whose value is not the tensors.
+            # The error must be raised inside `then`: DistributedDataParallel crashes if Python sets the exception of a
+            # future, or if the value of the future is not the tensors.
             done: torch.futures.Future[None] = torch.futures.Future()
             self._future = done.then(self._future_value)
         remaining = len(self._pending)

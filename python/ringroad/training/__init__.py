@@ -1,4 +1,4 @@
-"""Data-parallel training on a network: what of an iteration is computed, what is sent, and what of that nothing hides.
+"""Predicts data-parallel training on a network: computing, communication, and how much of it stays exposed.
 
     from ringroad import training
 
@@ -6,7 +6,7 @@
     training.iterate(training.Model.load("mine.toml"), "torus:4x4", bucket="layer").plot()
 
 Gradients are sent as soon as the backward pass has made them (wait-free backpropagation: Zhang et al., Poseidon,
-USENIX ATC 2017), so that only what is still under way when the backward pass ends costs time.
+USENIX ATC 2017), so only the communication after the end of the backward pass costs time.
 """
 
 from ringroad.training.iteration import Allreduce, Comparison, Iteration, compare, iterate

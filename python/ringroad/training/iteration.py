@@ -1,4 +1,4 @@
-"""One iteration of data-parallel training: the backward pass and the allreduces of what it has made."""
+"""One iteration of data-parallel training: the backward pass and the allreduces of its gradients."""
 
 import importlib
 import math
@@ -6,15 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringroad._native import CostModel, Topology
 from ringroad._text import about_bytes, bytes_text, parse_bytes, seconds_text
 from ringroad.training.model import Layer, Model
 from ringroad.training.network import Network
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 BUCKET = "25MiB"
-"""What torch's DistributedDataParallel collects (its first bucket, of 1 MiB, aside)."""
+"""The bucket size of torch's DistributedDataParallel (except for its first bucket of 1 MiB)."""
 
 Bucket = int | str
 Place = Network | Topology | str | int
@@ -23,8 +26,16 @@ _COLUMNS = ["network", "iteration", "exposed", "efficiency", "communication", "a
 
 
 class Allreduce(NamedTuple):
-    """The gradients that are reduced together. Seconds from the beginning of the iteration: when the last of them was
-    made, and when the allreduce starts and ends."""
+    """The gradients that are reduced together. Times are seconds from the beginning of the iteration.
+
+    Attributes:
+        layers: The names of their layers.
+        bytes: Their length in bytes.
+        ready: When the last of them was made.
+        start: When the allreduce starts.
+        end: When the allreduce ends.
+        algorithm: The algorithm that runs.
+    """
 
     layers: tuple[str, ...]
     bytes: int
@@ -36,7 +47,14 @@ class Allreduce(NamedTuple):
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one iteration takes; see `iterate`. In a notebook it shows itself."""
+    """The result of `iterate`: the times of one iteration of training. In a notebook it shows itself.
+
+    Attributes:
+        model: The model.
+        network: The network.
+        bucket: How gradients were collected.
+        allreduces: The allreduces in their order.
+    """
 
     model: Model
     network: Network
@@ -45,44 +63,52 @@ class Iteration:
 
     @property
     def compute(self) -> float:
-        """Seconds of the forward and the backward pass."""
+        """The seconds of the forward and the backward pass."""
         return self.model.forward + self.model.backward
 
     @property
     def seconds(self) -> float:
-        """When both the backward pass and the last allreduce have ended."""
+        """The time at which both the backward pass and the last allreduce have ended."""
         return max([self.compute, *(allreduce.end for allreduce in self.allreduces)])
 
     @property
     def communication(self) -> float:
-        """Seconds of all allreduces together."""
+        """The seconds of all allreduces together."""
         return math.fsum(allreduce.end - allreduce.start for allreduce in self.allreduces)
 
     @property
     def exposed(self) -> float:
-        """Seconds that only the network is busy, after the backward pass."""
+        """The seconds after the backward pass in which only the network is busy."""
         return self.seconds - self.compute
 
     @property
     def efficiency(self) -> float:
-        """The fraction of the iteration that computes: n ranks are n times that as fast as one."""
+        """The fraction of the iteration that computes: n ranks are n times that as fast as one rank."""
         return self.compute / self.seconds if self.seconds else 1.0
 
     @property
     def algorithms(self) -> list[str]:
-        """Those that run, in the order of their first allreduce."""
+        """The algorithms that run, in the order of their first allreduce."""
         return list(dict.fromkeys(allreduce.algorithm for allreduce in self.allreduces))
 
     def df(self) -> Any:
-        """The allreduces as a pandas.DataFrame, a row for each."""
+        """Returns the allreduces as a pandas.DataFrame with a row for each.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
         return _pandas().DataFrame(self.allreduces, columns=Allreduce._fields)
 
-    def plot(self) -> Any:
-        """A matplotlib figure: what is computed and what is sent when."""
+    def plot(self) -> "Figure":
+        """Draws what is computed and what is sent when. Needs matplotlib.
+
+        Returns:
+            A matplotlib figure.
+        """
         return Comparison((self,)).plot()
 
     def rows(self) -> list[tuple[str, str]]:
-        """The figures as (name, text)."""
+        """Returns the results as tuples of a name and a text."""
         return [
             ("iteration", seconds_text(self.seconds)),
             ("forward", seconds_text(self.model.forward)),
@@ -94,7 +120,7 @@ class Iteration:
         ]
 
     def json(self) -> dict[str, Any]:
-        """The figures and the timeline, for JSON."""
+        """Returns the results and the timeline as a dictionary for JSON."""
         return {
             "network": self.network.name,
             "ranks": self.network.ranks,
@@ -120,31 +146,43 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One model on several networks; see `compare`. In a notebook it shows itself."""
+    """The result of `compare`: one model on several networks. In a notebook it shows itself.
+
+    Attributes:
+        iterations: An `Iteration` for each network.
+    """
 
     iterations: tuple[Iteration, ...]
 
     @property
     def best(self) -> Iteration:
-        """The shortest; the first of those that take as long."""
+        """The shortest iteration; of those that take as long, the first."""
         return min(self.iterations, key=lambda iteration: iteration.seconds)
 
     def df(self) -> Any:
-        """The figures as a pandas.DataFrame, a row for each network, times in seconds."""
+        """Returns the results as a pandas.DataFrame with a row for each network, times in seconds.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
         rows = [
             [i.network.name, i.seconds, i.exposed, i.efficiency, i.communication, len(i.allreduces), i.algorithms]
             for i in self.iterations
         ]
         return _pandas().DataFrame(rows, columns=_COLUMNS)
 
-    def plot(self) -> Any:
-        """A matplotlib figure: for each network what is computed and what is sent when."""
+    def plot(self) -> "Figure":
+        """Draws what is computed and what is sent when, for each network. Needs matplotlib.
+
+        Returns:
+            A matplotlib figure.
+        """
         from ringroad import viz
 
         return viz.iterations(self.iterations)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Header and rows, as text; of algorithms the families."""
+        """Returns header and rows as text, with the families of algorithms."""
         return list(_COLUMNS), [
             [
                 i.network.name,
@@ -181,13 +219,36 @@ def iterate(
     costs: CostModel | None = None,
     algorithm: str | None = None,
 ) -> Iteration:
-    """One iteration of a model (a shipped one by its name, or a file) on a network or topology.
+    """Predicts one iteration of training a model on a network.
 
-    The backward pass makes gradients from the last layer to the first. They are collected, in that order, into buckets:
-    each `layer` for itself, the whole `model`, or until there are at least so many bytes (`25MiB`, as torch's
-    DistributedDataParallel does). Each bucket is an allreduce as soon as it is complete and the one before it has
-    ended. With `backlog` there are no fixed buckets: what is ready when the network becomes idle goes together (the
-    rule of Zhao et al., section 8.4). Computing and communicating do not slow each other down.
+    The backward pass makes gradients from the last layer to the first. They are collected, in that order, into
+    buckets. Each bucket is an allreduce, which starts when the bucket is complete and the allreduce before it has
+    ended (wait-free backpropagation: Zhang et al., Poseidon, USENIX ATC 2017). Computing and communicating do not
+    slow each other down.
+
+    Args:
+        model: A `Model`, the name of a shipped one, or the path of a file.
+        place: A `Network`, a `Topology`, a spec, or a number of ranks, which stands for a ring.
+        bucket: "layer": each layer for itself. "model": the whole model. A number of bytes, or a text such as
+            "25MiB": at least as many bytes, as torch's DistributedDataParallel does. "backlog": what is ready when
+            the network becomes idle (Zhao et al., arXiv 2202.03356, section 8.4).
+        costs: The cost model, unless `place` is a `Network`. None: `CostModel()`.
+        algorithm: Only this algorithm, unless `place` is a `Network`. None: the fastest for each bucket.
+
+    Returns:
+        An `Iteration`.
+
+    Raises:
+        ValueError: The model or the bucket is invalid.
+        OSError: The model's file cannot be read.
+        ScheduleError: The algorithm is unknown, or does not run on this network.
+        TopologyError: The topology is malformed.
+
+    Example:
+        >>> from ringroad import training
+        >>> found = training.iterate("resnet50", "torus:4x4")
+        >>> found.exposed < found.communication, 0 < found.efficiency <= 1
+        (True, True)
     """
     if not isinstance(model, Model):
         model = Model.load(model)
@@ -196,9 +257,11 @@ def iterate(
         try:
             bucket = parse_bytes(bucket)
         except ValueError:
-            raise ValueError(f"bucket {bucket!r} makes no sense; write layer, model, backlog or 25MiB") from None
+            raise ValueError(
+                f"bucket {bucket!r} is unknown; write layer, model, backlog or a size such as 25MiB"
+            ) from None
     if isinstance(bucket, int) and bucket < 1:
-        raise ValueError(f"a bucket of {bucket} bytes makes no sense; write layer for one of each layer")
+        raise ValueError(f"a bucket of {bucket} bytes is too small; write layer for a bucket of each layer")
     run = _backlog if bucket == "backlog" else _in_buckets
     return Iteration(model, network, bucket, tuple(run(list(model.gradients()), network, bucket)))
 
@@ -211,7 +274,29 @@ def compare(
     costs: CostModel | None = None,
     algorithm: str | None = None,
 ) -> Comparison:
-    """One iteration on each of several networks or topologies; the rest as for `iterate`."""
+    """Predicts one iteration of training a model on each of several networks.
+
+    Args:
+        model: As for `iterate`.
+        places: The networks, each as for `iterate`.
+        bucket: As for `iterate`.
+        costs: As for `iterate`.
+        algorithm: As for `iterate`.
+
+    Returns:
+        A `Comparison`.
+
+    Raises:
+        ValueError: The model or the bucket is invalid, or there are no networks.
+        OSError: The model's file cannot be read.
+        ScheduleError: The algorithm is unknown, or does not run on a network.
+        TopologyError: A topology is malformed.
+
+    Example:
+        >>> from ringroad import training
+        >>> training.compare("resnet50", ["ring:16", "torus:4x4"]).best.network.name
+        'torus:4x4'
+    """
     if not isinstance(model, Model):
         model = Model.load(model)
     found = tuple(iterate(model, place, bucket=bucket, costs=costs, algorithm=algorithm) for place in places)
@@ -224,7 +309,7 @@ Gradients = list[tuple[Layer, float]]
 
 
 def _in_buckets(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator[Allreduce]:
-    """Buckets are filled in the order of the backward pass; each is sent when it is full and the network idle."""
+    """Fills buckets in the order of the backward pass, and sends each when it is full and the network is idle."""
     limit = {"layer": 1, "model": math.inf}.get(bucket, bucket) if isinstance(bucket, str) else bucket
     free, members, size = 0.0, [], 0
     for number, gradient in enumerate(gradients, 1):
@@ -237,7 +322,8 @@ def _in_buckets(gradients: Gradients, network: Network, bucket: Bucket) -> Itera
 
 
 def _backlog(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator[Allreduce]:
-    """The network takes the next gradient if it is idle, else, once it is, all that have become ready meanwhile."""
+    """Sends a gradient at once if the network is idle; else, when it becomes idle, all gradients that are ready by
+    then."""
     free, first = -math.inf, 0
     while first < len(gradients):
         end = first + 1
@@ -249,7 +335,7 @@ def _backlog(gradients: Gradients, network: Network, bucket: Bucket) -> Iterator
 
 
 def _allreduce(members: Gradients, network: Network, free: float) -> Allreduce:
-    """Of these gradients, on a network that is free from some time on."""
+    """The allreduce of these gradients on a network that is idle from the time `free` on."""
     size = sum(layer.bytes for layer, _ in members)
     line = network.best(size)
     ready = members[-1][1]
@@ -260,7 +346,7 @@ def _allreduce(members: Gradients, network: Network, free: float) -> Allreduce:
 
 
 def _bucket_text(bucket: Bucket) -> str:
-    names = {"layer": "each layer for itself", "model": "all in one", "backlog": "what is ready together"}
+    names = {"layer": "a bucket for each layer", "model": "all in one", "backlog": "all that is ready together"}
     return f"buckets of {bytes_text(bucket)}" if isinstance(bucket, int) else names[bucket]
 
 

@@ -1,4 +1,4 @@
-"""Models as training sees them: layers with the bytes of their gradients and the seconds that they compute."""
+"""Models for training: layers with the bytes of their gradients and their seconds of computing."""
 
 import json
 import math
@@ -34,8 +34,14 @@ _GROUP_KEYS = {"name", "repeat", "layers"}
 
 @dataclass(frozen=True)
 class Layer:
-    """What is computed in one piece: seconds of its forward and its backward pass, and the bytes of its gradient, which
-    is complete when its backward pass ends."""
+    """What is computed in one piece. Its gradient is complete when its backward pass ends.
+
+    Attributes:
+        name: The layer's name.
+        bytes: The length of its gradient in bytes; 0 if it has none.
+        forward: Seconds of its forward pass.
+        backward: Seconds of its backward pass.
+    """
 
     name: str
     bytes: int
@@ -47,7 +53,7 @@ class Layer:
 class Model:
     """Layers in the order of the forward pass; the backward pass takes them from the last to the first.
 
-    As TOML:
+    As TOML::
 
         name = "mine"
         batch = 64                      # samples of a rank; 1 unless stated
@@ -58,10 +64,16 @@ class Model:
             { name = "blocks", repeat = 12, layers = [{ name = "mlp", parameters = 4722432, flops = 9437184 }] },
         ]
 
-    A layer states `parameters` (of the model's dtype) or `bytes`, or neither where it has no gradient; and either the
+    A layer states `parameters` (of the model's dtype) or `bytes`, or neither if it has no gradient; and either the
     seconds of `forward` and `backward` for the batch, or `flops`, the operations of a forward pass of one sample (a
-    multiplication and its addition are two). The backward pass then takes twice as long as the forward pass, since it
-    makes the gradients of both inputs and weights.
+    multiplication and its addition are two). The backward pass then takes twice as long as the forward pass, since
+    it makes the gradients of both inputs and weights.
+
+    Attributes:
+        name: The model's name.
+        layers: A `Layer` for each.
+        batch: The samples of a rank.
+        source: Where the numbers are from.
     """
 
     name: str
@@ -71,10 +83,28 @@ class Model:
 
     @classmethod
     def load(cls, model: str | Path, *, batch: int | None = None, throughput: float | None = None) -> "Model":
-        """A file's model, or a shipped one by its name. `batch` and `throughput` instead of the file's; with either,
-        layers that state both flops and seconds go by the flops. An infinite throughput computes in no time.
+        """Reads a model from a file, or a shipped one by its name.
 
-        Raises ValueError that names file, layer and key where the file makes no sense; OSError where there is none.
+        With `batch` or `throughput`, layers that state both flops and seconds go by the flops.
+
+        Args:
+            model: The path of a TOML file, or one of `SHIPPED`.
+            batch: Samples of a rank, instead of the file's.
+            throughput: Floating-point operations per second, instead of the file's. If infinite, computing takes no
+                time.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: The file is invalid; the message names file, layer and key. Or an argument is invalid.
+            OSError: The file cannot be read.
+
+        Example:
+            >>> from ringroad.training import Model
+            >>> model = Model.load("resnet50")
+            >>> model.batch, len(model.layers) > 50
+            (64, True)
         """
         if batch is not None and batch < 1:
             raise ValueError(f"a batch of {batch} samples makes no sense; give 1 or more")
@@ -93,7 +123,11 @@ class Model:
         return _Reader(str(model), data, batch, throughput).model()
 
     def save(self, path: str | Path) -> None:
-        """Writes the TOML, with bytes and seconds."""
+        """Writes the model as TOML, with bytes and seconds.
+
+        Args:
+            path: The file to write.
+        """
         head = [f"name = {_quoted(self.name)}", f"source = {_quoted(self.source)}" * bool(self.source)]
         rows = [
             f"    {{ name = {_quoted(layer.name)}, bytes = {layer.bytes}, forward = {float(layer.forward)!r}, "
@@ -105,22 +139,25 @@ class Model:
 
     @property
     def bytes(self) -> int:
-        """Of all gradients."""
+        """The bytes of all gradients."""
         return sum(layer.bytes for layer in self.layers)
 
     @property
     def forward(self) -> float:
-        """Seconds of the forward pass."""
+        """The seconds of the forward pass."""
         return math.fsum(layer.forward for layer in self.layers)
 
     @property
     def backward(self) -> float:
-        """Seconds of the backward pass."""
+        """The seconds of the backward pass."""
         return math.fsum(layer.backward for layer in self.layers)
 
     def gradients(self) -> Iterator[tuple[Layer, float]]:
-        """The layers that have a gradient, in the order in which the backward pass makes them, and when: seconds from
-        the beginning of the iteration."""
+        """Returns the layers that have a gradient, in the order in which the backward pass makes them.
+
+        Returns:
+            Tuples of a layer and the seconds from the beginning of the iteration at which its gradient is complete.
+        """
         clock = self.forward
         for layer in reversed(self.layers):
             clock += layer.backward
@@ -135,16 +172,16 @@ class Model:
 
 
 def _quoted(text: str) -> str:
-    """As a TOML string: JSON's escapes are TOML's, but for DEL, which TOML wants to have escaped."""
+    """A text as a TOML string: TOML has JSON's escapes, but also requires one for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class _Reader:
-    """Reads one file. `where` in its methods is what an error names: the file, and the layer."""
+    """Reads one file. Error messages start with `where`: the file and the layer."""
 
     def __init__(self, file: str, data: dict[str, Any], batch: int | None, throughput: float | None) -> None:
         self.file, self.data = file, data
-        # What the caller asks for makes seconds that were measured otherwise worthless.
+        # Seconds that were measured for another batch or throughput do not apply.
         self.calculated = batch is not None or throughput is not None
         self.asked_batch, self.asked_throughput = batch, throughput
 
@@ -193,20 +230,20 @@ class _Reader:
         return Layer(name, _whole(entry, "bytes", where, parameters), forward, backward)
 
     def _seconds(self, entry: Mapping[str, Any], where: str) -> tuple[float, float]:
-        """Of the forward and the backward pass."""
+        """The seconds of the forward and the backward pass."""
         flops, forward, backward = (_number(entry, key, where) for key in ("flops", "forward", "backward"))
         if (forward is None) != (backward is None):
             raise ValueError(f"{where}: states one of forward and backward; state both, in seconds")
         if forward is not None and backward is not None and not (self.calculated and flops is not None):
             if self.calculated:
                 raise ValueError(
-                    f"{where}: was measured (key forward) and states no flops: neither batch nor throughput can change"
+                    f"{where}: states measured seconds and no flops, so batch and throughput cannot change; add flops"
                 )
             return forward, backward
         if flops is None:
             raise ValueError(f"{where}: states no time; add forward and backward (seconds), or flops")
         if self.throughput is None:
-            raise ValueError(f"{where}: flops need a throughput; add it to the file, or give one (--throughput)")
+            raise ValueError(f"{where}: flops need a throughput; add it to the file, or pass one (--throughput)")
         seconds = flops * self.batch / self.throughput
         return seconds, 2 * seconds
 
@@ -214,13 +251,13 @@ class _Reader:
 def _known(table: Mapping[str, Any], keys: set[str], where: str) -> None:
     unknown = sorted(set(table) - keys)
     if unknown:
-        raise ValueError(f"{where}: key {unknown[0]!r} is unknown; there are {', '.join(sorted(keys))}")
+        raise ValueError(f"{where}: key {unknown[0]!r} is unknown; known keys are {', '.join(sorted(keys))}")
 
 
 def _text(table: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
     value = table.get(key, default)
     if not isinstance(value, str) or (default is None and not value):
-        raise ValueError(f"{where}: key {key!r} must be a text" + (f", not {value!r}" if key in table else ""))
+        raise ValueError(f"{where}: key {key!r} must be a string" + (f", not {value!r}" if key in table else ""))
     return value
 
 

@@ -1,4 +1,4 @@
-"""Networks as training sees them: how long an allreduce of so many bytes takes."""
+"""Networks for training: the time of an allreduce by its bytes."""
 
 from dataclasses import dataclass
 
@@ -7,22 +7,42 @@ from ringroad._native import CostModel, Schedule, Topology
 
 @dataclass(frozen=True)
 class Line:
-    """An allreduce that takes `fixed + per_byte * bytes` seconds."""
+    """An allreduce that takes `fixed + per_byte * bytes` seconds.
+
+    Attributes:
+        name: The name of the algorithm.
+        fixed: Seconds that do not depend on the bytes.
+        per_byte: Seconds for each byte of the vector.
+    """
 
     name: str
     fixed: float
     per_byte: float
 
     def seconds(self, bytes: int) -> float:
-        """What it takes."""
+        """Returns the time for a vector.
+
+        Args:
+            bytes: The length of the vector in bytes.
+        """
         return self.fixed + self.per_byte * bytes
 
 
 @dataclass(frozen=True)
 class Network:
-    """The allreduces that a network offers; the cheapest for a size is the one that runs.
+    """The allreduces that a network offers. For each size the cheapest one runs.
 
-    `Network.on("torus:4x4")` has ringroad's; `Network("mine", (Line("mine", 120e-6, 163e-12),))` any other one.
+    Attributes:
+        name: The network's name.
+        lines: The allreduces.
+        ranks: The number of ranks, if it is known.
+
+    Example:
+        `Network.on` has ringroad's allreduces; the constructor takes any others.
+
+        >>> from ringroad.training import Line, Network
+        >>> Network("mine", (Line("mine", 120e-6, 163e-12),)).best(1 << 20).name
+        'mine'
     """
 
     name: str
@@ -33,7 +53,20 @@ class Network:
     def on(
         cls, topology: Topology | str | int, *, model: CostModel | None = None, algorithm: str | None = None
     ) -> "Network":
-        """What the cost model says of all algorithms that leave the same bits on all ranks, or of the one given."""
+        """Returns the allreduces that give all ranks the same bits, by the cost model.
+
+        Args:
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+            model: The cost model. None: `CostModel()`.
+            algorithm: Only this algorithm.
+
+        Returns:
+            The network.
+
+        Raises:
+            ScheduleError: The algorithm is unknown, or does not run on this network.
+            TopologyError: The topology is malformed.
+        """
         if not isinstance(topology, Topology):
             topology = Topology(topology if isinstance(topology, str) else f"ring:{topology}")
         model = model or CostModel()
@@ -46,5 +79,9 @@ class Network:
         return cls(topology.spec, tuple(lines), topology.ranks)
 
     def best(self, bytes: int) -> Line:
-        """The cheapest for so many bytes; the first of those that cost the same."""
+        """Returns the cheapest allreduce for a vector; of those that cost the same, the first.
+
+        Args:
+            bytes: The length of the vector in bytes.
+        """
         return min(self.lines, key=lambda line: line.seconds(bytes))

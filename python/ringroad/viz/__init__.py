@@ -1,5 +1,5 @@
-"""Pictures, by matplotlib: what a simulation or an iteration of training did, what the cost model predicts, and what
-links carry in an all-to-all."""
+"""Pictures by matplotlib: timelines of simulations, traces and training, predictions of the cost model, and loads of
+links."""
 
 from ringroad.viz.alltoall import alltoall_loads
 from ringroad.viz.comparison import Best, best_algorithms, curves, heatmap

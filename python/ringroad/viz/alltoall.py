@@ -1,4 +1,4 @@
-"""What links carry in an all-to-all: sent directly, and along a flow."""
+"""The loads of links in an all-to-all: by direct sends, and by a flow."""
 
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,17 @@ Loads = dict[int, float]
 
 
 def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
-    """How long links are busy if all ranks send directly, over the paths of the topology's routing, and along the
-    flow's ways; and all links of both in order. In units of the least that the busiest link needs."""
+    """Draws how long links are busy in an all-to-all: if ranks send directly, and if they send along a flow.
+
+    Direct messages take the paths of the topology's routing. A third panel shows all links of both in order. The
+    unit is the least that the busiest link needs. Needs matplotlib.
+
+    Args:
+        flow: The flow, from `ringroad.synthesis.alltoall_flow`.
+
+    Returns:
+        A matplotlib figure.
+    """
     from matplotlib import pyplot
 
     network = flow.topology
@@ -38,14 +47,14 @@ def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
         routing = f", {network.routing} routing" if name == "direct" else ""
         most = significant(max(loads.values(), default=0.0))
         panel.set_title(f"{name}{routing}\nbusiest link: {most} times the least", fontsize=8)
-    figure.colorbar(scale(top), ax=list(panels[:2]), label="busy, over the least for the busiest", shrink=0.8)
+    figure.colorbar(scale(top), ax=list(panels[:2]), label="load, over the least of the busiest link", shrink=0.8)
     _in_order(panels[2], shown, len(network.links))
     figure.suptitle(f"all-to-all on {network.spec}")
     return figure
 
 
 def _direct(flow: "AlltoallFlow") -> Loads:
-    """Seconds by link."""
+    """Seconds that each link is busy by direct sends."""
     network, seconds = flow.topology, _seconds_per_byte(flow.topology)
     demands = np.ones((network.ranks, network.ranks)) if flow.demands is None else flow.demands
     loads: Loads = {}
@@ -62,7 +71,7 @@ def _seconds_per_byte(network: Topology) -> list[float]:
 
 
 def _along(flow: "AlltoallFlow") -> Loads:
-    """Seconds by link; those side by side are as busy as each other."""
+    """Seconds that each link is busy by the flow; parallel links are equally busy."""
     busy = {(load.source, load.target): load.seconds for load in flow.links}
     return {link: busy.get((source, target), 0.0) for link, (source, target, *_) in enumerate(flow.topology.links)}
 

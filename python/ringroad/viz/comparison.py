@@ -1,4 +1,4 @@
-"""Algorithms beside each other, as the cost model sees them."""
+"""Algorithms side by side, by the cost model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Best:
-    """Which algorithm is the fastest, and how much longer the next one takes."""
+    """The fastest algorithm for a network and a size.
+
+    Attributes:
+        topology: The spec of the network.
+        ranks: The number of ranks.
+        bytes: The length of the vector in bytes.
+        algorithm: The fastest algorithm.
+        seconds: Its time.
+        runner_up: The fastest algorithm of another family; "-" if there is none.
+        margin: How much longer that one takes: 0.1 for 10 %. Infinite if there is none.
+    """
 
     topology: str
     ranks: int
@@ -23,7 +33,6 @@ class Best:
     seconds: float
     runner_up: str
     margin: float
-    """0.1 where the runner-up takes 10 % longer; infinite where there is none."""
 
 
 def best_algorithms(
@@ -34,8 +43,28 @@ def best_algorithms(
     model: CostModel | None = None,
     among: Sequence[str] | None = None,
 ) -> list[Best]:
-    """The fastest of all algorithms (or of `among`) that leave the same bits on all ranks, for every network and number
-    of bytes. Members of one family count as one algorithm: `nested:1` and `nested:2` do not compete for the margin."""
+    """Returns the fastest algorithm for every network and size, of those that leave the same bits on all ranks.
+
+    Members of one family count as one algorithm: `nested:1` and `nested:2` do not compete for the margin.
+
+    Args:
+        topologies: Topologies, or specs.
+        sizes: The lengths of the vector in bytes.
+        collective: For example "allreduce".
+        model: The cost model. None: `CostModel()`.
+        among: Only these families. None: all.
+
+    Returns:
+        A `Best` for each network and size.
+
+    Raises:
+        ValueError: None of the algorithms performs the collective on a network.
+
+    Example:
+        >>> from ringroad.viz import best_algorithms
+        >>> [best.algorithm for best in best_algorithms(["torus:8x8"], [1 << 20])]
+        ['bfb-ring']
+    """
     model = model or CostModel()
     found = []
     sizes = list(sizes)
@@ -55,7 +84,15 @@ def best_algorithms(
 
 
 def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
-    """The best algorithm over size and network: its family's colour and name, with the margin to the runner-up."""
+    """Draws the best algorithm over size and network, with the margin to the runner-up. Needs matplotlib.
+
+    Args:
+        best: What `best_algorithms` returned.
+        axes: Where to draw. None: a new figure.
+
+    Returns:
+        The matplotlib figure.
+    """
     from matplotlib import pyplot
     from matplotlib.patches import Rectangle
 
@@ -67,7 +104,7 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
     for entry in best:
         column, row = sizes.index(entry.bytes), networks.index(entry.topology)
         colour = palette(families.index(_family(entry.algorithm)) % palette.N)
-        # The closer the runner-up, the paler.
+        # The smaller the margin, the paler the colour.
         strength = 0.25 + 0.75 * min(entry.margin, 0.5) / 0.5
         axes.add_patch(Rectangle((column, row), 1, 1, facecolor=(*colour[:3], strength), edgecolor="white"))
         margin = "" if entry.margin == float("inf") else f"\n+{entry.margin:.0%}"
@@ -92,8 +129,23 @@ def curves(
     measured: Mapping[str, Mapping[int, float]] | None = None,
     axes: "Axes | None" = None,
 ) -> "Figure":
-    """Predicted seconds over bytes, a line for each of `algorithms` (default: those that are the best for one of the
-    sizes), with what was `measured` as dots: seconds by algorithm and bytes."""
+    """Draws predicted seconds over bytes, a line for each algorithm. Needs matplotlib.
+
+    Args:
+        topology: A `Topology`, or a spec.
+        sizes: The lengths of the vector in bytes.
+        collective: For example "allreduce".
+        model: The cost model. None: `CostModel()`.
+        algorithms: The algorithms to draw. None: those that are the best for one of the sizes.
+        measured: Measured seconds by algorithm and bytes, drawn as dots.
+        axes: Where to draw. None: a new figure.
+
+    Returns:
+        The matplotlib figure.
+
+    Raises:
+        ValueError: An algorithm does not perform the collective on the network.
+    """
     from matplotlib import pyplot
 
     network = topology if isinstance(topology, Topology) else Topology(topology)

@@ -1,4 +1,4 @@
-"""Where the nodes of a network are drawn, and how its links run between them."""
+"""The positions of a network's nodes in a picture, and the lines of its links."""
 
 from dataclasses import dataclass
 
@@ -8,22 +8,22 @@ from ringroad._native import Topology
 from ringroad.viz.places import Points, without_grid
 
 _GAP = 1.5  # between the planes of a torus of three and more dimensions
-_STUB = 0.42  # of a link that leads around the torus
+_STUB = 0.42  # length of a wrap-around link, of which only the beginning is drawn
 _DIAGONAL = 0.5**0.5
-_SIDE = 0.055  # by which the two directions of a cable are apart
+_SIDE = 0.055  # distance of a link from the straight line, so that both directions of a cable are visible
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Positions of nodes, and each link's line from its source to where its arrow ends."""
+    """Positions of nodes, and each link's line from its source to the end of its arrow."""
 
     nodes: Points
     lines: Points
 
 
 def draw(topology: Topology) -> Drawing:
-    """Grids of two and more dimensions as grids, whose links around the torus leave the picture at its edge; everything
-    else as `places` says, and switches among the nodes that they join."""
+    """Draws grids of two and more dimensions as grids, with wrap-around links as stubs. For other networks `places`
+    gives the positions of ranks; switches lie between the nodes that they join."""
     nodes = _places(topology)
     wraps = _wraps(topology) if len(topology.dimensions) > 1 else {}
     parallel: dict[tuple[int, int], int] = {}
@@ -46,8 +46,8 @@ def _places(topology: Topology) -> Points:
 
 
 def _grid(topology: Topology) -> Points:
-    """The last two dimensions make a plane; planes stand side by side. Nodes that are no ranks are off the grid, in the
-    middle of their neighbours."""
+    """The last two dimensions make a plane; planes stand side by side. Switches lie off the grid, in the middle of
+    their neighbours."""
     *planes, _, columns = topology.dimensions
     places = np.zeros((topology.nodes, 2))
     for rank in range(topology.ranks):
@@ -60,8 +60,8 @@ def _grid(topology: Topology) -> Points:
 
 
 def _between(topology: Topology, places: Points, lift: float) -> Points:
-    """Puts the nodes that are no ranks in the middle of their neighbours: what they settle on if each moves there again
-    and again (Tutte, How to draw a graph, 1963)."""
+    """Puts each switch in the middle of its neighbours, by solving a linear system (Tutte, How to draw a graph,
+    1963)."""
     count = topology.nodes - topology.ranks
     if count == 0:
         return places
@@ -73,15 +73,15 @@ def _between(topology: Topology, places: Points, lift: float) -> Points:
     total = np.maximum(pull.sum(axis=1, keepdims=True), 1)
     pull /= total
     own, ranks = pull[:, topology.ranks :], pull[:, : topology.ranks]
-    # Nodes without a rank in reach would have no place: least squares puts them in the middle of the picture.
+    # Switches that reach no rank have no defined position: least squares still gives them one.
     places[topology.ranks :] = np.linalg.lstsq(np.eye(count) - own, ranks @ places[: topology.ranks], rcond=None)[0]
     places[topology.ranks :, 1] += lift
     return places
 
 
 def _line(start: Points, end: Points, parallel: int) -> Points:
-    """Beside the straight line, so that the other direction has room, and so do parallel links; from beside one node
-    to beside the other."""
+    """A line beside the straight line between two nodes, so that the other direction and parallel links have room. It
+    stops short of both nodes."""
     way = end - start
     length = float(np.hypot(*way)) or 1.0
     shorten = way / length * min(0.16, length / 4)
@@ -97,8 +97,8 @@ def _aside(direction: Points) -> Points:
 
 
 def _wraps(topology: Topology) -> dict[int, Points]:
-    """The links that lead around the grid, and in which direction they leave it: those to the other end of a dimension,
-    and where that has two ranks, the second of the two links between them."""
+    """The wrap-around links, each with the direction in which it leaves the grid: the links to the other end of a
+    dimension; in a dimension of two ranks, the second of the two links between them."""
     sizes = topology.dimensions
     places = np.array([topology.coordinates(rank) for rank in range(topology.ranks)])
     wraps: dict[int, Points] = {}
@@ -118,7 +118,8 @@ def _wraps(topology: Topology) -> dict[int, Points]:
 
 
 def _outwards(dimension: int, sign: float) -> Points:
-    """Dimensions count from the last: along the row, along the column, and any other one askew."""
+    """The direction of a wrap-around link. Dimensions count from the last: along the row, along the column, else
+    diagonal."""
     if dimension == 0:
         return np.array([sign, 0.0])
     if dimension == 1:

@@ -1,4 +1,4 @@
-"""What links carry, step by step: the network with its links in the colour of their load."""
+"""The loads of links, step by step: the network with its links in the colour of their load."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,19 @@ _PANELS = 12
 
 
 def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns: int = 4) -> "Figure":
-    """One panel for each step (or those of `steps`; by default at most 12, spread over all), in one scale of colours:
-    the bytes of every link. Needs the simulation's details."""
+    """Draws the bytes of every link, a panel for each step. Needs matplotlib.
+
+    Args:
+        simulation: A `Simulation` with details.
+        steps: The steps to draw. None: at most 12, spread over all.
+        columns: The most panels side by side.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        ValueError: The simulation has no details.
+    """
     from matplotlib import pyplot
 
     chosen = _spread(simulation.steps) if steps is None else steps
@@ -43,7 +54,18 @@ def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns:
 
 
 def animate(simulation: Loaded, *, milliseconds: int = 700) -> Any:
-    """For notebooks: the same with a slider, a picture for each step. An IPython.display.HTML object."""
+    """Draws the bytes of every link, with a slider for the steps, for notebooks. Needs matplotlib and IPython.
+
+    Args:
+        simulation: A `Simulation` with details.
+        milliseconds: How long each step is shown.
+
+    Returns:
+        An IPython.display.HTML object.
+
+    Raises:
+        ValueError: The simulation has no details.
+    """
     from matplotlib import pyplot
     from matplotlib.animation import FuncAnimation
 
@@ -73,7 +95,7 @@ def _spread(steps: int) -> list[int]:
 
 
 def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float]:
-    """The bytes of each step's links, and the most of all."""
+    """The bytes of each step's links, and the maximum of all."""
     loads: list[dict[int, float]] = [{} for _ in range(simulation.steps)]
     for load in simulation.link_loads:
         loads[load.step][load.link] = load.bytes
@@ -83,7 +105,7 @@ def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float]:
 
 
 def scale(top: float) -> Any:
-    """The colours of loads up to `top`."""
+    """The scale of colours for loads up to `top`."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -91,7 +113,7 @@ def scale(top: float) -> Any:
 
 
 def panel_size(drawing: Drawing) -> tuple[float, float]:
-    """Width and height, in inches."""
+    """Width and height of a panel, in inches."""
     spread = drawing.nodes.max(axis=0) - drawing.nodes.min(axis=0) + 1.5
     width, height = spread * min(0.7, 7.0 / float(spread.max()))
     return max(float(width), 2.4), max(float(height), 1.2)
@@ -108,11 +130,11 @@ def _paint_step(
 
 
 def paint(panel: "Axes", drawing: Drawing, ranks: int, loads: dict[int, float], top: float) -> None:
-    """The network, with links in the colour of their loads on a scale that ends at `top`."""
+    """Draws the network, with links in the colour of their loads on a scale that ends at `top`."""
     colours_of = scale(top)
     busy = np.array([loads.get(link, 0.0) for link in range(len(drawing.lines))])
     colours = [colours_of.to_rgba(load) if load else _IDLE for load in busy]
-    # The idle ones first, so that they are below the others.
+    # Idle links first, so that they lie below the others.
     order = np.argsort(busy, kind="stable")
     starts, ways = drawing.lines[order, 0], drawing.lines[order, 1] - drawing.lines[order, 0]
     panel.quiver(

@@ -1,4 +1,4 @@
-"""Where the ranks of a network that has no grid are drawn: as its family, or what it is made of, suggests."""
+"""Positions of the ranks of a network without a grid, by its family or its operator."""
 
 import importlib.util
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from ringroad._native import Topology
 Points = NDArray[np.float64]
 Places = Callable[[Topology], Points]
 
-_SEARCHED = 200  # nodes; the places of more take long to find
+_SEARCHED = 200  # nodes; larger networks take too long
 _ROUND = {"ring", "circulant", "directed-circulant", "complete", "complete-bipartite", "uniring", "biring"}
 _ROUND |= {"switch", "hosts", "fattree", "octahedron", "k55-minus-matching"}
 
 
 def without_grid(topology: Topology, places: Places) -> Points:
-    """Of the ranks; `places` finds those of operands. What an operator makes lies where its operands' ranks and links
-    would; what is made of rotations on a circle; sides of different sizes in two columns; and of the rest, ranks that
-    are near each other in the network are near in the picture."""
+    """The positions of the ranks; `places` gives those of an operator's operands. The result of an operator follows the
+    ranks and links of its operands. Networks with rotational symmetry lie on a circle, bipartite ones with sides of
+    different sizes in two columns. In all others ranks a few hops apart are close in the picture."""
     operands = topology._operands()
     if operands is not None:
         operator, specs, parameters = operands
@@ -36,7 +36,7 @@ def without_grid(topology: Topology, places: Places) -> Points:
 
 
 def circle(ranks: int) -> Points:
-    """Clockwise from the top, at a distance of 1 from each other."""
+    """Positions on a circle, clockwise from the top, about 1 apart."""
     radius = max(1.0, ranks / (2 * np.pi)) if ranks > 1 else 0.0
     angles = np.pi / 2 - 2 * np.pi * np.arange(ranks) / ranks
     return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -59,11 +59,11 @@ def _made(topology: Topology, operator: str, operands: list[Topology], parameter
 
 
 def _tiles(ranks: int, factors: list[Points]) -> Points:
-    """The last factor's picture at every place of the one before it, which is drawn as much larger."""
+    """Puts the last factor's picture at every position of the factor before it, which is drawn larger to make room."""
     whole = np.zeros((1, 2))
     for tile in reversed(factors):
         size = 1.5 + float(np.ptp(whole, axis=0).max())
-        # Askew, so that no three are in a line and links beside each other remain apart.
+        # Turned a little, so that no three ranks are in a line and parallel links stay apart.
         turn = 0.12 if len(whole) > 1 else 0.0
         turned = tile @ np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
         whole = (size / _nearest(turned) * turned[:, None, :] + whole[None, :, :]).reshape(-1, 2)
@@ -71,20 +71,21 @@ def _tiles(ranks: int, factors: list[Points]) -> Points:
 
 
 def _middles(base: Points, ends: list[tuple[int, int]], beside: float) -> Points:
-    """Each link's middle, to its left, and the further the more links go the same way."""
+    """A position for each link: near its middle, to its left; further links of the same ends lie further left."""
     places = np.zeros((len(ends), 2))
     known: dict[tuple[int, int], int] = {}
     for number, (source, target) in enumerate(ends):
         parallel = known[source, target] = known.get((source, target), -1) + 1
         way = base[target] - base[source]
         left = np.array([-way[1], way[0]]) / (float(np.hypot(*way)) or 1.0)
-        # Not quite in the middle, where links of a circle cross each other.
+        # Not exactly in the middle, because links of a circle cross there.
         places[number] = base[source] + 0.44 * way + (beside / 2 + 0.5 * parallel) * left * min(1.0, _nearest(base))
     return places * (1.0 / max(_nearest(places), 0.15))
 
 
 def _cables(topology: Topology) -> list[tuple[int, int]]:
-    """The first link of each, in their order: the n-th from one rank to another and the n-th back are one cable."""
+    """The first link of each cable, in order. The n-th link from one rank to another and the n-th link back are one
+    cable."""
     open_ends: dict[tuple[int, int], int] = {}
     cables = []
     for source, target, _, _ in topology.links:
@@ -105,7 +106,7 @@ def _columns(topology: Topology, left: int) -> Points:
 
 
 def _by_distance(topology: Topology) -> Points:
-    """Kamada and Kawai (1989): as far apart as the network has them; where there is no SciPy, by springs."""
+    """Distances in the picture follow hops in the network (Kamada and Kawai, 1989); without SciPy, a spring layout."""
     import networkx  # type: ignore[import-untyped]
 
     graph = networkx.Graph((source, target) for source, target, _, _ in topology.links)
@@ -113,7 +114,7 @@ def _by_distance(topology: Topology) -> Points:
     if importlib.util.find_spec("scipy") is None:
         found = networkx.spring_layout(graph, seed=1)
     else:
-        # Starting from a circle in the order of the ranks makes it the same everywhere.
+        # The start on a circle in the order of the ranks makes the result the same everywhere.
         start = dict(enumerate(circle(topology.nodes)))
         found = networkx.kamada_kawai_layout(graph, pos=start)
     places: Points = np.array([found[node] for node in range(topology.nodes)])
@@ -122,7 +123,7 @@ def _by_distance(topology: Topology) -> Points:
 
 
 def _nearest(places: Points) -> float:
-    """How far apart the two are that are nearest to each other."""
+    """The least distance between two of the positions."""
     if len(places) < 2:
         return 1.0
     places = places[:_SEARCHED]

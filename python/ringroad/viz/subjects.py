@@ -1,4 +1,4 @@
-"""What pictures need to know of their subjects: simulations and measured traces have it, and need not be known here."""
+"""The interfaces that pictures need. Simulations and measured traces implement them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ from ringroad._native import Topology
 
 
 class Event(Protocol):
-    """A message as its sender or its receiver sees it, or a reduction. Times in seconds."""
+    """A message (at its sender or its receiver) or a reduction. Times are in seconds."""
 
     @property
     def kind(self) -> str: ...
@@ -22,7 +22,7 @@ class Event(Protocol):
 
 
 class Timeline(Protocol):
-    """What ranks did, and when."""
+    """A timeline of ranks."""
 
     @property
     def title(self) -> str: ...
@@ -32,7 +32,7 @@ class Timeline(Protocol):
     def steps(self) -> int: ...
     @property
     def messages(self) -> int:
-        """How many were sent."""
+        """The number of messages sent."""
 
     @property
     def seconds(self) -> float: ...
@@ -40,11 +40,11 @@ class Timeline(Protocol):
     def events(self) -> Sequence[Event]: ...
     @property
     def dividers(self) -> Sequence[float]:
-        """Moments at which something ends or begins for all."""
+        """Times at which a step ends or a call begins, for vertical lines."""
 
 
 class LinkLoad(Protocol):
-    """What a link carried in a step."""
+    """The bytes of a link in a step."""
 
     @property
     def step(self) -> int: ...
@@ -55,7 +55,7 @@ class LinkLoad(Protocol):
 
 
 class Loaded(Protocol):
-    """What links carried, step by step."""
+    """The loads of links, step by step."""
 
     @property
     def title(self) -> str: ...

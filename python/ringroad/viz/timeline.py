@@ -1,4 +1,4 @@
-"""What ranks do when: a row for each."""
+"""The timeline of ranks, a row for each."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = "viridis"
-_MOST = 64  # ranks that are still told apart
+_MOST = 64  # ranks that are drawn by default
 _UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 
 
 class _Span(NamedTuple):
-    """What is drawn of an event."""
+    """The part of an event that is drawn."""
 
     kind: str
     rank: int
@@ -26,9 +26,21 @@ class _Span(NamedTuple):
 
 
 def timeline(shown: Timeline, *, ranks: list[int] | None = None) -> "Figure":
-    """Of a simulation, or of a trace: a row for each rank (or for those of `ranks`; by default the first 64): what it
-    sends in the upper half, from when it posts a message until the last byte has left; what it reduces in the lower
-    half; and a dot where a message has arrived, all in the colour of the step. A simulation must have its details."""
+    """Draws the timeline of a simulation or of a trace, a row for each rank. Needs matplotlib.
+
+    The upper half of a row has what the rank sends, from when it posts a message until the last byte has left; the
+    lower half has what it reduces. Dots are messages that it has received. Colours are steps.
+
+    Args:
+        shown: A `Simulation` with details, or a `ringroad.tracing.Trace`.
+        ranks: The ranks to draw. None: the first 64.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        ValueError: The simulation has no details.
+    """
     from matplotlib import colormaps, pyplot
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm

@@ -1,4 +1,4 @@
-"""Iterations of training: what is computed, and below it what is sent."""
+"""Timelines of training iterations: computing, and below it communication."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -18,8 +18,20 @@ _SENT, _EXPOSED = "#fd8d3c", "#fee8d2"
 
 
 def iterations(shown: "Sequence[Iteration]") -> "Figure":
-    """One panel for each iteration, in one scale of time: in the upper lane the layers of the forward and the backward
-    pass, in the lower one the allreduces; what is exposed has a background."""
+    """Draws iterations of training, a panel for each, in one scale of time. Needs matplotlib.
+
+    The upper lane has the layers of the forward and the backward pass, the lower one the allreduces. What is
+    exposed has a background.
+
+    Args:
+        shown: The iterations.
+
+    Returns:
+        A matplotlib figure.
+
+    Raises:
+        ValueError: There are none.
+    """
     from matplotlib import pyplot
 
     if not shown:

@@ -1,4 +1,4 @@
-//! Calls for adapters: on addresses, and on tensors.
+//! Calls for adapters such as `ringroad.torch`: on addresses, and on torch tensors.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn dtype(name: &Bound<'_, PyAny>) -> PyResult<DType> {
 }
 
 impl PyCommunicator {
-    /// A call on memory at these addresses, which the caller knows by these names.
+    /// Makes a call on the memory at two addresses. Error messages call the addresses by `names`.
     fn run_at(
         &self,
         py: Python<'_>,

@@ -8,7 +8,22 @@ use ringroad_core::Collective;
 use crate::errors::raise;
 use crate::topology::TopologyArgument;
 
-/// An entry of the catalogue, or a member of a family.
+/// An algorithm of the catalogue, or a member of a family of algorithms.
+///
+/// In its methods a network is a `Topology`, a spec, or a number of ranks, which stands for a ring.
+///
+/// Args:
+///     name: Such as "swing", or "generalized:2" for a member. `ringroad.algorithms()` lists all.
+///
+/// Raises:
+///     ScheduleError: The name is unknown. The message suggests another.
+///
+/// Example:
+///     >>> ring = ringroad.Algorithm("ring")
+///     >>> ring.cost_line(8)
+///     (14, 1.75)
+///     >>> ring.supports("torus:4x4", "broadcast")
+///     False
 #[pyclass(name = "Algorithm", module = "ringroad", frozen, eq, hash)]
 #[derive(PartialEq, Eq, Hash)]
 pub struct PyAlgorithm(Member);
@@ -26,53 +41,112 @@ impl PyAlgorithm {
         find(name).map(PyAlgorithm).map_err(raise)
     }
 
+    /// The name, with the parameter of a member: "generalized:2".
     #[getter]
     fn name(&self) -> String {
         self.0.name()
     }
 
+    /// What the algorithm does, in one line.
     #[getter]
     fn summary(&self) -> &'static str {
         self.entry().summary
     }
 
+    /// The paper that describes the algorithm.
     #[getter]
     fn source(&self) -> &'static str {
         self.entry().source
     }
 
+    /// The collectives that the algorithm can perform.
     #[getter]
     fn collectives<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.entry().collectives().map(Collective::name).collect::<Vec<_>>())
     }
 
+    /// Name and meaning of the parameter by which members of the family differ; None for a single
+    /// algorithm.
     #[getter]
     fn parameter(&self) -> Option<(&'static str, &'static str)> {
         self.entry().parameter.as_ref().map(|parameter| (parameter.name, parameter.meaning))
     }
 
+    /// Returns on which networks the algorithm performs a collective, in words.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///
+    /// Returns:
+    ///     The requirement; None if the algorithm never performs the collective.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
     #[pyo3(signature = (collective="allreduce"))]
     fn requirement(&self, collective: &str) -> PyResult<Option<&'static str>> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         Ok(self.entry().offer(collective).map(|offer| offer.requirement.text))
     }
 
+    /// Returns the largest number of ports by which a rank sends at the same time.
+    ///
+    /// Args:
+    ///     topology: The network.
+    ///
+    /// Raises:
+    ///     TopologyError: The topology is malformed.
     fn ports(&self, topology: TopologyArgument<'_>) -> PyResult<usize> {
         Ok(self.entry().ports.count(&topology.resolve()?))
     }
 
+    /// Returns whether the algorithm performs a collective on a network.
+    ///
+    /// Args:
+    ///     topology: The network.
+    ///     collective: For example "allreduce".
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     TopologyError: The topology is malformed.
     #[pyo3(signature = (topology, collective="allreduce"))]
     fn supports(&self, topology: TopologyArgument<'_>, collective: &str) -> PyResult<bool> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         Ok(self.0.supports(&topology.resolve()?, collective).is_ok())
     }
 
+    /// Returns whether all ranks end with the same bits after a sum of floats.
+    ///
+    /// Args:
+    ///     topology: The network.
+    ///     collective: For example "allreduce".
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     TopologyError: The topology is malformed.
     #[pyo3(signature = (topology, collective="allreduce"))]
     fn consistent(&self, topology: TopologyArgument<'_>, collective: &str) -> PyResult<bool> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         Ok(self.0.consistent(&topology.resolve()?, collective))
     }
 
+    /// Returns the steps and the volume of the schedule, from the closed form and without building it.
+    ///
+    /// Args:
+    ///     topology: The network.
+    ///     collective: For example "allreduce".
+    ///
+    /// Returns:
+    ///     The number of steps, and the most that a rank sends, in units of the vector.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: The algorithm does not perform the collective on this network. The message says
+    ///         why and names others that do.
+    ///     TopologyError: The topology is malformed.
+    ///
+    /// Example:
+    ///     >>> ringroad.Algorithm("ring").cost_line(8)
+    ///     (14, 1.75)
     #[pyo3(signature = (topology, collective="allreduce"))]
     fn cost_line(&self, topology: TopologyArgument<'_>, collective: &str) -> PyResult<(usize, f64)> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
@@ -85,7 +159,23 @@ impl PyAlgorithm {
     }
 }
 
-/// The catalogue; for a network with the members of every family that are worth trying on it.
+/// Lists the catalogue of algorithms.
+///
+/// Args:
+///     topology: A `Topology`, a spec, or a number of ranks. With it, families are listed by those of
+///         their members that are worth trying on this network.
+///
+/// Returns:
+///     `Algorithm` objects.
+///
+/// Raises:
+///     TopologyError: The topology is malformed.
+///
+/// Example:
+///     >>> ringroad.Algorithm("swing") in ringroad.algorithms()
+///     True
+///     >>> [a.name for a in ringroad.algorithms(8) if a.name.startswith("generalized:")]
+///     ['generalized:0', 'generalized:1', 'generalized:2', 'generalized:3']
 #[pyfunction]
 #[pyo3(signature = (topology=None))]
 pub fn algorithms(topology: Option<TopologyArgument<'_>>) -> PyResult<Vec<PyAlgorithm>> {

@@ -1,4 +1,4 @@
-//! `AlltoallFlow`: how much an all-to-all can carry on a network, and along which ways.
+//! `AlltoallFlow`: the rate of an all-to-all on a network, and its paths.
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ use crate::schedule::PySchedule;
 use crate::topology::TopologyArgument;
 use crate::watch::watched;
 
-/// A flow that meets all demands of an all-to-all.
+/// A flow that meets all demands of an all-to-all. `ringroad.synthesis.AlltoallFlow` shows it.
 #[pyclass(name = "AlltoallFlow", module = "ringroad.synthesis", frozen)]
 pub struct PyAlltoallFlow {
     network: Network,
@@ -20,7 +20,23 @@ pub struct PyAlltoallFlow {
     bounds: Bounds,
 }
 
-/// The flow of one for each pair, or of demands by source, then by target.
+/// Finds a flow for an all-to-all. `ringroad.synthesis.alltoall_flow` calls it, and says what the
+/// arguments mean.
+///
+/// Args:
+///     topology: The network.
+///     demands: Bytes of each pair by source, then by target. None: one of each pair.
+///     gap: The search ends when the load exceeds the bound by at most this fraction.
+///     budget: The search ends after this many seconds.
+///     progress: Called with the number of sweeps, the load and the bound.
+///
+/// Returns:
+///     An `AlltoallFlow`.
+///
+/// Raises:
+///     ValueError: A number is invalid.
+///     ScheduleError: Ranks cannot reach each other.
+///     TopologyError: The topology is malformed.
 #[pyfunction]
 #[pyo3(signature = (topology, demands, gap, budget, progress))]
 pub fn alltoall_flow(
@@ -46,42 +62,45 @@ pub fn alltoall_flow(
 
 #[pymethods]
 impl PyAlltoallFlow {
+    /// The number of ranks.
     #[getter]
     fn ranks(&self) -> usize {
         self.network.ranks()
     }
 
-    /// How full the busiest link is, in seconds for demands in bytes.
+    /// The seconds that the busiest link is busy, for demands in bytes.
     #[getter]
     fn load(&self) -> f64 {
         self.flow.load / self.network.unit()
     }
 
-    /// How full it must be.
+    /// The seconds that the busiest link is busy in any flow, at least.
     #[getter]
     fn bound(&self) -> f64 {
         self.flow.bound / self.network.unit()
     }
 
+    /// How far `load` exceeds `bound`, as a fraction of it.
     #[getter]
     fn gap(&self) -> f64 {
         self.flow.gap()
     }
 
+    /// How often the search looked at all pairs; 0 if the flow was found exactly.
     #[getter]
     fn sweeps(&self) -> usize {
         self.flow.sweeps
     }
 
-    /// The most that each pair can be given of its demand each second: by distance, by what a rank sends or receives, by
-    /// halves of the network, and by the number of links.
+    /// Bounds on how often a second all demands can be met: by distances, by single ranks, by halves of the
+    /// network, and by the number of links. None for those that do not apply.
     #[getter]
     fn bounds(&self) -> [Option<f64>; 4] {
         let Bounds { distance, rank, bisection, degree } = self.bounds;
         [Some(distance), Some(rank), bisection, degree].map(|bound| Some(bound? * self.network.unit()))
     }
 
-    /// (source, target, bytes per second, how full) of all links, those side by side together.
+    /// Returns all links, parallel ones together: source, target, bytes per second, and seconds busy.
     fn links(&self) -> Vec<(usize, usize, f64, f64)> {
         let unit = self.network.unit();
         let link = |(arc, load): (&ringroad_core::synthesis::Arc, &f64)| {
@@ -91,13 +110,23 @@ impl PyAlltoallFlow {
         self.network.arcs().iter().zip(&self.flow.loads).map(link).collect()
     }
 
-    /// The all-to-all in which blocks, cut into up to `pieces` chunks, are relayed along the ways, in up to `steps` steps; into
-    /// how many chunks, and how many of them a rank holds at once for others.
+    /// Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
+    ///
+    /// Args:
+    ///     steps: The most steps.
+    ///     pieces: The most chunks of a block.
+    ///
+    /// Returns:
+    ///     The schedule, the number of chunks of a block, and the most chunks that a rank holds for others
+    ///     at once.
+    ///
+    /// Raises:
+    ///     ValueError: The network has switches, or there would be too many chunks.
     fn schedule(&self, py: Python<'_>, steps: usize, pieces: usize) -> PyResult<(PySchedule, usize, usize)> {
         let ranks = self.network.ranks();
         if self.network.nodes() > ranks {
             return Err(PyValueError::new_err(
-                "there are switches, which pass on what they are given by routes and not in steps; take the algorithm direct",
+                "there are switches, which forward messages by routes and not in steps; use the algorithm direct",
             ));
         }
         if ranks * ranks > MOST_CHUNKS || pieces == 0 {
@@ -113,10 +142,22 @@ impl PyAlltoallFlow {
         })
     }
 
-    /// (target, share, ranks on the way) of all that `source` sends.
+    /// Returns the paths of what one rank sends.
+    ///
+    /// Args:
+    ///     source: The rank.
+    ///
+    /// Returns:
+    ///     Tuples of a target, the share of the pair's demand, and the ranks on the path.
+    ///
+    /// Raises:
+    ///     IndexError: There is no such rank.
     fn ways(&self, source: usize) -> PyResult<Vec<(usize, f64, Vec<usize>)>> {
         if source >= self.network.ranks() {
-            return Err(PyIndexError::new_err(format!("there are {} ranks", self.network.ranks())));
+            return Err(PyIndexError::new_err(format!(
+                "there are {} ranks, numbered from 0",
+                self.network.ranks()
+            )));
         }
         let mut ways = Vec::new();
         self.flow.ways(source, |target, share, arcs| {

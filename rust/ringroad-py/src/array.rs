@@ -1,4 +1,4 @@
-//! NumPy arrays as memory for calls, and addresses that Python passes.
+//! The memory of calls: NumPy arrays, and addresses that Python passes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use ringroad_runtime::{DType, Memory};
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
 
-/// What keeps arrays alive that are part of a call.
+/// Keeps the arrays of a call alive.
 pub type Owner = Arc<dyn Any + Send + Sync>;
 
-/// An array that can take part in a call: contiguous, of a type we know.
+/// A NumPy array that can take part in a call: it is C-contiguous and has a supported dtype.
 #[derive(Clone)]
 pub struct Array<'py> {
     object: Bound<'py, PyUntypedArray>,
@@ -28,7 +28,7 @@ pub struct Array<'py> {
 }
 
 impl<'py> Array<'py> {
-    /// Checks `object`, which the caller knows as argument `name`.
+    /// Checks that `object` is such an array. Errors call it by the name of its argument, `name`.
     pub fn new(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
         let array = object.cast::<PyUntypedArray>().map_err(|_| {
             let found = object.get_type().name().map_or_else(|_| "?".to_owned(), |n| n.to_string());
@@ -58,14 +58,14 @@ impl<'py> Array<'py> {
         })
     }
 
-    /// As [`Array::new`], for an array that will be written.
+    /// As [`Array::new`], and checks that the array can be written.
     pub fn writable(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
         let array = Array::new(object, name)?;
         array.check_writable(name)?;
         Ok(array)
     }
 
-    /// An error if it cannot be written.
+    /// Returns an error if the array is read-only.
     pub fn check_writable(&self, name: &str) -> PyResult<()> {
         if self.writable {
             return Ok(());
@@ -73,7 +73,7 @@ impl<'py> Array<'py> {
         Err(PyValueError::new_err(format!("{name} is read-only; pass an array that can be written")))
     }
 
-    /// Whether `object` is this very array.
+    /// Whether `object` is the same Python object as this array.
     pub fn is(&self, object: &Bound<'py, PyAny>) -> bool {
         self.object.is(object)
     }
@@ -82,7 +82,7 @@ impl<'py> Array<'py> {
         self.object.shape()
     }
 
-    /// A new array of this one's type.
+    /// Makes a new array of this one's dtype.
     pub fn empty(&self, shape: &[usize]) -> PyResult<Array<'py>> {
         static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = self.object.py();
@@ -94,25 +94,25 @@ impl<'py> Array<'py> {
         self.object.clone().into_any().unbind()
     }
 
-    /// The first byte's address.
+    /// The address of the first byte.
     pub fn address(&self) -> usize {
         self.start
     }
 
-    /// The array's memory, to be lent to one call. `owner` keeps the array alive.
+    /// The array's memory, for one call. `owner` keeps the array alive.
     pub fn memory(&self, owner: Owner) -> Memory {
         memory(Side { address: self.start, bytes: self.elements * self.dtype.size() }, owner)
     }
 }
 
-/// Memory at an address that an adapter passed in; `owner` keeps it alive.
+/// The memory at an address that an adapter passed. `owner` keeps it alive.
 pub fn memory(side: Side, owner: Owner) -> Memory {
     let Side { address, bytes } = side;
     if bytes == 0 {
         return Memory::nothing();
     }
-    // SAFETY: the address is that of a NumPy array or a torch tensor, which `owner` keeps alive. That nobody else
-    // touches it during the call is documented as the caller's duty, as in every communication library for Python.
+    // SAFETY: the address is that of a NumPy array or a torch tensor, which `owner` keeps alive. The docstrings of
+    // calls forbid the caller to touch the memory during a call, as every communication library for Python does.
     unsafe { Memory::foreign(address as *mut u8, bytes, owner) }
 }
 
@@ -121,14 +121,16 @@ fn is_masked(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
     array.is_instance(MASKED.import(array.py(), "numpy.ma", "MaskedArray")?)
 }
 
-/// An error where there can be no such memory at the address that is passed as `name`.
+/// Returns an error if this many bytes cannot be at this address. The message calls the address `name`.
 pub fn check_address(name: &str, side: Side) -> PyResult<()> {
     let Side { address, bytes } = side;
     if bytes == 0 || (address > 0 && address.checked_add(bytes).is_some_and(|end| end <= isize::MAX as usize))
     {
         return Ok(());
     }
-    Err(PyValueError::new_err(format!("{name} is {address:#x}, where no {bytes} bytes can be")))
+    Err(PyValueError::new_err(format!(
+        "{name} is {address:#x}, but there cannot be {bytes} bytes at this address"
+    )))
 }
 
 fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {
@@ -145,10 +147,9 @@ fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {
         (b'f', 8) => Some(DType::F64),
         (b'c', 8) => Some(DType::Complex64),
         (b'c', 16) => Some(DType::Complex128),
-        // ml_dtypes registers its types as void or float kinds of their own.
         _ => None,
     };
-    // The kinds of ml_dtypes' other types clash with NumPy's, so built-in types are told by their number.
+    // Some types of ml_dtypes have the kind and size of a NumPy type. NumPy's own types have numbers below 256.
     let built_in = descr.num() < 256;
     let dtype = if built_in {
         found.filter(|_| descr.is_native_byteorder() != Some(false))
@@ -161,7 +162,7 @@ fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {
     })
 }
 
-/// Memory that the ranks of a host read where it is, as NumPy sees it.
+/// Memory that the other ranks of the host can read, with NumPy's array interface.
 #[pyclass(frozen, module = "ringroad._native")]
 struct SharedMemory {
     memory: Memory,
@@ -181,7 +182,7 @@ impl SharedMemory {
     }
 }
 
-/// An array of so many bytes as `shape` and `dtype` need, made of what `allocate` returns.
+/// Makes an array of `shape` and `dtype` in the memory that `allocate` returns for its number of bytes.
 pub fn empty<'py>(
     py: Python<'py>,
     shape: &Bound<'py, PyAny>,
@@ -190,7 +191,7 @@ pub fn empty<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let dtype = numpy.getattr("dtype")?.call1((dtype,))?;
-    // The shape's length as NumPy counts it, and its errors where it makes no sense.
+    // NumPy computes the number of bytes, and raises its own errors for invalid shapes. This allocates nothing large.
     let model =
         numpy.getattr("broadcast_to")?.call1((numpy.getattr("empty")?.call1(((), &dtype))?, shape))?;
     let bytes: usize = model.getattr("nbytes")?.extract()?;

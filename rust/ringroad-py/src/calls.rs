@@ -1,4 +1,4 @@
-//! What all calls of a communicator have in common.
+//! The part that all calls of a communicator share: keyword arguments, and blocking or returning a `Work`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
@@ -9,14 +9,14 @@ use crate::communicator::PyCommunicator;
 use crate::errors::{raise, whole};
 use crate::work::{duration, wait_until, PyWork};
 
-/// What the keyword arguments of a call say.
+/// The keyword arguments that all calls take.
 pub struct How<'a> {
     pub algorithm: Option<&'a str>,
     pub timeout: Option<f64>,
     pub async_op: bool,
 }
 
-/// The reduction that `op=` and `factor=` say.
+/// Reads `op=` and `factor=`: the reduction, and the factor of this rank's data.
 pub fn reduction(op: &str, factor: Option<f64>) -> PyResult<(ReduceOp, f64)> {
     let op: ReduceOp = op.parse().map_err(raise)?;
     Ok((op, op.factor(factor).map_err(raise)?))
@@ -43,7 +43,7 @@ pub fn elements(object: &Bound<'_, PyAny>) -> PyResult<usize> {
 }
 
 impl PyCommunicator {
-    /// Makes a call; returns its result, or its handle.
+    /// Makes a call. Returns its result, or with `async_op=True` its `Work`.
     pub fn run(
         &self,
         py: Python<'_>,
@@ -61,7 +61,7 @@ impl PyCommunicator {
         }
         if let Called::InFlight(work) = py.detach(|| self.0.call(request)).map_err(raise)? {
             if let Err(interrupt) = wait_until(py, &work, None) {
-                // The caller takes the arrays back, so the call must not go on, here or anywhere.
+                // The caller may now reuse the arrays, so the call must stop on all ranks.
                 let _ = py.detach(|| self.0.abort("interrupted by a signal"));
                 return Err(interrupt);
             }
@@ -73,6 +73,24 @@ impl PyCommunicator {
 
 #[pymethods]
 impl PyCommunicator {
+    /// Waits until all ranks have called it.
+    ///
+    /// Args:
+    #[doc = call_arguments!()]
+    ///
+    /// Returns:
+    ///     None. With `async_op=True` a `Work`.
+    ///
+    /// Raises:
+    ///     ValueError: `timeout` is not above 0.
+    #[doc = call_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.barrier(async_op=True)
+    ///     >>> b.barrier()
+    ///     >>> work.wait()
+    ///     True
     #[pyo3(signature = (*, timeout=None, async_op=false))]
     fn barrier(&self, py: Python<'_>, timeout: Option<f64>, async_op: bool) -> PyResult<Py<PyAny>> {
         self.run(py, Request::barrier(), How { algorithm: None, timeout, async_op }, None)

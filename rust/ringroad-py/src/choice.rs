@@ -1,4 +1,4 @@
-//! Which algorithms calls of a communicator run, why, and what measurements say of that.
+//! The choice of algorithms: which one a call runs, why, and profiles of measured times.
 
 use pyo3::prelude::*;
 use ringroad_core::algorithms::{self, Member};
@@ -12,6 +12,25 @@ use crate::profile::PyProfile;
 
 #[pymethods]
 impl PyCommunicator {
+    /// Returns the name of the algorithm that a call runs. Sends nothing.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     bytes: The length of the whole vector in bytes: of `send` for an allreduce, of all ranks' blocks
+    ///         together for a collective with blocks.
+    ///     dtype: The elements' type, such as "float32".
+    ///     op: The reduction. It matters, like `dtype`, because sums of floats depend on the order.
+    ///
+    /// Returns:
+    ///     The algorithm's name, such as "ring" or "generalized:2".
+    ///
+    /// Raises:
+    ///     ValueError: A name is unknown; the message lists the known ones.
+    ///
+    /// Example:
+    ///     >>> (alone,) = ringroad.Communicator.in_process(1)
+    ///     >>> alone.algorithm_for("allreduce", 1 << 20) == alone.explain("allreduce", 1 << 20).algorithm
+    ///     True
     #[pyo3(signature = (collective, bytes, *, dtype="float32", op="sum"))]
     fn algorithm_for(
         &self,
@@ -26,6 +45,29 @@ impl PyCommunicator {
         Ok(py.detach(|| self.0.algorithm_for(collective, bytes, op, dtype)))
     }
 
+    /// Explains why a call runs the algorithm that it runs. Sends nothing.
+    ///
+    /// It computes the costs of all candidates, which takes seconds on networks of thousands of ranks: do
+    /// not call it before every collective.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     bytes: The length of the whole vector in bytes.
+    ///     dtype: The elements' type, such as "float32".
+    ///     op: The reduction.
+    ///
+    /// Returns:
+    ///     An `Explanation`; `print` shows it in words.
+    ///
+    /// Raises:
+    ///     ValueError: A name is unknown; the message lists the known ones.
+    ///     ScheduleError: No algorithm performs the collective on this network.
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2, topology="ring:2")
+    ///     >>> found = a.explain("allreduce", 1 << 20)
+    ///     >>> found.algorithm == a.algorithm_for("allreduce", 1 << 20)
+    ///     True
     #[pyo3(signature = (collective, bytes, *, dtype="float32", op="sum"))]
     fn explain(
         &self,
@@ -42,21 +84,37 @@ impl PyCommunicator {
         Ok(PyExplanation::new(model, found.map_err(raise)?))
     }
 
+    /// The `CostModel` with which rank 0 chose the algorithms: its own, or that of the profile it read.
     #[getter]
     fn model(&self, py: Python<'_>) -> PyCostModel {
         PyCostModel(py.detach(|| self.0.choices()).model)
     }
 
+    /// The most bytes that one message over a network has; longer ones are cut.
     #[getter]
     fn segment(&self, py: Python<'_>) -> usize {
         py.detach(|| self.0.choices()).lowering.segment
     }
 
+    /// The path of the profile (see `ringroad tune`) that rank 0 read; None if it found none.
     #[getter]
     fn profile(&self, py: Python<'_>) -> Option<String> {
         py.detach(|| self.0.choices()).profile
     }
 
+    /// Returns the algorithms among which the choice for floats is made.
+    ///
+    /// Of algorithms that cost the same, only the first in the catalogue is in the list.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///
+    /// Returns:
+    ///     The algorithms' names.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
     #[pyo3(signature = (collective="allreduce"))]
     fn contestants(&self, py: Python<'_>, collective: &str) -> PyResult<Vec<String>> {
         let collective = collective.parse().map_err(raise)?;
@@ -64,6 +122,20 @@ impl PyCommunicator {
         Ok(found.iter().map(Member::name).collect())
     }
 
+    /// Makes a profile of this network and these machines from measured times.
+    ///
+    /// Fits the cost model to the measurements. `ringroad tune` measures and calls this.
+    ///
+    /// Args:
+    ///     measurements: Tuples of a collective, an algorithm, the vector's bytes, and seconds.
+    ///
+    /// Returns:
+    ///     A `Profile`.
+    ///
+    /// Raises:
+    ///     ValueError: A collective is unknown.
+    ///     ScheduleError: An algorithm is unknown, or does not run on this network.
+    ///     ConfigError: There are no measurements, or a time is not above 0.
     fn calibrate(
         &self,
         py: Python<'_>,
@@ -79,6 +151,22 @@ impl PyCommunicator {
         made.map(PyProfile).map_err(raise)
     }
 
+    /// Returns the algorithm of every range of sizes, for floats.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///
+    /// Returns:
+    ///     Tuples of a number of bytes and the algorithm that is used from there on, in ascending order.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> points = a.switch_points("allreduce")
+    ///     >>> points[0] == (0, a.algorithm_for("allreduce", 0))
+    ///     True
     #[pyo3(signature = (collective="allreduce"))]
     fn switch_points(&self, py: Python<'_>, collective: &str) -> PyResult<Vec<(u64, String)>> {
         let choices = py.detach(|| self.0.choices());

@@ -1,4 +1,4 @@
-//! Calls on NumPy arrays: arrays in, arrays out.
+//! Calls on NumPy arrays.
 
 use std::sync::Arc;
 
@@ -14,14 +14,15 @@ use crate::calls::{any_peer, peer, reduction, root, tag, How};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
 
-/// Arrays of so many bytes are kept alive each on its own.
+/// From this many bytes on, input and output are kept alive separately.
 const APART: usize = 64 << 10;
 
-/// The reduction of calls that reduce nothing.
+/// The reduction of collectives that reduce nothing.
 const PLAIN: (ReduceOp, f64) = (ReduceOp::Sum, 1.0);
 
 impl PyCommunicator {
-    /// A collective on arrays; makes the output where there is none. `rows`: how many each block has, where they differ.
+    /// Runs a collective on arrays, and allocates the output if the caller passed none. `rows` has the number of rows of
+    /// each block if blocks differ in length.
     fn collective(
         &self,
         py: Python<'_>,
@@ -45,7 +46,7 @@ impl PyCommunicator {
         let given = given.transpose().map_err(raise)?;
         let out = match (out.filter(|_| has_output), &send, &given) {
             _ if !has_output => None,
-            // In place.
+            // The call is in place.
             (Some(object), Some(array), _) if array.is(object) => {
                 array.check_writable("out")?;
                 Some(array.clone())
@@ -74,9 +75,9 @@ impl PyCommunicator {
         let address = |array: &Option<Array<'_>>| array.as_ref().map_or(0, Array::address);
         let [input, output] = key.locate(rank, size, [address(&send), address(&out)]).map_err(raise)?;
         let result = out.as_ref().map(Array::object);
-        // Mostly the call ends before these are dropped, so that their share is the last one and goes while the GIL is
-        // held. Short arrays have one owner, and so have those that overlap; of long ones others may go on reading the
-        // input after the call.
+        // Usually the call ends before this function drops its share of the owner. That share is then the last one, and
+        // the arrays are released here, while the GIL is held. Short arrays and overlapping arrays share one owner. A long
+        // input has its own, because other ranks may read it after the call.
         let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
         let lend = |side: Side, array: Option<Array<'_>>, owner: Owner| match array {
             Some(array) if side.bytes >= APART && !key.in_place => memory(side, Arc::new(array.object())),
@@ -105,13 +106,11 @@ impl PyCommunicator {
         self.run(py, request, How { algorithm: None, timeout, async_op }, result)
     }
 
-    /// The counts of all pairs, by source, then by target.
+    /// Reads the counts of all pairs of ranks, by source, then by target.
     pub fn matrix(&self, counts: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         let rows: Vec<Vec<i64>> = counts.extract().map_err(|error| {
             let size = self.0.size();
-            PyValueError::new_err(format!(
-                "counts must be {size} by {size} whole numbers from 0 on, but: {error}"
-            ))
+            PyValueError::new_err(format!("counts must be {size} by {size} whole numbers from 0 on: {error}"))
         })?;
         self.0.pairs(&rows).map_err(raise)
     }
@@ -119,6 +118,33 @@ impl PyCommunicator {
 
 #[pymethods]
 impl PyCommunicator {
+    /// Reduces an array over all ranks, element by element. Every rank gets the whole result.
+    ///
+    /// After a sum of floats all ranks hold the same bits, unless `algorithm` names one that is not
+    /// `consistent`.
+    ///
+    /// Args:
+    ///     send: This rank's contribution; the same shape and dtype on all ranks.
+    ///     out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+    ///         new array.
+    #[doc = reduction_arguments!()]
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     `out`, or the new array. With `async_op=True` a `Work` whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     Two ranks in one process; the first call does not block, since nobody else would make the second.
+    ///
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.allreduce(np.array([1.0, 2.0]), async_op=True)
+    ///     >>> b.allreduce(np.array([10.0, 20.0]))
+    ///     array([11., 22.])
+    ///     >>> work.result()
+    ///     array([11., 22.])
     #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
     fn allreduce(
         &self,
@@ -135,6 +161,28 @@ impl PyCommunicator {
         self.collective(py, Collective::Allreduce, Some(send), out, None, reduction(op, factor)?, how)
     }
 
+    /// Reduces an array over all ranks. Each rank gets one block of the result.
+    ///
+    /// Args:
+    ///     send: `size` blocks of equal length along the first axis; the same shape and dtype on all ranks.
+    ///     out: An array for the result: the shape of one block, the dtype of `send`. This rank's block of
+    ///         `send` itself: in place. None: a new array.
+    #[doc = reduction_arguments!()]
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     Block `rank` of the reduced array. With `async_op=True` a `Work` whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.reduce_scatter(np.array([1, 2, 3, 4]), async_op=True)
+    ///     >>> b.reduce_scatter(np.array([10, 20, 30, 40]))
+    ///     array([33, 44])
+    ///     >>> work.result()
+    ///     array([11, 22])
     #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
     fn reduce_scatter(
         &self,
@@ -151,6 +199,28 @@ impl PyCommunicator {
         self.collective(py, Collective::ReduceScatter, Some(send), out, None, reduction(op, factor)?, how)
     }
 
+    /// Concatenates the arrays of all ranks. Every rank gets the whole result.
+    ///
+    /// Args:
+    ///     send: This rank's block; the same shape and dtype on all ranks.
+    ///     out: An array for the result: `size` times as long as `send` along the first axis, the same
+    ///         dtype. `send` may be this rank's block of it: in place. None: a new array.
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     The blocks along the first axis, that of rank 0 first. Arrays of no dimension become a vector of
+    ///     `size` elements. With `async_op=True` a `Work` whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.allgather(np.array([1, 2]), async_op=True)
+    ///     >>> b.allgather(np.array([10, 20]))
+    ///     array([ 1,  2, 10, 20])
+    ///     >>> work.wait()
+    ///     True
     #[pyo3(signature = (send, out=None, *, algorithm=None, timeout=None, async_op=false))]
     fn allgather(
         &self,
@@ -165,6 +235,32 @@ impl PyCommunicator {
         self.collective(py, Collective::Allgather, Some(send), out, None, PLAIN, how)
     }
 
+    /// Reduces an array over all ranks. Each rank gets one block; blocks may differ in length.
+    ///
+    /// Args:
+    ///     send: The blocks of all ranks along the first axis: `sum(counts)` rows; the same shape and dtype
+    ///         on all ranks.
+    ///     counts: The number of rows (entries of the first axis) of each rank's block; the same on all
+    ///         ranks.
+    ///     out: An array for the result: `counts[rank]` rows, the dtype of `send`. This rank's block of
+    ///         `send` itself: in place. None: a new array.
+    #[doc = reduction_arguments!()]
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     This rank's block of the reduced array. With `async_op=True` a `Work` whose `result()` returns
+    ///     it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.reduce_scatter_v(np.array([1, 2, 3]), [1, 2], async_op=True)
+    ///     >>> b.reduce_scatter_v(np.array([10, 20, 30]), [1, 2])
+    ///     array([22, 33])
+    ///     >>> work.result()
+    ///     array([11])
     #[pyo3(signature = (send, counts, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
     fn reduce_scatter_v(
         &self,
@@ -183,6 +279,30 @@ impl PyCommunicator {
         self.collective(py, Collective::ReduceScatter, Some(send), out, Some(counts), reduction, how)
     }
 
+    /// Concatenates the arrays of all ranks, which may differ in length. Every rank gets the whole result.
+    ///
+    /// Args:
+    ///     send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
+    ///     counts: The number of rows (entries of the first axis) that each rank sends; the same on all
+    ///         ranks.
+    ///     out: An array for the result, of `sum(counts)` rows and the dtype of `send`. `send` may be this
+    ///         rank's block of it: in place. None: a new array.
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     The blocks along the first axis, that of rank 0 first. With `async_op=True` a `Work` whose
+    ///     `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.allgather_v(np.array([1, 2, 3]), [3, 1], async_op=True)
+    ///     >>> b.allgather_v(np.array([10]), [3, 1])
+    ///     array([ 1,  2,  3, 10])
+    ///     >>> work.wait()
+    ///     True
     #[pyo3(signature = (send, counts, out=None, *, algorithm=None, timeout=None, async_op=false))]
     fn allgather_v(
         &self,
@@ -198,6 +318,31 @@ impl PyCommunicator {
         self.collective(py, Collective::Allgather, Some(send), out, Some(counts), PLAIN, how)
     }
 
+    /// Sends a block from every rank to every rank. Blocks may differ in length.
+    ///
+    /// Args:
+    ///     send: The rows (entries of the first axis) for rank 0, then those for rank 1, and so on.
+    ///     counts: `counts[s][t]` is the number of rows that rank `s` sends to rank `t`; shape `(size,
+    ///         size)`, the same on all ranks.
+    ///     out: An array for the result, of as many rows as this rank receives and the dtype of `send`. It
+    ///         must not overlap `send`. None: a new array.
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     The rows from rank 0, then those from rank 1, and so on. With `async_op=True` a `Work` whose
+    ///     `result()` returns them.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> counts = [[1, 2], [0, 1]]
+    ///     >>> work = a.alltoall_v(np.array([1, 2, 3]), counts, async_op=True)
+    ///     >>> b.alltoall_v(np.array([10]), counts)
+    ///     array([ 2,  3, 10])
+    ///     >>> work.result()
+    ///     array([1])
     #[pyo3(signature = (send, counts, out=None, *, algorithm=None, timeout=None, async_op=false))]
     fn alltoall_v(
         &self,
@@ -213,6 +358,27 @@ impl PyCommunicator {
         self.collective(py, Collective::Alltoall, Some(send), out, Some(rows), PLAIN, how)
     }
 
+    /// Copies the array of one rank to all ranks, in place.
+    ///
+    /// Args:
+    ///     array: At the root, what is sent; elsewhere it is overwritten. The same shape and dtype on all
+    ///         ranks.
+    ///     root: The rank that sends.
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     `array`. With `async_op=True` a `Work` whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.broadcast(np.array([1, 2]), async_op=True)
+    ///     >>> b.broadcast(np.zeros(2, int))
+    ///     array([1, 2])
+    ///     >>> work.wait()
+    ///     True
     #[pyo3(signature = (array, root=0, *, algorithm=None, timeout=None, async_op=false))]
     fn broadcast(
         &self,
@@ -227,6 +393,30 @@ impl PyCommunicator {
         self.collective(py, Collective::Broadcast { root }, Some(array), Some(array), None, PLAIN, how)
     }
 
+    /// Reduces an array over all ranks, element by element. One rank gets the result.
+    ///
+    /// Args:
+    ///     send: This rank's contribution; the same shape and dtype on all ranks.
+    ///     out: At the root, an array for the result, of the shape and dtype of `send`. `send` itself: in
+    ///         place. None: a new array. Other ranks need none.
+    ///     root: The rank that gets the result.
+    #[doc = reduction_arguments!()]
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     The reduced array at the root, None on other ranks. With `async_op=True` a `Work` whose
+    ///     `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = b.reduce(np.array([10, 20]), async_op=True)
+    ///     >>> a.reduce(np.array([1, 2]))
+    ///     array([11, 22])
+    ///     >>> work.result() is None
+    ///     True
     #[pyo3(signature = (send, out=None, root=0, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
     fn reduce(
         &self,
@@ -244,6 +434,30 @@ impl PyCommunicator {
         self.collective(py, Collective::Reduce { root }, Some(send), out, None, reduction(op, factor)?, how)
     }
 
+    /// Concatenates the arrays of all ranks. One rank gets the result.
+    ///
+    /// Args:
+    ///     send: This rank's block; the same shape and dtype on all ranks.
+    ///     out: At the root, an array for the result: `size` times as long as `send` along the first axis,
+    ///         the same dtype. `send` may be this rank's block of it: in place. None: a new array. Other
+    ///         ranks need none.
+    ///     root: The rank that gets the result.
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     At the root the blocks along the first axis, that of rank 0 first; None on other ranks. With
+    ///     `async_op=True` a `Work` whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = b.gather(np.array([10, 20]), async_op=True)
+    ///     >>> a.gather(np.array([1, 2]))
+    ///     array([ 1,  2, 10, 20])
+    ///     >>> work.wait()
+    ///     True
     #[pyo3(signature = (send, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
     fn gather(
         &self,
@@ -259,6 +473,30 @@ impl PyCommunicator {
         self.collective(py, Collective::Gather { root }, Some(send), out, None, PLAIN, how)
     }
 
+    /// Sends each rank one block of an array that one rank has.
+    ///
+    /// Args:
+    ///     send: At the root, `size` blocks of equal length along the first axis, block `r` for rank `r`.
+    ///         Other ranks pass None.
+    ///     out: An array for this rank's block. This rank's block of `send` itself: in place. The root may
+    ///         pass None for a new array; other ranks must pass an array, since only the root knows the
+    ///         shape.
+    ///     root: The rank that sends.
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.scatter(np.array([1, 2, 3, 4]), async_op=True)
+    ///     >>> b.scatter(None, np.zeros(2, int))
+    ///     array([3, 4])
+    ///     >>> work.result()
+    ///     array([1, 2])
     #[pyo3(signature = (send, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
     fn scatter(
         &self,
@@ -274,6 +512,29 @@ impl PyCommunicator {
         self.collective(py, Collective::Scatter { root }, send, out, None, PLAIN, how)
     }
 
+    /// Sends a block of equal length from every rank to every rank.
+    ///
+    /// Args:
+    ///     send: `size` blocks of equal length along the first axis, block `r` for rank `r`; the same shape
+    ///         and dtype on all ranks.
+    ///     out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+    ///         new array.
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     `size` blocks along the first axis; block `r` came from rank `r`. With `async_op=True` a `Work`
+    ///     whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.alltoall(np.array([1, 2]), async_op=True)
+    ///     >>> b.alltoall(np.array([10, 20]))
+    ///     array([ 2, 20])
+    ///     >>> work.result()
+    ///     array([ 1, 10])
     #[pyo3(signature = (send, out=None, *, algorithm=None, timeout=None, async_op=false))]
     fn alltoall(
         &self,
@@ -288,6 +549,29 @@ impl PyCommunicator {
         self.collective(py, Collective::Alltoall, Some(send), out, None, PLAIN, how)
     }
 
+    /// Sends an array to one rank, which receives it with `recv`.
+    ///
+    /// The call completes when the array may be used again. A message of 2 MiB or more is not sent before
+    /// its receiver has called `recv`.
+    ///
+    /// Args:
+    ///     array: What is sent. The receiver passes an array of as many bytes.
+    ///     peer: The rank that receives; not this one.
+    ///     tag: From 0 to 2**28 - 1; a `recv` takes messages of its own tag only.
+    #[doc = call_arguments!()]
+    ///
+    /// Returns:
+    ///     None. With `async_op=True` a `Work`.
+    ///
+    /// Raises:
+    #[doc = array_errors!()]
+    #[doc = call_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> a.send(np.array([1, 2]), peer=1)
+    ///     >>> b.recv(np.zeros(2, int), peer=0)
+    ///     array([1, 2])
     #[pyo3(signature = (array, peer, tag=0, *, timeout=None, async_op=false))]
     fn send(
         &self,
@@ -301,6 +585,28 @@ impl PyCommunicator {
         self.message(py, Operation::Send { peer, tag }, Array::new(array, "array")?, timeout, async_op)
     }
 
+    /// Receives an array that another rank has sent with `send`.
+    ///
+    /// Args:
+    ///     out: Where the message is written; it has exactly as many bytes as the message.
+    ///     peer: The rank that sends. None: any rank; the first message with this tag is received.
+    ///     tag: From 0 to 2**28 - 1, as the sender passed it.
+    #[doc = call_arguments!()]
+    ///
+    /// Returns:
+    ///     `out`. With `async_op=True` a `Work` whose `result()` returns it; its `source` is the rank that
+    ///     sent.
+    ///
+    /// Raises:
+    #[doc = array_errors!()]
+    #[doc = call_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = b.recv(np.zeros(2, int), async_op=True)
+    ///     >>> a.send(np.array([1, 2]), peer=1)
+    ///     >>> work.result(), work.source
+    ///     (array([1, 2]), 0)
     #[pyo3(signature = (out, peer=None, tag=0, *, timeout=None, async_op=false))]
     fn recv(
         &self,

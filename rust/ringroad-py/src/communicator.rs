@@ -1,4 +1,4 @@
-//! `Communicator`: how one is made, what it says of itself, and how it ends.
+//! `Communicator`: its constructors and properties, its trace, and its end.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,7 +18,53 @@ use crate::store::store_of;
 use crate::topology::TopologyArgument;
 use crate::work::duration;
 
-/// A group of processes that call collectives together.
+/// A group of `size` processes that call collectives together, all of them in the same order.
+///
+/// Arrays are C-contiguous NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8,
+/// int16, int32, int64, uint8, bool, complex64 or complex128. Blocks of arrays lie along the first
+/// axis. Use a communicator in a `with` block, or `close` it.
+///
+/// A call that is refused (TypeError, ValueError, ScheduleError) sends nothing and changes nothing.
+/// After MismatchError, TimeoutError, PeerError and AbortedError the communicator cannot be used any
+/// more on any rank: call `shrink`, or make a new one.
+///
+/// `ringroad.init` makes the communicator of a job. The constructor is for programs that know rank,
+/// size and store themselves. It is collective: every rank calls it.
+///
+/// Args:
+///     store: Where the ranks find each other: a `FileStore`, a `MemoryStore`, or a store of
+///         torch.distributed; the same for all ranks.
+///     rank: The number of this rank, from 0 to `size - 1`.
+///     size: The number of ranks.
+///     timeout: Seconds within which all ranks must come; also the default of every later call. None:
+///         RINGROAD_TIMEOUT, or 300.
+///     topology: The network, as a `Topology` or a spec such as "torus:4x4". None: RINGROAD_TOPOLOGY,
+///         or what is detected. Rank 0's value counts.
+///     algorithm: The algorithms to choose among, as in RINGROAD_ALGO: "ring,swing" or "^bucket". None:
+///         RINGROAD_ALGO, or all. Rank 0's value counts.
+///     deterministic: "size-invariant": floats are added in the same order for every vector length.
+///         None: RINGROAD_DETERMINISTIC. Rank 0's value counts.
+///     settings: Values of RINGROAD_* variables for this communicator, by name. They override the
+///         environment. `ringroad info` lists all variables.
+///     name: The communicator's name in messages; the same on all ranks.
+///     ucx_wheel: The path of a `libucp.so.0` to use where the system has no UCX.
+///
+/// Raises:
+///     ConfigError: A setting has a value that cannot be used, or `algorithm` names an unknown one.
+///     ValueError: `rank`, `size`, `timeout` or `deterministic` is invalid, or `settings` names a
+///         variable that does not exist.
+///     TypeError: `store` has no methods `set` and `get`.
+///     TopologyError: The topology is malformed, or has another number of ranks.
+///     ScheduleError: None of the algorithms can run here.
+///     TimeoutError: Ranks did not come in time. The message names them.
+///     PeerError: A rank died or gave up meanwhile. The message names it.
+///     StoreError: The store failed.
+///     TransportError: UCX is needed and missing, or the network failed.
+///
+/// Example:
+///     >>> with ringroad.Communicator(ringroad.MemoryStore(), rank=0, size=1) as comm:
+///     ...     comm.allreduce(np.array([1, 2]))
+///     array([1, 2])
 #[pyclass(name = "Communicator", module = "ringroad", frozen, weakref)]
 pub struct PyCommunicator(pub Communicator);
 
@@ -35,7 +81,7 @@ pub fn options(
         Some("size-invariant") => Some(true),
         Some(other) => {
             return Err(PyValueError::new_err(format!(
-                "deterministic={other:?} makes no sense; write \"size-invariant\" or None"
+                "deterministic={other:?} is unknown; write \"size-invariant\" or None"
             )));
         }
     };
@@ -74,6 +120,32 @@ impl PyCommunicator {
         Ok(PyCommunicator::new(store.outcome(py, communicator)?))
     }
 
+    /// Makes the communicators of `size` ranks that are threads of this process, for tests and notebooks.
+    ///
+    /// Args:
+    ///     size: The number of ranks.
+    ///     timeout: The default of every call, in seconds. None: RINGROAD_TIMEOUT, or 300.
+    ///     topology: The network, as for `Communicator`.
+    ///     algorithm: The algorithms to choose among, as for `Communicator`.
+    ///     deterministic: "size-invariant" or None, as for `Communicator`.
+    ///
+    /// Returns:
+    ///     A communicator for each rank. Use each in a thread of its own, or make calls with
+    ///     `async_op=True`.
+    ///
+    /// Raises:
+    ///     ValueError: `size` or another argument is invalid.
+    ///     ConfigError: A RINGROAD_* variable has a value that cannot be used, or `algorithm` names an
+    ///         unknown one.
+    ///     TopologyError: The topology is malformed, or has another number of ranks.
+    ///     ScheduleError: None of the algorithms can run here.
+    ///
+    /// Example:
+    ///     >>> from concurrent.futures import ThreadPoolExecutor
+    ///     >>> comms = ringroad.Communicator.in_process(3)
+    ///     >>> with ThreadPoolExecutor(3) as pool:
+    ///     ...     [int(total) for total in pool.map(lambda comm: comm.allreduce(np.array(comm.rank)), comms)]
+    ///     [3, 3, 3]
     #[staticmethod]
     #[pyo3(signature = (size, *, timeout=None, topology=None, algorithm=None, deterministic=None))]
     fn in_process(
@@ -89,51 +161,87 @@ impl PyCommunicator {
         Ok(group.into_iter().map(PyCommunicator::new).collect())
     }
 
+    /// The number of this rank, from 0 to `size - 1`.
     #[getter]
     fn rank(&self) -> usize {
         self.0.rank()
     }
 
+    /// The number of ranks.
     #[getter]
     fn size(&self) -> usize {
         self.0.size()
     }
 
+    /// The communicator's name, as messages have it.
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
     }
 
+    /// 16 hexadecimal digits, the same on all ranks, by which this communicator differs from all others of
+    /// its name.
     #[getter]
     fn meeting(&self) -> String {
         format!("{:016x}", self.0.cards()[0].instance)
     }
 
+    /// Seconds after which a call fails that states no `timeout` of its own.
     #[getter]
     fn timeout(&self) -> f64 {
         self.0.timeout().as_secs_f64()
     }
 
+    /// The spec of the network, such as "torus:4x4", as rank 0 was told or has detected it.
     #[getter]
     fn topology(&self, py: Python<'_>) -> String {
         py.detach(|| self.0.choices()).topology.spec()
     }
 
+    /// Whether switches or hosts' memories join the ranks. If not, ranks pass on messages that go farther
+    /// than to a neighbour.
     #[getter]
     fn has_switches(&self, py: Python<'_>) -> bool {
         py.detach(|| self.0.choices()).topology.nodes() > self.0.size()
     }
 
+    /// What carries the bytes, in words: shared memory, or for example `ucx 1.22.0 (cma, posix, tcp;
+    /// devices eth0)`.
     #[getter]
     fn transport(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.transport()).map_err(raise)
     }
 
+    /// The name of each rank's host, by rank.
     #[getter]
     fn hosts(&self) -> Vec<String> {
         self.0.cards().iter().map(|c| c.host.clone()).collect()
     }
 
+    /// Makes an array, of any content, in memory that the other ranks of this host can read.
+    ///
+    /// Use it like `numpy.empty`. Collectives copy less if their arrays are such: other ranks reduce
+    /// straight out of `send`, and read a long result from where it was computed. The memory is freed with
+    /// the array; some of it stays reserved for the next arrays. A forked child shares it.
+    ///
+    /// Args:
+    ///     shape: The lengths of the axes, or one number.
+    ///     dtype: Anything that `numpy.dtype` takes; float64 unless stated.
+    ///
+    /// Returns:
+    ///     A NumPy array.
+    ///
+    /// Raises:
+    ///     MemoryError: There is not enough shared memory left. The message says how much was needed.
+    ///     ValueError: `shape` is invalid.
+    ///     TypeError: `dtype` is invalid.
+    ///     AbortedError: This process was forked from the one that made the communicator.
+    ///
+    /// Example:
+    ///     >>> (alone,) = ringroad.Communicator.in_process(1)
+    ///     >>> array = alone.empty((2, 3), np.float32)
+    ///     >>> array.shape, str(array.dtype)
+    ///     ((2, 3), 'float32')
     #[pyo3(signature = (shape, dtype=None))]
     fn empty<'py>(
         &self,
@@ -147,56 +255,180 @@ impl PyCommunicator {
         })
     }
 
+    /// The handles of the ranks' processes, by rank: `ringroad.regroup` finds the processes by them.
+    ///
+    /// None stands for a rank that cannot listen on a port, and for ranks that are threads of one process.
     #[getter]
     fn handles(&self) -> Vec<Option<String>> {
         self.0.handles().into_iter().map(|handle| handle.map(Handle::to_text)).collect()
     }
 
+    /// Asks all ranks that are left whether all of them say yes. All get the same answer.
+    ///
+    /// All ranks that are left call it, equally often. The answer is the same even if ranks die meanwhile.
+    /// It also works after failures and aborts. The algorithm is single-decree Paxos (Lamport, The
+    /// part-time parliament, ACM TOCS 16(2), 1998), in which every rank that is left must accept.
+    ///
+    /// Args:
+    ///     flag: Whether this rank says yes.
+    ///     timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     True if every rank that is left passed True.
+    ///
+    /// Raises:
+    ///     TimeoutError: A rank runs but does not call this. The message names it.
+    ///     AbortedError: The others took this rank for dead, since it had not answered for seconds; it
+    ///         should end.
+    ///     TransportError: A rank cannot listen on a port, so that the others cannot reach it.
+    ///     ValueError: The ranks are threads of one process: they are lost together.
     #[pyo3(signature = (flag, *, timeout=None))]
     fn agree(&self, py: Python<'_>, flag: bool, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = duration(timeout)?;
         Ok(interruptible(py, |go_on| self.0.agree(flag, timeout, go_on))?.vote)
     }
 
+    /// Returns the ranks that are left, as all of them agree. All of them call it, like `agree`.
+    ///
+    /// Args:
+    ///     timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     The ranks that are left, in ascending order; the same list on all of them.
+    ///
+    /// Raises:
+    ///     TimeoutError: A rank runs but does not call this. The message names it.
+    ///     AbortedError: The others took this rank for dead, since it had not answered for seconds; it
+    ///         should end.
+    ///     TransportError: A rank cannot listen on a port, so that the others cannot reach it.
+    ///     ValueError: The ranks are threads of one process: they are lost together.
     #[pyo3(signature = (*, timeout=None))]
     fn survivors(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<usize>> {
         let timeout = duration(timeout)?;
         Ok(interruptible(py, |go_on| self.0.agree(true, timeout, go_on))?.alive)
     }
 
+    /// Makes a communicator of the ranks that are left, in the same order.
+    ///
+    /// All of them call it, usually after a PeerError. Neither the store nor any particular rank has to be
+    /// there still. This communicator cannot be used afterwards. A topology that was given for all ranks is
+    /// dropped if ranks are missing.
+    ///
+    /// Args:
+    ///     timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     The new communicator.
+    ///
+    /// Raises:
+    ///     TimeoutError: A rank runs but does not call this. The message names it.
+    ///     AbortedError: The others took this rank for dead, since it had not answered for seconds; it
+    ///         should end.
+    ///     TransportError: A rank cannot listen on a port, or the network failed.
+    ///     ValueError: The ranks are threads of one process: they are lost together.
+    ///
+    /// Example:
+    ///     A training loop that goes on when a rank is lost::
+    ///
+    ///         try:
+    ///             comm.allreduce(gradient, out=gradient)
+    ///         except ringroad.PeerError:
+    ///             comm = comm.shrink()
     #[pyo3(signature = (*, timeout=None))]
     fn shrink(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyCommunicator> {
         let timeout = duration(timeout)?;
         interruptible(py, |go_on| self.0.shrink(timeout, go_on)).map(PyCommunicator::new)
     }
 
+    /// Records what all ranks do while a `with` block runs.
+    ///
+    /// It is collective: all ranks enter and leave the block.
+    ///
+    /// Returns:
+    ///     A `ringroad.tracing.Trace`, which is empty until the block has ended.
+    ///
+    /// Raises:
+    ///     ValueError: The communicator is being traced already.
+    ///     AbortedError: The communicator has failed. Entering and leaving the block also raise what a
+    ///         barrier and an allgather raise.
+    ///
+    /// Example:
+    ///     >>> (alone,) = ringroad.Communicator.in_process(1)
+    ///     >>> with alone.trace() as trace:
+    ///     ...     total = alone.allreduce(np.ones(1000))
+    ///     >>> [call.call for call in trace.calls if "allreduce" in call.call]
+    ///     ['allreduce of 1000 float64, sum, by ring']
+    ///     >>> trace.save_chrome_trace("trace.json")  # for ui.perfetto.dev
     fn trace(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         slf.py().import("ringroad.tracing")?.getattr("Trace")?.call_method1("of", (slf,))
     }
 
+    /// Starts to record what this rank does. The other ranks are not told.
     #[pyo3(name = "_start_trace")]
     fn start_trace(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.start_trace()).map_err(raise)
     }
 
+    /// Stops recording. Returns what was recorded, as JSON for ui.perfetto.dev.
     #[pyo3(name = "_end_trace")]
     fn end_trace(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.end_trace().map(|recorded| recorded.to_chrome())).map_err(raise)
     }
 
+    /// Raises an error in a process that was forked from the one that made the communicator.
+    ///
+    /// A forked child can make communicators of its own, but can neither call nor wait with those that it
+    /// inherited. Its parent's communicators stay usable, whatever the child does.
+    ///
+    /// Raises:
+    ///     AbortedError: This process is a forked child.
     fn check_process(&self) -> PyResult<()> {
         self.0.check_process().map_err(raise)
     }
 
+    /// Returns the ranks that are known to have died.
+    ///
+    /// A death on this host is noticed soon; one on another host is noticed when a connection breaks. Ranks
+    /// that only gave up or closed are not listed. It works after a failure, too.
+    ///
+    /// Returns:
+    ///     Tuples of a rank and how its death is known, in words.
+    ///
+    /// Raises:
+    ///     AbortedError: This process was forked from the one that made the communicator.
+    ///
+    /// Example:
+    ///     >>> (alone,) = ringroad.Communicator.in_process(1)
+    ///     >>> alone.lost()
+    ///     []
     fn lost(&self, py: Python<'_>) -> PyResult<Vec<(usize, String)>> {
         py.detach(|| self.0.lost()).map_err(raise)
     }
 
+    /// Fails every call in flight on every rank. The communicator cannot be used afterwards.
+    ///
+    /// Args:
+    ///     reason: Why, for the others' messages.
+    ///
+    /// Raises:
+    ///     AbortedError: This process is a forked child, which cannot end its parent's calls.
+    ///
+    /// Example:
+    ///     >>> (alone,) = ringroad.Communicator.in_process(1)
+    ///     >>> alone.abort("the input is corrupt")
+    ///     >>> try:
+    ///     ...     alone.barrier()
+    ///     ... except ringroad.AbortedError as error:
+    ///     ...     print("the input is corrupt" in str(error))
+    ///     True
     #[pyo3(signature = (reason=""))]
     fn abort(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
         py.detach(|| self.0.abort(reason)).map_err(raise)
     }
 
+    /// Closes the connections. Later calls fail on all ranks; closing again does nothing.
+    ///
+    /// In a forked child it only releases the child's copies: the connections are its parent's.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.0.close());
     }

@@ -1,4 +1,4 @@
-//! `CostModel` and what it says: `Cost`, `Candidate`.
+//! `CostModel`, and its results: `Cost`, `Candidate`.
 
 use pyo3::prelude::*;
 use ringroad_core::cost::{rank, Candidate, CostModel, Deficiencies, Ranked, ScheduleCost, SwitchTable};
@@ -11,19 +11,36 @@ use crate::explanation::PyExplanation;
 use crate::schedule::PySchedule;
 use crate::topology::PyTopology;
 
-/// What the model says of a schedule on a topology.
+/// What the cost model says of a schedule on a network: it takes `fixed + per_byte * bytes` seconds.
+///
+/// The deficiencies compare the schedule with the optimum, as in De Sensi et al., Swing, NSDI 2024
+/// (arXiv 2401.09356), section 2.2: an allreduce of n bytes on a torus of D dimensions needs at least
+/// log2(ranks) steps, and at least n / D bytes by every port. 1 is optimal.
 #[pyclass(name = "Cost", module = "ringroad", frozen, subclass, get_all)]
 pub struct PyCost {
+    /// The time of the schedule for this many bytes, in seconds.
     seconds: f64,
+    /// The part of the time that does not depend on the bytes, in seconds.
     fixed: f64,
+    /// The seconds that each byte of the vector adds.
     per_byte: f64,
+    /// The number of steps.
     steps: usize,
+    /// The sum over the steps of the longest route's hops.
     hops: usize,
+    /// The sum over the steps of what the most loaded link of the step carries, in units of the vector.
     link_load: f64,
+    /// What the most loaded link carries over the whole schedule, in units of the vector.
     max_link_load: f64,
+    /// Lambda: the steps, over log2(ranks).
     latency_deficiency: f64,
+    /// Psi: what the busiest port of each step sends, summed over the steps, over the least it must send.
     bandwidth_deficiency: f64,
+    /// Xi: what the most loaded link of each step carries, summed over the steps, over what the busiest
+    /// port sends.
     congestion_deficiency: f64,
+    /// Psi * Xi: what the most loaded link of each step carries, summed over the steps, over the least that
+    /// a port must send.
     worst_link: f64,
 }
 
@@ -53,11 +70,14 @@ impl PyCost {
     }
 }
 
-/// A row of `explain`.
+/// One algorithm's cost, as `CostModel.explain` and `Explanation.candidates` list them.
 #[pyclass(name = "Candidate", module = "ringroad", frozen, extends = PyCost, get_all)]
 pub struct PyCandidate {
+    /// The algorithm's name.
     algorithm: String,
+    /// Whether all ranks end with the same bits after a sum of floats.
     consistent: bool,
+    /// The time, in units of the time of the fastest.
     ratio: f64,
 }
 
@@ -68,7 +88,40 @@ impl PyCandidate {
     }
 }
 
-/// The cost model.
+/// Predicts how long a schedule takes on a network.
+///
+/// A step takes `step_latency + hops * hop_latency + bytes / bandwidth`, with the hops of its longest
+/// route and the bytes of its most loaded link; a schedule takes the sum over its steps. This is the
+/// model of De Sensi et al., Swing, NSDI 2024 (arXiv 2401.09356), section 2.2, extended by the terms
+/// below.
+///
+/// Args:
+///     step_latency: Seconds to start a step (alpha); 0.5e-6 unless stated.
+///     message_latency: Seconds for each message of a rank in a step but the first; 0 unless stated.
+///     incast_latency: Seconds for each rank but the first that sends to the same port in a step;
+///         0.1e-6 unless stated.
+///     hop_latency: Seconds for each hop. None: the latencies of the topology's links.
+///     bandwidth: Bytes per second of every link of capacity 1. None: the bandwidths of the topology's
+///         links.
+///     reduce_cost: Seconds to reduce a byte (gamma); 0 unless stated.
+///     overlapped: True: a rank reduces while it receives, so that only the longer of both counts.
+///     cores: For ranks that share memory and take turns on this number of cores. Each message then
+///         costs `message_latency`, half of it the sender and half the receiver; `bandwidth` is that of
+///         copying; the cores share the work of all ranks, but nothing takes less time than the busiest
+///         rank needs.
+///     over_links: With `cores`: the ranks have hosts of their own, which one machine emulates. The cores
+///         then share messages and reductions; bytes pass links, and `bandwidth` is that of links.
+///
+/// Raises:
+///     ValueError: A number is negative or not finite, `bandwidth` or `cores` is 0, or `over_links`
+///         is given without `cores`.
+///
+/// Example:
+///     >>> model = ringroad.CostModel(step_latency=1e-6)
+///     >>> torus = ringroad.Topology("torus:4x4")
+///     >>> cost = model.cost(ringroad.Schedule.build("swing", torus), torus, 1 << 20)
+///     >>> cost.steps, cost.seconds < 1e-3
+///     (8, True)
 #[pyclass(name = "CostModel", module = "ringroad", frozen)]
 pub struct PyCostModel(pub CostModel);
 
@@ -129,51 +182,80 @@ impl PyCostModel {
         }))
     }
 
+    /// Seconds to start a step.
     #[getter]
     fn step_latency(&self) -> f64 {
         self.0.step_latency
     }
 
+    /// Seconds for each hop; None: the latencies of the topology's links.
     #[getter]
     fn hop_latency(&self) -> Option<f64> {
         self.0.hop_latency
     }
 
+    /// Bytes per second of every link of capacity 1; None: the bandwidths of the topology's links.
     #[getter]
     fn bandwidth(&self) -> Option<f64> {
         self.0.bandwidth
     }
 
+    /// Seconds for each message of a rank in a step but the first.
     #[getter]
     fn message_latency(&self) -> f64 {
         self.0.message_latency
     }
 
+    /// Seconds for each rank but the first that sends to the same port in a step.
     #[getter]
     fn incast_latency(&self) -> f64 {
         self.0.incast_latency
     }
 
+    /// Seconds to reduce a byte.
     #[getter]
     fn reduce_cost(&self) -> f64 {
         self.0.reduce_cost
     }
 
+    /// Whether a rank reduces while it receives.
     #[getter]
     fn overlapped(&self) -> bool {
         self.0.overlapped
     }
 
+    /// The number of cores on which ranks that share memory take turns; None: each has its own.
     #[getter]
     fn cores(&self) -> Option<usize> {
         self.0.cores
     }
 
+    /// Whether the ranks that share cores have hosts of their own, so that bytes pass links.
     #[getter]
     fn over_links(&self) -> bool {
         self.0.over_links
     }
 
+    /// Returns the cost of a schedule on a network.
+    ///
+    /// Args:
+    ///     schedule: The schedule.
+    ///     topology: A `Topology` with at least as many ranks.
+    ///     bytes: The length of the vector in bytes.
+    ///     blocks: The lengths of the ranks' blocks, in any unit, if they differ (reduce_scatter,
+    ///         allgather, gather and scatter only). None: equal blocks.
+    ///
+    /// Returns:
+    ///     A `Cost`.
+    ///
+    /// Raises:
+    ///     ScheduleError: The schedule has more ranks than the topology, or `blocks` does not fit.
+    ///
+    /// Example:
+    ///     >>> ring = ringroad.Topology("ring:8")
+    ///     >>> cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", ring), ring, 1 << 20)
+    ///     >>> cost.link_load, cost.bandwidth_deficiency
+    ///     (1.75, 1.75)
     #[pyo3(signature = (schedule, topology, bytes, *, blocks=None))]
     fn cost(
         &self,
@@ -193,6 +275,24 @@ impl PyCostModel {
         Ok(PyCost::new(&self.0, &cost, schedule.collective, topology, bytes))
     }
 
+    /// Returns the costs of all algorithms that perform a collective on a network.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     topology: A `Topology`.
+    ///     bytes: The length of the vector in bytes.
+    ///
+    /// Returns:
+    ///     A `Candidate` for each algorithm, the fastest first.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
+    ///
+    /// Example:
+    ///     >>> rows = ringroad.CostModel().explain("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
+    ///     >>> rows[0].algorithm, rows[0].ratio
+    ///     ('bfb-ring', 1.0)
     fn explain(
         &self,
         py: Python<'_>,
@@ -204,6 +304,19 @@ impl PyCostModel {
         Ok(rows.into_iter().next().unwrap_or_default())
     }
 
+    /// Returns the costs of all algorithms for several sizes at once. `explain` says more.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     topology: A `Topology`.
+    ///     sizes: The lengths of the vector in bytes.
+    ///
+    /// Returns:
+    ///     For each size what `explain` returns.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
     fn compare(
         &self,
         py: Python<'_>,
@@ -224,6 +337,25 @@ impl PyCostModel {
         sizes.into_iter().map(|bytes| row(bytes).into_iter().map(candidate).collect()).collect()
     }
 
+    /// Returns which algorithm this model alone chooses, and why.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     topology: A `Topology`.
+    ///     bytes: The length of the vector in bytes.
+    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///
+    /// Returns:
+    ///     An `Explanation`; `print` shows it in words.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
+    ///
+    /// Example:
+    ///     >>> found = ringroad.CostModel().choice("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
+    ///     >>> found.algorithm, found.runner_up
+    ///     ('bfb-ring', 'nested:1')
     #[pyo3(signature = (collective, topology, bytes, consistent=true))]
     fn choice(
         &self,
@@ -240,6 +372,24 @@ impl PyCostModel {
         Ok(PyExplanation::new(self.0, explain(&topology.0, &self.0, &some, &table, collective, bytes)))
     }
 
+    /// Returns the algorithm that this model chooses for every range of sizes.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     topology: A `Topology`.
+    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///
+    /// Returns:
+    ///     Tuples of a number of bytes and the algorithm that is the fastest from there on, in ascending
+    ///     order.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
+    ///
+    /// Example:
+    ///     >>> ringroad.CostModel().switch_points("broadcast", ringroad.Topology("ring:4"))[0][0]
+    ///     0
     #[pyo3(signature = (collective, topology, consistent=true))]
     fn switch_points(
         &self,

@@ -1,4 +1,4 @@
-//! The Python exceptions, and which error becomes which.
+//! The Python exceptions, and the exception of each Rust error.
 
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{
@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use ringroad_runtime::Error;
 
-/// An exception class of this module.
+/// An exception class that this module defines.
 struct Exception {
     name: &'static str,
     doc: &'static str,
@@ -44,29 +44,75 @@ impl Exception {
 
 static BASE: Exception = Exception::new(
     "RingroadError",
-    "Base class of what ringroad raises, beside ValueError and TypeError for bad arguments, and MemoryError.",
+    "The base class of ringroad's own errors.
+
+Bad arguments raise ValueError or TypeError, a lack of memory MemoryError. Messages name rank, host, process,
+call and step, and say what to do.
+
+Example:
+    >>> try:
+    ...     ringroad.Topology(\"thorus:4x4\")
+    ... except ringroad.RingroadError as error:
+    ...     print(type(error).__name__)
+    TopologyError",
 );
 static TIMEOUT: Exception = Exception::new(
     "TimeoutError",
-    "A deadline passed. Names rank, host, peers, collective, sequence number and step.",
+    "A call did not complete before its deadline. The message names the ranks that are missing.
+
+Look at those ranks: they may hang, have made fewer calls, or need a longer `timeout`. The communicator cannot
+be used any more, unless it was `Work.wait` that raised the error; call `shrink` or make a new one.",
 );
-static PEER: Exception = Exception::new("PeerError", "Another rank died or left.");
-static MISMATCH: Exception =
-    Exception::new("MismatchError", "Ranks made different calls. Lists what each rank called.");
-static ABORTED: Exception =
-    Exception::new("AbortedError", "The communicator failed or was aborted earlier; make a new one.");
-static TRANSPORT: Exception =
-    Exception::new("TransportError", "UCX is missing, unusable, or refused something.");
-static STORE: Exception = Exception::new("StoreError", "The store failed.");
-static CONFIG: Exception =
-    Exception::new("ConfigError", "A RINGROAD_* variable or an option has a value that makes no sense.");
+static PEER: Exception = Exception::new(
+    "PeerError",
+    "Another rank died, or closed its communicator. The message names it.
+
+The communicator cannot be used any more, but the process can: call `shrink` to continue with the ranks that
+are left.",
+);
+static MISMATCH: Exception = Exception::new(
+    "MismatchError",
+    "Ranks made different calls. The message lists what each rank called.
+
+Correct the program: all ranks make the same calls in the same order, with the same shapes, dtypes and roots.
+The communicator cannot be used any more.",
+);
+static ABORTED: Exception = Exception::new(
+    "AbortedError",
+    "The communicator failed or was aborted earlier, is closed, or belongs to the parent of a forked process.
+
+Make a new communicator, or call `shrink`. The message has the reason.",
+);
+static TRANSPORT: Exception = Exception::new(
+    "TransportError",
+    "UCX is missing or cannot be used, or the network or the system refused something.
+
+The message says what to install, permit or set.",
+);
+static STORE: Exception = Exception::new(
+    "StoreError",
+    "The store at which ranks meet failed. Its own error is the `__cause__`, if it raised one.",
+);
+static CONFIG: Exception = Exception::new(
+    "ConfigError",
+    "A RINGROAD_* variable or an option has a value that cannot be used, or one that is needed is not set.
+
+The message says what can be written. `ringroad info` lists all variables.",
+);
 static SCHEDULE: Exception = Exception::new(
     "ScheduleError",
-    "A schedule is malformed, unavailable, or does not perform its collective.",
-);
-static TOPOLOGY: Exception = Exception::new("TopologyError", "A topology specification makes no sense.");
+    "A schedule is malformed or wrong, or an algorithm is unknown or does not run on a network.
 
-/// Defines the exceptions in the module.
+The message names rank, chunk and step of a wrong schedule, or algorithms that can be used.",
+);
+static TOPOLOGY: Exception = Exception::new(
+    "TopologyError",
+    "A topology is malformed, or does not have what is asked of it.
+
+The message shows a valid spec.",
+);
+
+/// Adds the exception classes to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     BASE.define(module, &[&py.get_type::<PyRuntimeError>()])?;
@@ -83,7 +129,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// The exception for an error.
+/// Makes the exception for an error of the runtime.
 pub fn raise(error: impl Into<Error>) -> PyErr {
     match error.into() {
         Error::Argument(text) => PyValueError::new_err(text),
@@ -102,12 +148,12 @@ pub fn raise(error: impl Into<Error>) -> PyErr {
     }
 }
 
-/// The exception for a schedule that does not fit: all of the core's errors about schedules.
+/// Makes a ScheduleError from any error of the core about schedules.
 pub fn schedule_error(error: impl std::fmt::Display) -> PyErr {
     SCHEDULE.with(error.to_string())
 }
 
-/// A whole number, not negative, from the argument of this name: Python's own error would not say which.
+/// Reads a whole number that is not negative. The error names the argument, which Python's own error would not do.
 pub fn whole<'py, T: FromPyObjectOwned<'py>>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
     let found: PyResult<T> = object.extract().map_err(Into::into);
     found.map_err(|error| {
@@ -115,12 +161,12 @@ pub fn whole<'py, T: FromPyObjectOwned<'py>>(object: &Bound<'py, PyAny>, name: &
             return error;
         }
         PyValueError::new_err(format!(
-            "{name} is {object}; it must be a whole number from 0 on, and not so large"
+            "{name} is {object}; it must be a whole number that is not negative and not so large"
         ))
     })
 }
 
-/// A wait that ended before the call did.
+/// Makes the TimeoutError of a wait that ended before its call.
 pub fn timeout(text: String) -> PyErr {
     TIMEOUT.with(text)
 }

@@ -5,33 +5,46 @@ use ringroad_core::collective::Collective;
 use ringroad_core::synthesis::finder::{self, Found};
 use ringroad_core::synthesis::Ratio;
 
-/// A network worth knowing.
+/// A network that the topology finder knows. `ringroad.find` lists networks with their times.
 #[pyclass(name = "Found", module = "ringroad", frozen)]
 pub struct PyFound(Found);
 
 #[pymethods]
 impl PyFound {
+    /// The spec of the network.
     #[getter]
     fn spec(&self) -> &str {
         &self.0.spec
     }
 
+    /// The number of ranks.
     #[getter]
     fn ranks(&self) -> usize {
         self.0.ranks
     }
 
+    /// The number of links that leave each rank.
     #[getter]
     fn degree(&self) -> usize {
         self.0.degree
     }
 
+    /// Whether every link has one back.
     #[getter]
     fn bidirectional(&self) -> bool {
         self.0.undirected
     }
 
-    /// Steps, and the bandwidth term as numerator and denominator.
+    /// Returns the cost of a collective by breadth-first broadcast.
+    ///
+    /// Args:
+    ///     collective: "allreduce", "allgather" or "reduce_scatter".
+    ///
+    /// Returns:
+    ///     The number of steps, and numerator and denominator of the bandwidth term.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is another one.
     fn cost(&self, collective: &str) -> PyResult<(usize, u128, u128)> {
         let cost = &self.0.cost;
         let (steps, term): (usize, Ratio) = match collective.parse() {
@@ -48,7 +61,18 @@ impl PyFound {
     }
 }
 
-/// The networks of which no other one is better, the fewest steps first.
+/// Finds the networks of which no other one has both fewer steps and a smaller bandwidth term.
+///
+/// Args:
+///     ranks: The number of ranks.
+///     degree: The number of links that leave each rank.
+///     bidirectional: Whether every link must have one back.
+///
+/// Returns:
+///     `Found` objects, the fewest steps first.
+///
+/// Raises:
+///     ValueError: There is no such network.
 #[pyfunction]
 pub fn find_networks(
     py: Python<'_>,
@@ -61,7 +85,15 @@ pub fn find_networks(
     Ok(found.into_iter().map(PyFound).collect())
 }
 
-/// The fewest steps in which all can be reached; `None` where they cannot.
+/// Returns the fewest steps in which a rank can reach all others, by the Moore bound.
+///
+/// Args:
+///     ranks: The number of ranks.
+///     degree: The number of links that leave each rank.
+///     bidirectional: Whether every link has one back.
+///
+/// Returns:
+///     The steps; None if not all ranks can be reached.
 #[pyfunction]
 pub fn moore_steps(ranks: usize, degree: usize, bidirectional: bool) -> Option<usize> {
     let bound = if bidirectional { finder::undirected_moore_steps } else { finder::moore_steps };

@@ -1,4 +1,4 @@
-//! What `ringroad info` shows.
+//! `Config`, `Setting`, and what `ringroad info` shows of the machine and of UCX.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,27 +11,31 @@ use ucx_sys::LoadOptions;
 
 use crate::errors::raise;
 
-/// A row of the table of settings.
+/// One RINGROAD_* variable: its value and its meaning.
 #[pyclass(name = "Setting", module = "ringroad", frozen)]
 pub struct PySetting(Entry);
 
 #[pymethods]
 impl PySetting {
+    /// The name of the variable.
     #[getter]
     fn name(&self) -> &str {
         self.0.setting.name
     }
 
+    /// The value as written; "set" if it is secret, None if it is unset and has no default.
     #[getter]
     fn value(&self) -> Option<&str> {
         self.0.value.as_deref()
     }
 
+    /// The unit of the value; empty for most variables.
     #[getter]
     fn unit(&self) -> &str {
         self.0.setting.unit
     }
 
+    /// Where the value is from: "default" or "environment".
     #[getter]
     fn origin(&self) -> &str {
         match self.0.origin {
@@ -40,16 +44,19 @@ impl PySetting {
         }
     }
 
+    /// The value that counts if the variable is unset; None if leaving it unset has a meaning of its own.
     #[getter]
     fn default(&self) -> Option<&str> {
         self.0.setting.default
     }
 
+    /// What can be written, in words.
     #[getter]
     fn values(&self) -> String {
         self.0.setting.values.to_string()
     }
 
+    /// All words that can be written; empty if the values are not a list of words.
     #[getter]
     fn choices(&self) -> &[&str] {
         match self.0.setting.values {
@@ -58,13 +65,22 @@ impl PySetting {
         }
     }
 
+    /// What the variable is for, and what leaving it unset means.
     #[getter]
     fn help(&self) -> &str {
         self.0.setting.help
     }
 }
 
-/// What the environment says.
+/// The settings of this process: the RINGROAD_* variables of the environment, and `settings`, which
+/// override them.
+///
+/// Args:
+///     settings: Values by the names of the variables.
+///
+/// Raises:
+///     ConfigError: A value cannot be used. The message says what can be written.
+///     ValueError: `settings` names a variable that does not exist.
 #[pyclass(name = "Config", module = "ringroad", frozen)]
 pub struct PyConfig(Config);
 
@@ -76,31 +92,37 @@ impl PyConfig {
         Config::from_arguments(settings.unwrap_or_default()).map(PyConfig).map_err(raise)
     }
 
+    /// Returns the settings that hold if no variable is set.
     #[staticmethod]
     fn defaults() -> PyConfig {
         PyConfig(Config::default())
     }
 
+    /// A `Setting` for each variable.
     #[getter]
     fn settings(&self) -> Vec<PySetting> {
         self.0.entries().into_iter().map(PySetting).collect()
     }
 
+    /// A line for each RINGROAD_* variable of the environment that does not exist.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.0.warnings.clone()
     }
 
+    /// The directory in which ranks meet; None if none is set.
     #[getter]
     fn store(&self) -> Option<String> {
         self.0.store.as_ref().map(|path| path.display().to_string())
     }
 
+    /// The default timeout of calls, in seconds.
     #[getter]
     fn timeout(&self) -> f64 {
         self.0.timeout.as_secs_f64()
     }
 
+    /// The path of the profile that RINGROAD_PROFILE names; None if it names none.
     #[getter]
     fn profile(&self) -> Option<String> {
         match &self.0.profile {
@@ -110,14 +132,23 @@ impl PyConfig {
     }
 }
 
-/// What is known of the machine, as JSON.
+/// Returns what is known of this machine, and the numbers that were measured on others, as JSON.
 #[pyfunction]
 pub fn machine(py: Python<'_>) -> PyResult<String> {
     let found = py.detach(Machine::look);
     serde_json::to_string(&found).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// The UCX that would be used.
+/// Returns which UCX library would be used.
+///
+/// Args:
+///     wheel: The path of a `libucp.so.0` to use where the system has no UCX.
+///
+/// Returns:
+///     The keys "path", "version", "origin" and "UCX_TLS".
+///
+/// Raises:
+///     TransportError: There is no UCX that can be used. The message says what to install.
 #[pyfunction]
 #[pyo3(signature = (wheel=None))]
 pub fn ucx_info(py: Python<'_>, wheel: Option<PathBuf>) -> PyResult<HashMap<&'static str, String>> {

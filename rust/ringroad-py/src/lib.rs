@@ -1,6 +1,9 @@
 //! The Python extension `ringroad._native`: one file for each exported noun, and no logic of its own.
 #![deny(unsafe_code)]
 
+#[macro_use]
+mod docs;
+
 mod adapters;
 mod algorithm;
 mod alltoall;
@@ -31,6 +34,7 @@ mod work;
 
 use pyo3::prelude::*;
 
+/// The Rust core of ringroad. Import from `ringroad`; this module is an implementation detail.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -1,4 +1,4 @@
-//! `Profile`: measured costs.
+//! `Profile`: measured times, and the choices that follow from them.
 
 use std::path::PathBuf;
 
@@ -11,18 +11,39 @@ use crate::cost::PyCostModel;
 use crate::errors::raise;
 use crate::explanation::PyExplanation;
 
-/// What was measured in a place, and what follows from it.
+/// What `ringroad tune` measured on a network: times, the cost model that fits them best, and rules
+/// that follow.
 #[pyclass(name = "Profile", module = "ringroad", frozen)]
 pub struct PyProfile(pub Profile);
 
 #[pymethods]
 impl PyProfile {
+    /// Reads a file that `ringroad tune` wrote.
+    ///
+    /// Args:
+    ///     path: The file.
+    ///
+    /// Returns:
+    ///     The profile.
+    ///
+    /// Raises:
+    ///     ConfigError: The file cannot be read, is no profile, or has another version. Measure again.
     #[staticmethod]
     fn read(path: PathBuf) -> PyResult<Self> {
         let unusable = |reason| ringroad_runtime::Error::Config(format!("{}: {reason}", path.display()));
         Profile::read(&path).map(PyProfile).map_err(|reason| raise(unusable(reason)))
     }
 
+    /// Reads what `to_json` wrote.
+    ///
+    /// Args:
+    ///     text: The JSON.
+    ///
+    /// Returns:
+    ///     The profile.
+    ///
+    /// Raises:
+    ///     ConfigError: The text is no profile, or has another version.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         Profile::from_json(text)
@@ -30,10 +51,12 @@ impl PyProfile {
             .map_err(|reason| raise(ringroad_runtime::Error::Config(reason)))
     }
 
+    /// Returns the profile as JSON, as it is in files.
     fn to_json(&self) -> String {
         self.0.to_json()
     }
 
+    /// Returns the rules as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin.
     fn to_csv(&self) -> String {
         let ranks = self.0.place.topology.ranks();
         let nodes = ranks / self.0.place.per_host.max(1);
@@ -41,6 +64,19 @@ impl PyProfile {
         write_rules(&self.0.rules.iter().map(here).collect::<Vec<_>>())
     }
 
+    /// Returns which algorithm a communicator on this network chooses, and why.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     bytes: The length of the vector in bytes.
+    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///
+    /// Returns:
+    ///     An `Explanation`; `print` shows it in words.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
     #[pyo3(signature = (collective, bytes, consistent=true))]
     fn choice(
         &self,
@@ -54,6 +90,18 @@ impl PyProfile {
         Ok(PyExplanation::new(self.0.fit.model, found))
     }
 
+    /// Returns the algorithm of every range of sizes.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///
+    /// Returns:
+    ///     Tuples of a number of bytes and the algorithm that is used from there on, in ascending order.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
     #[pyo3(signature = (collective="allreduce", consistent=true))]
     fn switch_points(
         &self,
@@ -66,38 +114,47 @@ impl PyProfile {
         Ok(ranges.into_iter().map(|range| (range.from_bytes, range.algorithm.name())).collect())
     }
 
+    /// The spec of the network.
     #[getter]
     fn topology(&self) -> String {
         self.0.place.topology.spec()
     }
 
+    /// The network, the transport and the machines, in words.
     #[getter]
     fn place(&self) -> String {
         self.0.place.to_string()
     }
 
+    /// The file name under which communicators look for the profile of this network and these machines.
     #[getter]
     fn file_name(&self) -> String {
         self.0.place.file_name()
     }
 
+    /// The `CostModel` that fits the measurements best.
     #[getter]
     fn model(&self) -> PyCostModel {
         PyCostModel(self.0.fit.model)
     }
 
+    /// How far the model is from the measured times, as fractions of these: the median, nine tenths, and
+    /// the worst.
     #[getter]
     fn errors(&self) -> (f64, f64, f64) {
         let fit = &self.0.fit;
         (fit.median_error, fit.p90_error, fit.worst_error)
     }
 
+    /// Tuples of a collective, the smallest and the largest number of bytes, and the algorithm that was
+    /// measured to be the fastest.
     #[getter]
     fn rules(&self) -> Vec<(&'static str, u64, u64, String)> {
         let rules = self.0.rules.iter();
         rules.map(|r| (r.collective.name(), r.from_bytes, r.to_bytes, r.algorithm.name())).collect()
     }
 
+    /// Tuples of a collective, an algorithm, a number of bytes, and seconds.
     #[getter]
     fn measurements(&self) -> Vec<(&'static str, String, u64, f64)> {
         let all = self.0.measurements.iter();
@@ -109,7 +166,11 @@ impl PyProfile {
     }
 }
 
-/// Where profiles are stored.
+/// Returns the directory in which communicators look for profiles, unless RINGROAD_PROFILE names a
+/// file.
+///
+/// Returns:
+///     The path; None if there is no cache directory.
 #[pyfunction]
 pub fn profile_directory() -> Option<String> {
     config::profiles().map(|path| path.display().to_string())

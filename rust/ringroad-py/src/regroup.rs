@@ -1,4 +1,4 @@
-//! Handles of processes, and groups made of them.
+//! Handles of processes, and communicators of the processes behind them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +15,23 @@ use crate::errors::raise;
 use crate::store::Listening;
 use crate::topology::TopologyArgument;
 
+/// Returns a text by which other processes find this one, to form a group with it.
+///
+/// Each call returns a new handle. Bring the handles of all processes together in any way, for example
+/// in a file, and pass them to `ringroad.regroup`. Whoever holds a handle can join this process's
+/// groups; if RINGROAD_SECRET is set, they also need the secret.
+///
+/// Returns:
+///     The handle, a short text of printable characters.
+///
+/// Raises:
+///     TransportError: This process cannot listen on a port.
+///     ConfigError: A RINGROAD_* variable has a value that cannot be used.
+///
+/// Example:
+///     >>> with ringroad.regroup([ringroad.handle()]) as comm:
+///     ...     comm.size
+///     1
 #[pyfunction]
 pub fn handle(py: Python<'_>) -> PyResult<String> {
     let config = Config::from_env().map_err(raise)?;
@@ -24,7 +41,7 @@ pub fn handle(py: Python<'_>) -> PyResult<String> {
     Ok(handle.to_text())
 }
 
-/// Which of the handles is this process's: `own` where it is given, else the only one that this process has issued.
+/// Returns the index of this process's handle: `own` if it is given, else the only one that this process issued.
 fn own_rank(handles: &[Handle], own: Option<&Handle>) -> PyResult<usize> {
     let is_own = |handle: &Handle| own.map_or_else(|| handle.is_own(), |own| own == handle);
     let mut own = (0..handles.len()).filter(|&index| is_own(&handles[index]));
@@ -34,12 +51,12 @@ fn own_rank(handles: &[Handle], own: Option<&Handle>) -> PyResult<usize> {
             "none of these handles is this process's own; pass what handle() returned",
         )),
         (Some(_), Some(_)) => Err(PyValueError::new_err(
-            "this process has issued several of these handles: say which one with own=",
+            "this process has issued several of these handles; pass the one to use as own=",
         )),
     }
 }
 
-/// Runs what waits for other ranks, and may be interrupted by a signal: what its handler raises comes out.
+/// Runs a function that waits for other ranks. A signal interrupts it, and the exception of its handler is raised.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
     run: impl Send + FnOnce(&GoOn) -> ringroad_runtime::Result<T>,
@@ -51,6 +68,27 @@ pub fn interruptible<T: Send>(
     listening.outcome(py, made)
 }
 
+/// Makes a communicator of the processes that issued some handles. `ringroad.regroup` calls it.
+///
+/// Args:
+///     handles: A handle for each rank.
+///     sort: Whether to put the handles into an order that all ranks find; else the list's order
+///         counts.
+///     own: This process's handle, if it issued several of them.
+///     uuid: Tells this attempt from others with the same handles.
+///     timeout: Seconds to wait for the others, and the default of later calls.
+///     topology: As for `Communicator`.
+///     algorithm: As for `Communicator`.
+///     deterministic: As for `Communicator`.
+///     ucx_wheel: As for `Communicator`.
+///
+/// Returns:
+///     The communicator.
+///
+/// Raises:
+///     PeerError: A process has ended or does not answer. The message names it.
+///     TimeoutError: A process runs but does not call this.
+///     ValueError: A handle is malformed, or none or several of them are this process's.
 #[pyfunction]
 #[pyo3(signature = (handles, *, sort=false, own=None, uuid=0, timeout=None, topology=None, algorithm=None, deterministic=None, ucx_wheel=None))]
 pub fn regroup(

@@ -13,18 +13,18 @@ use crate::errors::{raise, schedule_error};
 use crate::topology::{PyTopology, TopologyArgument};
 use crate::watch::watched;
 
-/// The paths of all pairs of a topology's ranks.
+/// One path for each pair of ranks of a network. `ringroad.routes.Routes` shows it.
 #[pyclass(name = "RoutingTable", module = "ringroad.routes", frozen)]
 pub struct PyRoutingTable {
     topology: Topology,
     table: Arc<RoutingTable>,
 }
 
-/// The link, the nodes where it starts and ends, and the channel.
+/// A link, the nodes where it starts and ends, and the virtual channel.
 type Hop = (usize, usize, usize, u8);
 
 impl PyRoutingTable {
-    /// Checked, like tables from anywhere.
+    /// Checks the table against the topology, like a table from a file.
     fn checked(topology: Topology, table: RoutingTable) -> PyResult<PyRoutingTable> {
         let table = Arc::new(table);
         let topology = topology.with_routes(table.clone()).map_err(raise)?;
@@ -39,8 +39,20 @@ fn no_routes(error: NoRoutes) -> PyErr {
     }
 }
 
-/// Paths that load links as evenly as any flow, or nearly so, and how long the busiest link takes at least for a byte of
-/// each pair.
+/// Finds one path for each pair such that links are loaded evenly. `ringroad.routes.balanced` calls it.
+///
+/// Args:
+///     topology: The network.
+///     gap: How far the load of the flow may exceed the bound, as a fraction.
+///     budget: The search ends after this many seconds.
+///     progress: Called with the number of sweeps, the load and the bound.
+///
+/// Returns:
+///     A `RoutingTable`, and the seconds that the busiest link takes at least for a byte of each pair.
+///
+/// Raises:
+///     ValueError: `gap` or `budget` is invalid.
+///     ScheduleError: Ranks cannot reach each other.
 #[pyfunction]
 pub fn balanced_routes(
     py: Python<'_>,
@@ -55,7 +67,17 @@ pub fn balanced_routes(
     Ok((py.detach(|| PyRoutingTable::checked(topology, table))?, bound))
 }
 
-/// How long the busiest link takes at least for a byte of each pair, whatever the routes.
+/// Returns the seconds that the busiest link takes at least for a byte of each pair, with any routes.
+///
+/// Args:
+///     topology: The network.
+///     gap: How far the bound may be from the best one, as a fraction.
+///     budget: The search ends after this many seconds.
+///     progress: Called with the number of sweeps, the load and the bound.
+///
+/// Raises:
+///     ValueError: `gap` or `budget` is invalid.
+///     ScheduleError: Ranks cannot reach each other.
 #[pyfunction]
 pub fn least_load(
     py: Python<'_>,
@@ -69,7 +91,19 @@ pub fn least_load(
     found.map_err(no_routes)
 }
 
-/// Single shortest paths (`shortest`), those up and then down (`up-down`), or those that the topology has (`own`).
+/// Makes routes by a rule.
+///
+/// Args:
+///     topology: The network.
+///     method: "shortest" (single shortest paths), "up-down" (up*/down*), or "own" (those that the
+///         topology has).
+///
+/// Returns:
+///     A `RoutingTable`.
+///
+/// Raises:
+///     ValueError: The method is unknown.
+///     TopologyError: The network has no such routes.
 #[pyfunction]
 pub fn plain_routes(
     py: Python<'_>,
@@ -81,33 +115,51 @@ pub fn plain_routes(
         "shortest" => RoutingTable::shortest,
         "up-down" => RoutingTable::up_down,
         "own" => RoutingTable::of,
-        _ => return Err(PyValueError::new_err(format!("no routes are made by {method:?}"))),
+        _ => {
+            return Err(PyValueError::new_err(format!(
+                "unknown method {method:?}; write shortest, up-down or own"
+            )))
+        }
     };
     py.detach(|| PyRoutingTable::checked(topology.clone(), make(&topology).map_err(raise)?))
 }
 
 #[pymethods]
 impl PyRoutingTable {
+    /// The network with these routes.
     #[getter]
     fn topology(&self) -> PyTopology {
         PyTopology(self.topology.clone())
     }
 
+    /// The number of virtual channels.
     #[getter]
     fn channels(&self) -> usize {
         self.table.channels()
     }
 
-    /// How long the busiest link takes for a byte of each pair.
+    /// The seconds that the busiest link takes for a byte of each pair.
     #[getter]
     fn load(&self, py: Python<'_>) -> f64 {
         py.detach(|| self.table.load(&self.topology))
     }
 
+    /// Returns how many paths use each link.
     fn counts(&self, py: Python<'_>) -> Vec<u64> {
         py.detach(|| self.table.counts(&self.topology))
     }
 
+    /// Returns the hops of one path.
+    ///
+    /// Args:
+    ///     source: The rank that sends.
+    ///     target: The rank that receives.
+    ///
+    /// Returns:
+    ///     Tuples of a link, the nodes where it starts and ends, and the virtual channel.
+    ///
+    /// Raises:
+    ///     IndexError: There is no such rank.
     fn path(&self, source: usize, target: usize) -> PyResult<Vec<Hop>> {
         let ranks = self.table.ranks();
         if source.max(target) >= ranks {
@@ -120,13 +172,21 @@ impl PyRoutingTable {
         Ok(self.table.hops(source, target).map(hop).collect())
     }
 
-    /// The length of the longest path.
+    /// Returns the number of hops of the longest path.
     fn longest(&self, py: Python<'_>) -> usize {
         let ranks = self.table.ranks();
         let hops = |pair: usize| self.table.path(pair / ranks, pair % ranks).len();
         py.detach(|| (0..ranks * ranks).map(hops).max().unwrap_or(0))
     }
 
+    /// Returns the same paths on virtual channels on which messages cannot deadlock.
+    ///
+    /// Args:
+    ///     way: "turns" or "lash"; `ringroad.routes.Routes.with_channels` explains them.
+    ///
+    /// Raises:
+    ///     ValueError: `way` is something else.
+    ///     TopologyError: The paths need more than 256 channels.
     fn with_channels(&self, py: Python<'_>, way: &str) -> PyResult<PyRoutingTable> {
         let way = match way {
             "turns" => Channels::Turns,
@@ -139,12 +199,16 @@ impl PyRoutingTable {
         })
     }
 
-    /// Links and channels that may be waited for in a circle.
+    /// Returns links and channels on which messages can wait for each other in a cycle; None if there are
+    /// none.
     fn circle(&self, py: Python<'_>) -> Option<Vec<(usize, u8)>> {
         py.detach(|| self.table.circle())
     }
 
-    /// The lines of a source's paths.
+    /// Returns the lines of a CSV file for the paths of one source.
+    ///
+    /// Args:
+    ///     source: The rank that sends.
     fn csv(&self, source: usize) -> String {
         self.table.csv(&self.topology, source)
     }

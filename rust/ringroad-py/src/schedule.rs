@@ -8,9 +8,9 @@ use ringroad_core::{algorithms, Action, Collective, Plan, Schedule};
 use crate::errors::{raise, schedule_error};
 use crate::topology::TopologyArgument;
 
-/// Step, source, destination, chunks, action, port, from which slot, into which slot.
+/// Step, source, destination, chunks, action, port, slot that is read, slot that is written.
 type SendTuple = (usize, usize, usize, Vec<usize>, &'static str, usize, usize, usize);
-/// Step, rank, chunks, action, from which slot, into which slot.
+/// Step, rank, chunks, action, slot that is read, slot that is written.
 type LocalTuple = (usize, usize, Vec<usize>, &'static str, usize, usize);
 
 fn word(action: Action) -> &'static str {
@@ -21,12 +21,45 @@ fn word(action: Action) -> &'static str {
 }
 
 /// Who sends which chunks to whom in which step, for all ranks.
+///
+/// A schedule is a value: it can be compared, printed, pickled, and stored as JSON. The vector is cut
+/// into chunks. In a step each rank may send chunks; the receiver copies them or reduces them into its
+/// own. A rank may keep several values of a chunk apart, in slots; slot 0 is the vector. If all ranks
+/// do the same, only the sends of one rank are stored (`symmetric`).
+///
+/// Example:
+///     >>> swing = ringroad.Schedule.build("swing", "torus:4x4")
+///     >>> swing.verify()
+///     >>> swing.ranks, swing.steps, swing.max_sent
+///     (16, 8, 1.875)
 #[pyclass(name = "Schedule", module = "ringroad", frozen, eq)]
 #[derive(PartialEq)]
 pub struct PySchedule(pub Schedule);
 
 #[pymethods]
 impl PySchedule {
+    /// Builds the schedule of an algorithm on a network.
+    ///
+    /// Args:
+    ///     algorithm: The algorithm's name, such as "swing" or "generalized:2".
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+    ///     collective: For example "allreduce".
+    ///     root: The root of a broadcast, reduce, gather or scatter.
+    ///
+    /// Returns:
+    ///     The schedule. It is not verified; `verify` does that.
+    ///
+    /// Raises:
+    ///     ScheduleError: The algorithm is unknown, or does not perform the collective on this network. The
+    ///         message names algorithms that do.
+    ///     ValueError: The collective is unknown.
+    ///     TopologyError: The topology is malformed.
+    ///
+    /// Example:
+    ///     >>> print(str(ringroad.Schedule.build("binomial", 4, "broadcast")).rstrip())
+    ///     binomial: broadcast (root 0) over 4 ranks, 1 chunks
+    ///     step 0: 0→2 =[0]
+    ///     step 1: 0→1 =[0] | 2→3 =[0]
     #[staticmethod]
     #[pyo3(signature = (algorithm, topology, collective="allreduce", root=0))]
     fn build(
@@ -41,91 +74,184 @@ impl PySchedule {
         py.detach(|| member.build(&topology, collective)).map(PySchedule).map_err(raise)
     }
 
+    /// Reads what `to_json` wrote.
+    ///
+    /// Args:
+    ///     text: The JSON.
+    ///
+    /// Returns:
+    ///     The schedule. It is not verified.
+    ///
+    /// Raises:
+    ///     ScheduleError: The text is not a schedule. The message says why.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         Schedule::from_json(text).map(PySchedule).map_err(schedule_error)
     }
 
+    /// Cuts the vector into equal slices and runs a schedule on each, step by step and side by side.
+    ///
+    /// Messages from one rank to another by the same port become one.
+    ///
+    /// Args:
+    ///     name: The new schedule's name.
+    ///     parts: A schedule for each slice, all for the same collective, ranks and number of chunks.
+    ///
+    /// Returns:
+    ///     The schedule.
+    ///
+    /// Raises:
+    ///     ScheduleError: There are no parts, or they do not fit together.
     #[staticmethod]
     fn split(name: &str, parts: Vec<Bound<'_, PySchedule>>) -> PyResult<Self> {
         let parts: Vec<Schedule> = parts.iter().map(|p| p.get().0.clone()).collect();
         Schedule::split(name, &parts).map(PySchedule).map_err(schedule_error)
     }
 
+    /// Returns the schedule as JSON.
+    ///
+    /// Example:
+    ///     >>> ring = ringroad.Schedule.build("ring", 4)
+    ///     >>> ringroad.Schedule.from_json(ring.to_json()) == ring
+    ///     True
     fn to_json(&self) -> String {
         self.0.to_json()
     }
 
+    /// Checks that the schedule performs its collective. Counts every rank's contribution to every chunk.
+    ///
+    /// Raises:
+    ///     ScheduleError: A contribution is missing or counted twice, or the schedule is malformed. The
+    ///         message names rank, chunk and step.
+    ///
+    /// Example:
+    ///     >>> ringroad.Schedule.build("ring", 4).verify()
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.0.verify()).map_err(schedule_error)
     }
 
+    /// Returns the same messages backwards: the last step first, receivers as senders, copies as
+    /// reductions.
+    ///
+    /// It turns a reduce_scatter into an allgather, a broadcast into a reduce, a gather into a scatter, and
+    /// back.
+    ///
+    /// Raises:
+    ///     ScheduleError: The reverse performs no collective, or ranks combine slots.
+    ///
+    /// Example:
+    ///     >>> ringroad.Schedule.build("ring", 4, "reduce_scatter").reverse().collective
+    ///     'allgather'
     fn reverse(&self) -> PyResult<Self> {
         self.0.reverse().map(PySchedule).map_err(schedule_error)
     }
 
+    /// Returns a schedule that runs this one and then another.
+    ///
+    /// A reduce_scatter and an allgather make an allreduce, a scatter and an allgather a broadcast, a
+    /// reduce_scatter and a gather a reduce.
+    ///
+    /// Args:
+    ///     after: The schedule that follows; for as many ranks and chunks.
+    ///
+    /// Raises:
+    ///     ScheduleError: The two do not fit together.
+    ///
+    /// Example:
+    ///     >>> scatter = ringroad.Schedule.build("ring", 4, "reduce_scatter")
+    ///     >>> scatter.compose(scatter.reverse()).collective
+    ///     'allreduce'
     fn compose(&self, after: &PySchedule) -> PyResult<Self> {
         self.0.compose(&after.0).map(PySchedule).map_err(schedule_error)
     }
 
+    /// Returns what a symmetric schedule does with one slice of the vector, as a schedule of a whole
+    /// vector.
+    ///
+    /// Args:
+    ///     index: The slice, from 0.
+    ///
+    /// Raises:
+    ///     ScheduleError: The schedule has no such slice, or is written out.
     fn on_slice(&self, index: usize) -> PyResult<Self> {
         self.0.on_slice(index).map(PySchedule).map_err(schedule_error)
     }
 
+    /// The schedule's name, mostly that of its algorithm.
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
     }
 
+    /// The collective that it performs, such as "allreduce".
     #[getter]
     fn collective(&self) -> &'static str {
         self.0.collective.name()
     }
 
+    /// The root of a broadcast, reduce, gather or scatter; None for other collectives.
     #[getter]
     fn root(&self) -> Option<usize> {
         self.0.collective.root()
     }
 
+    /// The number of ranks.
     #[getter]
     fn ranks(&self) -> usize {
         self.0.ranks
     }
 
+    /// The number of chunks into which the data of the collective is cut: the vector, or in an alltoall all
+    /// blocks of all ranks.
     #[getter]
     fn chunks(&self) -> usize {
         self.0.chunks
     }
 
+    /// The number of steps.
     #[getter]
     fn steps(&self) -> usize {
         self.0.steps.len()
     }
 
+    /// The number of ports by which ranks send.
     #[getter]
     fn ports(&self) -> usize {
         self.0.ports()
     }
 
+    /// The most that a rank sends, in units of the vector.
     #[getter]
     fn max_sent(&self) -> f64 {
         self.0.max_sent()
     }
 
+    /// The number of values of a chunk that a rank keeps apart; 1 in most schedules.
     #[getter]
     fn slots(&self) -> usize {
         self.0.slots()
     }
 
+    /// Whether the sends of one rank stand for those of all.
     #[getter]
     fn symmetric(&self) -> bool {
         self.0.symmetry.is_some()
     }
 
+    /// Returns the same schedule with the sends of all ranks written out.
     fn expand(&self, py: Python<'_>) -> Self {
         PySchedule(py.detach(|| self.0.expand()))
     }
 
+    /// Returns all messages, with those of all ranks written out.
+    ///
+    /// Returns:
+    ///     Tuples of step, source, destination, chunks, "copy" or "reduce", port, the slot that is read,
+    ///     and the slot that is written.
+    ///
+    /// Example:
+    ///     >>> ringroad.Schedule.build("ring", 2, "allgather").sends()
+    ///     [(0, 0, 1, [0], 'copy', 0, 0, 0), (0, 1, 0, [1], 'copy', 0, 0, 0)]
     fn sends(&self) -> Vec<SendTuple> {
         let schedule = self.0.expand();
         let steps = schedule.steps.iter().enumerate();
@@ -138,6 +264,11 @@ impl PySchedule {
             .collect()
     }
 
+    /// Returns what ranks do with their own slots at the ends of steps.
+    ///
+    /// Returns:
+    ///     Tuples of step, rank, chunks, "copy" or "reduce", the slot that is read, and the slot that is
+    ///     written.
     fn locals(&self) -> Vec<LocalTuple> {
         let schedule = self.0.expand();
         let steps = schedule.steps.iter().enumerate();
@@ -147,7 +278,19 @@ impl PySchedule {
             .collect()
     }
 
-    /// How many operations `rank` performs for blocks of so many bytes, and the scratch memory that takes.
+    /// Makes the plan of one rank and returns its size.
+    ///
+    /// Args:
+    ///     rank: The rank.
+    ///     count: Elements of the whole vector (allreduce, broadcast, reduce) or of one rank's block
+    ///         (others).
+    ///     itemsize: The bytes of an element.
+    ///
+    /// Returns:
+    ///     The number of operations, and the bytes of scratch memory that they need.
+    ///
+    /// Raises:
+    ///     ScheduleError: The rank is out of range, or the plan would be too large.
     #[pyo3(signature = (rank, count, itemsize=4))]
     fn lower(&self, py: Python<'_>, rank: usize, count: usize, itemsize: usize) -> PyResult<(usize, usize)> {
         let plan = py.detach(|| Plan::lower(&self.0, rank, count, itemsize, &LowerOptions::default()));
@@ -155,6 +298,8 @@ impl PySchedule {
         Ok((plan.operations().len(), plan.scratch()))
     }
 
+    /// In an alltoall, the most that a rank holds at once on the way from one other rank to another, in
+    /// units of the vector; 0 for other collectives.
     #[getter]
     fn held_for_others(&self, py: Python<'_>) -> f64 {
         match self.0.collective {

@@ -1,4 +1,4 @@
-//! At exit: communicators close before the interpreter goes, so that no thread of theirs outlives it.
+//! Closes all communicators at exit, so that none of their threads outlives the interpreter.
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use ringroad_runtime::communicator::Closer;
 
 static CLOSERS: Mutex<Vec<Closer>> = Mutex::new(Vec::new());
 
-/// Remembers how to close a communicator.
+/// Adds a communicator to those that are closed at exit.
 pub fn remember(closer: Closer) {
     let mut closers = CLOSERS.lock();
     closers.retain(Closer::is_needed);

@@ -16,42 +16,51 @@ use crate::topology::PyTopology;
 /// Kind, rank, peer, step, bytes, message, start, end, algorithm.
 type EventTuple<'a> = (&'static str, usize, usize, Option<u32>, u64, u32, f64, Option<f64>, Option<&'a str>);
 
-/// What happened in a simulation.
+/// What the native `simulate` returns. `ringroad.Simulation` shows the same. Times are in seconds,
+/// loads in bytes.
 #[pyclass(name = "Outcome", module = "ringroad", frozen)]
 pub struct PyOutcome(Outcome);
 
 #[pymethods]
 impl PyOutcome {
+    /// The time at which the last rank was done.
     #[getter]
     fn seconds(&self) -> f64 {
         self.0.seconds
     }
 
+    /// The time at which each rank was done.
     #[getter]
     fn finished(&self) -> Vec<f64> {
         self.0.finished.clone()
     }
 
+    /// The time at which the last operation of each step was done; 0 for a step without any.
     #[getter]
     fn step_ends(&self) -> Vec<f64> {
         self.0.step_ends.clone()
     }
 
+    /// The number of messages that were sent.
     #[getter]
     fn messages(&self) -> usize {
         self.0.messages
     }
 
+    /// The bytes that each link carried, in the order of `Topology.links`.
     #[getter]
     fn loads(&self) -> Vec<f64> {
         self.0.loads.clone()
     }
 
+    /// For each step, tuples of a link and the bytes that it carried. Empty without details.
     #[getter]
     fn step_loads(&self) -> Vec<Vec<(usize, f64)>> {
         self.0.step_loads.clone()
     }
 
+    /// Tuples of "send", "receive" or "reduce", rank, peer, step, bytes, message, start, end, algorithm.
+    /// Empty without details.
     #[getter]
     fn events(&self) -> Vec<EventTuple<'_>> {
         let events = self.0.trace.events.iter().map(|e| {
@@ -61,10 +70,12 @@ impl PyOutcome {
         events.collect()
     }
 
+    /// Returns the timeline as JSON.
     fn trace_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.0.trace).map_err(|e| PyValueError::new_err(e.to_string()))
     }
 
+    /// Returns the timeline as JSON for chrome://tracing and ui.perfetto.dev.
     fn chrome_trace(&self) -> String {
         self.0.trace.to_chrome()
     }
@@ -88,7 +99,32 @@ fn exception(error: SimulationError) -> PyErr {
     })
 }
 
-/// Runs a schedule over a model of the network.
+/// Runs a schedule on a model of the network. `ringroad.simulate` calls it, and says what the arguments
+/// mean.
+///
+/// Args:
+///     schedule: The schedule; it is verified.
+///     topology: The network.
+///     bytes: The length of the vector in bytes.
+///     late: Tuples of a rank and the seconds by which it enters the call late.
+///     slow_ranks: Tuples of a rank and how many times as long its processor takes.
+///     slow_links: Tuples of source, target, and the fraction of their bandwidth that the links have.
+///     failed_links: Pairs of source and target whose links carry nothing.
+///     model: The cost model; None: the default one.
+///     pace: "synchronous" or "free".
+///     forwarding: "cut-through" or "store-and-forward".
+///     skew: Up to how many seconds all ranks are late, and the seed of the random numbers.
+///     eager: Messages of more bytes are not sent before their receiver has room.
+///     segment: The most bytes of one message.
+///     details: Whether events and the loads of single steps are kept.
+///
+/// Returns:
+///     An `Outcome`.
+///
+/// Raises:
+///     ScheduleError: The schedule is wrong or has too many ranks.
+///     TopologyError: Failed links leave no path.
+///     ValueError: Another argument is invalid.
 #[pyfunction]
 #[pyo3(signature = (
     schedule, topology, bytes, late, slow_ranks, slow_links, failed_links, *, model=None, pace="synchronous",

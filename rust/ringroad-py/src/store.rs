@@ -1,4 +1,4 @@
-//! Stores: ours, and whatever Python object behaves like torch's.
+//! Stores: those of ringroad, and Python objects with the methods of torch's stores.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,7 +11,13 @@ use ringroad_runtime::Error;
 
 use crate::errors::raise;
 
-/// A store for threads of one process.
+/// A store for ranks that are threads of one process. All of them pass the same object.
+///
+/// Example:
+///     >>> store = ringroad.MemoryStore()
+///     >>> with ringroad.Communicator(store, rank=0, size=1) as comm:
+///     ...     comm.size
+///     1
 #[pyclass(name = "MemoryStore", module = "ringroad", frozen)]
 pub struct PyMemoryStore(Arc<MemoryStore>);
 
@@ -23,7 +29,21 @@ impl PyMemoryStore {
     }
 }
 
-/// A store in a directory that all ranks share.
+/// A store in a directory that all ranks can reach. Use a new directory for every job.
+///
+/// Args:
+///     path: The directory. It is made if it does not exist.
+///
+/// Raises:
+///     StoreError: The directory cannot be made or used. The message says why.
+///
+/// Example:
+///     >>> import tempfile
+///     >>> with tempfile.TemporaryDirectory() as folder:
+///     ...     store = ringroad.FileStore(folder)
+///     ...     with ringroad.Communicator(store, rank=0, size=1) as comm:
+///     ...         comm.size
+///     1
 #[pyclass(name = "FileStore", module = "ringroad", frozen)]
 pub struct PyFileStore(Arc<FileStore>);
 
@@ -35,22 +55,23 @@ impl PyFileStore {
     }
 }
 
-/// A store that is told of what Python has to say, such as Ctrl-C.
+/// A store that checks for Python's signals, such as Ctrl-C, while somebody waits for a key.
 pub struct Listening {
     inner: Arc<dyn Store>,
     raised: Raised,
 }
 
-/// What a signal handler or a store that is written in Python has raised, and whether the caller is to see it as it is.
+/// The exception of a signal handler or of a Python store. True: it is raised as it is; false: it becomes the cause of a
+/// StoreError.
 type Raised = Arc<Mutex<Option<(PyErr, bool)>>>;
 
 impl Listening {
-    /// For those who wait without a store.
+    /// For waits that need no store.
     pub fn without_store() -> Listening {
         Listening { inner: Arc::new(MemoryStore::new()), raised: Raised::default() }
     }
 
-    /// What a call that made use of the store raises or returns.
+    /// The result of a call that used this store, with the exception of Python code where there was one.
     pub fn outcome<T>(&self, py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
         match (self.raised.lock().expect("nothing panics under this lock").take(), result) {
             (Some((raised, true)), _) => Err(raised),
@@ -82,7 +103,7 @@ impl Store for Listening {
     }
 
     fn go_on(&self) -> Result<(), StoreError> {
-        // It may have come out of a store's method while nobody looked.
+        // A method of a Python store may have raised it before.
         if matches!(*self.raised.lock().expect("nothing panics under this lock"), Some((_, true))) {
             return Err(StoreError::Interrupted);
         }
@@ -99,7 +120,7 @@ impl Store for Listening {
     }
 }
 
-/// The store that a Python object is.
+/// Makes a store from a Python object. Raises TypeError if it has no methods `set` and `get`.
 pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<Listening>> {
     let raised = Raised::default();
     let inner: Arc<dyn Store> = if let Ok(store) = object.cast::<PyMemoryStore>() {
@@ -110,7 +131,7 @@ pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<Listening>> {
         for method in ["set", "get"] {
             if !object.hasattr(method)? {
                 let text = format!(
-                    "{} is no store: it has no method {method}; pass a ringroad.FileStore, a ringroad.MemoryStore or \
+                    "{} is not a store, because it has no method {method}; pass a ringroad.FileStore, a ringroad.MemoryStore or \
                      a torch.distributed store",
                     object.get_type().name()?
                 );
@@ -123,17 +144,17 @@ pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<Listening>> {
     Ok(Arc::new(Listening { inner, raised }))
 }
 
-/// A Python object with the methods of a torch.distributed store. Where it has `check`, that tells whether a key is
-/// there; otherwise `get` must return None or raise KeyError.
+/// A Python object with the methods of a torch.distributed store. If it has a method `check`, that says whether a key
+/// exists; else `get` must return None or raise KeyError if it does not.
 struct Foreign {
     object: Py<PyAny>,
     checks: bool,
     raised: Raised,
 }
 
-/// More stores than stand for each other.
+/// The most stores that wrap each other.
 const LAYERS: usize = 16;
-/// How often to look for a key.
+/// The time between two looks for a key.
 const LOOK: Duration = Duration::from_millis(2);
 
 impl Foreign {
@@ -184,7 +205,7 @@ impl Store for Foreign {
         }
     }
 
-    /// As torch's TCPStore tells it, or the store that a PrefixStore stands for.
+    /// The attribute `host` of torch's TCPStore, also inside of PrefixStores.
     fn host(&self) -> Option<String> {
         Python::attach(|py| {
             let mut store = self.object.bind(py).clone();

@@ -1,4 +1,4 @@
-//! Functions of `ringroad.synthesis`: what schedules that are made for a graph cost, without making them.
+//! Functions of `ringroad.synthesis`: costs of schedules for a graph, without building the schedules.
 
 use pyo3::prelude::*;
 use ringroad_core::synthesis::bfb;
@@ -7,11 +7,23 @@ use ringroad_core::Collective;
 use crate::errors::{raise, schedule_error};
 use crate::topology::TopologyArgument;
 
-/// (steps, numerator, denominator).
+/// Steps, and numerator and denominator of the bandwidth term.
 type Cost = (usize, u128, u128);
 
-/// Steps of the breadth-first allgather (or reduce-scatter, or both as an allreduce), and what all links of a rank carry
-/// in it, in vectors.
+/// Returns the cost of breadth-first broadcast (algorithm `bfb`) without building its schedule.
+///
+/// Args:
+///     topology: The network.
+///     collective: "allgather", "reduce_scatter" or "allreduce".
+///
+/// Returns:
+///     The number of steps, and numerator and denominator of what all links of a rank carry, in
+///     vectors.
+///
+/// Raises:
+///     ScheduleError: The network or the collective does not suit the algorithm.
+///     ValueError: The collective is unknown.
+///     TopologyError: The topology is malformed.
 #[pyfunction]
 pub fn bfb_cost(py: Python<'_>, topology: TopologyArgument<'_>, collective: &str) -> PyResult<Cost> {
     let (topology, collective) = (topology.resolve()?, collective.parse().map_err(raise)?);

@@ -1,5 +1,5 @@
-//! Torch tensors as memory for calls, by DLPack's exchange of C structures: it describes a tensor in 50 ns, which is what
-//! a single question to it takes in Python.
+//! Torch tensors as the memory of calls. DLPack's C exchange API describes a tensor in 50 ns; in Python, reading a single
+//! attribute takes as long.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType};
 use ringroad_runtime::DType;
 
-/// The version of DLPack that the structures below are of; others of the same major version only add to them.
+/// The major version of DLPack of the structures below. Later versions with this major version only add fields.
 const MAJOR: u32 = 1;
 const CPU: i32 = 1;
 
@@ -28,7 +28,7 @@ struct Described {
 
 type Describe = unsafe extern "C" fn(*mut c_void, *mut Described) -> c_int;
 
-/// What torch offers. Functions that are not called are only places here.
+/// DLPack's table of functions. Those that are never called have no type here.
 #[repr(C)]
 struct Exchange {
     major: u32,
@@ -41,15 +41,15 @@ struct Exchange {
     stream: *const c_void,
 }
 
-/// The function of the type `torch.Tensor`, which may be asked about objects of this very type.
+/// The function that describes tensors. It takes objects of exactly the type `of`, `torch.Tensor`.
 struct Describer {
     of: Py<PyType>,
     describe: Describe,
-    /// Holds the function.
+    /// Keeps the function alive.
     _capsule: Py<PyCapsule>,
 }
 
-/// A tensor's elements, in order, in memory of the host.
+/// A tensor whose elements lie in order in the host's memory.
 pub struct Tensor {
     pub address: usize,
     pub elements: usize,
@@ -57,8 +57,9 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// `None` where `object` is anything else, or torch does not say. Torch does not say either whether the elements are
-    /// to be negated (`is_neg`); complex ones, which may be to be conjugated, are left out.
+    /// Returns `None` if `object` is not such a tensor, or if torch cannot describe it. The description does not tell
+    /// whether the elements must be negated (`is_neg`) or, for complex ones, conjugated. So complex tensors are refused, and
+    /// the caller must check `is_neg`.
     pub fn new(object: &Bound<'_, PyAny>) -> Option<Tensor> {
         static DESCRIBER: PyOnceLock<Option<Describer>> = PyOnceLock::new();
         let py = object.py();
@@ -67,20 +68,21 @@ impl Tensor {
             return None;
         }
         let mut found = std::mem::MaybeUninit::<Described>::uninit();
-        // SAFETY: a live object of the type that the function is for; it fills the structure, or says that it did not.
+        // SAFETY: the object is alive and of the type that the function takes. The function fills the structure, or returns
+        // an error.
         let status = unsafe { (describer.describe)(object.as_ptr().cast(), found.as_mut_ptr()) };
         if status != 0 {
             drop(PyErr::take(py));
             return None;
         }
-        // SAFETY: filled in, and the object that owns the shape is alive.
+        // SAFETY: the function has filled the structure, and the object that owns the shape is alive.
         let tensor = unsafe { block(&found.assume_init()) }?;
         (tensor.address != 0 || tensor.elements == 0).then_some(tensor)
     }
 }
 
 /// # Safety
-/// The shape and strides have as many numbers as there are dimensions.
+/// `shape`, and `strides` unless it is null, must have as many numbers as `dimensions` says.
 unsafe fn block(found: &Described) -> Option<Tensor> {
     if found.device[0] != CPU || found.lanes != 1 {
         return None;
@@ -88,9 +90,9 @@ unsafe fn block(found: &Described) -> Option<Tensor> {
     let dimensions = usize::try_from(found.dimensions).ok()?;
     let (mut elements, mut in_order) = (1, true);
     for dimension in (0..dimensions).rev() {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees it.
         let length = unsafe { *found.shape.add(dimension) };
-        // SAFETY: likewise, where there are strides; without any the elements are in order.
+        // SAFETY: the caller guarantees it if there are strides. Without strides the elements are in order.
         let stride = (!found.strides.is_null()).then(|| unsafe { *found.strides.add(dimension) });
         in_order &= length == 1 || stride.is_none_or(|stride| stride == elements);
         elements *= length;
@@ -117,10 +119,10 @@ fn describer(py: Python<'_>) -> PyResult<Describer> {
     let of = py.import("torch")?.getattr("Tensor")?.cast_into::<PyType>()?;
     let capsule = of.getattr("__dlpack_c_exchange_api__")?.cast_into::<PyCapsule>()?;
     let exchange = capsule.pointer_checked(Some(c"dlpack_exchange_api"))?.cast::<Exchange>();
-    // SAFETY: what DLPack says a capsule of this name holds, for as long as the type exists.
+    // SAFETY: by DLPack's specification a capsule of this name holds this table while the type exists.
     let (major, describe) = unsafe { (exchange.as_ref().major, exchange.as_ref().describe) };
     match describe.filter(|_| major == MAJOR) {
         Some(describe) => Ok(Describer { of: of.unbind(), describe, _capsule: capsule.unbind() }),
-        None => Err(PyImportError::new_err(format!("torch exchanges tensors by version {major} of DLPack"))),
+        None => Err(PyImportError::new_err(format!("torch has version {major} of DLPack, not {MAJOR}"))),
     }
 }

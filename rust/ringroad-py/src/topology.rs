@@ -10,19 +10,50 @@ use ringroad_runtime::Error;
 
 use crate::errors::raise;
 
-/// The Python module that knows networkx and files.
+/// The Python module for networkx graphs and files.
 const GRAPHS: &str = "ringroad._graphs";
-/// Beyond this many steps of a search a diameter is not computed unasked.
+/// A notebook's table has no diameter if the search for it would take more steps than this.
 const QUICK: usize = 50_000_000;
 
-/// A directed multigraph of ranks, switches and links.
+/// A network: ranks, switches, and the directed links between them.
+///
+/// A spec names a family with its sizes, such as "ring:8", "torus:4x4", "mesh:4x4",
+/// "twisted-torus:8x4", "hyperx:4x4", "hammingmesh:2x2:4x4", "hypercube:4", "switch:16",
+/// "fattree:4x8:2" or "hosts:2x4" (2 hosts of 4 ranks); a graph without a grid, such as
+/// "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
+/// makes of these, such as "line(petersen)" or "without(torus:4x4, 0-1)". `ringroad topology` lists all
+/// families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
+/// graph in it.
+///
+/// Topologies are values: they compare equal by their links, grid and routing, and can be pickled.
+///
+/// Args:
+///     spec: The spec, or the path of a file: .json, .graphml, .gml, .csv, .edges, .edgelist or .txt.
+///     bandwidth: Of every link in one direction, in bytes per second; 12.5e9 unless stated.
+///     latency: Of every link, in seconds, with what the node at its end needs to pass a message on;
+///         0.5e-6 unless stated.
+///     processing: Seconds that every node needs in addition to pass a message on, where `latency` does
+///         not include them.
+///     routing: "minimal" (spread over all shortest paths, the default), "dimension-ordered" (on grids)
+///         or "single-path".
+///
+/// Raises:
+///     TopologyError: The spec is malformed, or the sizes, numbers or routing do not fit. The message
+///         shows a valid spec.
+///     OSError: The file cannot be read.
+///     ImportError: The file's format needs networkx, which is not installed.
+///
+/// Example:
+///     >>> torus = ringroad.Topology("torus:4x4", bandwidth=25e9)
+///     >>> torus.ranks, torus.degree, torus.diameter, torus.dimensions
+///     (16, 4, 4, (4, 4))
 #[pyclass(name = "Topology", module = "ringroad", frozen, eq)]
 #[derive(Clone, PartialEq)]
 pub struct PyTopology(pub Topology);
 
 /// (source, target, bandwidth, capacity, latency, extra latency).
 type Properties = (usize, usize, f64, f64, f64, f64);
-/// An operator, its operands, and what follows them.
+/// An operator, its operands, and the parameters after them.
 type Operands = (String, Vec<String>, Vec<String>);
 /// Examples or names, and what they are.
 type Listed = Vec<(&'static str, String)>;
@@ -45,6 +76,27 @@ impl PyTopology {
         links.with_routing_named(routing)
     }
 
+    /// Makes a topology of a networkx graph.
+    ///
+    /// Args:
+    ///     graph: Any networkx graph; an edge of an undirected graph is a link in each direction. A node is
+    ///         a rank, or a switch if its attribute `kind` is "switch"; `rank` states a rank's number, and
+    ///         `processing` the seconds it needs to pass a message on. Edges may state `bandwidth` (bytes
+    ///         per second), `capacity` (a factor of it), `latency` and `extra_latency` (seconds).
+    ///     name: The graph's name in the spec.
+    ///     dimensions: The grid that algorithms take for a torus. None: the graph's attribute `dimensions`,
+    ///         such as "4x4", or no grid.
+    ///
+    /// Returns:
+    ///     The topology. Its spec is `graph:` and the name.
+    ///
+    /// Raises:
+    ///     TopologyError: The graph has no ranks, or an attribute is invalid. The message names it.
+    ///
+    /// Example:
+    ///     >>> import networkx
+    ///     >>> ringroad.Topology.from_graph(networkx.cycle_graph(5), name="five").ranks
+    ///     5
     #[staticmethod]
     #[pyo3(signature = (graph, *, name=None, dimensions=None))]
     fn from_graph(
@@ -59,14 +111,28 @@ impl PyTopology {
         Ok(made.cast::<PyTopology>()?.get().clone())
     }
 
+    /// Returns a networkx.MultiDiGraph with the attributes that `from_graph` reads.
+    ///
+    /// Raises:
+    ///     ImportError: networkx is not installed.
     fn to_graph<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import(GRAPHS)?.call_method1("to_graph", (slf,))
     }
 
+    /// Writes a file whose path can stand for the topology.
+    ///
+    /// Args:
+    ///     path: Ends in .json, which keeps family and routing, or in .graphml, which other programs read.
+    ///
+    /// Raises:
+    ///     ValueError: The name ends in something else.
+    ///     OSError: The file cannot be written.
+    ///     ImportError: .graphml needs networkx, which is not installed.
     fn save(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
         slf.py().import(GRAPHS)?.call_method1("save", (slf, path)).map(|_| ())
     }
 
+    /// Makes a topology of links, each with source, target, bandwidth, capacity, latency and extra latency.
     #[staticmethod]
     fn _from_links(
         name: &str,
@@ -88,20 +154,52 @@ impl PyTopology {
         graph.and_then(|graph| graph.with_dimensions(&dimensions)).map(PyTopology).map_err(raise)
     }
 
+    /// Returns the links with source, target, bandwidth, capacity, latency and extra latency.
     fn _links(&self) -> Vec<Properties> {
         let link = |l: &Link| (l.source, l.target, l.bandwidth, l.capacity, l.latency, l.extra_latency);
         self.0.links().iter().map(link).collect()
     }
 
+    /// Reads what `to_json` wrote.
+    ///
+    /// Args:
+    ///     text: The JSON.
+    ///
+    /// Returns:
+    ///     The topology.
+    ///
+    /// Raises:
+    ///     TopologyError: The text is not a topology. The message says why.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         serde_json::from_str(text).map(PyTopology).map_err(|e| raise(Error::Topology(e.to_string())))
     }
 
+    /// Returns the topology as JSON, with its links and routes if the spec does not say them.
+    ///
+    /// Example:
+    ///     >>> ring = ringroad.Topology("ring:4")
+    ///     >>> ringroad.Topology.from_json(ring.to_json()) == ring
+    ///     True
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.0).map_err(|e| raise(Error::Topology(e.to_string())))
     }
 
+    /// Returns the same network with other links. None leaves a property as it is.
+    ///
+    /// Args:
+    ///     bandwidth: Of every link, in bytes per second. Links with more capacity than others still have
+    ///         it.
+    ///     latency: Of every link, in seconds.
+    ///     processing: Seconds that every node needs in addition to pass a message on.
+    ///     memory: Bytes per second between a rank and the memory of its host; only networks of hosts have
+    ///         it.
+    ///
+    /// Returns:
+    ///     The new topology.
+    ///
+    /// Raises:
+    ///     TopologyError: A number is negative, or a bandwidth is 0.
     #[pyo3(signature = (*, bandwidth=None, latency=None, processing=None, memory=None))]
     fn with_links(
         &self,
@@ -121,26 +219,84 @@ impl PyTopology {
         Ok(PyTopology(topology))
     }
 
+    /// Returns the same network with another routing. `ringroad.routes` makes tables of routes.
+    ///
+    /// Args:
+    ///     routing: "minimal", "dimension-ordered" or "single-path".
+    ///
+    /// Returns:
+    ///     The new topology.
+    ///
+    /// Raises:
+    ///     TopologyError: The routing is unknown, or the network has no dimensions for "dimension-ordered".
     fn with_routing(&self, routing: &str) -> PyResult<Self> {
         self.clone().with_routing_named(Some(routing))
     }
 
+    /// Returns the line digraph: a rank for each link, with a link to each link that starts where this one
+    /// ends.
+    ///
+    /// Ranks have the numbers of the links. This is one of the expansions of Zhao et al. (arXiv
+    /// 2202.03356).
+    ///
+    /// Raises:
+    ///     TopologyError: The network has switches, or the result would be too large.
+    ///
+    /// Example:
+    ///     >>> ringroad.Topology("complete:3").line().ranks
+    ///     6
     fn line(&self) -> PyResult<Self> {
         self.0.line().map(PyTopology).map_err(raise)
     }
 
+    /// Returns the line graph: a rank for each cable, with a cable to each cable that shares an end.
+    ///
+    /// A cable is a link in each direction; ranks are numbered by the cables' first links.
+    ///
+    /// Raises:
+    ///     TopologyError: A link has none back, the network has switches, or the result would be too large.
     fn line_graph(&self) -> PyResult<Self> {
         self.0.line_graph().map(PyTopology).map_err(raise)
     }
 
+    /// Returns `n` copies of every rank, each linked to all copies of the rank's neighbours.
+    ///
+    /// Copy i of rank v is rank v*n + i. This is one of the expansions of Zhao et al. (arXiv 2202.03356).
+    ///
+    /// Args:
+    ///     n: The number of copies.
+    ///
+    /// Raises:
+    ///     TopologyError: The network has switches, or the result would be too large.
     fn degree_expansion(&self, n: usize) -> PyResult<Self> {
         self.0.degree_expansion(n).map(PyTopology).map_err(raise)
     }
 
+    /// Returns the Cartesian product of `n` times this network. `product` says more.
+    ///
+    /// Args:
+    ///     n: The number of factors.
+    ///
+    /// Raises:
+    ///     TopologyError: The network has switches, or the result would be too large.
     fn power(&self, n: usize) -> PyResult<Self> {
         self.0.power(n).map(PyTopology).map_err(raise)
     }
 
+    /// Returns the Cartesian product of this network and others.
+    ///
+    /// Ranks are numbered like the elements of a C array, those of the last factor fastest. The ports of
+    /// the first factor come first.
+    ///
+    /// Args:
+    ///     others: Topologies, specs, or numbers of ranks, which stand for rings.
+    ///
+    /// Raises:
+    ///     TopologyError: A network has switches, or the result would be too large.
+    ///
+    /// Example:
+    ///     >>> ringroad.Topology("ring:4").product("complete:3").ranks
+    ///     12
     #[pyo3(signature = (*others))]
     fn product(&self, others: Vec<TopologyArgument<'_>>) -> PyResult<Self> {
         let others =
@@ -149,24 +305,51 @@ impl PyTopology {
         Topology::product(&factors).map(PyTopology).map_err(raise)
     }
 
+    /// Returns the network with all links turned round. Links keep their numbers.
     fn transpose(&self) -> PyResult<Self> {
         self.0.transpose().map(PyTopology).map_err(raise)
     }
 
+    /// Returns the network with a second link, turned round, for each link.
     fn bidirectional(&self) -> PyResult<Self> {
         self.0.bidirectional().map(PyTopology).map_err(raise)
     }
 
+    /// Returns the network without some links. A grid stays a grid.
+    ///
+    /// Args:
+    ///     pairs: Pairs of nodes. All links between them are removed.
+    ///     directed: True: only those from the first node to the second are removed.
+    ///
+    /// Raises:
+    ///     TopologyError: Two nodes have no link between them, or ranks would be cut off.
+    ///
+    /// Example:
+    ///     >>> torus = ringroad.Topology("torus:4x4").without_links([(0, 1)])
+    ///     >>> torus.spec, torus.dimensions
+    ///     ('without(torus:4x4, 0-1)', (4, 4))
     #[pyo3(signature = (pairs, *, directed=false))]
     fn without_links(&self, pairs: Vec<(usize, usize)>, directed: bool) -> PyResult<Self> {
         let left = if directed { self.0.without_directions(&pairs) } else { self.0.without_links(&pairs) };
         left.map(PyTopology).map_err(raise)
     }
 
+    /// Returns the network with a network card for every rank.
+    ///
+    /// The network's links join the cards, and cards pass on messages for other ranks. This is the host
+    /// bottleneck of Basu et al., HPDC 2024. Its spec is `bottleneck(torus:4x4, 2)`.
+    ///
+    /// Args:
+    ///     capacity: The bandwidth between rank and card in each direction, in units of the rank's first
+    ///         link.
+    ///
+    /// Raises:
+    ///     TopologyError: `capacity` is not above 0.
     fn behind_cards(&self, capacity: f64) -> PyResult<Self> {
         self.0.behind_cards(capacity).map(PyTopology).map_err(raise)
     }
 
+    /// Returns what `ringroad topology` lists: families, operators and routings, each with what it is.
     #[staticmethod]
     fn _kinds() -> (Listed, Listed, Listed) {
         let operators = operators().map(|operator| (operator.example, operator.summary.to_owned()));
@@ -174,6 +357,8 @@ impl PyTopology {
         (kinds(), operators.collect(), routings.into())
     }
 
+    /// Returns the operator of the spec, its operands' specs, and the parameters after them; None without
+    /// one.
     fn _operands(&self) -> Option<Operands> {
         let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
         let spec = self.0.spec();
@@ -181,65 +366,106 @@ impl PyTopology {
         Some((operator.to_owned(), owned(operands), owned(parameters)))
     }
 
+    /// 32 hexadecimal digits, the same on every machine. They differ if ranks, grid, links or routing
+    /// differ.
     #[getter]
     fn digest(&self, py: Python<'_>) -> String {
         py.detach(|| self.0.digest())
     }
 
+    /// Whether the ranks are the elements of a group, and the n-th link of every rank multiplies by the
+    /// same element.
     #[getter]
     fn is_cayley(&self, py: Python<'_>) -> bool {
         py.detach(|| self.0.is_cayley())
     }
 
+    /// The spec that the network is known by. Networks of files and graphs are called `graph:name`.
     #[getter]
     fn spec(&self) -> String {
         self.0.spec()
     }
 
+    /// The number of ranks.
     #[getter]
     fn ranks(&self) -> usize {
         self.0.ranks()
     }
 
+    /// The number of ranks, switches and hosts' memories together. Ranks have the lowest numbers.
     #[getter]
     fn nodes(&self) -> usize {
         self.0.nodes()
     }
 
+    /// The number of ranks that share the memory of a host; 1 if each has a host of its own.
     #[getter]
     fn per_host(&self) -> usize {
         self.0.per_host()
     }
 
+    /// The lengths of the grid that algorithms take for a torus; empty if the ranks form none.
     #[getter]
     fn dimensions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.0.dimensions())
     }
 
+    /// How messages choose among paths: "minimal", "dimension-ordered", "single-path" or "table".
     #[getter]
     fn routing(&self) -> &'static str {
         self.0.routing().name()
     }
 
+    /// The largest number of links that leave a rank.
     #[getter]
     fn degree(&self) -> usize {
         self.0.max_degree()
     }
 
+    /// The largest number of hops on a shortest path between two ranks, hops to and from switches included.
     #[getter]
     fn diameter(&self, py: Python<'_>) -> usize {
         py.detach(|| self.0.diameter())
     }
 
+    /// Tuples of source, target, bandwidth in bytes per second, and latency in seconds; one for each link.
     #[getter]
     fn links(&self) -> Vec<(usize, usize, f64, f64)> {
         self.0.links().iter().map(|l| (l.source, l.target, l.bytes_per_second(), l.seconds())).collect()
     }
 
+    /// Returns the place of a rank on the grid.
+    ///
+    /// Args:
+    ///     rank: The rank.
+    ///
+    /// Returns:
+    ///     A coordinate for each dimension; empty if there is no grid.
+    ///
+    /// Example:
+    ///     >>> ringroad.Topology("torus:4x4").coordinates(6)
+    ///     (1, 2)
     fn coordinates<'py>(&self, py: Python<'py>, rank: usize) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.0.coordinates(rank))
     }
 
+    /// Returns the route of a message from one rank to another.
+    ///
+    /// Args:
+    ///     source: The rank that sends.
+    ///     destination: The rank that receives.
+    ///
+    /// Returns:
+    ///     A tuple of the number of hops, the latency in seconds, and a list of the links used: each with
+    ///     its index in `links` and the share of the bytes that it carries.
+    ///
+    /// Raises:
+    ///     TopologyError: There is no route, or a rank is out of range.
+    ///
+    /// Example:
+    ///     >>> hops, latency, shares = ringroad.Topology("ring:4").route(0, 2)
+    ///     >>> hops, [share for _, share in shares]
+    ///     (2, [0.5, 0.5, 0.5, 0.5])
     fn route(&self, source: usize, destination: usize) -> PyResult<Route> {
         let route = Routes::new(&self.0).route(source, destination);
         let route = route.map_err(|e| raise(Error::Topology(e.to_string())))?;
@@ -254,6 +480,7 @@ impl PyTopology {
         format!("Topology('{}')", self.0.spec())
     }
 
+    /// Returns a table of the network's properties, for notebooks.
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let topology = &slf.get().0;
         let quick = topology.ranks().saturating_mul(topology.links().len()) <= QUICK;
@@ -269,7 +496,7 @@ impl PyTopology {
     }
 }
 
-/// A spec, or a file that describes a graph.
+/// A spec, or the path of a graph's file.
 #[derive(FromPyObject)]
 enum Source {
     Text(String),
@@ -291,7 +518,7 @@ fn read_file(py: Python<'_>, path: &Path) -> PyResult<Topology> {
     Ok(made.cast::<PyTopology>()?.get().0.clone())
 }
 
-/// A topology as an argument: an object, a specification, a file's path, or how many ranks make a ring.
+/// A topology as an argument: an object, a spec, the path of a file, or the number of ranks of a ring.
 #[derive(FromPyObject)]
 pub enum TopologyArgument<'py> {
     Object(Bound<'py, PyTopology>),

@@ -1,4 +1,4 @@
-//! Searches that run outside of Python's lock, and can be followed and ended.
+//! Runs searches without the GIL. Python code can follow them and end them.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use ringroad_core::synthesis::alltoall::Progress;
 
-/// So often a search that runs in the background of Python looks for signals, at most.
+/// A search without a progress function checks for signals at most this often.
 const LISTEN: Duration = Duration::from_millis(100);
 
-/// What a search asks after each look at all pairs: whether to go on.
+/// A search calls this after each look at all pairs, and ends if it returns false.
 pub type GoOn<'a> = &'a mut dyn FnMut(&Progress) -> bool;
 
-/// Runs a search until it ends by itself, for so many seconds, or until `progress` or a signal raises.
+/// Runs a search until it ends by itself, `budget` seconds have passed, or `progress` or a signal handler raises.
 pub fn watched<T: Send>(
     py: Python<'_>,
     gap: f64,

@@ -8,18 +8,28 @@ use ringroad_runtime::Work;
 
 use crate::errors::{raise, timeout};
 
-/// How long to wait before looking whether Ctrl-C was pressed.
+/// The time between two checks for Ctrl-C and other signals.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// An asynchronous call.
-#[pyclass(name = "Work", module = "ringroad", frozen)]
+/// An asynchronous call: what a call with `async_op=True` returns.
+///
+/// Keep the arrays of the call as they are until it is complete. The call goes on even if the `Work` is
+/// dropped.
+///
+/// Example:
+///     >>> a, b = ringroad.Communicator.in_process(2)
+///     >>> work = a.allreduce(np.array([1.0]), async_op=True)
+///     >>> other = b.allreduce(np.array([2.0]), async_op=True)
+///     >>> work.result(), other.result()
+///     (array([3.]), array([3.]))
+#[pyclass(name = "Work", module = "ringroad", frozen, generic)]
 pub struct PyWork {
     pub work: Work,
-    /// What the call returns when it has ended.
+    /// The result of the call, once it has ended.
     pub result: Option<Py<PyAny>>,
 }
 
-/// Waits inline with the GIL released; returns whether the call has ended by `until`.
+/// Waits with the GIL released. Returns whether the call has ended at `until`.
 pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResult<bool> {
     while work.result().is_none() {
         let slice = Instant::now() + SLICE;
@@ -34,7 +44,7 @@ pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResu
     Ok(true)
 }
 
-/// Seconds as given from Python.
+/// Reads a `timeout` argument in seconds.
 pub fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
     match seconds {
         None => Ok(None),
@@ -55,6 +65,19 @@ impl PyWork {
 
 #[pymethods]
 impl PyWork {
+    /// Blocks until the call is complete.
+    ///
+    /// Args:
+    ///     timeout: Seconds to wait. None: until the call's own deadline.
+    ///
+    /// Returns:
+    ///     True.
+    ///
+    /// Raises:
+    ///     TimeoutError: The call is not complete after `timeout` seconds; it goes on until its own
+    ///         deadline, and can be waited for again. Or its own deadline has passed.
+    ///     ValueError: `timeout` is not above 0.
+    ///     RingroadError: The call failed; this is what a blocking call would have raised.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let limit = duration(timeout)?;
@@ -69,14 +92,17 @@ impl PyWork {
         Ok(true)
     }
 
+    /// Returns whether the call has ended, with or without success. Does not block.
     fn is_completed(&self, py: Python<'_>) -> bool {
         py.detach(|| self.work.is_completed())
     }
 
+    /// Returns whether the call has ended with success. Does not block.
     fn is_success(&self) -> bool {
         matches!(self.work.result(), Some(Ok(())))
     }
 
+    /// Returns the error with which the call failed; None if it succeeded or has not ended. Does not block.
     fn exception(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         match self.work.result() {
             Some(Err(error)) => Some(raise(error).into_value(py).into_any()),
@@ -84,11 +110,35 @@ impl PyWork {
         }
     }
 
+    /// Waits until the call is complete and returns its result.
+    ///
+    /// Returns:
+    ///     What the blocking call would have returned: an array, or None.
+    ///
+    /// Raises:
+    ///     RingroadError: The call failed; this is what a blocking call would have raised.
     fn result(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.wait(py, None)?;
         Ok(self.result.as_ref().map(|r| r.clone_ref(py)))
     }
 
+    /// Calls a function once when the call ends.
+    ///
+    /// The function runs on a thread that is only for such functions, or at once if the call has ended
+    /// already. It may wait for other calls. While one function takes long, those of other calls run on
+    /// other threads.
+    ///
+    /// Args:
+    ///     callback: It is passed None, or the error with which the call failed. What it returns is
+    ///         ignored; what it raises is reported by `sys.unraisablehook`.
+    ///
+    /// Example:
+    ///     >>> (alone,) = ringroad.Communicator.in_process(1)
+    ///     >>> work = alone.barrier(async_op=True)
+    ///     >>> work.wait()
+    ///     True
+    ///     >>> work.on_complete(lambda error: print("failed" if error else "done"))
+    ///     done
     fn on_complete(&self, py: Python<'_>, callback: Py<PyAny>) {
         let run = move |result: ringroad_runtime::Result<()>| {
             Python::attach(|py| {
@@ -101,11 +151,14 @@ impl PyWork {
         py.detach(|| self.work.on_complete(run));
     }
 
+    /// The rank that sent the message of a `recv`. None for other calls, and until a `recv` from any rank
+    /// has a message.
     #[getter]
     fn source(&self) -> Option<usize> {
         self.work.source()
     }
 
+    /// The name of the algorithm that the call runs.
     #[getter]
     fn algorithm(&self) -> &str {
         self.work.algorithm()

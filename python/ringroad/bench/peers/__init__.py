@@ -1,4 +1,4 @@
-"""Who is measured. A peer runs in every rank's process, beside the others."""
+"""The measured libraries. All peers run in every rank's process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Peer(Protocol):
     name: str
 
     def call(self, buffers: Buffers, place: str) -> Call | None:
-        """One collective, ready to run again and again; None where the library has no such call."""
+        """A function that runs the collective, any number of times; None if the library has no such call."""
 
     def barrier(self) -> Any: ...
 
     def algorithm(self, buffers: Buffers) -> str | None:
-        """Which algorithm a call runs, where the library tells."""
+        """The algorithm of a call; None if the library does not say."""
 
     def close(self) -> None: ...

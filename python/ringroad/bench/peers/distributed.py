@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-import ringroad.torch  # torch before 2.14 does not find it by itself
+import ringroad.torch  # registers the backend with torch before 2.14
 from ringroad.bench.collectives import IN
 from ringroad.bench.data import Buffers
 from ringroad.bench.peers import OURS, OURS_IN_TORCH, Call

@@ -1,4 +1,4 @@
-"""MPI through mpi4py's buffer interface. Which MPI and how it communicates is the launcher's choice."""
+"""MPI through mpi4py's buffer interface. The launcher chooses the MPI library and its transport."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Mpi4py:
             case "allreduce":
                 return partial(world.Allreduce, send, recv, op)
             case "reduce_scatter":
-                # In place the vector is the buffer, and the result comes to its start, not to the rank's block.
+                # In place MPI puts the result at the start of the buffer, not into the rank's block.
                 return None if place == IN else partial(world.Reduce_scatter_block, send, recv, op)
             case "allgather":
                 return partial(world.Allgather, send, recv)
@@ -53,4 +53,4 @@ class Mpi4py:
         return None
 
     def close(self) -> None:
-        """MPI ends with the process."""
+        """Does nothing: MPI ends with the process."""

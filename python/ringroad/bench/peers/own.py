@@ -12,7 +12,8 @@ from ringroad.bench.peers import OURS, Call
 
 
 class Own:
-    """`tensors`: calls get torch tensors, if the communicator takes them, else arrays that share their memory."""
+    """ringroad. `tensors`: calls get torch tensors if the communicator takes them, else arrays that share their
+    memory."""
 
     name = OURS
 
@@ -25,7 +26,8 @@ class Own:
         self.tensors = tensors and self._takes_tensors()
 
     def fixed(self, collective: str, algorithms: list[str]) -> list[Fixed]:
-        """The same by these algorithms, whatever the choice; `all` are all that it is made among."""
+        """Peers that use these fixed algorithms over the same communicator; `all` means all candidates of the
+        choice."""
         names = [name for name in algorithms if name not in ("all", "different")]
         if collective != "barrier" and "different" in algorithms:
             names += self.communicator.contestants(collective)
@@ -54,7 +56,7 @@ class Own:
             from ringroad.bench.peers.tensors import tensor_of
 
             send, recv = tensor_of(send), tensor_of(recv)
-        # Keywords that say what holds anyway are left out, as programs do.
+        # Leave out keywords with default values, as programs do.
         how: dict[str, Any] = {} if algorithm is None else {"algorithm": algorithm}
         if case.collective.reduces and case.op != "sum":
             how["op"] = case.op
@@ -84,7 +86,7 @@ class Own:
 
 
 class Fixed:
-    """ringroad by one algorithm, over the same communicator."""
+    """ringroad with one fixed algorithm, over the same communicator."""
 
     def __init__(self, own: Own, algorithm: str) -> None:
         self.own, self.fixed = own, algorithm
@@ -100,4 +102,4 @@ class Fixed:
         return self.fixed
 
     def close(self) -> None:
-        """The communicator is the other one's."""
+        """Does nothing: the communicator belongs to `own`."""

@@ -1,4 +1,4 @@
-"""Torch tensors and NumPy arrays that share memory, bfloat16 included."""
+"""Converts between torch tensors and NumPy arrays that share memory, bfloat16 included."""
 
 from __future__ import annotations
 

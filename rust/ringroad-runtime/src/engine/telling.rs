@@ -27,7 +27,10 @@ impl Engine {
     pub(super) fn describe_timeout(&self, task: &Task) -> String {
         let seconds = task.timeout.as_secs_f64();
         let (who, transport) = (self.describe_rank(self.rank), self.transport.describe());
-        format!("timed out after {seconds:.3} s: rank {who} was {}, over {transport}", self.describe_call(task))
+        format!(
+            "timed out after {seconds:.3} s: rank {who} was {}, over {transport}",
+            self.describe_call(task)
+        )
     }
 
     /// Like [`Engine::describe_timeout`], for a receive whose message has not come.

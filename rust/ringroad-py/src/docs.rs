@@ -1,0 +1,71 @@
+//! Sections that the docstrings of several calls share, so that each is written once.
+//!
+//! Docstrings are doc comments. All of them have one form: a sentence, then the sections `Args:`, `Returns:`, `Raises:`
+//! and `Example:`. `tools/stubs.py` copies them into `_native.pyi`.
+
+/// The arguments of calls that reduce.
+macro_rules! reduction_arguments {
+    () => {
+        r#"    op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
+        have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
+        bitwise operations for integers and bool only.
+    factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+        operation takes it. Ranks may pass different factors."#
+    };
+}
+
+/// The arguments of all collectives.
+macro_rules! collective_arguments {
+    () => {
+        concat!(
+            r#"    algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+        that `algorithm_for` names.
+"#,
+            call_arguments!()
+        )
+    };
+}
+
+/// The arguments of all calls.
+macro_rules! call_arguments {
+    () => {
+        "    timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+        any array of the call, and do not read its result."
+    };
+}
+
+/// What collectives on arrays raise.
+macro_rules! collective_errors {
+    () => {
+        concat!(
+            array_errors!(),
+            "
+    ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+",
+            call_errors!()
+        )
+    };
+}
+
+/// What calls with arrays raise before they send anything.
+macro_rules! array_errors {
+    () => {
+        "    TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
+        sent.
+    ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
+        Nothing was sent; correct the argument and call again."
+    };
+}
+
+/// What calls raise that fail while they run.
+macro_rules! call_errors {
+    () => {
+        "    MismatchError: Ranks made different calls. The message lists what each rank called.
+    TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+    PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+    AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+    TransportError: The network failed.
+    MemoryError: There is not enough memory for messages."
+    };
+}

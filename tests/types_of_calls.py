@@ -1,0 +1,40 @@
+"""What mypy must find out about calls; `make check` runs it over this file, and nothing else does."""
+
+from typing import Any, assert_type
+
+import numpy as np
+import ringroad
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+def blocking(comm: ringroad.Communicator, array: Floats) -> None:
+    assert_type(comm.allreduce(array), Floats)
+    assert_type(comm.allreduce(array, array, op="avg", async_op=False), Floats)
+    assert_type(comm.reduce_scatter_v(array, [1, 2]), Floats)
+    assert_type(comm.broadcast(array, 1), Floats)
+    assert_type(comm.reduce(array), Floats | None)
+    assert_type(comm.gather(array), Floats | None)
+    assert_type(comm.scatter(None, array), Floats)
+    assert_type(comm.recv(array), Floats)
+
+
+def asynchronous(comm: ringroad.Communicator, array: Floats) -> None:
+    work = comm.allreduce(array, async_op=True)
+    assert_type(work, ringroad.Work[Floats])
+    assert_type(work.result(), Floats)
+    assert_type(comm.reduce(array, async_op=True).result(), Floats | None)
+    assert_type(comm.alltoall_v(array, [[1]], async_op=True), ringroad.Work[Floats])
+    assert_type(comm.send(array, 1, async_op=True), ringroad.Work[None])
+    assert_type(comm.barrier(async_op=True), ringroad.Work[None])
+
+
+def either(comm: ringroad.Communicator, array: Floats, async_op: bool) -> None:
+    assert_type(comm.allgather(array, async_op=async_op), ringroad.Work[Floats] | Floats)
+
+
+def arrays(comm: ringroad.Communicator) -> None:
+    assert_type(comm.empty(3), NDArray[np.float64])
+    assert_type(comm.empty((3, 4), np.float32), Floats)
+    assert_type(comm.empty(3, "float32"), NDArray[Any])
