@@ -51,6 +51,7 @@ FAMILIES = [
     ("transpose(kautz:2:2)", 12, 12, 24, 2, 3),
     ("bidirectional(kautz:2:2)", 12, 12, 48, 4, 3),
     ("without(torus:4x4, 0-1, 5>6)", 16, 16, 61, 4, 4),
+    ("bottleneck(torus:4x4, 2)", 16, 32, 96, 1, 6),
 ]
 
 

@@ -16,7 +16,7 @@ use ringroad_runtime::{DType, ReduceOp};
 const OPS: [ReduceOp; 3] = [ReduceOp::Sum, ReduceOp::Max, ReduceOp::Avg];
 const DTYPES: [DType; 5] = [DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32];
 /// The bytes of an operand. Six of them (sources and targets) fit the first-level cache, the second-level cache, and none.
-const SIZES: [(&str, usize); 3] = [("L1", 4 << 10), ("L2", 64 << 10), ("memory", 32 << 20)];
+const SIZES: [(&str, usize); 3] = [("L1", 4 << 10), ("L2", 64 << 10), ("memory", 16 << 20)];
 const SEVERAL: usize = 4;
 
 #[derive(Clone, Copy)]
