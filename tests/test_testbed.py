@@ -196,7 +196,7 @@ def test_a_killed_testbed_leaves_nothing(tmp_path):
     ("arguments", "text"),
     [
         (("ring:40", "--rate", RATE, "--", "true"), "from 2 to 36 ranks"),
-        (("ring:3", "--rate", "fast", "--", "true"), "no bandwidth"),
+        (("ring:3", "--rate", "fast", "--", "true"), "not a bandwidth"),
         (("ring:3", "--rate", "1e3", "--", "true"), "too little"),
     ],
 )
