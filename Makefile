@@ -17,7 +17,7 @@ SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -96,6 +96,9 @@ bench-network: build ## Measure on emulated networks, beside the model, the simu
 
 bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and the figures of all papers
 	$(PYTHON) -m ringroad.reproduce.speed
+
+bench-kernels: ## Time the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
+	cargo bench -p ringroad-runtime --bench kernels
 
 bench-torch: build ## Compare calls and training steps of torch with gloo, in one run (2 minutes)
 	$(PYTHON) benchmarks/torch_bench.py $(if $(RECORD),--json $(RECORD))

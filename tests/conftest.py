@@ -1,4 +1,4 @@
-"""Local clusters that all tests share: starting processes is what takes the time."""
+"""Local clusters that all tests share, since starting processes takes most of the time."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ import ringroad
 from helpers import TRANSPORTS
 from ringroad import cli
 
-# What was measured on this machine is nobody's business here.
+# Tests do not use profiles that were measured on this machine.
 os.environ["RINGROAD_PROFILE"] = "none"
 os.environ["RINGROAD_SCHEDULE_CACHE"] = "none"
 
@@ -17,9 +17,9 @@ Clusters = Callable[..., ringroad.LocalCluster]
 
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Clusters]:
-    """`clusters(n, transport="memory")`: the cluster of `n` workers over a transport, started when first used.
+    """`clusters(n, transport="memory")`: a cluster of `n` workers over a transport, started at its first use.
 
-    With `topology` they know of a network.
+    With `topology`, the workers know a network.
     """
     started: dict[tuple[int, str, str], ringroad.LocalCluster] = {}
 

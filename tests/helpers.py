@@ -1,4 +1,4 @@
-"""What the tests run on the workers, and the slow twins of the collectives that they compare with.
+"""Functions that the tests run on the workers, and the slow twins of the collectives that they compare with.
 
 Workers import this module by name, so it imports nothing heavy.
 """
@@ -27,7 +27,7 @@ from ringroad.emulation.network import EmulatedNetwork
 
 
 def needs_namespaces() -> None:
-    """Skips where this machine makes no network namespaces, and says why."""
+    """Skips the test, with the reason, if this machine cannot make network namespaces."""
     try:
         EmulatedNetwork(ringroad.Topology("ring:2"), 1e7).close()
     except ringroad.TestbedError as error:
@@ -80,7 +80,7 @@ def epsilon(dtype: np.dtype) -> float:
 
 
 def vector(rank: int, count: int, dtype: np.dtype, op: str = "sum", seed: int = 0) -> np.ndarray:
-    """What `rank` contributes; any rank can compute it."""
+    """The vector that `rank` contributes. Any rank can compute it."""
     random = np.random.default_rng([seed, rank, count])
     if dtype.kind == "b":
         return random.integers(0, 2, count).astype(bool)
@@ -96,12 +96,12 @@ def vector(rank: int, count: int, dtype: np.dtype, op: str = "sum", seed: int = 
 
 
 def factor_of(rank: int) -> float:
-    """The factor that `rank` passes to premul_sum, exact in every dtype."""
+    """The factor that `rank` passes to premul_sum; it is exact in every dtype."""
     return 1 + rank / 2
 
 
 def reduced(op: str, inputs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray | float]:
-    """The reduction by NumPy, and how far from it a result may be, element by element."""
+    """The reduction by NumPy, and the tolerance of each element."""
     dtype = inputs[0].dtype
     functions = {
         "min": np.minimum,
@@ -126,7 +126,7 @@ def reduced(op: str, inputs: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray |
 
 
 def differences(actual: Any, expected: np.ndarray, dtype: np.dtype, tolerance: np.ndarray | float = 0.0) -> str | None:
-    """What is wrong with a result; None if nothing."""
+    """What is wrong with a result; None if nothing is."""
     if not isinstance(actual, np.ndarray) or actual.dtype != dtype or actual.shape != expected.shape:
         return (
             f"got {getattr(actual, 'dtype', type(actual))} {getattr(actual, 'shape', '')}, not {dtype} {expected.shape}"
@@ -154,13 +154,13 @@ class Case:
     dtype: str
     op: str
     root: int
-    placement: str  # "new" array, "out" argument, or "in place"
+    placement: str  # a "new" array, an "out" argument, or "in place"
     algorithm: str | None = None
     seed: int = 0
 
 
 def cases(collective: str, ranks: int, sizes: list[int] | None = None) -> Iterator[Case]:
-    """All dtypes and operations, with sizes, roots and placements in rotation."""
+    """All dtypes and operations, each with one of the sizes, roots and placements in turn."""
     sizes = sizes or [0, 1, 2, 3, 7, ranks - 1, ranks, ranks + 1, 1000, 65537]
     pairs = PAIRS if collective in REDUCTIONS else [(dtype, "sum") for dtype in DTYPES]
     placements = ["new", "out", "in place"]
@@ -172,7 +172,7 @@ def cases(collective: str, ranks: int, sizes: list[int] | None = None) -> Iterat
 
 
 def run_case(comm: Any, case: Case) -> np.ndarray | None:
-    """Performs the collective and compares with NumPy; the result, for comparison with the other ranks'."""
+    """Performs the collective and compares the result with NumPy's. Returns it for comparison between ranks."""
     inputs, expected, tolerance = _expectation(comm.size, comm.rank, case)
     mine = inputs[comm.rank].copy()
     arguments: dict[str, Any] = {"algorithm": case.algorithm}
@@ -201,7 +201,7 @@ def run_case(comm: Any, case: Case) -> np.ndarray | None:
 
 
 def _expectation(size: int, rank: int, case: Case) -> tuple[list[np.ndarray], np.ndarray | None, Any]:
-    """Every rank's input, this rank's result (None: it has none), and its tolerance."""
+    """Every rank's input, this rank's result (None if it has none), and its tolerance."""
     dtype, root = dtype_of(case.dtype), case.root
     blocks = size if case.collective in ("reduce_scatter", "scatter", "alltoall") else 1
     inputs = [vector(r, case.count * blocks, dtype, case.op, case.seed) for r in range(size)]
@@ -247,7 +247,7 @@ def _buffers(
 
 
 def check_cases(comm: Any, many: list[Case]) -> list[str]:
-    """Runs the cases; a digest of each result."""
+    """Runs the cases. Returns a digest of each result."""
     return [digest(run_case(comm, case)) for case in many]
 
 
@@ -259,7 +259,9 @@ def digest(array: np.ndarray | None) -> str:
 
 
 def check_alltoall_v(comm: Any, matrices: list[list[list[int]]], algorithms: list[str | None]) -> None:
-    """Rows of two numbers, as many for each pair as a matrix says, all types in turn: new and into an array."""
+    """Exchanges rows of two numbers, whose count per pair is in a matrix, with all types in turn; into new and into
+    given arrays.
+    """
     rank, size = comm.rank, comm.size
     for turn, counts in enumerate(matrices):
         dtype = dtype_of(DTYPES[turn % len(DTYPES)])
@@ -278,7 +280,9 @@ def check_alltoall_v(comm: Any, matrices: list[list[list[int]]], algorithms: lis
 
 
 def check_uneven(comm: Any, counts: list[int]) -> None:
-    """Blocks of `counts` rows of three numbers: apart, into an array, and in place; and counts that do not fit."""
+    """Gathers and scatters blocks of `counts` rows of three numbers: into new and given arrays, and in place. Refuses
+    wrong counts.
+    """
     rank, size, total = comm.rank, comm.size, sum(counts)
     start = sum(counts[:rank])
     own = slice(start, start + counts[rank])
@@ -305,7 +309,7 @@ def check_uneven(comm: Any, counts: list[int]) -> None:
 
 
 def check_async(comm: Any, order: list[int], counts: list[int]) -> list[str]:
-    """Several allreduces in flight, waited for in the given order."""
+    """Several allreduces in flight, for which the rank waits in the given order."""
     sends = [vector(comm.rank, n, np.dtype("float32"), seed=i) for i, n in enumerate(counts)]
     works = [comm.allreduce(send, async_op=True) for send in sends]
     for index in order:
@@ -322,7 +326,7 @@ def check_async(comm: Any, order: list[int], counts: list[int]) -> list[str]:
 
 
 def check_ring(comm: Any, count: int, dtype: str) -> None:
-    """Everybody sends to the next rank and receives from the previous one, with two tags that arrive crosswise."""
+    """Every rank sends to the next rank and receives from the previous one, with two tags in reverse order."""
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     sent = [vector(comm.rank, count, dtype_of(dtype), seed=tag) for tag in (3, 4)]
     works = [comm.send(array, after, tag, async_op=True) for tag, array in zip((3, 4), sent, strict=True)]
@@ -335,7 +339,7 @@ def check_ring(comm: Any, count: int, dtype: str) -> None:
 
 
 def failure_of(call: Callable[[], object]) -> tuple[str, str]:
-    """The type and text of what a call raises."""
+    """The type and the text of the error that a call raises."""
     try:
         call()
     except Exception as error:
@@ -344,7 +348,9 @@ def failure_of(call: Callable[[], object]) -> tuple[str, str]:
 
 
 def in_threads(size: int, function: Callable[[Any], Any], **options: Any) -> list[Any]:
-    """Calls `function(comm)` in `size` threads of this process, each with its communicator; the results by rank."""
+    """Calls `function(comm)` in `size` threads of this process, each with its communicator. Returns the results by
+    rank.
+    """
     comms = ringroad.Communicator.in_process(size, **options)
     try:
         with ThreadPoolExecutor(size) as pool:
@@ -358,8 +364,9 @@ def in_threads(size: int, function: Callable[[Any], Any], **options: Any) -> lis
 
 
 def in_child(action: Callable[[], Any], meanwhile: Callable[[], Any] = lambda: None, seconds: float = 30) -> Any:
-    """What a forked child returns of `action`, as JSON has it; its error's text where it fails. A child that takes
-    longer is killed."""
+    """Calls `action` in a forked child and returns its result as JSON has it, or the text of its error. Kills the child
+    after `seconds`.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -389,9 +396,9 @@ def launch(
     timeout: float = 60,
     host: Callable[[int], tuple[list[str], dict[str, str]]] = lambda rank: ([], {}),
 ) -> list["Ended"]:
-    """Runs Python code in `size` processes that have RANK and WORLD_SIZE, as a launcher would.
+    """Runs Python code in `size` processes, with RANK and WORLD_SIZE set as by a launcher.
 
-    `host` says where a rank runs: the beginning of its command, and more environment.
+    `host` says where a rank runs: the beginning of its command, and additional environment.
     """
     environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | (env or {})
     command = [sys.executable, "-X", "faulthandler", "-c", code]
@@ -405,7 +412,7 @@ def launch(
         for rank in range(size):
             before, more = host(rank)
             processes.start(before + command, environ | {"RANK": str(rank), "WORLD_SIZE": str(size)} | more, **pipes)
-        with ThreadPoolExecutor(size) as pool:  # no process waits as a zombie for the others
+        with ThreadPoolExecutor(size) as pool:  # one thread each, so that no process stays a zombie while others run
             return list(pool.map(end, processes.all))
 
 
@@ -419,7 +426,7 @@ class Ended:
     status: int
 
     def json(self) -> Any:
-        """What it printed, once it is certain that it succeeded."""
+        """The printed JSON, after a check that the process succeeded."""
         assert self.status == 0, f"exit status {self.status}\n{self.out}\n{self.err}"
         return json.loads(self.out)
 

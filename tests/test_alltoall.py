@@ -1,4 +1,4 @@
-"""How much an all-to-all can carry: flows against linear programs, bounds, the command."""
+"""The capacity of networks for an all-to-all: flows against linear programs, bounds, the command."""
 
 import json
 import os
@@ -21,11 +21,11 @@ HELD = 1.5
 
 
 FULL = "RINGROAD_TEST_FULL" in os.environ
-"""Whether networks of more than 20 ranks are tried, which takes minutes."""
+"""Whether tests use networks of more than 20 ranks, which takes minutes."""
 
 
 def damaged():
-    """Tori and others without some of their cables: as many as can go before ranks are cut off, 4 at most."""
+    """Tori and other networks without 1 to 4 of their cables, as far as ranks stay connected."""
     specs = ["torus:3x3", "torus:4x4", "torus:3x3", "torus:3x5", "mesh:3x4", "torus:2x2x4", "hypercube:4"]
     specs += ["torus:5x5", "torus:3x3x3", "torus:6x6", "torus:4x8", "torus:7x7", "torus:8x8", "torus:4x4x4"]
     for seed, spec in enumerate(specs):
@@ -37,7 +37,7 @@ def damaged():
 
 
 def drawn():
-    """Random graphs, mostly directed, of unequal links; every second one with given demands."""
+    """Random graphs, mostly directed, with unequal links; every second one with given demands."""
     for seed in range(18):
         ranks = 8 + 2 * seed if seed < 14 else 34 + 10 * (seed - 14)
         graph = nx.gnp_random_graph(ranks, min(0.35, 6 / ranks), seed=seed, directed=seed % 3 < 2)
@@ -49,7 +49,7 @@ def drawn():
 
 
 def named():
-    """Networks with names: those on which flows are searched for, and others with given demands."""
+    """Named networks: some for which flows are searched, and others with given demands."""
     for spec in ("generalized-kautz:3:14", "de-bruijn:2:4", "mesh:4x5", "generalized-kautz:4:40", "de-bruijn:2:6"):
         yield ringroad.Topology(spec), None
     for spec in ("ring:9", "petersen", "torus:4x4"):
@@ -62,7 +62,7 @@ def _demands(ranks, dice):
 
 
 def cases(ranks=20):
-    """All of them; those of more ranks where long tests run."""
+    """All cases. Those with more ranks run only in long tests."""
     for number, (topology, demands) in enumerate([*damaged(), *drawn(), *named()]):
         skip = pytest.mark.skipif(topology.ranks > ranks and not FULL, reason="RINGROAD_TEST_FULL=1 runs it")
         given = "" if demands is None else ", demands"
@@ -89,7 +89,7 @@ def _within_the_proven_interval(topology, rate, demands=None, gap=GAP):
 
 
 def tori():
-    """Of two dimensions and more, up to 64 ranks; each shape in one order of its sides."""
+    """Tori of two dimensions or more, with up to 64 ranks; each shape in one order of its sides."""
     for dimensions in range(2, 7):
         for sides in combinations_with_replacement(range(2, 33), dimensions):
             if np.prod(sides) <= 64:
@@ -142,7 +142,7 @@ def test_all_linear_programs_agree(capfd):
         rate = programs.master_rate(spec)
         assert programs.link_rate(spec) == pytest.approx(rate)
         assert programs.children_rate(spec) == pytest.approx(rate)
-        # From the diameter on, steps cost nothing.
+        # From the diameter on, a limit on the steps costs nothing.
         assert programs.stepped_rate(spec, 5) == pytest.approx(rate)
         assert programs.path_rate(spec, paths="shortest") <= rate * (1 + 1e-6)
         assert programs.path_rate(spec, paths="disjoint") <= rate * (1 + 1e-6)
@@ -167,7 +167,7 @@ def test_ways_carry_what_links_are_said_to():
         assert link.seconds * link.bandwidth == pytest.approx(loads[link.source, link.target], rel=1e-5)
     assert max(link.seconds for link in flow.links) == pytest.approx(flow.seconds)
     assert flow.ways(3, 5).keys() == {5}
-    assert alltoall_flow("without(torus:4x4, 0-1)").links == flow.links  # the same again
+    assert alltoall_flow("without(torus:4x4, 0-1)").links == flow.links  # the same network again
 
 
 @pytest.mark.parametrize("spec", ["without(torus:4x4, 0-1)", "torus:4x4", "petersen", "kautz:2:2", "mesh:3x4"])
@@ -191,7 +191,7 @@ def test_schedules_of_flows_are_proven_and_take_as_long_as_links_are_busy(spec):
 
 @pytest.mark.parametrize("spec", ["mesh:2x3", "kautz:2:2", "without(torus:3x3, 0-1)"])
 def test_flows_over_links_are_made_of_paths(spec):
-    """What the widest paths carry together is what every pair is given, and no link carries more than it can."""
+    """The widest paths together carry what every pair gets, and no link exceeds its capacity."""
     rate, flows = programs.link_flows(spec)
     carried = dict.fromkeys([(link.source, link.target) for link in alltoall_flow(spec).links], 0.0)
     for (source, target), flow in flows.items():
@@ -253,10 +253,10 @@ def test_flows_of_hosts_against_the_linear_program(spec, capacity):
     behind = network.behind_cards(capacity)
     through = through_hosts(network, capacity)
     _within_the_proven_interval(behind, programs.master_rate(behind))
-    # Where everything goes through hosts, the search may end before the flow and its proof are as near as asked for.
+    # If all traffic goes through hosts, the search may end before the gap is as small as requested.
     _within_the_proven_interval(through, programs.master_rate(through), gap=0.03)
     assert alltoall_flow(through).rate >= programs.master_rate(through) * 0.99
-    # Cards pass on what is for others, so that a host limits its own blocks only.
+    # Cards forward the blocks of others, so a host limits only its own blocks.
     expected = min(programs.master_rate(network), capacity / (network.ranks - 1))
     assert programs.master_rate(behind) == pytest.approx(expected)
     assert programs.link_rate(behind) == pytest.approx(expected)
@@ -299,7 +299,7 @@ def on(spec):
 
 @pytest.mark.parametrize("spec", GRAPHS)
 def test_flows_run(spec):
-    """By eight processes: all types, new, into an array and in place."""
+    """Eight processes, with all types; into new arrays, into a given array and in place."""
     many = [replace(case, algorithm=f"flow:{1 + 2 * (case.seed % 2)}") for case in helpers.cases("alltoall", 8)]
     with on(spec) as cluster:
         cluster.run(helpers.check_cases, many)
@@ -352,7 +352,7 @@ def test_counts_that_make_no_sense():
 
 
 def test_counts_that_differ():
-    """Ranks that pass other matrices hear of it."""
+    """All ranks learn that some have passed different matrices."""
 
     def work(comm):
         counts = np.full((3, 3), 2)
@@ -384,7 +384,7 @@ def test_pictures_compare_direct_sending_with_the_flow():
     assert busy["direct"][0] > 1.05 > busy["flow"][0] >= 1
     _, busy = lines("ring:6")
     assert busy["direct"] == pytest.approx(busy["flow"])
-    # All that rank 0 has for rank 1: by the one link directly, by both ways around along the flow.
+    # All that rank 0 sends to rank 1: directly by one link, or along the flow by both ways around.
     _, busy = lines("ring:4", np.eye(4, k=1) * [[1], [0], [0], [0]])
     assert list(busy["direct"]) == pytest.approx([2, *[0] * 7], rel=0.01), "the other way around is three links"
     assert list(busy["flow"]) == pytest.approx([1, 1, 1, 1, 0, 0, 0, 0], abs=0.02)
@@ -403,7 +403,7 @@ def test_the_command(capsys, tmp_path):
     assert "exact, because all ranks look alike" in run("torus:4x4")
     assert "64 of 64 links are as busy as the busiest" in run("torus:4x4")
     report = json.loads(run("torus:4x4", "--bytes", "1MiB", "--json"))
-    # A rank has 64 KiB for each other one, and every link carries 8 blocks.
+    # A rank has 64 KiB for each other rank, and every link carries 8 blocks.
     assert report["seconds"] == pytest.approx(8 * 65536 / report["links"][0]["bandwidth"])
     run("torus:3x3", "--plot", str(tmp_path / "links.png"))
     assert (tmp_path / "links.png").stat().st_size > 10_000

@@ -1,4 +1,4 @@
-"""Topologies, schedules and costs: no communication."""
+"""Topologies, schedules and costs, without communication."""
 
 import json
 import subprocess
@@ -69,7 +69,7 @@ def test_members_cost_what_they_say(topology):
 
 
 def test_large_tori_stay_small():
-    """A rank of 4,096 needs neither time nor memory for the others' rows."""
+    """One rank of 4,096 needs neither time nor memory for the others' rows."""
     swing = ringroad.Schedule.build("swing", "torus:16x16x16")
     assert swing.symmetric and len(swing.to_json()) < 4_000_000
     swing.verify()
@@ -153,7 +153,7 @@ def test_explain_and_switch_points_agree():
 
 
 def test_many_sizes_at_once():
-    """As one after the other, bit for bit; and a cost is a straight line."""
+    """Many sizes at once give the same bits as one after the other, and a cost is a straight line."""
     network, model = ringroad.Topology("torus:4x4"), ringroad.CostModel()
     sizes = [0, 32, 1 << 20]
     rows = model.compare("allreduce", network, sizes)
@@ -174,7 +174,7 @@ def test_deficiencies():
 def test_overlapped_reductions():
     network = ringroad.Topology("ring:4", bandwidth=1.0)
     ring = ringroad.Schedule.build("ring", network)
-    # Three steps transfer and reduce a quarter each, three only transfer one.
+    # Three steps transfer and reduce a quarter each, three steps only transfer one.
     for reduce_cost, apart, together in [(0.5, 1.875, 1.5), (4.0, 4.5, 3.75)]:
         for overlapped, expected in [(False, apart), (True, together)]:
             model = ringroad.CostModel(reduce_cost=reduce_cost, overlapped=overlapped)
@@ -220,7 +220,7 @@ def test_choices_are_explained():
     assert f"{found.runner_up} would be the faster one" in text and "starting a step took" in text
     tie = model.choice("allreduce", ringroad.Topology("torus:4x4"), 1 << 20)
     assert tie.margin == 0 and "which the catalogue has later, takes as long" in str(tie)
-    # Where there is but one, there is nothing to compare.
+    # With a single candidate there is nothing to compare.
     alone = model.choice("broadcast", ringroad.Topology("ring:1"), 8)
     assert alone.candidates and (alone.margin is None) == (alone.runner_up is None)
 

@@ -50,7 +50,7 @@ def test_every_root(clusters, ranks, collective):
     [(2, ""), (3, ""), (4, ""), (5, ""), (8, ""), (8, "torus:2x4"), (9, "torus:3x3"), (8, "torus:2x2x2")],
 )
 def test_every_algorithm(clusters, ranks, topology):
-    """Each algorithm for each collective, by name; the consistent ones give every rank the same bits."""
+    """Each algorithm for each collective, by name. The consistent ones give every rank the same bits."""
     network = topology or f"hosts:1x{ranks}"
     many = [
         Case(collective, count, dtype, "sum", 0, placement, algorithm.name, seed)
@@ -124,7 +124,7 @@ def test_callbacks(clusters):
 
 
 def test_work_that_nobody_waits_for(clusters):
-    """A dropped Work completes; its memory stays alive until it has."""
+    """The call of a dropped Work completes; its memory stays alive until then."""
 
     def work(comm):
         for round in range(20):
@@ -136,7 +136,7 @@ def test_work_that_nobody_waits_for(clusters):
 
 
 def test_an_array_that_goes_within_another_call():
-    """What a program runs when an array is freed may use the communicator, whichever call frees it."""
+    """A finalizer that runs when an array is freed may use the communicator, whichever call frees the array."""
 
     def work(comm):
         import weakref

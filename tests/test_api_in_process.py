@@ -1,4 +1,4 @@
-"""Communicators of threads: no processes, no UCX."""
+"""Communicators of threads, without processes and without UCX."""
 
 import os
 import threading
@@ -26,13 +26,14 @@ NO_TORI = ["mesh:2x3x2", "twisted-torus:2x4", "hyperx:3x4", "hammingmesh:2x2:2x1
 
 @pytest.mark.parametrize("topology", MANY_RANKS + NO_TORI)
 def test_every_family_on_many_ranks(topology):
-    """Every member of every family (of 64 ranks one), all types in rotation; the consistent ones give every rank the
-    same bits."""
+    """Every member of every family (for 64 ranks, one per family), with all types in turn. The consistent ones give
+    every rank the same bits.
+    """
     ranks = ringroad.Topology(topology).ranks
     families: dict[str, list[ringroad.Algorithm]] = {}
     for algorithm in ringroad.algorithms(topology):
         families.setdefault(algorithm.name.partition(":")[0], []).append(algorithm)
-    # Every rank packs trees anew, all in this process: small networks, and short pipelines, are enough.
+    # Every rank packs the trees again, all in this process, so networks are small and pipelines short.
     for name in ("trees", "weighted-trees", "spanning-trees"):
         families[name] = families.get(name, [])[: ranks <= 16]
     performed = [
@@ -91,7 +92,7 @@ def test_messages():
 
 
 def test_communicators_are_released_from_many_threads():
-    """More communicators than one, used at once."""
+    """Several threads use and release several communicators at once."""
     groups = [ringroad.Communicator.in_process(3, timeout=60) for _ in range(4)]
     totals = []
 
@@ -134,7 +135,7 @@ def test_abort_releases_the_others():
 
 
 def test_wait_with_a_timeout_of_its_own():
-    """It raises, and the call goes on."""
+    """It raises, and the call continues."""
     entered = threading.Event()
 
     def work(comm):

@@ -1,4 +1,4 @@
-"""`ringroad.init`: rank, size and store from the environment; and which UCX is used."""
+"""`ringroad.init`: rank, size and store from the environment, and which UCX is used."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ with ringroad.init(timeout=60) as comm:
 
 @pytest.fixture
 def bare(monkeypatch):
-    """An environment without a launcher."""
+    """An environment without a launcher's variables."""
     for row in LAUNCHERS:
         for name in row:
             monkeypatch.delenv(name, raising=False)
@@ -101,7 +101,7 @@ def test_file_store(tmp_path):
 
 
 def test_init_again_and_again(tmp_path):
-    """Each call makes another communicator in the same store, also after a failure."""
+    """Each call makes another communicator over the same store, even after a failure."""
     code = """
 import json
 import numpy as np
@@ -147,7 +147,9 @@ with ringroad.init(timeout=30) as comm:
 
 
 def free_port() -> str:
-    """None that the kernel gives to clients: they call before the server listens, and one of them could get it."""
+    """A port that the kernel does not give to clients: these connect before the server listens, and one could get the
+    port.
+    """
     import random
     import socket
 
@@ -166,7 +168,7 @@ def test_master_address():
 def test_torchrun(tmp_path):
     pytest.importorskip("torch")
     script = tmp_path / "total.py"
-    # One write each, so that the lines do not mix.
+    # Each line is one write, so that lines do not mix.
     script.write_text(TOTAL.replace("print(", "import os; os.write(1, b'%s\\n' % ").replace("]))", "]).encode())"))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -217,7 +219,7 @@ with ringroad.init(timeout=60, topology="ring:2", algorithm="ring") as comm:
 
 
 def test_torch_store_as_argument():
-    """Any store of torch will do."""
+    """Any of torch's stores is accepted."""
     dist = pytest.importorskip("torch.distributed")
     store = dist.HashStore()
     comm = ringroad.init(store, rank=0, size=1, timeout=10)

@@ -1,4 +1,4 @@
-"""The benchmark runs, verifies what it measures, and writes a record. What it says about time is not looked at."""
+"""The benchmark runs, verifies what it measures, and writes a record. The tests do not examine times."""
 
 import itertools
 import json
@@ -18,11 +18,11 @@ from ringroad.bench.options import Options
 from ringroad.bench.statistics import Statistics
 
 needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
-"""For the program that is compiled here. A user who installs the wheel need not have it."""
+"""Skips tests that compile the reference program. Users who install the wheel need not have cargo."""
 
 
 def bench(*arguments, status=0):
-    """Standard output, or standard error where it fails."""
+    """The standard output, or the standard error if the command fails."""
     command = [sys.executable, "-m", "ringroad.bench", *arguments]
     environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=170)
@@ -43,7 +43,7 @@ def record(path, *arguments):
 
 
 def options(**others):
-    """Of a short run of two ranks, for a conductor of the test's own."""
+    """Options of a short run of two ranks, for a conductor that the test makes."""
     sizes = {"sizes": [8, 4096], "ranks": [2], "buffers": ["numpy"], "peers": []}
     calls = {"dtype": "float32", "op": "sum", "root": 0, "calls": None, "warmup": 5, "check": True}
     limits = {"budget": 2.0, "hogs": 0, "timeout": 30.0, "json": None}
@@ -71,13 +71,13 @@ def test_hogs(tmp_path):
 
 
 def test_launches(tmp_path):
-    """Rounds of all launches are in one row."""
+    """One row has the rounds of all launches."""
     arguments = ("--sizes", "8,1K", "--ranks", "2", "--algorithms", "ring,direct", "--launches", "2")
     rows = record(tmp_path / "r.jsonl", *arguments, "-n", "5")
     assert {(row["size"], row["calls"], row["rounds"], len(row["by_round"])) for row in rows} == {
         (size, 10, 2, 2) for size in (8, 1024)
     }
-    assert len(rows) == 2 * 3 * 2  # sizes, with two fixed algorithms, places
+    assert len(rows) == 2 * 3 * 2  # sizes, times two fixed algorithms, times places
     rows = record(tmp_path / "r.jsonl", *arguments, "--budget", "2")
     assert all(len(row["by_round"]) == row["rounds"] >= 4 for row in rows if row["peer"] == "ringroad")
 
@@ -95,11 +95,12 @@ def test_reference(tmp_path):
 @needs_cargo
 @pytest.mark.parametrize("labels", [["far"], ["near", "far", "far", "near", "far"], ["near"]])
 def test_it_waits_for_caches(monkeypatch, labels):
-    """Only rounds that begin and end with CPUs that are as far apart as was asked for."""
+    """Only rounds count that begin and end with CPUs as far apart as requested."""
     looks = itertools.cycle(labels)
     monkeypatch.setattr(conductor.reference, "probe", lambda program: reference.Cache(next(looks), 1.0))
     monkeypatch.setattr(conductor, "_PAUSE", 0.01)
-    rows = list(conductor.Conductor(options(cache="far", peers=["reference"])).run())
+    budget = 30.0 if "far" in labels else 2.0  # the run ends after ten counted rounds, or when this is spent
+    rows = list(conductor.Conductor(options(cache="far", peers=["reference"], budget=budget)).run())
     measured = [row for row in rows if row["kind"] == "measurement"]
     assert {row["cache"] for row in measured} <= {"far"}
     assert all(row["cache_by_round"] == ["far"] * row["rounds"] and 3 <= row["rounds"] <= 10 for row in measured)
@@ -114,7 +115,7 @@ def test_it_waits_for_caches(monkeypatch, labels):
 
 @needs_cargo
 def test_reference_is_right():
-    """At lengths where shares and windows do not come out even."""
+    """Lengths at which shares and windows are uneven."""
     with reference.Reference(reference.build(), 3, 4 << 20) as plain:
         for count in (1, 2, 1021, 70_000, 200_003, 1_000_003):
             case = Case(COLLECTIVES["allreduce"], 3, count, "float32", "sum", 0)
@@ -164,6 +165,31 @@ def test_a_testbed_is_measured_beside_the_model_and_the_simulator(tmp_path):
     assert all(row["model"] > 0 and row["simulated"] > 0 for row in rows)
 
 
+def test_one_place_only(tmp_path):
+    rows = record(tmp_path / "r.jsonl", "--sizes", "8", "--ranks", "2", "-n", "3", "--place", "in_place")
+    assert [row["place"] for row in rows] == [IN]
+    assert "--place in_place: there are out_of_place" in bench("alltoall", "--place", "in_place", status=2)
+
+
+def test_open_mpi_may_take_part_in_one_way():
+    def teams(*peers):
+        return [(team.pml, team.peers) for team in conductor._teams(options(peers=list(peers)))]
+
+    assert teams("gloo") == [(None, ["gloo"])]
+    assert teams("gloo", "mpi4py-ucx") == [("ucx", ["gloo", "mpi4py-ucx"])]
+    assert teams("mpi4py", "gloo") == [("ob1", ["gloo", "mpi4py-ob1"]), ("ucx", ["mpi4py-ucx"])]
+
+
+def test_who_is_hopeless_is_left_out_at_larger_sizes(monkeypatch):
+    monkeypatch.setattr(conductor, "_LARGE", 8)
+    monkeypatch.setattr(conductor, "_HOPELESS", 1.0)  # so that even the fastest peer is hopeless
+    rows = list(conductor.Conductor(options(algorithms=["ring", "direct"])).run())
+    peers = {size: {row["peer"] for row in rows if row.get("size") == size} for size in (8, 4096)}
+    assert peers == {8: {"ringroad", "ringroad:ring", "ringroad:direct"}, 4096: {"ringroad"}}
+    refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
+    assert len(refusals) == 4 and all("left out from 4096 B on" in text for text in refusals)  # for each place
+
+
 def test_it_chooses_by_what_it_measured_first(tmp_path):
     few = ("--sizes", "8,1K", "--ranks", "2", "-n", "3", "--tune", "0.5", "--json", str(tmp_path / "r.jsonl"))
     bench(*few)
@@ -174,7 +200,7 @@ def test_it_chooses_by_what_it_measured_first(tmp_path):
 
 
 def test_bursts_of_short_calls_are_long():
-    """A single call also measures how far the ranks are apart when it begins."""
+    """The time of a single call would include the ranks' differences in starting it."""
     assert conductor.burst_length(20e-6, 0.0, 50) == 50
     assert conductor.burst_length(0.02, 0.0, 50) == 5
     assert conductor.burst_length(0.02, 0.31, 50) == 15
@@ -183,23 +209,23 @@ def test_bursts_of_short_calls_are_long():
 
 
 def test_who_is_behind_drops_out():
-    # The fastest had a bad turn, or two: the machine's fault.
+    # The fastest one had one or two bad rounds, because of the machine.
     assert race.ahead([[1.0], [9.0]]) == [True, True]
     assert race.ahead([[1.0, 5.0], [1.2, 1.2], [5.0, 5.0]]) == [True, True, False]
     assert race.ahead([[1.0, 1.0, 1.0], [9.0, 9.0, 1.9]]) == [True, True]
     assert race.ahead([[1.0] * 5, [1.6, 1.6, 1.6, 1.0, 1.0], [1.4] * 5]) == [True, False, True]
-    # Who has dropped out does not come back, whatever its times were.
+    # A peer that has dropped out does not come back, whatever its times were.
     assert race.ahead([[2.0, 2.0, 2.0], [0.5, 0.5], [2.2, 2.2, 2.2]]) == [True, False, True]
 
 
 def test_times_are_compared_within_rounds():
-    # All took ten times as long in the second half.
+    # In the second half, all took ten times as long.
     slow = [1.0, 1.0, 10.0, 10.0]
     assert race.ratios([[1.2 * time for time in slow], slow]).tolist() == pytest.approx([1.2, 1.0])
     assert race.ratio(slow, [time / 2 for time in slow]) == 2.0
     assert race.ratio(slow, [0.5, 0.5, 9.0]) == 2.0
     assert race.difference([3.0, 13.0, 12.5], [1.0, 12.0]) == 1.5
-    # A lucky loser is no winner.
+    # A peer that dropped out after a lucky round does not win.
     dropped = race.ratios([[2.0] * 4, [1.0, 1.0, 1.0]])
     assert dropped[0] == 1.0 and dropped[1] >= 2.0
 
@@ -215,7 +241,7 @@ def test_missing_packages_are_named(monkeypatch):
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_patterns(dtype, op):
-    """What is expected is what NumPy computes, step by step; one changed element is found."""
+    """The expected values are what NumPy computes step by step, and one changed element is found."""
     if op == "avg" and dtype_of(dtype).kind in "iu":
         return
     case = Case(COLLECTIVES["allreduce"], 4, 100, dtype, op, 0)
@@ -255,7 +281,7 @@ def test_verdict():
         row |= {"by_round": [row["time"]] * 3, "cache_by_round": ["near", "mixed", "near"]}
     text = verdict.text(rows)
     assert "(b, far)" not in text
-    assert "(a)" in text and "pass at 2" in text  # 1.5 us slower at 8 bytes is within what is allowed
+    assert "(a)" in text and "pass at 2" in text  # 1.5 us slower at 8 bytes is within the allowance
     assert "FAIL at 1 of 1" in text and "gloo 2000 us (2.00)" in text
     assert "(c)" in text and "pass at 1;" in text
 
@@ -272,7 +298,7 @@ def test_verdict():
     [([1, 1, 10, 10, 10], [1.2, 1.2, 9, 12, 12], True), ([1, 1, 1, 9, 9], [0.9, 0.9, 2, 8, 8], False)],
 )
 def test_the_verdict_compares_within_rounds(ours, theirs, passes, size, unit):
-    """Where the machine drifts, the medians of the times say something else."""
+    """If the machine's speed drifts, the medians of the times suggest the opposite."""
     assert (np.median(ours) <= np.median(theirs)) is not passes
     shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
     shared |= {"buffers": "numpy", "pml": None, "cache": "near", "cache_by_round": ["near"] * 5, "size": size}
@@ -295,7 +321,7 @@ def test_verdict_on_the_order():
     rows.append(shared | {"peer": "ringroad", "by_round": [1.0] * 3, "model": 1.0, "simulated": 1.0})
     assert verdict.kendall(rows, "model") == (1.0, 5)
     assert verdict.kendall(rows, "simulated") == (-1.0, 5)
-    rows[1]["model"] = rows[0]["model"]  # equal by the model: neither right nor wrong
+    rows[1]["model"] = rows[0]["model"]  # equal by the model: counts as neither right nor wrong
     assert verdict.kendall(rows, "model") == (0.8, 5)
     assert verdict.kendall(rows[:1], "model") == (0.0, 0)
 
@@ -312,7 +338,7 @@ def test_verdict_on_the_choice():
             (("ringroad", "ring"), ("ringroad:ring", "ring"), ("ringroad:swing", "swing")), all_times, strict=True
         )
     ]
-    text = verdict.text(rows)  # what the choice itself takes at 8 and 1024 bytes is noise
+    text = verdict.text(rows)  # at 8 and 1024 bytes the time of the choice itself is noise
     assert "at 3 of 3; the fastest itself at 2; worst: 2 ranks 4 KiB in place: ring 1.04 us, swing 1 us (1.04)" in text
     for row in rows:
         if row["peer"] == "ringroad" and row["size"] == 4096:

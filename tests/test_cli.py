@@ -1,4 +1,4 @@
-"""The command line: what it prints, and how it fails."""
+"""The command line: its output and its errors."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from ringroad._text import bytes_text, parse_bytes, seconds_text
 
 @pytest.fixture
 def refuse(capsys):
-    """`refuse("schedule", ...)`: the one line of standard error of a command that makes no sense."""
+    """`refuse("schedule", ...)`: the single line on standard error of a command that is refused."""
 
     def run(*arguments):
         with pytest.raises(SystemExit) as end:

@@ -1,4 +1,4 @@
-"""One order of reduction for all sizes: an element's sum does not depend on the vector around it."""
+"""One order of reduction for all sizes: an element's sum does not depend on the rest of the vector."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,11 @@ import ringroad
 
 INVARIANT = {"RINGROAD_DETERMINISTIC": "size-invariant"}
 LENGTHS = (1, 2, 7, 1000, 65537, 300_001, 1_300_003)
-"""Up to several of the parts, and many of the segments, that long vectors are taken in."""
+"""The longest vectors consist of several parts and of many segments."""
 
 
 def differing(comm, dtype, collective, **options):
-    """How many elements of vectors of other lengths differ in their bits from those of the longest one."""
+    """The number of elements whose bits differ between vectors of different lengths."""
     import ml_dtypes
 
     size, rank = comm.size, comm.rank
@@ -21,7 +21,7 @@ def differing(comm, dtype, collective, **options):
     bits = np.dtype(f"u{values.itemsize}")
 
     def sums(start, length):
-        """(first element, bits)"""
+        """The first element, and the bits of the sums."""
         part = values[start : start + length].copy()
         if collective == "allreduce":
             return start, comm.allreduce(part, **options).view(bits)
@@ -31,7 +31,7 @@ def differing(comm, dtype, collective, **options):
         found = comm.reduce_scatter(part, **options).view(bits)
         return start + rank * len(found), found
 
-    # By the ranks' own sums: in a reduce-scatter each has others.
+    # Each rank compares its own sums; in a reduce-scatter they differ between ranks.
     table, known = np.zeros(most, bits), np.zeros(most, bool)
     wrong = 0
     for length in LENGTHS[::-1]:
@@ -58,7 +58,7 @@ def test_sums_do_not_depend_on_the_length(ranks, collective):
 
 
 def test_otherwise_they_do():
-    """The test above sees what it looks for."""
+    """Without the setting, sums do depend on the length, so the test above can fail."""
     with ringroad.local(4) as cluster:
         assert min(cluster.run(differing, "float32", "allreduce", algorithm="ring")) > 0
 

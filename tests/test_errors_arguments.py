@@ -1,4 +1,4 @@
-"""Calls that make no sense are refused at once, in words, and leave the communicator as it was."""
+"""Calls with invalid arguments are refused at once, with an explanation, and leave the communicator usable."""
 
 import ml_dtypes
 import numpy as np
@@ -10,7 +10,7 @@ FLOATS = np.ones(6, np.float32)
 
 @pytest.fixture(scope="module")
 def comm():
-    """Rank 0 of two. Nothing that is tested here gets as far as the other."""
+    """Rank 0 of two. No call in these tests reaches the other rank."""
     comms = ringroad.Communicator.in_process(2, timeout=60)
     yield comms[0]
     for one in comms:

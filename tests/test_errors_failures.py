@@ -1,4 +1,4 @@
-"""Ranks that differ, do not come, or die: everybody hears of it, soon, and who it was."""
+"""Ranks that make different calls, do not come, or die: all ranks soon learn what happened, and who caused it."""
 
 import re
 import signal
@@ -9,11 +9,11 @@ import pytest
 import ringroad
 from helpers import TRANSPORTS, launch
 
-LONG = 60.0  # the clusters' time limit: a test that meets it has failed
+LONG = 60.0  # the clusters' time limit; a test that reaches it has failed
 
 
 def failures_of(cluster, function, *args):
-    """What the function raises on each rank; the cluster's next run makes new communicators."""
+    """The errors that the function raises on each rank. The cluster's next run makes new communicators."""
     with pytest.raises(ringroad.WorkerError) as caught:
         cluster.run(function, *args)
     assert len(caught.value.failures) == cluster.size, str(caught.value)
@@ -24,7 +24,7 @@ def failures_of(cluster, function, *args):
 
 F4, F8 = np.float32, np.float64
 
-# (what the ranks but one call, what rank 1 calls), each with the words that the table says of it
+# (the call of all ranks except 1, a word that the message has about it, the call of rank 1, a word about that)
 MISMATCHES = {
     "count": (lambda c: c.allreduce(np.ones(10)), "of 10", lambda c: c.allreduce(np.ones(11)), "of 11"),
     "count, large": (lambda c: c.allreduce(np.ones(9)), "of 9", lambda c: c.allreduce(np.ones(10**6)), "of 1000000"),
@@ -34,7 +34,7 @@ MISMATCHES = {
     "collective": (lambda c: c.allreduce(np.ones(8)), "allreduce", lambda c: c.allgather(np.ones(8)), "allgather"),
     "barrier": (lambda c: c.allreduce(np.ones(8)), "allreduce", lambda c: c.barrier(), "barrier"),
     "root": (lambda c: c.broadcast(np.ones(8), 0), "(root 0)", lambda c: c.broadcast(np.ones(8), 1), "(root 1)"),
-    # Here everybody waits and nobody sends, so only the deadline tells.
+    # All ranks wait and none sends, so only the deadline reveals the mistake.
     "root, silent": (
         lambda c: c.reduce(np.ones(8), root=0, timeout=1.0),
         "(root 0)",
@@ -64,7 +64,7 @@ def test_mismatch(clusters, what, transport):
     def work(comm, most, other):
         comm.allreduce(np.ones(3))
         (other if comm.rank == 1 else most)(comm)
-        comm.barrier()  # a rank that only sends may hear of it late
+        comm.barrier()  # a rank that only sends may learn of it late
 
     most, said, other, otherwise = MISMATCHES[what]
     for rank, error in failures_of(clusters(3, transport), work, most, other).items():
@@ -96,7 +96,7 @@ def test_message_of_another_size(clusters, transport):
 def test_deadline_names_the_missing_rank(clusters, count, transport):
     def work(comm):
         if comm.rank == 2:
-            comm.recv(np.empty(1), 0, timeout=60)  # which never comes: this rank is busy elsewhere
+            comm.recv(np.empty(1), 0, timeout=60)  # the message never comes: this rank is busy elsewhere
         comm.broadcast(np.ones(count), root=2, timeout=1.0)
 
     errors = failures_of(clusters(3, transport), work)
@@ -104,7 +104,7 @@ def test_deadline_names_the_missing_rank(clusters, count, transport):
         error = errors[rank]
         assert isinstance(error, ringroad.TimeoutError), repr(error)
         assert "timed out after 1.000 s" in str(error) and "broadcast" in str(error)
-        # Directly, or by way of another rank that waits for it.
+        # Either directly, or by way of another rank that waits for rank 2.
         assert re.search(r"waiting for rank 2|Not in this call:\s+rank 2", str(error)), error
     assert isinstance(errors[2], ringroad.RingroadError)
 
@@ -145,7 +145,7 @@ def test_ranks_that_do_not_come(clusters, tmp_path):
 
 
 class DeafStore:
-    """A store that answers nothing, in the way of torch's stores."""
+    """A store that never answers, with the interface of torch's stores."""
 
     def set(self, key, value):
         pass
@@ -220,14 +220,14 @@ def test_death_of_a_rank(tmp_path, count, transport):
     ended = launch(VICTIM, 4, env=env)
     assert ended[2].status == -signal.SIGKILL
     for rank in (0, 1, 3):
-        report = ended[rank].json()  # exit status 0: nothing crashes on the way out
+        report = ended[rank].json()  # exit status 0: nothing crashes at exit
         assert report["type"] == "PeerError", report
         assert "rank 2" in report["text"], report
         assert report["seconds"] < 5, report
 
 
 def test_death_while_others_wait_elsewhere(tmp_path):
-    """A rank that has nothing to do with the dead one still hears of it."""
+    """A rank that does not communicate with the dead one still learns of the death."""
     code = VICTIM.replace("comm.allreduce(data)", "comm.broadcast(data, 0)")
     ended = launch(code, 4, env={"RINGROAD_STORE": f"file://{tmp_path}", "COUNT": "300000"})
     assert ended[2].status == -signal.SIGKILL
@@ -240,7 +240,7 @@ def test_death_while_others_wait_elsewhere(tmp_path):
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_who_leaves_early_is_named(clusters, transport):
-    """Long before the deadline, though its process lives."""
+    """Long before the deadline, although its process is alive."""
 
     def work(comm):
         comm.barrier()

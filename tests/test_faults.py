@@ -1,4 +1,4 @@
-"""The cheap version of `make check-faults` and `make soak`: each kind of fault a few times, and some thousand calls."""
+"""The short version of `make check-faults` and `make soak`: each kind of fault a few times, and some thousand calls."""
 
 import json
 import subprocess
@@ -29,16 +29,16 @@ def tool(name: str, *arguments: object) -> str:
 
 
 def faults(place: Path, runs: int, kinds: list[str]) -> dict:
-    """What became of so many runs of each kind. Tests say nothing about time, so the bounds are wide."""
+    """The results of `runs` runs of each kind. Tests do not judge times, so the limits are wide."""
     tool("check_faults.py", "--runs", runs, "--only", ",".join(kinds), "--slack", 3, "--json", place / "found.json")
     return json.loads((place / "found.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory) -> dict:
-    """Side by side: who waits for a cut network to be noticed needs no core."""
+    """Runs cut networks beside the other faults, since waiting for a cut to be noticed takes no core."""
     places = [tmp_path_factory.mktemp("faults") for _ in range(2)]
-    if ucx_info(_ucx_wheel())["version"].startswith("1.13."):  # it notices a cut network at the deadline only
+    if ucx_info(_ucx_wheel())["version"].startswith("1.13."):  # it notices a cut network only at the deadline
         return faults(places[0], 2, KINDS)
     with ThreadPoolExecutor() as pool:
         many = pool.submit(faults, places[0], 2, KINDS)
@@ -93,8 +93,8 @@ def test_faults(kind, found):
     check(found[kind])
 
 
-# Rank 0 does not run until the root has given up, and uses its array for something else. The root gives up because of
-# its own deadline, or because of another rank's in the call after.
+# Rank 0 does not run until the root has given up and uses its array for something else. The root gives up because of
+# its own deadline, or because of another rank's deadline in the next call.
 STOPPED = """
 import os, signal, time
 from pathlib import Path
@@ -134,7 +134,7 @@ def test_no_call_ends_well_with_what_came_after_it(transport, timeout, tmp_path)
     assert [rank.status for rank in ended] == [0] * 4, [rank.err for rank in ended]
 
 
-# Rank 1 computes for longer than tcp lets what is sent stay unread.
+# Rank 1 computes for longer than tcp allows sent data to stay unread.
 COMPUTES = """
 import time
 import numpy as np
@@ -162,7 +162,7 @@ def test_a_rank_that_computes_is_not_gone(tmp_path):
     assert [rank.status for rank in ended] == [0] * 2, [rank.err for rank in ended]
 
 
-# Rank 1 makes none of the calls until rank 0 is held up.
+# Rank 1 starts none of the calls until rank 0 is blocked.
 AHEAD = """
 import os, time
 from pathlib import Path

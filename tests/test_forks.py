@@ -1,5 +1,5 @@
-"""Forked children can use nothing that they inherit, and whatever they do and however they end, their parents' calls go
-on.
+"""Forked children cannot use anything that they inherit. Whatever they do and however they end, their parents' calls
+continue.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ REFUSED = {
 
 
 def asked(work):
-    """What a call says of itself, to its callbacks too."""
+    """What a work handle says about its call, also to its callbacks."""
     told = []
     work.on_complete(told.append)
     return work.is_completed(), work.is_success(), type(work.exception()).__name__, [type(one).__name__ for one in told]
@@ -75,7 +75,7 @@ def test_what_children_inherit(clusters, transport):
 
 @pytest.mark.parametrize("transport", ["memory", "shm"])
 def test_children_make_their_own(clusters, transport, tmp_path):
-    """All children meet; while they do their parents' calls go on. UCX over tcp needs a thread that children lack."""
+    """All children meet, while their parents' calls continue. UCX over tcp needs a thread that children lack."""
 
     def work(comm, directory):
         from helpers import in_child

@@ -1,4 +1,4 @@
-"""Schedules that are made for a graph, really run: 8 processes that share memory, compared with NumPy."""
+"""Schedules that are made for a graph, run by 8 processes that share memory and compared with NumPy."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ ONE_WAY = [(r, (r + 1) % 8, 1.0) for r in range(8)] + [(0, 4, 2.0), (4, 0, 1.0),
 
 
 def unequal():
-    """One-way links, some twice as fast, and two side by side."""
+    """One-way links, some of them twice as fast, and two parallel ones."""
     links = [(a, b, 1e9, capacity, 1e-6, 0.0) for a, b, capacity in ONE_WAY]
     return ringroad.Topology._from_links("unequal", 8, 8, links, [])
 
@@ -26,7 +26,7 @@ GRAPHS = {
 
 
 def some(collective: str, algorithm: str | None) -> list[Case]:
-    """Every third of all types, operations, lengths and places."""
+    """Every third one of the combinations of types, operations, lengths and placements."""
     every = list(cases(collective, 8, sizes=[0, 1, 7, 8, 9, 1000, 20_011]))[::3]
     return [replace(case, algorithm=algorithm) for case in every]
 
@@ -81,7 +81,7 @@ def test_blocks_that_differ_in_length_have_a_cost():
     equal = model.cost(schedule, network, 1 << 20)
     assert model.cost(schedule, network, 1 << 20, blocks=[4] * 10).link_load == pytest.approx(equal.link_load)
     uneven = model.cost(schedule, network, 1 << 20, blocks=[9] + [1] * 9)
-    # Half of the vector belongs to rank 0, and nobody hears of it by more than one link.
+    # Half of the vector belongs to rank 0, and every rank receives it over a single link.
     assert uneven.link_load > 0.5 > equal.link_load
     with pytest.raises(ringroad.ScheduleError, match="a length for each rank"):
         model.cost(schedule, network, 1 << 20, blocks=[1, 2])

@@ -1,13 +1,11 @@
-"""Several hosts with several ranks each: network namespaces, joined by a cable (veth)."""
+"""Several hosts with several ranks each, on an emulated network of two."""
 
-import os
-import shutil
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from helpers import launch
+from helpers import launch, needs_namespaces
+from ringroad import Topology
+from ringroad.emulation.network import DEVICE, EmulatedNetwork
 
 Host = Callable[[int], tuple[list[str], dict[str, str]]]
 
@@ -43,54 +41,23 @@ with ringroad.init(timeout=60) as comm:
 """
 
 
-def ip(*arguments: str) -> str:
-    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=20).stdout
+@pytest.fixture(scope="module")
+def two_hosts() -> Iterator[EmulatedNetwork]:
+    """Two hosts that are joined by one cable."""
+    needs_namespaces()
+    with EmulatedNetwork(Topology("ring:2"), 1.25e9) as network:
+        yield network
 
 
-def await_cable(name: str) -> None:
-    """The kernel takes a moment to use a link; UCX knows none that is not used."""
-    end = time.monotonic() + 20
-    while "state UP" not in ip("-n", name, "link", "show", "cable"):
-        assert time.monotonic() < end, "the cable stays down"
-        time.sleep(0.01)
-
-
-@pytest.fixture
-def two_hosts() -> Iterator[list[str]]:
-    """The names of two namespaces that reach each other by tcp."""
-    if shutil.which("ip") is None or os.geteuid() != 0:
-        pytest.skip("making network namespaces takes root and iproute2")
-    names = [f"ringroad-{os.getpid()}-{side}" for side in "ab"]
-    made = []
-    try:
-        try:
-            for name in names:
-                ip("netns", "add", name)
-                made.append(name)
-            ip("link", "add", "cable", "netns", names[0], "type", "veth", "peer", "name", "cable", "netns", names[1])
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"this machine makes no network namespaces: {error.stderr}")
-        for number, name in enumerate(names, start=1):
-            ip("-n", name, "address", "add", f"10.77.0.{number}/24", "dev", "cable")
-            ip("-n", name, "link", "set", "cable", "up")
-            ip("-n", name, "link", "set", "lo", "up")
-        for name in names:
-            await_cable(name)
-        yield names
-    finally:
-        for name in made:
-            ip("netns", "delete", name)
-
-
-def on(names: list[str], per_host: list[int]) -> Host:
-    """Puts so many ranks on each host, one host after the other."""
-    hosts = [name for name, ranks in zip(names, per_host, strict=True) for _ in range(ranks)]
-    return lambda rank: (["ip", "netns", "exec", hosts[rank]], {"RINGROAD_HOST": hosts[rank]})
+def on(network: EmulatedNetwork, per_host: list[int]) -> Host:
+    """Puts `per_host` ranks on each host, one host after the other."""
+    hosts = [host for host, ranks in enumerate(per_host) for _ in range(ranks)]
+    return lambda rank: (network.command(hosts[rank], []), {})
 
 
 @pytest.mark.parametrize("per_host", [[2, 2], [3, 1]])
 def test_shared_memory_within_and_ucx_between(two_hosts, tmp_path, per_host):
-    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": "cable", "UCX_TLS": "tcp,self"}
+    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": DEVICE, "UCX_TLS": "tcp,self"}
     for ended in launch(CHECK, 4, env=env, host=on(two_hosts, per_host)):
         topology, transport, chosen = ended.json()
         assert "shared memory (with" in transport or per_host == [3, 1], transport
@@ -129,9 +96,9 @@ with ringroad.init(Prefix(), timeout=20) as comm:
 """
 
 
-@pytest.mark.parametrize("served_by, devices", [("10.77.0.1", "cable"), ("127.0.0.1", "cable, lo")])
+@pytest.mark.parametrize("served_by, devices", [("10.77.0.1", DEVICE), ("127.0.0.1", "host, lo, to1")])
 def test_the_way_to_the_store_is_listened_on(two_hosts, tmp_path, served_by, devices):
-    """Loopback would lead to no other host: where the store seems to be there, UCX chooses."""
+    """The loopback interface reaches no other host. If the store seems to be there, UCX chooses the interface."""
     env = {"FOLDER": str(tmp_path), "SERVED_BY": served_by, "UCX_TLS": "tcp,self"}
     for ended in launch(STORE, 2, env=env, host=on(two_hosts, [1, 1])):
         transport = ended.json()
@@ -156,6 +123,6 @@ for call in range(1_000_000):
         assert "rank 3" in str(error), error
         break
 """
-    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": "cable"}
+    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": DEVICE}
     ended = launch(code, 4, env=env, host=on(two_hosts, [2, 2]))
     assert [e.status for e in ended] == [0, 0, 0, -9], [e.err for e in ended]

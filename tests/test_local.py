@@ -1,4 +1,4 @@
-"""`ringroad.local`: results, errors, deaths, and that nothing is left behind."""
+"""`ringroad.local`: results, errors, deaths, and that it leaves nothing behind."""
 
 import gc
 import os
@@ -74,7 +74,7 @@ def test_runs_of_two_threads_take_turns(clusters):
 
 
 def test_a_script_needs_no_guard():
-    """Nor a file: the workers do not import the parent's main module."""
+    """It does not need a file either: the workers do not import the parent's main module."""
     code = """
 import ringroad, numpy as np
 class Point:
@@ -184,7 +184,7 @@ def test_death_of_a_worker(cluster):
 
 
 def test_death_while_others_are_busy(cluster, monkeypatch):
-    """They are not waited for much longer."""
+    """The others are not waited for much longer."""
     monkeypatch.setattr("ringroad.cluster._GRACE_SECONDS", 0.5)
 
     def work(comm):
@@ -200,7 +200,7 @@ def test_death_while_others_are_busy(cluster, monkeypatch):
 
 
 def test_worker_that_does_not_answer(cluster, monkeypatch):
-    """Once another one has failed, it is stopped."""
+    """Once another worker has failed, the one that does not answer is stopped."""
     monkeypatch.setattr("ringroad.cluster._FAILURE_SECONDS", 0.5)
 
     def work(comm):
@@ -231,7 +231,7 @@ def test_interrupt(cluster):
         threading.Event().wait()
 
     pids = cluster.pids
-    # Whoever starts the tests in the background may have made them deaf to it.
+    # A shell that starts the tests in the background may have made them ignore SIGINT.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -258,7 +258,7 @@ def test_close():
 
 
 def test_workers_end_by_themselves():
-    """Their exit status says so: not killed, no crash on the way out."""
+    """Their exit status shows it: they are not killed and do not crash at exit."""
     with ringroad.local(2) as cluster:
         cluster.run(total)
         processes = [worker.process for worker in cluster._team.workers]
@@ -291,7 +291,7 @@ print(*cluster.pids, flush=True)
     ],
 )
 def test_end_of_the_parent(ending):
-    """However it ends, and whatever the workers are doing then."""
+    """The workers end however the parent ends, and whatever they are doing."""
     command = [sys.executable, "-c", PARENT.format(ending)]
     parent = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60)
     pids = [int(pid) for pid in parent.stdout.split()]

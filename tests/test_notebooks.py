@@ -16,7 +16,7 @@ def test_there_are_notebooks():
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook(path, tmp_path, monkeypatch):
-    # The kernel inherits the environment: no job's variables, and caches where nothing is left behind.
+    # The kernel inherits the environment: remove the variables of jobs, and use temporary caches.
     for name in ("RANK", "WORLD_SIZE", "RINGROAD_STORE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))

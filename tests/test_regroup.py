@@ -1,4 +1,4 @@
-"""Jobs that lose ranks and go on, and groups of any processes, without a store."""
+"""Jobs that lose ranks and continue, and groups of any processes, without a store."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import pytest
 import ringroad
 from helpers import TRANSPORTS, launch
 
-# Some ranks die in the middle of calls; the others say who is left, regroup, add up, regroup again without the first.
+# Some ranks die during calls. The others report who is left, regroup, add up, and regroup again without the first rank.
 LOSING = """
 import os, signal, time
 import numpy as np
@@ -54,7 +54,7 @@ def test_ranks_that_are_left_go_on(transport, victims, tmp_path):
         assert float(ended[rank].out) < 10
 
 
-# A rank that runs but does not come, and one that was stopped for so long that the others took it for dead.
+# One rank runs but does not come. Another one was stopped for so long that the others consider it dead.
 LATE = """
 import os, signal, threading, time
 import ringroad
@@ -109,7 +109,7 @@ def test_a_rank_that_was_taken_for_dead_hears_so(tmp_path):
     assert "taken rank 0 " in ended[0].out and "without it" in ended[0].out, ended[0].err
 
 
-# Processes that no launcher has numbered: they exchange their handles in files.
+# Processes without numbers from a launcher exchange their handles in files.
 STRANGERS = """
 import os, sys, time
 from pathlib import Path
@@ -147,7 +147,7 @@ def test_handles_that_make_no_sense():
     own = ringroad.handle()
     gone = launch("import ringroad; print(ringroad.handle())", 1)[0].out.strip()
     for handles, text in [
-        ([own, "nonsense"], '"nonsense" is no handle'),
+        ([own, "nonsense"], '"nonsense" is not a handle'),
         ([own, "x" * 10**6], "it is too long"),
         ([own, json.dumps(json.loads(own) | {"ringroad": 99})], "another version"),
         ([own, own], "several of these handles"),
@@ -174,7 +174,7 @@ def test_threads_of_one_process_have_nobody_to_regroup():
         comm.shrink()
 
 
-# Ctrl-C while the others are waited for.
+# Ctrl-C while a rank waits for the others.
 INTERRUPTED = """
 import os, signal, threading
 import ringroad

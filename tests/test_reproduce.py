@@ -1,4 +1,6 @@
-"""The papers' evaluations: what agrees, what does not and why, and that definitions and pictures are complete."""
+"""The papers' evaluations: which statements agree, which do not and why; and that definitions and pictures are
+complete.
+"""
 
 import json
 import os
@@ -27,7 +29,7 @@ def reports() -> dict[str, list[Report]]:
     [("swing", 118, 96), ("trivance", 35, 22), ("kolmakov", 34, 33), ("zhao", 139, 135)],
 )
 def test_statements(reports, paper, statements, agreeing):
-    """As many as agree now: one more or less is a change of the model, which should be told."""
+    """The number of statements that agree. One more or fewer is a change of the model, which should be reported."""
     _check_statements(reports[paper], statements, agreeing)
 
 
@@ -39,7 +41,7 @@ def _check_statements(reports, statements, agreeing):
 
 
 def test_swing_on_64x64(reports):
-    """Swing is the best from 32 B to 32 MiB, by about 120 % at 2 MiB; from 128 MiB on bucket is."""
+    """Swing is the best from 32 B to 32 MiB, by about 120 % at 2 MiB. From 128 MiB on, bucket is the best."""
     (panel,) = next(report.panels for report in reports["swing"] if report.figure.name == "Figure 7")
     rivals = {"recursive-doubling", "bucket", "ring"}
     assert set(panel.rivals()) == rivals
@@ -53,7 +55,7 @@ def test_swing_on_64x64(reports):
 
 
 def test_rectangular_tori(reports):
-    """On tori of two dimensions Swing's worst link carries four times as much more as equation (3) says."""
+    """On tori of two dimensions, the excess of Swing's worst link is four times what equation (3) says."""
     verdicts = [v for report in reports["swing"] for v in report.verdicts if v.quantity == "excess"]
     assert len(verdicts) == 4
     for verdict in verdicts:
@@ -61,7 +63,7 @@ def test_rectangular_tori(reports):
 
 
 def test_swing_without_start_up_times():
-    """With hops alone whole-vector Swing is half as fast again as recursive doubling, as the paper has it at 32 B."""
+    """With hop latencies alone, whole-vector Swing is 1.5 times as fast as recursive doubling, as in the paper."""
     network = Topology("torus:64x64", latency=100e-9, processing=300e-9)
     model = CostModel(step_latency=0.0)
     swing = model.cost(Schedule.build("swing-latency", network).on_slice(0), network, 0)
@@ -78,7 +80,7 @@ def test_trivance_on_tori_of_threes(reports):
 
 
 def test_equations_of_kolmakov(reports):
-    """(25), (36) and (44) are what the schedules cost among 127 ranks, to rounding, and (37) finds the best of them."""
+    """(25), (36) and (44) are the costs of schedules on 127 ranks, up to rounding, and (37) finds the best one."""
     equations = next(report for report in reports["kolmakov"] if report.figure.name == "Equations")
     assert len(equations.verdicts) == 14
     for verdict in equations.verdicts:
@@ -108,7 +110,9 @@ def test_assumptions_say_whose_they_are(paper):
 
 
 def test_networks_of_zhao(reports):
-    """What the paper prints of its networks is exact; what is verified agrees; ours are better than all of them."""
+    """The figures that the paper prints of its networks are exact. Verified ones agree. Ours are better than all of
+    them.
+    """
     tables = {report.name: report for report in reports["zhao"]}
     assert list(tables) == [
         "Table 4",
@@ -135,7 +139,7 @@ def test_networks_of_zhao(reports):
 
 
 def _fewer(tables):
-    """What of the tables of Basu et al. takes a moment."""
+    """The part of Basu et al.'s tables that takes a moment."""
     small = {
         "programs": {"rows": [row for row in tables["programs"]["rows"] if not row["network"].startswith("torus")]},
         "schedules": tables["schedules"] | {"ordered": ["torus:3x3x3", "torus:4x4"]},
@@ -157,7 +161,7 @@ def test_flows_of_basu():
     found = {report.name: report for report in basu.reports(replace(definition, tables=_fewer(definition.tables)))}
     _check_statements(found.values(), 112, 101)
     programs = [verdict for verdict in found["Section 3.1"].verdicts if not verdict.agrees]
-    # The best flow's ways are longer than the diameter, and a step more is enough for them.
+    # The paths of the best flow are longer than the diameter, and one more step is enough for them.
     assert [(verdict.panel, verdict.ours) for verdict in programs] == [("generalized-kautz:2:8", pytest.approx(0.75))]
     assert all(verdict.agrees for verdict in found["Theorem 2"].verdicts)
     (at_400,) = found["Section 6.4"].verdicts
@@ -170,7 +174,7 @@ def test_all_flows_of_basu():
 
 
 def test_conjecture_on_circulants():
-    """The smallest circulants that breadth-first broadcast cannot do optimally; the formula in Python."""
+    """The smallest circulants for which breadth-first broadcast is not optimal; the formula in Python."""
 
     def sent(ranks: int, offsets: tuple[int, ...]) -> Fraction:
         links = [shift % ranks for offset in offsets for shift in (offset, -offset)]
@@ -227,7 +231,7 @@ def test_bounds_and_margins():
 
 
 def test_tables(reports, capsys):
-    """Each row has its tolerance, what is ours has a star, and networks on which a statement agrees share a row."""
+    """Each row has its tolerance, our own figures have a star, and networks on which a statement agrees share a row."""
     report = next(report for report in reports["kolmakov"] if report.figure.name == "Figure 1")
     report.show()
     shown = " ".join(capsys.readouterr().out.split())

@@ -1,4 +1,4 @@
-"""Routing tables: their paths, loads, channels and files, what costs and simulations make of them, the command."""
+"""Routing tables: paths, loads, channels, files, their use by costs and simulations, the command."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ def random_graph(ranks, degree=4):
 
 
 def checked(made):
-    """Counts again, in Python, what the table says."""
+    """Checks the table's figures by counting again in Python."""
     topology = made.topology
     counts = [0] * len(topology.links)
     waits = nx.DiGraph()
@@ -84,7 +84,7 @@ def test_costs_and_simulations_use_the_table():
         assert seconds[0] == seconds[1]
         simulated = [ringroad.simulate(schedule, network, 12 << 16).seconds for network in (single, own.topology)]
         assert simulated[0] == simulated[1]
-    # All pairs at once: the busiest link is as busy as it is said to be.
+    # All pairs at once load the busiest link as the table says.
     schedule = ringroad.Schedule.build("direct", balanced.topology, "alltoall")
     cost = model.cost(schedule, balanced.topology, 12)
     assert cost.link_load * 12 / plain.links[0][2] == pytest.approx(balanced.load)
@@ -112,13 +112,13 @@ def test_files(tmp_path):
 
 
 def test_what_makes_no_sense():
-    with pytest.raises(ringroad.TopologyError, match="a table, which must come with it"):
+    with pytest.raises(ringroad.TopologyError, match="table routing, but the table of routes is missing"):
         ringroad.Topology("torus:4x4,routing=table")
-    with pytest.raises(ringroad.TopologyError, match="a table, which must come with it"):
+    with pytest.raises(ringroad.TopologyError, match="table routing, but the table of routes is missing"):
         ringroad.Topology("torus:4x4").with_routing("table")
     with pytest.raises(ringroad.TopologyError, match="spread over several paths"):
         routes.own("torus:4x4")
-    with pytest.raises(ringroad.TopologyError, match="up-down routing is for links with one back"):
+    with pytest.raises(ringroad.TopologyError, match="up-down routing needs a link back for every link"):
         routes.up_down("uniring:1:4")
     with pytest.raises(ValueError, match="gap is a fraction"):
         routes.balanced("petersen", gap=2)

@@ -1,4 +1,4 @@
-"""The table of settings: all that is read is in it, and all that is in it is read."""
+"""The table of settings has all variables that are read, and all its variables are read."""
 
 import re
 import subprocess
@@ -11,11 +11,11 @@ from ringroad._native import Config
 ROOT = Path(__file__).parent.parent
 TABLE = "rust/ringroad-runtime/src/config.rs"
 INVENTED = {"RINGROAD_TIMOUT", "RINGROAD_TIMEOUTT", "RINGROAD_COFFEE", "RINGROAD_ALGOS"}
-"""By tests, to see what is said of names that do not exist."""
+"""Names that do not exist, with which tests check the messages about them."""
 
 
 def named(path):
-    """The variables that a file names. RINGROAD_TEST_* are the tests' own."""
+    """The variables that a file names, except RINGROAD_TEST_*, which belong to the tests."""
     try:
         text = path.read_text()
     except (UnicodeDecodeError, IsADirectoryError):

@@ -1,4 +1,4 @@
-"""Arrays in memory that the ranks of a host read where it is."""
+"""Arrays in memory that the other ranks of the host read in place."""
 
 import os
 
@@ -79,7 +79,7 @@ def test_short_messages_do_not_wait_for_their_receivers(clusters):
 
 
 LONG = 2 << 20
-"""From here on messages that are not in memory of `empty` go in parts."""
+"""From this length on, messages whose memory is not from `empty` are sent in parts."""
 
 
 @pytest.mark.parametrize("count", [LONG - 1, LONG, LONG + 1, 9 * LONG + 4321])
@@ -101,7 +101,7 @@ def test_long_messages(clusters, ranks, count):
             for one in works:
                 one.wait()
             mine[:] = 0
-        # What is short may be sent by all before it is received.
+        # Short messages may be sent by all ranks before they are received.
         comm.send(pattern(comm.rank)[:1000], up)
         assert (comm.recv(np.zeros(1000, np.uint8), down) == pattern(down)[:1000]).all()
 
@@ -143,7 +143,7 @@ with ringroad.init() as comm:
         (2, False, {}, None),
         (3, True, {}, 2),
         (3, False, {}, 2),
-        # What links carry, or where they are, counts where it is stated.
+        # If bandwidths or places are given, ranks do not count as sharing cores.
         (3, False, {"RINGROAD_BANDWIDTH": "1e9"}, None),
         (3, False, {"RINGROAD_TOPOLOGY": "ring:3"}, None),
     ],
@@ -155,7 +155,7 @@ def test_who_shares_cores(tmp_path, ranks, pinned, env, cores):
 
 
 def memory_of_segments():
-    """Bytes of memory that this process's segments have."""
+    """The bytes of memory in this process's segments."""
     links = {f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")}
     files = [link for link in links if os.path.lexists(link) and "memfd:ringroad" in os.readlink(link)]
     return sum(os.stat(file).st_blocks * 512 for file in files)
@@ -173,7 +173,7 @@ def test_memory_that_is_let_go_of_is_given_back(clusters):
             assert memory_of_segments() >= before + size
             del large
             found.append(memory_of_segments() - before)
-        # What calls of such a length need themselves stays for the next ones.
+        # The memory that calls of this length need stays for later calls.
         return max(found) <= 320 << 20 or found
 
     assert clusters(2).run(work) == [True] * 2
@@ -233,7 +233,7 @@ def test_a_limit_of_address_space_is_an_error_and_no_end(clusters):
             with pytest.raises(MemoryError, match=str(2 << 30)):
                 comm.empty(2 << 30, np.uint8)
             first = len(fill())
-            # All has been dropped, and is to be had again.
+            # All arrays were dropped, so their memory is available again.
             again = len(fill())
             total = comm.allreduce(np.ones(100_000))
             assert (total == comm.size).all()
@@ -264,7 +264,7 @@ def test_groups_of_one_job_take_few_descriptors_and_little_address_space(cluster
         comm.barrier()
         while kept:
             kept.pop().close()
-        # A pipe to each of the others, and this rank's own; 128 MiB of each segment at most.
+        # A pipe to each other rank and this rank's own descriptors; at most 128 MiB of each segment.
         fits = descriptors <= groups * (comm.size - 1 + 5) and space <= groups * comm.size * (128 << 20)
         return fits or (descriptors, space)
 

@@ -1,4 +1,4 @@
-"""Simulations from Python, on the command line and as pictures: what the core computes is tested there."""
+"""Simulations from Python, on the command line and as pictures. The core's own tests check what it computes."""
 
 import json
 import math
@@ -15,7 +15,7 @@ def simulate(algorithm="ring", topology="ring:4", bytes=4000, **options):
 
 
 def test_figures_by_hand():
-    # 3 steps of a start-up, a hop, 1,000 bytes and their reduction, and 3 without the reduction.
+    # 3 steps with a start-up, a hop, 1,000 bytes and their reduction, and 3 without the reduction.
     done = simulate()
     assert done.seconds == pytest.approx(3 * 4e-6 + 3 * 3e-6) == pytest.approx(done.predicted)
     assert done.step_ends == pytest.approx([4e-6, 8e-6, 12e-6, 15e-6, 18e-6, 21e-6])
@@ -115,7 +115,7 @@ def test_traces(tmp_path):
 
 @pytest.fixture
 def run(capsys):
-    """`run(code, ...)`: what a command line that exits so prints, on standard output or standard error."""
+    """`run(code, ...)`: what a command line prints on standard output or standard error, if it exits with this code."""
 
     def run(code, *arguments):
         with pytest.raises(SystemExit) as end:
@@ -202,7 +202,7 @@ def test_command_replans(run):
 
 
 def test_command_overlapped(run):
-    # A transfer takes as long as a reduction, which no longer adds to it.
+    # A transfer takes as long as a reduction, which therefore adds nothing.
     report = json.loads(run(0, *COMMAND, "--overlapped", "--json"))
     assert report["seconds"] == pytest.approx(6 * 3e-6) == pytest.approx(report["predicted"])
 

@@ -1,4 +1,4 @@
-"""Making a communicator: interrupted, with ranks that die or give up, begun anew, without memory."""
+"""Making a communicator: interrupted, with ranks that die or give up, repeated, without memory."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import ringroad
 from helpers import launch
 from test_api_init import free_port
 
-# Far longer than anything here takes: whoever meets it has waited for nothing.
+# Far longer than anything here takes: a test that reaches it waited in vain.
 LIMIT = 60
 
 STORES = {
@@ -75,7 +75,7 @@ print(json.dumps(found))
 
 @pytest.mark.parametrize("store", STORES)
 def test_interruption(tmp_path, store):
-    """Whatever a signal handler raises comes out as it is, at once; afterwards ranks meet on the same store."""
+    """The exception of a signal handler is raised unchanged, at once. Afterwards ranks meet over the same store."""
     if "torch" in store:
         pytest.importorskip("torch")
     command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "place"), STORES[store]]
@@ -90,7 +90,9 @@ def test_interruption(tmp_path, store):
 
 
 def test_interruption_of_the_first_barrier():
-    """A rank that waits in vain for another there is interrupted, too, and the other one hears of it."""
+    """A rank that waits in vain for another one in the first barrier is interrupted, too, and the other one learns of
+    it.
+    """
     code = """
 import os, signal, threading, time
 import ringroad
@@ -127,7 +129,7 @@ thread.join()
 
 
 def test_interruption_of_a_rendezvous():
-    """Also where torch looks for the store that MASTER_ADDR names, or waits there for the others."""
+    """Also while torch looks for the store that MASTER_ADDR names, or waits there for the other ranks."""
     pytest.importorskip("torch")
     code = """
 import os, signal, threading, time
@@ -153,7 +155,7 @@ except KeyboardInterrupt:
 
 # ------------------------------------------------------------------------------------------------ death
 
-# Rank 2 is killed when it has published what KIND says; ABSENT does not come.
+# Rank 2 is killed when it has published what KIND says. ABSENT does not come.
 KILLED = """
 import json, os, signal, sys, time
 import ringroad
@@ -202,7 +204,7 @@ except ringroad.RingroadError as error:
     + [("near", "auto"), ("network", "ucx")],
 )
 def test_death_while_ranks_meet(tmp_path, kind, transport):
-    """Whoever dies is named at once, also while somebody else is late."""
+    """A rank that dies is named at once, even while another one is late."""
     for absent in (1, 9) if kind == "card" else (9,):
         (tmp_path / str(absent)).mkdir()
         env = {"KIND": kind, "PLACE": str(tmp_path / str(absent)), "ABSENT": str(absent)}
@@ -235,14 +237,18 @@ except ringroad.RingroadError as error:
 
 
 def test_who_comes_later_hears_why(tmp_path):
-    """Rank 0 may begin anew; where it does not, the error says what happened before."""
+    """Rank 0 may start again. If it does not, the error says what happened before."""
     store, errors = ringroad.FileStore(tmp_path), []
     for rank in (0, 1):
         with pytest.raises(ringroad.TimeoutError) as caught:
             ringroad.Communicator(store, rank, 3, timeout=0.5)
         errors.append(str(caught.value))
     assert "ranks 1, 2 did not come" in errors[0]
-    assert "rank 0 did not begin anew, after rank 0 (" in errors[1] and "ranks 1, 2 did not come" in errors[1]
+    assert (
+        "rank 0 did not start a new meeting within " in errors[1]
+        and "s, after rank 0 (" in errors[1]
+        and "ranks 1, 2 did not come" in errors[1]
+    )
 
 
 # ------------------------------------------------------------------------------------------------ anew
@@ -257,7 +263,7 @@ with ringroad.init(timeout=60) as comm:
 
 @pytest.mark.parametrize("dead", [0, 1])
 def test_a_job_whose_predecessor_was_killed(tmp_path, dead):
-    """What dead ranks have announced and published is in nobody's way, whoever comes first."""
+    """What dead ranks have announced and published does no harm, whichever rank comes first."""
     env = os.environ | {"RINGROAD_STORE": f"file://{tmp_path}", "WORLD_SIZE": "3"}
     start = [subprocess.Popen([sys.executable, "-c", JOIN], env=env | {"RANK": str(r)}) for r in (0, 1)]
     while len(list(tmp_path.glob("key.*card*"))) < 2:
@@ -277,7 +283,7 @@ def test_a_job_whose_predecessor_was_killed(tmp_path, dead):
 
 
 def test_without_shared_memory_and_ucx(tmp_path):
-    """The error says why there is no shared memory, and what to raise."""
+    """The error says why there is no shared memory, and which limit to raise."""
     code = """
 import os, resource
 import ringroad

@@ -1,8 +1,8 @@
-"""What a rank listens to, UCX over tcp and the store for regrouping, and who else connects to it."""
+"""Connections from outside the job to what a rank listens on: UCX over tcp, and the store for regrouping."""
 
 from helpers import launch
 
-# Attacks from a thread of rank 0, while all make calls.
+# A thread of rank 0 attacks while all ranks make calls.
 CODE = """
 import json, os, random, resource, socket, struct, threading
 from pathlib import Path

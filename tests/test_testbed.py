@@ -1,7 +1,8 @@
-"""Emulated networks: what is built of a topology, what goes over its cables, and what is left behind."""
+"""Emulated networks: what is built for a topology, what goes over its cables, and that nothing is left behind."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import is_running, needs_namespaces
-from ringroad.emulation import namespaces
+from ringroad.emulation import leftovers, namespaces
 from ringroad.emulation.wiring import Wiring
 
 RATE = "200Mbit"
@@ -87,7 +88,7 @@ def test_what_neighbours_send_goes_over_their_cable_and_is_counted():
             assert "tcp" in transport and "posix" not in transport, transport
         after = [bed.carried(rank, (rank + step) % 3) for rank in range(3) for step in (1, 2)]
     sent = np.subtract(after, before).reshape(3, 2)
-    # A ring sends twice two thirds of the vector upwards, and only acknowledgements downwards.
+    # A ring sends two thirds of the vector upwards twice, and only acknowledgements downwards.
     share = 4 * 4 * count / 3
     assert (sent[:, 0] > share).all() and (sent[:, 0] < 1.2 * share).all(), sent / share
     assert (sent[:, 1] < 0.1 * share).all(), sent / share
@@ -101,7 +102,7 @@ def test_ranks_of_a_host_share_memory_and_hosts_a_cable():
             assert "posix" not in transport, transport
         assert bed.network.topology.spec == "hosts:2x2"
         with pytest.raises(ringroad.TestbedError, match=r"no cable leads from rank 0 \(host0\) to rank 2 \(host1\)"):
-            bed.carried(0, 2)  # a switch lies between
+            bed.carried(0, 2)  # there is a switch between them
 
 
 @pytest.mark.parametrize("spec", ["kautz:2:1", "fattree:2x2", "petersen"])
@@ -133,6 +134,7 @@ def test_a_cut_cable_is_an_error_that_names_a_peer_and_mended_it_works_again():
         with pytest.raises(ringroad.WorkerError) as caught:
             bed.run(total, 1000)
         assert "rank 0" in str(caught.value) and "rank 1" in str(caught.value)
+        assert re.search(r"devices? host\b", str(caught.value)), "the message names the device"
         assert all(isinstance(failure.exception, ringroad.RingroadError) for failure in caught.value.failures)
         bed.restore()
         assert all(right for _, right in bed.run(total, 1000))
@@ -192,6 +194,24 @@ def test_a_killed_testbed_leaves_nothing(tmp_path):
     pytest.fail(f"still there: {left()}")
 
 
+def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
+    """Ranks end with their testbed. Processes that they have started end when another testbed starts."""
+    code = f"sleep 1000 & echo $! > {tmp_path}/$RANK; wait"
+    command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "sh", "-c", code]
+    with subprocess.Popen(command) as process:
+        while len([path for path in tmp_path.iterdir() if path.read_text()]) < 2:
+            assert process.poll() is None
+        mine = subprocess.Popen(["sleep", "1000"], env=leftovers.mark())
+        process.send_signal(signal.SIGKILL)
+    left = [int(path.read_text()) for path in tmp_path.iterdir()]
+    assert all(is_running(pid) for pid in left)
+    assert run_testbed("ring:2", "--rate", RATE, "--", "true").returncode == 0
+    assert not any(is_running(pid) for pid in left)
+    assert is_running(mine.pid)  # it belongs to a process that has not ended
+    mine.kill()
+    mine.wait()
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -212,7 +232,7 @@ def test_without_root_it_says_what_is_missing(monkeypatch):
 
 
 def test_a_user_who_may_have_a_user_namespace_needs_no_root():
-    """The command starts itself again in one."""
+    """The command starts itself again in a user namespace."""
     user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
     command = [*user, sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "hostname"]
     tried = subprocess.run([*user, "unshare", "--user", "--map-root-user", "true"], capture_output=True, text=True)
@@ -229,7 +249,7 @@ def test_packets_are_led_around_a_cut_cable_until_it_is_restored():
         bed.reroute()
         before = bed.carried(0, 3)
         assert all(right for _, right in bed.run(total, 100_000, "ring"))
-        assert bed.carried(0, 3) - before > 4 * 100_000  # what rank 0 sends to rank 1
+        assert bed.carried(0, 3) - before > 4 * 100_000  # the bytes that rank 0 sends to rank 1
         bed.restore()
         before = bed.carried(0, 1)
         assert all(right for _, right in bed.run(total, 100_000, "ring"))

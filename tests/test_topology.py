@@ -54,6 +54,14 @@ FAMILIES = [
 ]
 
 
+def test_every_kind_is_tested():
+    def names(specs):
+        return {spec.partition("(")[0].partition(":")[0] for spec, *_ in specs}
+
+    families, operators, _ = ringroad.Topology._kinds()
+    assert names([*families, *operators]) - {"net.graphml"} <= names(FAMILIES)
+
+
 @pytest.mark.parametrize(("spec", "ranks", "nodes", "links", "degree", "diameter"), FAMILIES)
 def test_families(spec, ranks, nodes, links, degree, diameter):
     topology = ringroad.Topology(spec)
@@ -62,7 +70,7 @@ def test_families(spec, ranks, nodes, links, degree, diameter):
     assert repr(topology) == f"Topology('{spec}')"
     page = topology._repr_html_()
     assert html.escape(spec) in page and f"<td>{links}</td>" in page
-    # networkx agrees on how far it is, and makes the same links of it.
+    # networkx computes the same distances, and has the same links.
     graph = topology.to_graph()
     hops = dict(networkx.all_pairs_shortest_path_length(graph))
     assert max(hops[a][b] for a in range(ranks) for b in range(ranks)) == diameter
@@ -78,7 +86,7 @@ TUTTE_12 = [17, 27, -13, -59, -35, 35, -11, 13, -53, 53, -27, 21, 57, 11, -21, -
 
 
 def _twisted(dimensions):
-    """A hypercube, two opposite sides of a square of which have become its diagonals."""
+    """A hypercube in which the diagonals of one square replace two of its opposite sides."""
     cube = networkx.hypercube_graph(dimensions)
     corners = [tuple(corner) + (0,) * (dimensions - 2) for corner in ((0, 0), (0, 1), (1, 1), (1, 0))]
     a, b, c, d = corners
@@ -88,7 +96,7 @@ def _twisted(dimensions):
 
 
 def _plane(a):
-    """The points of a plane, where (2a, 0) and (a, a) lead back to where one came from."""
+    """The points of a plane in which the offsets (2a, 0) and (a, a) lead back to the start."""
 
     def point(x, y):
         around = y // a
@@ -100,7 +108,7 @@ def _plane(a):
 
 
 def _boards(rows, columns):
-    """Squares of four ranks, with a switch for every row and column of ranks."""
+    """Squares of four ranks, with a switch for every row and every column of ranks."""
     graph = networkx.Graph()
     for y in range(2 * rows):
         for x in range(2 * columns):
@@ -220,7 +228,7 @@ def test_processing_is_added_to_what_links_take():
     plain = ringroad.Topology("torus:4x4", latency=400e-9)
     model = ringroad.CostModel()
     assert model.cost(swing, torus, 1).seconds == pytest.approx(model.cost(swing, plain, 1).seconds)
-    # A latency that is stated for all hops is the cables' own.
+    # A latency that is given for all hops replaces the cables' own.
     stated = ringroad.CostModel(hop_latency=100e-9)
     assert stated.cost(swing, torus, 1).seconds == pytest.approx(model.cost(swing, plain, 1).seconds)
     with pytest.raises(ringroad.TopologyError, match="seconds"):
@@ -345,7 +353,7 @@ LINK = st.fixed_dictionaries(
 )
 @hypothesis.settings(deadline=None, derandomize=True, database=None)
 def test_graphs_come_back(tmp_path_factory, ranks, switches, edges, ending):
-    """A ring, so that it is connected, and whatever else: the file has the same links."""
+    """A ring, so that the graph is connected, and any other edges: the file has the same links."""
     graph = networkx.MultiGraph(name="drawn")
     graph.add_nodes_from(range(ranks), kind="rank")
     graph.add_nodes_from(range(ranks, ranks + switches), kind="switch")
@@ -407,7 +415,7 @@ def test_files(tmp_path, name, text, expected):
     topology = ringroad.Topology(str(path))
     assert sorted(link[:3] for link in topology.links) == sorted(expected)
     assert topology == read(path) == ringroad.Topology(path)
-    # Wherever a spec is taken, so is the path.
+    # Every argument that takes a spec also takes the path.
     assert ringroad.Schedule.build("ring", str(path)).ranks == topology.ranks
 
 
@@ -422,7 +430,7 @@ def test_files(tmp_path, name, text, expected):
         ("net.json", "{}", 'JSON of a topology has a "spec"'),
         ("net.json", "[1", "cannot be read as a graph"),
         ("net.json", '{"spec": "rings:4"}', "did you mean ring?"),
-        ("net.json", '{"spec": "graph:g"}', "is only a name"),
+        ("net.json", '{"spec": "graph:g"}', "is only the name of a graph"),
         ("net.graphml", "<graphml", "cannot be read as a graph"),
         ("net.gml", "graph", "cannot be read as a graph"),
         ("net.edges", "0\n", "has no ranks"),
@@ -451,7 +459,7 @@ def test_a_file_keeps_family_and_routing(tmp_path):
 
 
 def test_ranks_run_on_a_graph(tmp_path):
-    """Rank 0 publishes the graph to the others; or all of them read its file."""
+    """Rank 0 publishes the graph to the others, or all ranks read its file."""
     path = tmp_path / "petersen.json"
     graph = ringroad.Topology.from_graph(networkx.cycle_graph(3), name="triangle").with_routing("single-path")
     graph.save(path)
@@ -534,8 +542,9 @@ hammingmesh:2x2:32x32
     }
     assert json.loads(ask("topology", str(path), "--json")) == report
     listed = ask("topology")
-    for spec, *_ in FAMILIES:
-        assert spec.partition("(")[0].partition(":")[0] in listed
+    families, operators, _ = ringroad.Topology._kinds()
+    for spec, summary in [*families, *operators]:
+        assert spec in listed and " ".join(summary.split()[:2]) in listed
     assert (
         ask("topology", "line(petersen)")
         == """\
@@ -563,12 +572,12 @@ line(petersen)
         assert spec == "net.graphml" or ringroad.Topology(spec).spec == spec
 
 
-# What 1 MiB costs: algorithm, steps, hops, link load in vectors, microseconds.
+# The costs of 1 MiB: algorithm, steps, hops, link load in vectors.
 COSTS = [
     ("ring:8", "swing", 6, 10, 1.125),
     ("torus:4x4x2", "swing", 10, 10, 17 / 48),
     ("mesh:4x4", "swing", 8, 24, 0.9375),
-    # Around the short way, where the twist leads astray, it is three hops.
+    # The shorter way around leads through the twist, which makes it three hops.
     ("twisted-torus:8x4", "swing", 10, 30, 1.03125),
     ("hyperx:4x4", "swing", 8, 8, 0.46875),
     ("hammingmesh:2x2:4x4", "swing", 12, 24, 0.515625),
@@ -576,7 +585,7 @@ COSTS = [
     ("twisted-hypercube:3", "halving-doubling", 6, 8, 1.75),
     ("switch:16", "halving-doubling", 8, 16, 1.875),
     ("fattree:4x8", "halving-doubling", 10, 28, 1.9375),
-    # Between the switches go the last two parts of 1/16 and 1/32, twice.
+    # Between the switches go the last two parts, of 1/16 and 1/32, twice.
     ("fattree:4x8:2", "halving-doubling", 10, 28, 1.9375 + 2 * (1 / 16 + 1 / 32)),
     ("hosts:2x4", "hierarchical:ring", 4, 12, 1.75),
 ]
@@ -596,5 +605,5 @@ def test_costs_on_a_graph_from_a_file(ask, tmp_path):
     networkx.write_graphml(networkx.petersen_graph(), path)
     report = json.loads(ask("cost", "ring", "--topology", str(path), "--bytes", "1MiB", "--json"))
     assert (report["topology"], report["steps"]) == ("graph:petersen", 18)
-    # Numbers do not follow a cycle: from 4 to 5 and from 9 to 0 it is two hops, and so is every step.
+    # The numbers do not follow a cycle: from 4 to 5 and from 9 to 0 there are two hops, so every step takes two.
     assert report["hops"] == 36

@@ -1,4 +1,4 @@
-"""Traces of what ranks really did."""
+"""Traces of what ranks did."""
 
 import json
 
@@ -35,7 +35,7 @@ def check(trace, ranks):
     assert len(of_ring) == 3 * ranks * 2 * (ranks - 1)
     assert {event.step for event in of_ring} == set(range(2 * (ranks - 1)))
     assert {event.kind for event in trace.events if event.algorithm == "ring"} == {"call", "send", "receive", "reduce"}
-    # A message is there after it has been sent, by one clock.
+    # A message arrives after it was sent, by one clock.
     sent = {(e.sequence, e.rank, e.peer, e.message): e for e in kinds["send"]}
     for event in kinds["receive"]:
         assert event.end >= sent[event.sequence, event.peer, event.rank, event.message].start

@@ -23,7 +23,7 @@ def network(fixed, per_byte):
 @pytest.mark.parametrize(
     ("bucket", "fixed", "allreduces"),
     [
-        # Gradients are ready at 5 (d), 6 (c) and 9 (a), when the backward pass ends; a byte takes 0.01.
+        # Gradients are ready at 5 (d), 6 (c) and 9 (a), when the backward pass ends. A byte takes 0.01.
         ("layer", 1, [("d", 5, 5, 6.5), ("c", 6, 6.5, 10.5), ("a", 9, 10.5, 12.5)]),
         ("layer", 0, [("d", 5, 5, 5.5), ("c", 6, 6, 9), ("a", 9, 9, 10)]),
         (350, 1, [("dc", 6, 6, 10.5), ("a", 9, 10.5, 12.5)]),
@@ -44,7 +44,7 @@ def test_timelines_by_hand(bucket, fixed, allreduces):
 
 
 def slow_backlog(model, line):
-    """The paper's two rules, event after event: [(layers, start, end)]."""
+    """The paper's two rules, event by event: [(layers, start, end)]."""
     arrivals = [(when, layer) for layer, when in model.gradients()]
     done, buffer, pending = [], [], None
     while arrivals or pending is not None:
@@ -63,7 +63,7 @@ def slow_backlog(model, line):
 
 
 def slow_buckets(model, line, limit):
-    """Each bucket starts at the first whole second at which it is complete and the one before it has ended."""
+    """Each bucket starts at the first whole second at which it is complete and the previous one has ended."""
     groups = [[]]
     for layer, when in model.gradients():
         if sum(one.bytes for one, _ in groups[-1]) >= limit:
@@ -147,7 +147,7 @@ def test_what_makes_no_sense(error, text, act):
 
 
 def test_shipped_models():
-    """What torchvision and transformers count, in thousands."""
+    """The counts of torchvision and transformers, in thousands."""
     thousands = {
         "alexnet": 61101,
         "bert": 109482,
@@ -268,7 +268,7 @@ def test_the_papers_table():
     assert len(found) == 8 and all(statement.agrees for statement in found), found
     counts = [count for _, count in paper.agreeing([math.inf, 1e14, 2e13])]
     assert counts == [11, 7, 2]
-    # 1 MiB at 100 Gb/s, as the paper's table 4 has it.
+    # 1 MiB at 100 Gb/s, as in the paper's table 4.
     times = [round(1e6 * place.best(1 << 20).seconds(1 << 20), 1) for place in (*paper.FRONTIER, paper.BOUND)]
     assert times == [323.5, 291.0, 328.4, 387.8, 567.6, 267.6]
 

@@ -1,4 +1,4 @@
-"""Profiles: `ringroad tune` measures and stores them, communicators find and use them. No look is taken at times."""
+"""Profiles: `ringroad tune` measures and stores them, communicators use them. The tests do not examine times."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 import ringroad
 from ringroad import cli, tuning
 
-# A choice that is none, and costs that nothing has.
+# Settings that leave no choice, or that give costs which nothing has.
 RESTRICTIONS = {
     "RINGROAD_ALGO": "ring",
     "RINGROAD_TUNER_FILE": "/nonexistent/rules",
@@ -18,7 +18,7 @@ RESTRICTIONS = {
     "RINGROAD_SEGMENT": "64",
     "RINGROAD_BANDWIDTH": "1",
 }
-FEW = ["--sizes", "64,4K,1M", "--collectives", "allreduce,broadcast", "--budget", "0.5"]
+FEW = ["--sizes", "64,4K,1M", "--collectives", "allreduce,broadcast", "--budget", "2"]
 
 
 def seen(comm):
@@ -33,10 +33,10 @@ def test_what_is_measured_is_used(ask, tmp_path):
     profile = ringroad.Profile.read(str(file))
     assert report["file"] == str(file) and profile.topology == "hosts:1x3" and "shared memory" in profile.place
     sizes = {(row["collective"], row["bytes"]) for row in report["sizes"]}
-    # What has to be a whole number of floats or bytes is.
+    # All sizes were measured: each is a whole number of floats or bytes where necessary.
     assert sizes == {(collective, size) for collective in ("allreduce", "broadcast") for size in (64, 4096, 1 << 20)}
     assert report["error"]["measurements"] == len(profile.measurements) >= 2 * len(sizes)
-    # What is chosen for a size that was measured is as good as the best there, but for noise.
+    # For a measured size, the chosen algorithm is as good as the best one, except for noise.
     assert all(row["chosen_ratio"] <= 1.03 + 1e-9 for row in report["sizes"])
     first = profile.rules[0]
     assert first[:2] == ("allreduce", 64) and profile.choice("allreduce", 64).algorithm == first[3]
@@ -59,7 +59,7 @@ def test_profiles_are_found_where_they_are_stored(ask, tmp_path, monkeypatch):
         assert words in out
     with ringroad.local(2) as cluster:
         assert cluster.run(lambda comm: comm.profile) == [str(file)] * 2
-    # On another machine it would not fit, and be left alone.
+    # A profile of another machine does not fit and is ignored.
     content = json.loads(file.read_text())
     content["place"]["machines"][0]["cpu"] = "Z80"
     file.write_text(json.dumps(content))
@@ -67,14 +67,14 @@ def test_profiles_are_found_where_they_are_stored(ask, tmp_path, monkeypatch):
         assert cluster.run(lambda comm: comm.profile) == [None] * 2
     with pytest.raises(ringroad.WorkerError, match="is not used: it was measured elsewhere: the machine is"):
         ringroad.local(2, env={"RINGROAD_PROFILE": str(file)})
-    # One that cannot be right is no reason to fail either, unless it is asked for.
+    # An invalid profile is ignored, too, unless a setting names it.
     content["rules"][0]["algorithm"] = "rign"
     file.write_text(json.dumps(content))
     with ringroad.local(2) as cluster:
         assert cluster.run(lambda comm: comm.profile) == [None] * 2
     with pytest.raises(ringroad.WorkerError, match=rf"{file} is not used: .*rign.*run `ringroad tune` again"):
         ringroad.local(2, env={"RINGROAD_PROFILE": str(file)})
-    # Nothing is stored where that is not wanted.
+    # Nothing is stored if the user does not want that.
     file.unlink()
     ask("tune", "--ranks", "2", "--sizes", "8", "--collectives", "allreduce", "--budget", "0.1", "--dry-run")
     assert not list(file.parent.iterdir())
@@ -152,7 +152,7 @@ def test_graphs_and_other_links_are_told_apart(ask, tmp_path):
 
 
 def test_ranks_of_a_launcher_measure_together(tmp_path):
-    # Every rank takes back what restricts the choice.
+    # Every rank clears the settings that restrict the choice.
     environ = os.environ | {"WORLD_SIZE": "2", "RINGROAD_STORE": f"file://{tmp_path}/store"} | RESTRICTIONS
     (tmp_path / "store").mkdir()
     command = [sys.executable, "-m", "ringroad", "tune", "--sizes", "8", "--collectives", "allreduce"]
@@ -191,18 +191,19 @@ def test_refusals(capsys, arguments, words):
 
 
 def test_every_collective_can_be_measured():
-    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 0.5)
+    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 3.0)
     with ringroad.local(3) as cluster:
-        found = cluster.run(tuning.measure, options, print)
+        measured = cluster.run(tuning.measure, options, print)
         contestants = {
             name: cluster.run(lambda comm, name: comm.contestants(name), name)[0] for name in tuning.COLLECTIVES
         }
-    assert found[0] == found[1] == found[2], "ranks agree on all times"
+    assert measured[0] == measured[1] == measured[2], "ranks agree on all times"
+    found = [one.times for one in measured]
     for collective in tuning.COLLECTIVES:
         names = [name for c, name, _, seconds in found[0] if c == collective and seconds > 0]
         assert names == contestants[collective] * 2
     blocks = {size for collective, _, size, _ in found[0] if collective == "allgather"}
-    assert blocks == {6, 3996}  # a byte or a float and more for each rank
+    assert blocks == {6, 3996}  # one byte or one float more for each rank
 
 
 def test_profiles_are_values(tmp_path):
@@ -223,7 +224,7 @@ def test_profiles_are_values(tmp_path):
     choice = profile.choice("allreduce", 100)
     assert (choice.algorithm, choice.origin, choice.range) == ("ring", "measured", (8, 1 << 20))
     assert (8, "ring") in profile.switch_points() and profile.switch_points("broadcast")[0][0] == 0
-    # Six steps against four: the model prefers swing, whatever the ring was measured to take for 8 bytes.
+    # Six steps against four: the model prefers swing, although the ring was measured to be faster for 8 bytes.
     steps = {"ring": 6, "swing": 4}
     times = [("allreduce", name, 8 << k, n * 1e-6 + (8 << k) * 1e-9) for name, n in steps.items() for k in range(18)]
     against = group[0].calibrate([("allreduce", "ring", 8, 1e-6), *times[1:]]).choice("allreduce", 8)
@@ -232,9 +233,42 @@ def test_profiles_are_values(tmp_path):
     for wrong in ([("allreduce", "rign", 8, 1.0)], [("allreduce", "ring", 8, 0.0)], [("all", "ring", 8, 1.0)]):
         with pytest.raises(ValueError, match=r"did you mean ring|above 0|unknown collective"):
             group[0].calibrate(wrong)
-    with pytest.raises(ringroad.ConfigError, match="it is no profile"):
+    with pytest.raises(ringroad.ConfigError, match="it is not a profile"):
         ringroad.Profile.from_json("{}")
     with pytest.raises(ringroad.ConfigError, match="No such file"):
         ringroad.Profile.read(str(tmp_path / "none"))
     for comm in group:
         comm.close()
+
+
+def test_what_takes_too_long_is_left_out_and_said():
+    options = tuning.Options(["allreduce"], (8, 4096, 64 << 20), 0.05)
+    with ringroad.local(2) as cluster:
+        measured = cluster.run(tuning.measure, options, str)
+    assert measured[0] == measured[1]
+    assert {size for _, _, size, _ in measured[0].times} == {8, 4096}
+    (warning,) = [text for text in measured[0].warnings if "not measured" in text]
+    assert re.match(r"allreduce from 64 MiB on is not measured: that size takes about .* a larger --budget", warning)
+
+
+@pytest.mark.parametrize(
+    ("fastest", "second", "noisy"),
+    [
+        ([1.0, 1.2, 0.8, 1.0, 1.3], [1.05] * 5, True),  # the second may well be the faster one
+        ([1.0, 1.2, 0.8, 1.0, 1.3], [2.0] * 5, False),
+        ([1.0, 1.01, 0.99, 1.0, 1.0], [1.001] * 5, False),  # the difference is too small to matter
+    ],
+)
+def test_noise_is_what_hides_differences(fastest, second, noisy):
+    contestants = [tuning._Contestant(str(times), str, times=times, time=times[0]) for times in (fastest, second)]
+    assert tuning._is_noisy(contestants) == noisy
+    assert not tuning._is_noisy(contestants[:1])
+
+
+@pytest.mark.parametrize(("busy", "words"), [(1.5, "other processes keep 1.5 cores busy"), (0.1, None), (None, None)])
+def test_a_busy_machine_is_said(busy, words, monkeypatch):
+    monkeypatch.setattr(tuning, "busy_cores", lambda: busy)
+    [comm] = ringroad.Communicator.in_process(1)
+    with comm:
+        warnings = tuning._busy(comm)
+    assert [warning[: len(words)] for warning in warnings] == [words] if words else warnings == []

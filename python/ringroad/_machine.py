@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 import struct
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from ringroad._native import Config, ConfigError, RingroadError, __version__, ma
 from ringroad._ucx import _ucx_wheel
 
 _SIOCGIFADDR = 0x8915
+BUSY = 0.2
+"""So many cores that others keep busy disturb measurements."""
 
 
 def describe() -> dict[str, Any]:
@@ -120,6 +123,24 @@ def shared_memory() -> dict[str, int] | None:
     except OSError:
         return None
     return {"size": status.f_blocks * status.f_frsize, "free": status.f_bavail * status.f_frsize}
+
+
+def busy_cores() -> float | None:
+    """How many cores this machine's processes keep busy now, over half a second; None where it does not tell."""
+    before = _spent()
+    time.sleep(0.5)
+    after = _spent()
+    return None if before is None or after is None else max(0.0, round((after - before) / 0.5, 2))
+
+
+def _spent() -> float | None:
+    """Seconds that all cores have been busy since the start, the ones taken away by the host included."""
+    try:
+        fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    except (OSError, ValueError, IndexError):
+        return None
+    idle = fields[3] + fields[4]
+    return (sum(fields) - idle) / os.sysconf("SC_CLK_TCK")
 
 
 def interfaces() -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ class Topology:
     `ring:8`, `torus:4x4`, `mesh:4x4`, `twisted-torus:8x4`, `hyperx:4x4`, `hammingmesh:2x2:4x4` (a board, and how
     many), `hypercube:4` (dimensions), `twisted-hypercube:3`, `switch:16`, `fattree:4x8:2` (from the top down;
     oversubscription), `hosts:2x4`; graphs without a grid such as `circulant:16:3,4`, `kautz:4:1`, `petersen` or
-    `cayley:z64*z16^11:34.1,14.14`; what operators make of any of these, such as `line(petersen)` or
+    `cayley:z8*z2^3:5.1,3.0`; what operators make of any of these, such as `line(petersen)` or
     `without(torus:4x4, 0-1)` (`ringroad topology` lists all); each with a routing if wanted
     (`torus:4x4,routing=single-path`); or the path of a graph's file.
     """
@@ -132,6 +132,9 @@ class Topology:
         """A card for every rank, which the links join; between rank and card `capacity` times a link's bandwidth in
         each direction (the host bottleneck of Basu et al.). Cards pass on what is for others. Spec:
         `bottleneck(torus:4x4, 2)`."""
+    @staticmethod
+    def _kinds() -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, str]]]:
+        """What `ringroad topology` lists: families, operators and routings, each with what it is."""
     def _operands(self) -> tuple[str, list[str], list[str]] | None:
         """Where the spec is an operator's: the operator, its operands' specs, and what follows them."""
     @property
@@ -414,6 +417,9 @@ class CostModel:
     cores is for ranks that share memory and take turns on so many cores, which share out what all of them do, though
     nothing takes less than the busiest rank needs: every message costs message_latency, half of it the sender and half
     the receiver, and bandwidth is that of copies, which are made of all that is sent. There are no ports then.
+
+    over_links, with cores, is for ranks on hosts of their own that one machine emulates: the cores share out messages
+    and reductions, bytes pass links, and bandwidth is that of links.
     """
 
     def __new__(
@@ -427,6 +433,7 @@ class CostModel:
         reduce_cost: float | None = None,
         overlapped: bool = False,
         cores: int | None = None,
+        over_links: bool = False,
     ) -> CostModel: ...
     @property
     def step_latency(self) -> float: ...
@@ -444,6 +451,8 @@ class CostModel:
     def overlapped(self) -> bool: ...
     @property
     def cores(self) -> int | None: ...
+    @property
+    def over_links(self) -> bool: ...
     def cost(self, schedule: Schedule, topology: Topology, bytes: int, *, blocks: Sequence[int] | None = None) -> Cost:
         """For a vector of `bytes` bytes. `blocks`: how long the ranks' blocks are, in any unit, where they differ (for
         reduce_scatter, allgather, gather and scatter); unset: all alike."""

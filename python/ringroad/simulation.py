@@ -90,8 +90,10 @@ def simulate(
     failed = list(failed_links)
     if replan and not failed:
         raise ValueError("replan needs failed_links; name at least one link that has failed")
-    if model.cores is not None:
-        raise ValueError("simulated ranks have a processor each; give a model without cores")
+    if model.cores is not None and not model.over_links:
+        raise ValueError(
+            "copies in the memory of a host are not simulated; give a model without cores, or with over_links"
+        )
     outcome = _simulate(
         schedule,
         network,

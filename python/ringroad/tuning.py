@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from ringroad import _race as race
+from ringroad._machine import BUSY, busy_cores
 from ringroad._native import Communicator
+from ringroad._text import bytes_text, seconds_text
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall")
 DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
@@ -32,6 +34,12 @@ _FEWEST = 3
 _HOPELESS, _LARGE = 4.0, 1 << 20
 """For sizes of `_LARGE` bytes and more: an algorithm that took `_HOPELESS` times the fastest's time at the size before
 is not measured again."""
+_CALLS = 2 * (_FEWEST + 2)
+"""The least calls of each algorithm: pairs, in two rounds that do not count and the fewest that do."""
+_OVERDRAWN = 2.0
+"""A size is left out if it would take this many times the time for its collective."""
+_NOISE = 0.05
+"""Times that vary by less than this from round to round distinguish algorithms well enough."""
 _LONGEST = 200
 """The most pairs of calls in a burst."""
 
@@ -67,9 +75,20 @@ class _Contestant:
     """The resulting time of a call, in seconds."""
 
 
-def measure(communicator: Communicator, options: Options, progress: Callable[[str], None]) -> list[Measurement]:
-    """Times all algorithms that differ in costs and leave the same bits on all ranks. Collective."""
-    found: list[Measurement] = []
+@dataclass
+class Measured:
+    """The measurements, and warnings that they are doubtful or incomplete; the same on all ranks."""
+
+    times: list[Measurement] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def measure(communicator: Communicator, options: Options, progress: Callable[[str], None]) -> Measured:
+    """Times all algorithms that differ in costs and leave the same bits on all ranks. Collective.
+
+    A size that would take much longer than the budget allows is left out, and so are the larger ones.
+    """
+    found = Measured(warnings=_busy(communicator))
     for collective in options.collectives:
         # Allreduce gets twice the time of other collectives, because training waits for it.
         weight = 2 if collective == "allreduce" else 1
@@ -79,17 +98,63 @@ def measure(communicator: Communicator, options: Options, progress: Callable[[st
         algorithms = communicator.contestants(collective)
         progress(f"{collective} by {', '.join(algorithms)}")
         hopeless: set[str] = set()
+        noisy: list[str] = []
+        contestants: list[_Contestant] = []
         for size in sorted(options.sizes):
             case = _Case(communicator, collective, size)
             names = [name for name in algorithms if size < _LARGE or name not in hopeless]
+            expected = _expected(communicator, [c for c in contestants if c.algorithm in names], case)
+            if expected > _OVERDRAWN * seconds:
+                found.warnings.append(
+                    f"{collective} from {bytes_text(size)} on is not measured: that size takes about "
+                    f"{seconds_text(expected)}; allow for it with a larger --budget, or name fewer --sizes"
+                )
+                break
             share = seconds * weights[size] / sum(weights.values())
             contestants = _compete(communicator, [_Contestant(name, case.call(name)) for name in names], share)
             limit = _HOPELESS * min(contestant.time for contestant in contestants)
             if size < _LARGE:
                 hopeless.clear()  # an algorithm that is slow for short vectors may be the fastest for long ones
             hopeless |= {contestant.algorithm for contestant in contestants if contestant.time > limit}
-            found += [(collective, c.algorithm, case.bytes, c.time) for c in contestants]
+            found.times += [(collective, c.algorithm, case.bytes, c.time) for c in contestants]
+            if _is_noisy(contestants):
+                noisy.append(bytes_text(case.bytes))
+        if noisy:
+            found.warnings.append(
+                f"{collective} of {', '.join(noisy)}: times vary from round to round by more than the fastest two "
+                "algorithms differ; measure on an idle machine, or with a larger --budget"
+            )
     return found
+
+
+def _busy(communicator: Communicator) -> list[str]:
+    """Whether others keep cores busy that the measurement needs."""
+    communicator.barrier()
+    most = float(communicator.allreduce(np.array([busy_cores() or 0.0]), op="max")[0])
+    if most <= BUSY:
+        return []
+    return [f"other processes keep {most:.1f} cores busy: times are longer than on an idle machine, and vary"]
+
+
+def _expected(communicator: Communicator, contestants: Sequence[_Contestant], case: _Case) -> float:
+    """The least seconds that it takes to measure a size; 0 for the first one.
+
+    The algorithm that was fastest at the size before makes one call. The others are taken to be as far behind as there.
+    """
+    if not contestants:
+        return 0.0
+    fastest = min(contestants, key=lambda contestant: contestant.time)
+    probe = _Contestant(fastest.algorithm, case.call(fastest.algorithm))
+    _round(communicator, [probe])
+    return _CALLS * probe.times[0] * sum(contestant.time / fastest.time for contestant in contestants)
+
+
+def _is_noisy(contestants: Sequence[_Contestant]) -> bool:
+    """Whether the fastest takes longer or shorter from round to round than what sets it apart from the next."""
+    fastest, *others = sorted(contestants, key=lambda contestant: contestant.time)
+    typical = float(np.median(fastest.times))
+    spread = float(np.median(np.abs(np.array(fastest.times) / typical - 1)))
+    return spread > _NOISE and any(other.time / fastest.time - 1 < spread for other in others)
 
 
 def _weight(size: int) -> int:
@@ -189,12 +254,13 @@ def _time(communicator: Communicator, contestant: _Contestant) -> float:
     return float(np.median(times)) / 2
 
 
-def tune(communicator: Communicator, options: Options, quiet: bool = True) -> str:
-    """Measures and returns a profile, as JSON. Collective; the measurements are the same on all ranks."""
+def tune(communicator: Communicator, options: Options, quiet: bool = True) -> tuple[str, list[str]]:
+    """Measures, and returns a profile as JSON and warnings. Collective; all ranks return the same."""
     rank = communicator.rank
 
     def progress(text: str) -> None:
         if rank == 0 and not quiet:
             print(f"measuring {text}", flush=True)
 
-    return communicator.calibrate(measure(communicator, options, progress)).to_json()
+    measured = measure(communicator, options, progress)
+    return communicator.calibrate(measured.times).to_json(), measured.warnings

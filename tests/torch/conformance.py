@@ -2,10 +2,10 @@
 
     python tests/torch/conformance.py [--backend gloo] [--shard 0/2] [-k part of a name]
 
-The wheel of torch ships them (torch.testing._internal.distributed.distributed_test), written for the backends that
-torch knows: which of them run is decided by comparing the backend's name while the module is imported. So the module is
-given a name that is ringroad's, and equal to that of gloo, whose tests are those for CPU tensors, and of mpi, some of
-whose tests gloo is left out of. Prints one line of JSON per test: name, outcome, seconds, text.
+Torch's wheel contains them (torch.testing._internal.distributed.distributed_test). They are written for the backends
+that torch knows: while the module is imported, it compares the backend's name to decide which tests to run. So the
+module gets a name that is ringroad's, but is equal to gloo's, whose tests are for CPU tensors, and to mpi's, which has
+some tests that gloo is excluded from. Prints one line of JSON per test: name, outcome, seconds, text.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from unittest import mock
 
 RANKS = 3
 SECONDS = 60
-"""What a test may take."""
+"""The timeout of a test."""
 SUITE = "torch.testing._internal.distributed.distributed_test"
 
 
 class Name(str):
-    """The backend's name; also that of the backends whose tests are to be run."""
+    """The backend's name, which is also equal to the names of the backends whose tests should run."""
 
     played = ("gloo", "mpi")
 
@@ -43,7 +43,7 @@ class Name(str):
         return not self == other
 
     def __hash__(self) -> int:
-        """As gloo's: sets of names are asked whether this one is among them."""
+        """Equal to the hash of gloo's name, so that sets which contain gloo seem to contain this name."""
         return hash("gloo")
 
 
@@ -62,9 +62,9 @@ def load_suite(folder: Path, backend: str) -> ModuleType:
 
     common.TIMEOUT_DEFAULT = SECONDS
     common.DistTestCases.backend_feature["plugin"].add("ringroad")
-    # Skips below 8 ranks what needs 3.
+    # Below 8 ranks, torch would skip tests that need only 3.
     common.skip_if_small_worldsize = lambda test: test
-    # A plain dict keeps the name what it is; the module reads its settings from there when it is imported.
+    # A plain dict keeps the type of the name. The module reads its settings from there when it is imported.
     with mock.patch.object(os, "environ", {**os.environ, "BACKEND": Name(backend)}):
         return importlib.import_module(SUITE)
 
@@ -75,14 +75,14 @@ def tests_of(suite: ModuleType) -> list[unittest.TestCase]:
     class Conformance(suite.TestDistBackend, suite.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
         def setUp(self) -> None:
             super().setUp()
-            # Forked: a spawned process imports torch for seconds.
+            # Fork, since a spawned process imports torch for seconds.
             self._start_processes(multiprocessing.get_context("fork").Process)
 
     return [test for test in unittest.defaultTestLoader.loadTestsFromTestCase(Conformance) if hasattr(test, "id")]
 
 
 class Report(unittest.TestResult):
-    """Writes what happens line by line."""
+    """Writes one line per test."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ def main(arguments: Any = None) -> None:
     parser.add_argument("-k", dest="part", default="", help="only tests with this in their name")
     options = parser.parse_args(arguments)
     first, step = map(int, options.shard.split("/"))
-    # What the tests themselves print goes to stderr.
+    # The output of the tests themselves goes to stderr.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     warnings.filterwarnings("ignore")

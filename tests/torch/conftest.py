@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 @pytest.fixture(scope="session")
 def ranks() -> Iterator[Zygote]:
-    """`ranks.run("module.function" of the package ranks, number of ranks, *arguments)`"""
+    """`ranks.run("module.function", number of ranks, *arguments)` runs a function of the package `ranks`."""
     zygote = Zygote()
     yield zygote
     zygote.close()

@@ -1,4 +1,4 @@
-"""What tests need."""
+"""Marks for tests with special requirements."""
 
 import pytest
 
@@ -8,5 +8,5 @@ VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 
 def lacking(version: tuple[int, int], what: str) -> pytest.MarkDecorator:
-    """Skips a test where torch is older than the version."""
+    """Skips a test if torch is older than the version."""
     return pytest.mark.skipif(version > VERSION, reason=f"before torch {version[0]}.{version[1]} {what}")

@@ -1,4 +1,4 @@
-"""Every collective of torch.distributed over ringroad, against NumPy, in real processes."""
+"""Every collective of torch.distributed over ringroad, against NumPy, in several processes."""
 
 import pytest
 from helpers import TRANSPORTS
@@ -9,7 +9,7 @@ RANKS = [1, 2, 3, 5, 8]
 
 @pytest.mark.parametrize("size", RANKS)
 def test_values(ranks, size):
-    """All collectives, dtypes and operations, in every way; what is replicated is bit-identical."""
+    """All collectives, dtypes and operations, called in every way. Replicated results are bit-identical."""
     digests = ranks.run("values.check_values", size, timeout=300)
     assert all(digest == digests[0] for digest in digests)
 
@@ -35,7 +35,7 @@ def test_uneven_pieces(ranks, size):
 
 @pytest.mark.parametrize("topology", ["ring:3", "mesh:2x3"])
 def test_uneven_pieces_that_ranks_pass_on(ranks, topology):
-    """Where no switch joins the ranks they agree on who has how much for whom."""
+    """Without a switch between them, the ranks agree on how much each has for each other one."""
     env = {"RINGROAD_TOPOLOGY": topology}
     ranks.run("values.check_uneven", {"ring:3": 3, "mesh:2x3": 6}[topology], env=env)
     ranks.run("values.check_disagreement", {"ring:3": 3, "mesh:2x3": 6}[topology], env=env)

@@ -1,4 +1,4 @@
-"""The tests of backends that PyTorch's wheel ships, over ringroad: all that do not skip themselves must pass."""
+"""The tests of backends in PyTorch's wheel, over ringroad: all that do not skip themselves must pass."""
 
 import json
 import os
@@ -27,7 +27,7 @@ SKIPS = [
 """Why tests skip themselves, by a part of what they say."""
 
 FEWEST = 115
-"""So many must pass, lest a new version of torch skips all of them."""
+"""The number of tests that must pass, in case a new version of torch skips all of them."""
 
 
 def shard(index: int) -> list[dict[str, object]]:
@@ -39,7 +39,7 @@ def shard(index: int) -> list[dict[str, object]]:
         try:
             output, errors = process.communicate(timeout=600)
         except subprocess.TimeoutExpired:
-            # With the ranks that it has started.
+            # The process group has the ranks that it has started.
             os.killpg(process.pid, signal.SIGKILL)
             raise
     assert process.returncode == 0, errors[-4000:]

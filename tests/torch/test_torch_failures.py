@@ -1,4 +1,4 @@
-"""What goes wrong is raised, on every rank, and names the culprit."""
+"""Errors are raised on every rank, and name the rank that caused them."""
 
 import pytest
 from marks import lacking

@@ -1,4 +1,4 @@
-"""Forked children, such as a DataLoader's workers, can use nothing of a group, and its calls go on whatever they do."""
+"""Forked children, such as a DataLoader's workers, cannot use a group. Its calls continue whatever the children do."""
 
 
 def test_children(ranks):

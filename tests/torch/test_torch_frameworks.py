@@ -1,4 +1,4 @@
-"""Torch's libraries for distributed training over ringroad: each computes what it computes over gloo."""
+"""Torch's libraries for distributed training: over ringroad, each computes the same as over gloo."""
 
 import pytest
 
@@ -52,5 +52,5 @@ def test_who_watches(ranks):
     "program", ["frameworks.check_ddp_uneven", "frameworks.check_fsdp2", "parallel.check_functional"]
 )
 def test_debug_level_detail(ranks, program):
-    """Torch then checks that all ranks make the same calls, by wrapping Backends."""
+    """At this level torch wraps Backends to check that all ranks make the same calls."""
     ranks.run(program, 4, env={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})

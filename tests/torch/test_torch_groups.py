@@ -1,4 +1,4 @@
-"""Process groups over ringroad: their forms, subgroups, and who calls them how."""
+"""Process groups over ringroad: their forms, subgroups, and ways of calling them."""
 
 from marks import lacking
 
@@ -37,5 +37,5 @@ def test_coalescing(ranks):
 
 
 def test_debug_level_detail(ranks):
-    """Torch then wraps Backends (not ProcessGroups) in one that compares the ranks' calls."""
+    """At this level torch wraps Backends (not ProcessGroups) in one that compares the ranks' calls."""
     ranks.run("groups.check_forms", 2, env={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})

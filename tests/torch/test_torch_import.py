@@ -1,4 +1,4 @@
-"""How torch finds ringroad, and what happens where it does not work."""
+"""How torch finds ringroad, and what happens if it does not work."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def test_needs_no_import(backend):
 
 
 def test_importing_torch_stays_cheap():
-    """Torch's start-up must not bring in what only ringroad needs."""
+    """Torch's start-up must not import what only ringroad needs."""
     done = python("import sys, torch; print([m for m in sys.modules if m.startswith('ringroad')])")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"

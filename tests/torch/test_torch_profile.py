@@ -1,4 +1,4 @@
-"""Layers measured by hooks: which there are, and in which order; not how long they take."""
+"""Layers measured by hooks: which layers there are, and in which order; not how long they take."""
 
 import pytest
 from marks import torch
@@ -7,7 +7,7 @@ from ringroad.torch import profile_layers
 
 
 class Shared(torch.nn.Module):
-    """Weights that two layers share, a frozen layer, one that is not used, and a parameter of its own."""
+    """A model with weights that two layers share, a frozen layer, an unused layer, and a parameter of its own."""
 
     def __init__(self):
         super().__init__()

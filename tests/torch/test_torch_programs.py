@@ -1,4 +1,4 @@
-"""The benchmark beside gloo, on torch tensors."""
+"""The benchmark against gloo, on torch tensors."""
 
 import json
 import os

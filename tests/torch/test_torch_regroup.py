@@ -1,4 +1,4 @@
-"""Process groups that lose ranks, get others, and go on."""
+"""Process groups that lose ranks, gain others, and continue."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Tensors of a device go by way of the host, long ones in chunks; CPU tensors pretend to be such."""
+"""Tensors of a device go by way of the host, long ones in chunks. CPU tensors stand for tensors of a device."""
 
 import pytest
 from ringroad.torch.staging import cut
@@ -6,7 +6,9 @@ from ringroad.torch.staging import cut
 
 @pytest.mark.parametrize("most", range(1, 9))
 def test_cuts(most):
-    """Whoever makes one call makes none of another, so that ranks which disagree find out before the call ends."""
+    """The chunks of one call are never the first chunks of another, so ranks that disagree notice it before the call
+    ends.
+    """
     cuts = [tuple(cut(elements, most)) for elements in range(1, 200)]
     beginnings = {lengths[:count] for lengths in cuts for count in range(1, len(lengths))}
     assert len(set(cuts)) == len(cuts) and not beginnings & set(cuts)

@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 
 def test_ddp_under_torchrun(tmp_path):
-    """As users start it: torchrun, processes that import everything themselves."""
+    """Started as users do it: by torchrun, with processes that import everything themselves."""
     script = tmp_path / "train.py"
     script.write_text(
         "import json, os\nfrom ranks import training\n"

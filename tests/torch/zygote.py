@@ -1,7 +1,7 @@
-"""Real processes for the tests of torch.distributed, without importing torch in each.
+"""Processes for the tests of torch.distributed, without importing torch in each.
 
-A zygote imports torch once; for each request it forks ranks, which have torchrun's environment and call a function of
-the package `ranks`. (Fork also checks that importing ringroad.torch starts no threads.)
+A zygote imports torch once. For each request it forks ranks, which have torchrun's environment and call a function of
+the package `ranks`. (The fork also checks that importing ringroad.torch starts no threads.)
 """
 
 import importlib
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 
 class Zygote:
-    """The test's end."""
+    """The test's connection to a zygote."""
 
     def __init__(self) -> None:
         path = os.pathsep.join([str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -43,7 +43,7 @@ class Zygote:
         timeout: float = 60,
         killed: Sequence[int] = (),
     ) -> list[Any]:
-        """What `module.function` of the package returned on every rank; fails with all ranks' tracebacks.
+        """What `module.function` of the package returned on every rank. Fails with all ranks' tracebacks.
 
         The ranks in `killed` must end by SIGKILL.
         """
@@ -53,7 +53,7 @@ class Zygote:
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         self.asked += 1
-        while self.answered < self.asked:  # a test that pytest ended for its time has left its answer behind
+        while self.answered < self.asked:  # a test that pytest ended at its timeout has left its answer
             answer = json.loads(self.process.stdout.readline())
             self.answered += 1
         died = f"exit status {-signal.SIGKILL}"
@@ -75,7 +75,7 @@ def serve() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         name, _, function = request["function"].rpartition(".")
-        # Here rather than in the ranks: torch is imported once.
+        # Imported here, not in the ranks, so that torch is imported once.
         module = importlib.import_module(f"ranks.{name}")
         print(json.dumps(fork(getattr(module, function), request)), flush=True)
 
@@ -119,7 +119,9 @@ def fork(function: Callable[..., Any], request: dict[str, Any]) -> list[dict[str
 
 
 def host_store(pipe: int) -> None:
-    """Says which port it has; never returns. A port that was found free may be taken before it is used."""
+    """Writes its port to the pipe; never returns. The system chooses the port, since a port found free may be taken
+    before use.
+    """
     from torch.distributed import TCPStore
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
@@ -130,7 +132,7 @@ def host_store(pipe: int) -> None:
 
 
 def be_a_rank(function: Callable[..., Any], request: dict[str, Any], folder: Path, rank: int) -> None:
-    """Never returns."""
+    """Runs the function as a rank and exits; never returns."""
     with (folder / f"{rank}.log").open("w") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
@@ -148,7 +150,7 @@ def be_a_rank(function: Callable[..., Any], request: dict[str, Any], folder: Pat
 
 
 def await_all(processes: dict[int, int], timeout: float, killed: list[int]) -> dict[int, str]:
-    """How every rank ended; empty: well. Once one has failed the others get 5 more seconds."""
+    """How every rank ended; empty if it succeeded. Once one has failed, the others get 5 more seconds."""
     statuses: dict[int, str] = {}
     deadline = time.monotonic() + timeout
     while len(statuses) < len(processes):
@@ -161,7 +163,7 @@ def await_all(processes: dict[int, int], timeout: float, killed: list[int]) -> d
         elif time.monotonic() > deadline:
             for pid, rank in processes.items():
                 if rank not in statuses:
-                    # The fault handler writes where it is to the log.
+                    # The fault handler writes the rank's stack to the log.
                     os.kill(pid, signal.SIGABRT)
                     os.waitpid(pid, 0)
                     statuses[rank] = "killed: it took too long"

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ringroad import _machine
 from ringroad import _race as race
 from ringroad._race import Race
-from ringroad.bench import record, reference
+from ringroad.bench import reference
 from ringroad.bench.data import LONGEST, Case
 from ringroad.bench.launch import BenchError, Ranks, directory, hogs, require
 from ringroad.bench.options import MPI, PMLS, Options
@@ -34,6 +35,11 @@ _BURST_AMONG_PEERS = 50
 """The most calls in a burst if other peers wait for their turn."""
 _SHORTEST_BURST = 0.1
 """The least seconds of a burst, within the limit of calls: the first calls also wait for late ranks."""
+_LONG_CALL, _FEWEST_LONG_ROUNDS = 0.5, 2
+"""Calls of this many seconds vary little, so fewer rounds and one call to warm up suffice."""
+_HOPELESS, _LARGE = 4.0, 1 << 20
+"""From `_LARGE` bytes on, a fixed algorithm that took `_HOPELESS` times the fastest's time is not measured for larger
+sizes."""
 _PAUSE = 0.5
 """Seconds between two probes of the caches while a round waits for the state of `--cache`."""
 
@@ -96,10 +102,11 @@ class _Team:
 
 def _teams(options: Options) -> list[_Team]:
     """The first team for each number of ranks has all peers; further teams have only Open MPI with another PML."""
-    others = [peer for peer in options.peers if peer != MPI]
-    if MPI not in options.peers:
+    ways = [pml for pml in PMLS if MPI in options.peers or f"{MPI}-{pml}" in options.peers]
+    others = [peer for peer in options.peers if not peer.startswith(MPI)]
+    if not ways:
         return [_Team(ranks, None, others) for ranks in options.ranks]
-    first, *more = PMLS
+    first, *more = ways
     return [
         _Team(ranks, pml, [*others, f"{MPI}-{pml}"] if pml == first else [f"{MPI}-{pml}"])
         for ranks in options.ranks
@@ -118,6 +125,7 @@ class Conductor:
         )
         self.weight = weight * options.launches
         self.deadline = time.monotonic() + options.budget
+        self.hopeless: set[str] = set()
 
     def run(self) -> Iterator[Row]:
         """Runs all measurements and yields the rows of the record."""
@@ -141,7 +149,7 @@ class Conductor:
                 assert self.reference is not None
                 largest = max(case.size for case in options.cases(team.ranks))
                 plain = stack.enter_context(Reference(self.reference, team.ranks, largest))
-            busy_cores = record.busy_cores()
+            busy_cores = _machine.busy_cores()
             if options.tune:
                 self._tune(ranks)
             if launch == 1:
@@ -157,6 +165,7 @@ class Conductor:
             prediction = None if network is None else Prediction(network.topology, ranks.about)
             stack.enter_context(hogs(options.hogs))
             for buffers in options.buffers:
+                self.hopeless.clear()
                 for case in options.cases(team.ranks):
                     _progress(f"{name}, {buffers}, {case.size} B, {self._left():.0f} s left")
                     bout = bouts.setdefault((buffers, case), _Bout())
@@ -216,6 +225,12 @@ class Conductor:
             contestant.restart(new[contestant.peer, contestant.place])
         tuned = reference.probe(self.reference)
         self._tune_reference(bout, case, plain)
+        for one in [one for one in bout.race.contestants if one.peer in self.hopeless]:
+            bout.race.leave(one)
+            yield {
+                "kind": "refusal",
+                "text": f"{one.peer}: {_HOPELESS:g} times as slow as others, and left out from {case.size} B on",
+            }
         for text in self._warm_up(bout, seconds):
             yield {"kind": "refusal", "text": text}
         start, before = time.monotonic(), reference.probe(self.reference)
@@ -247,6 +262,10 @@ class Conductor:
 
         bout.race.run(take_turns, goes_on, lambda: _rivals(bout.race.contestants) if self.options.calls is None else [])
         bout.launches += 1
+        if case.size >= _LARGE and self.options.calls is None:
+            for group in _rivals(bout.race.contestants):
+                ratios = race.ratios([one.times for one in group])
+                self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= _HOPELESS}
 
     def _counts(self, cache: reference.Cache | None) -> bool:
         """Whether rounds that begin or end with these caches count."""
@@ -307,9 +326,10 @@ class Conductor:
         rounds, number = max(_ROUNDS_AIM, self.options.launches), len(bout.race.contestants)
         for contestant in list(bout.race.left):
             try:
-                first, _ = contestant.burst(1)
-                most = min(self.options.warmup - 1, contestant.longest)
-                times, _ = contestant.burst(burst_length(float(first.max()), 0.1 * seconds, most))
+                times, _ = contestant.burst(1)
+                if float(times.max()) < _LONG_CALL:
+                    most = min(self.options.warmup - 1, contestant.longest)
+                    times, _ = contestant.burst(burst_length(float(times.max()), 0.1 * seconds, most))
             except _Refusal as refusal:
                 refusals.append(f"{contestant.peer}, {contestant.place.replace('_', ' ')}: {refusal}")
                 bout.race.leave(contestant)
@@ -328,9 +348,14 @@ class Conductor:
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
         # With `--cache` rounds may never come; time that one size does not use goes to sizes that wait for longer.
-        limits = (_FEWEST_ROUNDS, _MOST_ROUNDS) if self.options.cache is None else (0, _ROUNDS_AIM)
+        limits = (_fewest_rounds(contestants), _MOST_ROUNDS) if self.options.cache is None else (0, _ROUNDS_AIM)
         fewest, most = (-(-count // self.options.launches) for count in limits)
         return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
+
+
+def _fewest_rounds(contestants: list[_Contestant]) -> int:
+    typical = [float(np.median(one.samples[-1], axis=1).max()) for one in contestants if one.samples]
+    return _FEWEST_LONG_ROUNDS if typical and min(typical) >= _LONG_CALL else _FEWEST_ROUNDS
 
 
 def _rivals(contestants: list[_Contestant]) -> list[list[_Contestant]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ringroad import tuning
@@ -16,6 +16,7 @@ _BUFFERS = ("numpy", "torch")
 _CACHES = ("near", "far")
 PMLS = ("ob1", "ucx")
 MPI = "mpi4py"
+"""Open MPI in all of these ways; `mpi4py-ucx`, say, names one."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Options:
     """The network to emulate and run on; None: this machine."""
     rate: float = 0.0
     """Bytes per second of the emulated cables."""
+    place: str | None = None
+    """One of the collective's places, to make only these calls; None: all."""
     cache: str | None = None
     """One of _CACHES, or None: only rounds count that begin and end with the first two CPUs at this distance."""
 
@@ -70,6 +73,8 @@ class Options:
             raise ValueError("bench: --tune goes with --buffers numpy: torch's groups are made before")
         if self.calls is not None and self.calls < 1:
             raise ValueError("bench: -n must be at least 1")
+        if self.place is not None:
+            _among("--place", [self.place], self.collective.places)
         if self.cache is not None:
             _among("--cache", [self.cache], _CACHES)
             if self.calls is not None:
@@ -87,6 +92,8 @@ class Options:
         collective = self.collective
         unit = dtype_of(self.dtype).itemsize * (ranks if collective.blocks else 1)
         counts = [0] if collective.name == "barrier" else [max(1, size // unit) for size in self.sizes]
+        if self.place is not None:
+            collective = replace(collective, places=(self.place,))
         return [Case(collective, ranks, n, self.dtype, self.op, self.root) for n in dict.fromkeys(counts)]
 
 

@@ -11,7 +11,17 @@ from ringroad.bench.data import Case
 from ringroad.simulation import simulate
 
 NOTHING = {"model": None, "simulated": None}
-_TERMS = ("step_latency", "message_latency", "incast_latency", "hop_latency", "bandwidth", "reduce_cost", "overlapped")
+_TERMS = (
+    "step_latency",
+    "message_latency",
+    "incast_latency",
+    "hop_latency",
+    "bandwidth",
+    "reduce_cost",
+    "overlapped",
+    "cores",
+    "over_links",
+)
 
 
 def terms(model: CostModel) -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -30,24 +28,6 @@ def machine() -> dict[str, Any]:
         "versions": everything["versions"] | peers,
         **{key: everything[key] for key in ("ucx", "ucx_variables", "host")},
     }
-
-
-def busy_cores() -> float | None:
-    """The number of cores that are busy, over half a second; None if unknown."""
-    before = _spent()
-    time.sleep(0.5)
-    after = _spent()
-    return None if before is None or after is None else max(0.0, round((after - before) / 0.5, 2))
-
-
-def _spent() -> float | None:
-    """Busy seconds of all cores since boot, with time that the host took away; None if unknown."""
-    try:
-        fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    except (OSError, ValueError, IndexError):
-        return None
-    idle = fields[3] + fields[4]
-    return (sum(fields) - idle) / os.sysconf("SC_CLK_TCK")
 
 
 def _version(package: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ringroad._machine import BUSY
 from ringroad._text import significant
 from ringroad.bench.collectives import IN, OUT
 from ringroad.bench.conductor import Row
@@ -23,9 +24,6 @@ LEGEND = """\
 # time: median over the rounds of the slowest rank's median; p50, p99, max: of all calls, of the slowest rank
 # ratio: how many times as long as ringroad's own interface takes, in the same run
 # on a testbed, model and simul.: what the cost model and the simulator say; t/...: time in place over that"""
-
-BUSY = 0.2
-"""The table warns if other processes keep more cores busy than this."""
 
 
 def title(team: Row) -> str:

@@ -18,11 +18,12 @@ from itertools import combinations
 import numpy as np
 
 from ringroad import _race as race
+from ringroad._machine import BUSY
 from ringroad._text import bytes_text
 from ringroad.bench import reference
 from ringroad.bench.conductor import Row
 from ringroad.bench.peers import OURS, OURS_IN_TORCH
-from ringroad.bench.table import BUSY, us
+from ringroad.bench.table import us
 
 _KIB, _MIB = 1 << 10, 1 << 20
 _SLACK = 2e-6

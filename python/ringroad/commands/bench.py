@@ -47,8 +47,12 @@ def bench(
     buffers: Annotated[str, typer.Option(help="The kind of buffers: numpy, torch, or both.")] = "numpy",
     peers: Annotated[
         str,
-        typer.Option(help="Peers to compare with: mpi4py, reference, gloo or another backend of torch.distributed."),
+        typer.Option(
+            help="Peers to compare with: mpi4py (or one of its ways, mpi4py-ob1 and mpi4py-ucx), reference, gloo or "
+            "another backend of torch.distributed."
+        ),
     ] = "",
+    place: Annotated[str | None, typer.Option(help="in_place, out_of_place: these calls only.")] = None,
     algorithms: Annotated[
         str,
         typer.Option(
@@ -99,6 +103,7 @@ def bench(
         tune=tune,
         launches=launches,
         cache=cache,
+        place=place,
     )
     rows = _run(options)
     print(verdict.text(rows))

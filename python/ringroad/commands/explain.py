@@ -102,7 +102,9 @@ def _model(
         hop_latency=measured.hop_latency if hop_latency is None else hop_latency,
         bandwidth=measured.bandwidth if bandwidth is None else bandwidth,
         reduce_cost=measured.reduce_cost,
+        overlapped=measured.overlapped,
         cores=measured.cores,
+        over_links=measured.over_links,
     )
 
 

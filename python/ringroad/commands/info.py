@@ -78,6 +78,7 @@ def _print_number(number: dict[str, Any]) -> None:
         "bytes": bytes_text(round(value)),
         "seconds": seconds_text(value),
         "bytes per second": f"{significant(value / 1e6)} MB/s",
+        "times": f"{round(value)} times",
     }
     print(f"  {number['name']}: {texts[number['unit']]}")
     _print_wrapped(number["help"])

@@ -1,7 +1,7 @@
 """`ringroad tune`: measures this network, and stores a profile."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,18 +48,20 @@ def tune(
     """Measure every algorithm between real ranks, fit the cost model, and store a profile for later communicators."""
     lengths = tuple(parse_bytes(size) for size in _names(sizes)) or tuning.SIZES
     options = Options(_names(collectives), lengths, budget)
-    profile = _measure(ranks, topology, options, quiet=as_json)
-    if profile is None:
+    measured = _measure(ranks, topology, options, quiet=as_json)
+    if measured is None:
         return  # not rank 0
+    text, warnings = measured
+    profile = Profile.from_json(text)
     path = None if dry_run else _path(profile, output)
     if path is not None:
         _write(path, profile.to_json())
     if csv is not None:
         _write(csv, profile.to_csv())
     if as_json:
-        print_json(_report(profile, path))
+        print_json(_report(profile, path) | {"warnings": warnings})
     else:
-        _print(profile, path)
+        _print(profile, path, warnings)
 
 
 def _names(text: str) -> list[str]:
@@ -67,19 +69,18 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def _measure(ranks: int | None, topology: str | None, options: Options, quiet: bool) -> Profile | None:
-    """The profile that the ranks of this job measured (on rank 0, else None), or that local ranks measured without a
-    job."""
+def _measure(ranks: int | None, topology: str | None, options: Options, quiet: bool) -> tuple[str, list[str]] | None:
+    """A profile and warnings from the ranks of this job (on rank 0, else None), or without a job from local ranks."""
     if ranks is None and _launched(os.environ):
         with ringroad.init(topology=topology, settings=_WITHOUT) as communicator:
-            text = tuning.tune(communicator, options, quiet)
-            return Profile.from_json(text) if communicator.rank == 0 else None
+            measured = tuning.tune(communicator, options, quiet)
+            return measured if communicator.rank == 0 else None
     if ranks is None:
         ranks = max(2, len(os.sched_getaffinity(0)))
     if ranks < 2:
         raise ValueError(f"tune: --ranks {ranks}: there is nothing to measure with fewer than two")
     with ringroad.local(ranks, topology=topology, env=_WITHOUT) as cluster:
-        return Profile.from_json(cluster.run(tuning.tune, options, quiet)[0])
+        return cluster.run(tuning.tune, options, quiet)[0]
 
 
 def _launched(environ: Mapping[str, str]) -> bool:
@@ -150,6 +151,7 @@ def _report(profile: Profile, path: Path | None) -> dict[str, Any]:
             "bandwidth": model.bandwidth,
             "reduce_cost": model.reduce_cost,
             "cores": model.cores,
+            "over_links": model.over_links,
         },
         "error": {"median": median, "p90": p90, "worst": worst, "measurements": len(profile.measurements)},
         "sizes": list(_sizes(profile)),
@@ -160,14 +162,14 @@ def _report(profile: Profile, path: Path | None) -> dict[str, Any]:
     }
 
 
-def _print(profile: Profile, path: Path | None) -> None:
+def _print(profile: Profile, path: Path | None, warnings: Sequence[str]) -> None:
     model = profile.model
     median, p90, worst = profile.errors
     print(f"\n{profile.place}\n")
     print(f"starting a step    {seconds_text(model.step_latency)}")
     print(f"a further message  {seconds_text(model.message_latency)}")
     print(f"a hop              {seconds_text(model.hop_latency or 0.0)}")
-    links = "links " if model.cores is None else "copies"
+    links = "links " if model.cores is None or model.over_links else "copies"
     print(f"{links}             {_speed(1 / model.bandwidth if model.bandwidth else 0.0)}")
     print(f"reducing           {_speed(model.reduce_cost)}")
     print(
@@ -188,6 +190,8 @@ def _print(profile: Profile, path: Path | None) -> None:
     ]
     print_table(columns, rows, right=["size", "time"])
     print("\nin brackets: how many times as long as the fastest it takes")
+    for warning in warnings:
+        print(f"warning: {warning}")
     print("not stored (--dry-run)" if path is None else f"stored as {path}")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from ringroad._native import Topology
-from ringroad.emulation import namespaces
+from ringroad.emulation import leftovers, namespaces
 from ringroad.emulation.namespaces import Host, TestbedError
 from ringroad.emulation.wiring import Cable, Wiring
 
@@ -41,14 +41,16 @@ class EmulatedNetwork:
         """`bandwidth`: bytes per second of a link of capacity 1, in each direction, headers included; `mtu`: bytes of
         the longest packet."""
         namespaces.require()
+        leftovers.end()
         if bandwidth < 2 * _CLOSED:
             raise ValueError(f"{bandwidth:g} bytes/s are too little for a cable")
         # The bandwidth of a link for payload, without the headers of packets.
         payload = bandwidth * (mtu - _HEADERS) / (mtu + _FRAME)
-        self.topology = topology.with_links(bandwidth=payload, latency=_HOP_SECONDS, memory=_MEMORY)
+        self.wiring = Wiring.of(topology)
+        routed = self.wiring.topology
+        self.topology = routed.with_links(bandwidth=payload, latency=_HOP_SECONDS, memory=_MEMORY)
         self.bandwidth = bandwidth
         self.mtu = mtu
-        self.wiring = Wiring.of(topology)
         self._cables = {cable.ends: cable for cable in self.wiring.cables}
         self._numbers = {cable.ends: number for number, cable in enumerate(self.wiring.cables)}
         self._changed: set[tuple[int, int]] = set()
@@ -88,6 +90,7 @@ class EmulatedNetwork:
             "TP_SOCKET_IFNAME": DEVICE,
             "OMPI_MCA_btl_tcp_if_include": DEVICE,
             "OMPI_MCA_oob_tcp_if_include": DEVICE,
+            **leftovers.mark(),
         }
 
     def mpi(self, directory: str) -> dict[str, str]:

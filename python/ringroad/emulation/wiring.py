@@ -22,6 +22,8 @@ class Cable:
 class Wiring:
     """Nodes, cables and routes. Nodes are numbered: hosts first, in the order of their ranks, then switches."""
 
+    topology: Topology
+    """The topology with the routes that are wired, each of which is one path."""
     names: list[str]
     hosts: int
     per_host: int
@@ -41,8 +43,9 @@ class Wiring:
         hosts = topology.ranks // topology.per_host
         switches = max(node_of) + 1 - hosts
         names = [f"host{number}" for number in range(hosts)] + [f"switch{number}" for number in range(switches)]
-        wiring = Wiring(names, hosts, topology.per_host, _cables(topology, node_of))
-        for source, destination, path in _paths(topology, node_of):
+        routed, paths = _paths(topology, node_of)
+        wiring = Wiring(routed, names, hosts, topology.per_host, _cables(topology, node_of))
+        for source, destination, path in paths:
             for node, following in pairwise(path):
                 if wiring.next_node.setdefault((node, destination), following) != following:
                     wiring.exceptions[node, source, destination] = following
@@ -81,24 +84,29 @@ def _cables(topology: Topology, node_of: list[int]) -> list[Cable]:
     return [Cable(ends, (there, back)) for ends, (there, back) in sorted(capacities.items())]
 
 
-def _paths(topology: Topology, node_of: list[int]) -> Iterator[tuple[int, int, list[int]]]:
-    """Routes as (sending host, receiving host, nodes on the path): the topology's own routes if each is a single path,
-    else its first shortest paths."""
+_Path = tuple[int, int, list[int]]
+"""(sending host, receiving host, nodes on the path)."""
+
+
+def _paths(topology: Topology, node_of: list[int]) -> tuple[Topology, list[_Path]]:
+    """The topology with its wired routes, and these: its own routes if each is one path, else its first shortest
+    paths."""
     links = [(node_of[link[0]], node_of[link[1]]) for link in topology.links]
     hosts = [(rank, node_of[rank]) for rank in range(0, topology.ranks, topology.per_host)]
     pairs = [(one, other) for one in hosts for other in hosts if one != other]
 
-    def of(network: Topology) -> Iterator[tuple[int, int, list[int]] | None]:
+    def of(network: Topology) -> Iterator[_Path | None]:
         for (rank, host), (other_rank, other_host) in pairs:
             used = {links[index] for index, _ in network.route(rank, other_rank)[2]}
             path = _path(host, other_host, {pair for pair in used if pair[0] != pair[1]})
             yield (host, other_host, path) if path else None
 
-    own = list(of(topology))
-    single = of(topology.with_routing("single-path")) if None in own else iter(own)
-    for found in single:
-        assert found is not None, "a single path is one"
-        yield found
+    paths = [path for path in of(topology) if path is not None]
+    if len(paths) < len(pairs):
+        topology = topology.with_routing("single-path")
+        paths = [path for path in of(topology) if path is not None]
+    assert len(paths) == len(pairs), "a single path is one"
+    return topology, paths
 
 
 def _path(start: int, end: int, edges: set[tuple[int, int]]) -> list[int] | None:

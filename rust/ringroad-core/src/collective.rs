@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{ChunkId, Rank};
 
-/// A collective operation. A barrier is an [`Collective::Allreduce`] of no elements.
+/// A collective operation. A barrier is an [`Collective::Allreduce`] of one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Collective {
@@ -23,7 +23,7 @@ pub enum Collective {
     Allgather,
     /// Every rank ends with the root's vector.
     Broadcast {
-        /// The rank whose vector is spread.
+        /// The rank whose vector all others receive.
         root: Rank,
     },
     /// The root ends with the reduction of all vectors.
@@ -38,17 +38,17 @@ pub enum Collective {
     },
     /// Rank `r` ends with block `r` of the root's vector.
     Scatter {
-        /// The rank whose vector is dealt out.
+        /// The rank whose vector is distributed.
         root: Rank,
     },
     /// Rank `t` ends with the concatenation over `s` of the blocks that `s` holds for `t`.
     Alltoall,
 }
 
-/// Where the data of a rank lies for one side (before or after) of a collective.
+/// Which part of the vector a rank holds before or after a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holding {
-    /// No buffer at all.
+    /// No data.
     Nothing,
     /// One block of the vector.
     Block(usize),
@@ -57,7 +57,7 @@ pub enum Holding {
 }
 
 impl Collective {
-    /// All kinds, with root 0 where there is one.
+    /// All collectives, with root 0 where there is a root.
     pub const ALL: [Collective; 8] = [
         Collective::Allreduce,
         Collective::ReduceScatter,
@@ -94,7 +94,7 @@ impl Collective {
         }
     }
 
-    /// The same collective with another root; unchanged where there is none.
+    /// The same collective with another root; unchanged where it has no root.
     pub fn with_root(self, root: Rank) -> Collective {
         match self {
             Collective::Broadcast { .. } => Collective::Broadcast { root },
@@ -105,7 +105,7 @@ impl Collective {
         }
     }
 
-    /// Whether contributions of several ranks are combined.
+    /// Whether the collective reduces contributions of several ranks.
     pub fn reduces(self) -> bool {
         matches!(self, Collective::Allreduce | Collective::ReduceScatter | Collective::Reduce { .. })
     }
@@ -115,7 +115,7 @@ impl Collective {
         !matches!(self, Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. })
     }
 
-    /// How many blocks one rank's vector has: one for each rank, or the single block that is the vector.
+    /// How many blocks one rank's vector has: `ranks`, or 1 where the whole vector is a single block.
     pub fn blocks_per_vector(self, ranks: usize) -> usize {
         if self.has_blocks() {
             ranks
@@ -124,7 +124,8 @@ impl Collective {
         }
     }
 
-    /// How many blocks all chunks of a schedule make up; in an all-to-all every pair of ranks has one of its own.
+    /// How many blocks the chunks of a schedule form in all: in an all-to-all one for every pair of ranks, otherwise
+    /// those of one vector.
     pub fn blocks(self, ranks: usize) -> usize {
         if self == Collective::Alltoall {
             ranks.saturating_mul(ranks)
@@ -133,7 +134,7 @@ impl Collective {
         }
     }
 
-    /// What `rank` brings along.
+    /// What `rank` holds before the collective.
     pub fn input(self, rank: Rank) -> Holding {
         match self {
             Collective::Allreduce
@@ -151,7 +152,7 @@ impl Collective {
         }
     }
 
-    /// What `rank` takes away.
+    /// What `rank` holds after the collective.
     pub fn output(self, rank: Rank) -> Holding {
         match self {
             Collective::Allreduce
@@ -169,7 +170,7 @@ impl Collective {
         }
     }
 
-    /// How many chunks make up one rank's vector, of `chunks` in the whole schedule.
+    /// How many chunks form one rank's vector, in a schedule with `chunks` chunks.
     pub fn chunks_per_vector(self, ranks: usize, chunks: usize) -> usize {
         if self == Collective::Alltoall {
             chunks / ranks
@@ -178,8 +179,8 @@ impl Collective {
         }
     }
 
-    /// The block of the input vector of `rank` that chunk `chunk` is part of, or `None` where `rank` does not start
-    /// with it. Collectives without blocks have the single block 0.
+    /// The block of `rank`'s input vector that contains `chunk`, or `None` where `rank` does not hold the chunk at the
+    /// start. Collectives without blocks have the single block 0.
     pub fn input_block(self, ranks: usize, chunks: usize, rank: Rank, chunk: ChunkId) -> Option<usize> {
         if self == Collective::Alltoall {
             let (source, target) = pair(ranks, chunks, chunk);
@@ -188,7 +189,7 @@ impl Collective {
         self.block_within(self.input(rank), ranks, chunks, chunk)
     }
 
-    /// As [`Collective::input_block`], for the output.
+    /// As [`Collective::input_block`], for the output vector.
     pub fn output_block(self, ranks: usize, chunks: usize, rank: Rank, chunk: ChunkId) -> Option<usize> {
         if self == Collective::Alltoall {
             let (source, target) = pair(ranks, chunks, chunk);
@@ -206,7 +207,7 @@ impl Collective {
         }
     }
 
-    /// The rank that a chunk which is only copied comes from; meaningless where the collective reduces.
+    /// The rank that holds `chunk` at the start, in a collective that does not reduce; meaningless in one that does.
     pub fn origin(self, ranks: usize, chunks: usize, chunk: ChunkId) -> Rank {
         match self {
             Collective::Allgather | Collective::Gather { .. } => chunk / (chunks / ranks),
@@ -216,6 +217,7 @@ impl Collective {
     }
 }
 
+/// The source and the target of a chunk of an all-to-all.
 fn pair(ranks: usize, chunks: usize, chunk: ChunkId) -> (Rank, Rank) {
     let block = chunk / (chunks / (ranks * ranks));
     (block / ranks, block % ranks)
@@ -231,13 +233,13 @@ impl fmt::Display for Collective {
     }
 }
 
-/// Whether users may write a name so: case does not matter, nor whether `-` or `_` joins the words.
+/// Whether `text` names `name`: case does not matter, and `-` and `_` are the same.
 pub(crate) fn is_name(text: &str, name: &str) -> bool {
     let plain = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     text == name || text.len() == name.len() && text.bytes().map(plain).eq(name.bytes().map(plain))
 }
 
-/// The text names no collective.
+/// A text that names no collective.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown collective {0:?}; choose one of allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall")]
 pub struct UnknownCollective(pub String);
@@ -245,7 +247,7 @@ pub struct UnknownCollective(pub String);
 impl FromStr for Collective {
     type Err = UnknownCollective;
 
-    /// Accepts the names with `_` or `-`; the root is 0.
+    /// Reads a name of any case, with `_` or `-`; the root is 0.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Collective::ALL.into_iter().find(|collective| is_name(text, collective.name()));
         found.ok_or_else(|| UnknownCollective(text.to_owned()))

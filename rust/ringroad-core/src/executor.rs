@@ -1,29 +1,32 @@
-//! The state machine that runs a [`Plan`]. It does no I/O: it hands out operations that may start and is told which
-//! have completed. Whoever drives it (the runtime's engine, a simulator, a test) decides what starting means.
+//! The state machine that runs a [`Plan`]. It does no I/O: it hands out operations that may start, and its driver (the
+//! runtime's engine, the simulator or a test) starts them and reports which have completed.
 
 use std::sync::Arc;
 
 use crate::plan::{Operation, Plan};
 
-/// Stands in `pending` for an operation that has completed.
+/// The value in `pending` of an operation that has completed.
 const COMPLETE: u32 = u32::MAX;
 
 /// Runs one plan once.
 #[derive(Debug)]
 pub struct Executor {
     plan: Arc<Plan>,
+    /// For each operation, how many operations it still waits for, or [`COMPLETE`].
     pending: Vec<u32>,
-    /// The operations that may start or have been started, in this order. Those that wait for no other come first.
+    /// The operations that may start or have been started, in this order. Those that depend on no other come first.
     ready: Vec<u32>,
-    /// How many have been started, of those that are ready.
+    /// How many operations of `ready` have been started.
     started: usize,
-    /// How many have been started of those that only wait for a message: these come last, lest it has not come.
+    /// How many operations of [`Plan::expects`] have been started. They only wait for a message, so they start after
+    /// all that are ready: that gives the message time to arrive.
     expected: usize,
+    /// How many operations have not completed.
     remaining: usize,
 }
 
 impl Executor {
-    /// An executor at the beginning of `plan`.
+    /// An executor at the start of `plan`.
     pub fn new(plan: Arc<Plan>) -> Executor {
         let pending = plan.pending().to_vec();
         let mut ready = Vec::with_capacity(pending.len());
@@ -33,7 +36,7 @@ impl Executor {
         Executor { remaining: pending.len(), started: 0, expected: 0, pending, ready, plan }
     }
 
-    /// Back to the beginning, to run the plan again without new memory.
+    /// Returns to the start of the plan, to run it again without allocating.
     pub fn rewind(&mut self) {
         let pending = self.plan.pending();
         let first = self.ready.iter().take_while(|number| pending[**number as usize] == 0).count();
@@ -43,7 +46,7 @@ impl Executor {
         self.remaining = pending.len();
     }
 
-    /// The number of the next operation that may start, or `None` until more complete.
+    /// The number of the next operation that may start, or `None` until another one completes. Each is returned once.
     #[inline]
     pub fn start(&mut self) -> Option<u32> {
         if let Some(number) = self.ready.get(self.started) {
@@ -61,7 +64,7 @@ impl Executor {
         &self.plan.operations()[number as usize]
     }
 
-    /// Takes note that operation `number`, handed out before, has completed.
+    /// Records that operation `number`, which [`Executor::start`] has returned, has completed.
     #[inline]
     pub fn complete(&mut self, number: u32) {
         self.remaining -= 1;
@@ -75,7 +78,7 @@ impl Executor {
         }
     }
 
-    /// The operations that have not completed: what a late call is waiting for.
+    /// The operations that have not completed, with their numbers: what a call that is late waits for.
     pub fn unfinished(&self) -> impl Iterator<Item = (u32, Operation)> + '_ {
         let open = |(number, pending): (usize, &u32)| {
             (*pending != COMPLETE).then(|| (number as u32, self.plan.operations()[number]))
@@ -83,7 +86,7 @@ impl Executor {
         self.pending.iter().enumerate().filter_map(open)
     }
 
-    /// Whether everything has completed.
+    /// Whether all operations have completed.
     pub fn is_done(&self) -> bool {
         self.remaining == 0
     }

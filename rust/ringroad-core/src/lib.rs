@@ -1,14 +1,15 @@
-//! The pure heart of ringroad: topologies, collectives, schedules and what can be said about them.
+//! The pure core of ringroad: topologies, collectives and schedules, and the code that makes, checks and prices
+//! schedules.
 //!
 //! Nothing here performs I/O, reads a clock or starts a thread; time is an argument. The crate builds for
-//! `wasm32-unknown-unknown`, and continuous integration proves it.
+//! `wasm32-unknown-unknown`; continuous integration checks that.
 //!
 //! Data goes one way:
 //!
 //! ```text
 //! Topology + Collective --Algorithm--> Schedule --verify, transform--> Schedule
 //! Schedule + Topology + bytes --CostModel--> seconds     (Selector = argmin over algorithms)
-//! Schedule --lower--> Plan (one rank) --> Executor, driven by whoever can move bytes, or by the Simulator --> Trace
+//! Schedule --lower--> Plan (one rank) --> Executor, driven by the runtime's engine or by the Simulator --> Trace
 //! ```
 #![forbid(unsafe_code)]
 

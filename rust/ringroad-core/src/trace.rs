@@ -1,4 +1,4 @@
-//! What happened when: one type for predicted and measured timelines.
+//! Timelines of events: one type for simulated and measured ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use serde_json::{json, Value};
 
 use crate::units::{Bytes, Rank, Seconds};
 
-/// What an event was about.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceKind {
-    /// From the beginning of a call to its end, as the rank sees it. The peer is the rank itself.
+    /// A call, from its start to its end on this rank. The peer is the rank itself.
     Call,
-    /// From posting a send until its memory was free again.
+    /// A send, from posting it until its memory could be reused.
     Send,
-    /// From posting a receive until the data was there.
+    /// A receive, from posting it until the data had arrived.
     Receive,
-    /// While the rank's processor combined data. The peer is the rank itself.
+    /// A reduction on the rank's processor. The peer is the rank itself.
     Reduce,
 }
 
 impl TraceKind {
     const ALL: [TraceKind; 4] = [TraceKind::Call, TraceKind::Send, TraceKind::Receive, TraceKind::Reduce];
 
-    /// The word for it, as it is serialised.
+    /// The name, as it is serialised.
     pub fn name(self) -> &'static str {
         match self {
             TraceKind::Call => "call",
@@ -39,53 +39,54 @@ impl TraceKind {
 /// One event of one rank.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TraceEvent {
-    /// What it was.
+    /// The kind of the event.
     pub kind: TraceKind,
-    /// Whose event.
+    /// The rank on which it happened.
     pub rank: Rank,
-    /// The other side.
+    /// The other rank of a message; the rank itself for calls and reductions.
     pub peer: Rank,
-    /// Message size, the larger of a call's input and output, or how many bytes were combined with others.
+    /// The size of the message, the larger of a call's input and output, or the number of bytes that were reduced.
     pub bytes: Bytes,
-    /// Which call of the communicator.
+    /// The number of the call within its communicator.
     pub sequence: u32,
-    /// Which message between the two ranks within the call; 0 for what is no message.
+    /// The number of the message between the two ranks within the call; 0 for events that are not messages.
     pub message: u32,
-    /// Which step of the schedule it belongs to, where that is known: a transport does not know.
+    /// The step of the schedule, or `None` where it is unknown: a transport does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// The algorithm that performs the call, where that is known.
+    /// The algorithm that performs the call, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Arc<str>>,
-    /// What was called, in words.
+    /// A description of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Arc<str>>,
-    /// When it began, from the start of the trace.
+    /// When the event started, in seconds since the start of the trace.
     pub start: Seconds,
-    /// When it was complete, or `None` where it never was.
+    /// When the event completed, in seconds since the start of the trace; `None` where it never completed.
     pub end: Option<Seconds>,
 }
 
 /// A timeline.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// The events, by their beginning.
+    /// The events in the order of their start.
     pub events: Vec<TraceEvent>,
 }
 
 impl Trace {
-    /// The trace in the format of Chrome's trace viewer and of Perfetto: a process for each rank, with rows for each kind
-    /// of event, as many as overlap, and an arrow for each message that arrived. What has no end is shown as begun.
+    /// The trace in the JSON format of Chrome's trace viewer and of Perfetto: a process for each rank, with as many
+    /// rows for each kind of event as events of that kind overlap, and an arrow for each message that arrived. An event
+    /// without an end is shown as begun.
     pub fn to_chrome(&self) -> String {
         self.to_chrome_with(json!({}))
     }
 
-    /// The same with something about the whole.
+    /// As [`Trace::to_chrome`], with `about` as the file's `otherData`.
     pub fn to_chrome_with(&self, about: Value) -> String {
         let mut order: Vec<&TraceEvent> = self.events.iter().collect();
         order.sort_by(|a, b| a.start.total_cmp(&b.start));
         let mut rows = Rows::default();
-        // Text, since values take many times as much memory, and traces may be long.
+        // Text, because JSON values take many times as much memory and traces may be long.
         let mut records = String::new();
         for event in order {
             let row = rows.take(event);
@@ -99,15 +100,15 @@ impl Trace {
     }
 }
 
-/// For every rank and kind, until when each of its rows is taken.
+/// For every rank and kind of event, the time until which each of its rows is occupied.
 #[derive(Default)]
 struct Rows(BTreeMap<(Rank, usize), Vec<Seconds>>);
 
 impl Rows {
-    /// More than a rank ever needs of one kind.
+    /// More rows than a rank ever needs for one kind of event.
     const OF_A_KIND: usize = 1 << 20;
 
-    /// The first row that is free when the event begins.
+    /// Occupies the first row that is free when the event starts, and returns its number.
     fn take(&mut self, event: &TraceEvent) -> usize {
         let kind = event.kind as usize;
         let rows = self.0.entry((event.rank, kind)).or_default();
@@ -137,13 +138,13 @@ impl Rows {
     }
 }
 
-/// One more record, after a comma.
+/// Appends a comma and a record.
 fn append(records: &mut String, record: &Value) {
     records.push(',');
     records.push_str(&record.to_string());
 }
 
-/// The unit of the format.
+/// Microseconds in a second: the format's unit of time.
 const MICROSECONDS: f64 = 1e6;
 
 impl TraceEvent {
@@ -173,7 +174,7 @@ impl TraceEvent {
             None => record["ph"] = json!("B"),
         }
         append(records, &record);
-        // An arrow leads from the beginning of the send to the end of the receive, and is told by both their names.
+        // An arrow leads from the start of the send to the end of the receive. Both events compute the same arrow id.
         let (phase, source, destination, at) = match (self.kind, self.end) {
             (TraceKind::Send, Some(_)) => ("s", self.rank, self.peer, self.start),
             (TraceKind::Receive, Some(end)) => ("f", self.peer, self.rank, end),

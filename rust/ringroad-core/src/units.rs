@@ -1,20 +1,20 @@
-//! The words for indices and quantities. Quantities are SI: bytes and seconds, never multiples of them.
+//! Type aliases for indices and quantities. Quantities are in bytes and seconds, never in multiples of them.
 
-/// A process of the group, `0..ranks`.
+/// A process of the job: `0..ranks`.
 pub type Rank = usize;
-/// A vertex of a [`crate::Topology`]: ranks come first, then switches.
+/// A node of a [`crate::Topology`]. Ranks come first, then switches and the memories of hosts.
 pub type NodeId = usize;
-/// An edge of a [`crate::Topology`].
+/// A directed link of a [`crate::Topology`]: an index into [`crate::Topology::links`].
 pub type LinkId = usize;
-/// A piece of the vector, `0..Schedule::chunks`.
+/// A piece of the vector: `0..Schedule::chunks`.
 pub type ChunkId = usize;
-/// An outlet of a rank. On tori port `2d` leads along dimension `d` upwards and `2d + 1` downwards, so that
-/// `port ^ 1` is the opposite direction.
+/// The number of an outgoing link at its rank. On tori port `2d` leads upwards along dimension `d` and port `2d + 1`
+/// downwards, so that `port ^ 1` is the opposite direction.
 pub type Port = usize;
-/// One of the places in which a rank keeps a value of a chunk. Slot 0 is the vector itself: at first the input, at the
-/// end the result.
+/// One of the places in which a rank keeps a value of a chunk. Slot 0 is the vector itself: it holds the input at the
+/// start and the result at the end.
 pub type Slot = usize;
-/// Bytes.
+/// A number of bytes.
 pub type Bytes = u64;
-/// Seconds.
+/// A duration or a point in time, in seconds.
 pub type Seconds = f64;

@@ -1,7 +1,7 @@
-//! Every algorithm, for every collective it offers and 1 to 64 ranks: proven by the verifier, and as cheap as it says.
-//! And the verifier itself: it must notice every way to spoil one of these schedules.
+//! Tests every algorithm for every collective that it offers, on 1 to 64 ranks: the verifier accepts its schedules, and
+//! they cost what its cost line says. Also tests that the verifier rejects every corruption of these schedules.
 //!
-//! `RINGROAD_TEST_FULL=1` goes up to 130 ranks, and checks all members of a family for all of them.
+//! `RINGROAD_TEST_FULL=1` tests up to 130 ranks, with all members of a family.
 
 #[path = "common/members.rs"]
 mod members;
@@ -18,7 +18,7 @@ use ringroad_core::{Action, Collective, Schedule, Send, Step, Topology};
 
 const RANKS: std::ops::RangeInclusive<usize> = 1..=64;
 
-/// Tori of all kinds: square and not, even and odd, of powers and not, with dimensions of one or two ranks.
+/// Tori of all kinds: square or not, with even and odd sizes, powers or not, with dimensions of one or two ranks.
 const TORI: [&[usize]; 20] = [
     &[2, 2],
     &[2, 4],
@@ -42,7 +42,7 @@ const TORI: [&[usize]; 20] = [
     &[8, 8],
 ];
 
-/// Hosts and ranks of each, up to these and some more.
+/// Up to this many hosts and ranks per host are tested, and some larger ones.
 const HOSTS: (usize, usize) = (5, 5);
 const MORE_HOSTS: [(usize, usize); 5] = [(8, 2), (16, 3), (7, 6), (12, 4), (3, 16)];
 
@@ -59,7 +59,7 @@ fn torus(sizes: &[usize]) -> Topology {
     Topology::torus(sizes).unwrap()
 }
 
-/// The collective with every root that is worth trying.
+/// The collective with every root to test: the first, the middle and the last rank.
 fn with_roots(collective: Collective, ranks: usize) -> Vec<Collective> {
     let roots = BTreeSet::from([0, ranks / 2, ranks - 1]);
     let wanted = if collective.root().is_some() { roots.len() } else { 1 };
@@ -90,7 +90,7 @@ fn check(member: Member, topology: &Topology, collective: Collective) {
         (&*member.name(), collective, ranks)
     );
     schedule.verify().unwrap_or_else(|error| panic!("{what}: {error}"));
-    // Written out, it is the same: a symmetry is only a way to write.
+    // The schedule written out must be equivalent.
     let expanded = schedule.expand();
     expanded.verify().unwrap_or_else(|error| panic!("{what}, written out: {error}"));
     check_rows(&schedule, &expanded, &what);
@@ -103,7 +103,7 @@ fn check(member: Member, topology: &Topology, collective: Collective) {
     if collective.reduces() {
         let consistent = member.consistent(topology, collective);
         assert!(!consistent || is_consistent(&expanded), "{what}: not consistent");
-        // Where there is nothing to add in another order, a family need not know it.
+        // With few ranks there may be only one order of addition, which the catalogue need not know.
         assert!(consistent || ranks <= 4 || !is_consistent(&expanded), "{what}: consistent after all");
     }
 
@@ -118,7 +118,7 @@ fn check(member: Member, topology: &Topology, collective: Collective) {
     }
 }
 
-/// The steps with their sends in one order.
+/// The steps, with their sends sorted.
 fn sorted(schedule: &Schedule) -> Vec<Vec<String>> {
     let lines = |step: &Step| {
         let mut lines: Vec<String> = step.sends.iter().map(|send| format!("{send:?}")).collect();
@@ -128,8 +128,8 @@ fn sorted(schedule: &Schedule) -> Vec<Vec<String>> {
     schedule.steps.iter().map(lines).collect()
 }
 
-/// What a rank reads off the symmetric schedule is what it reads off the one that is written out, in the same order;
-/// and messages are counted alike.
+/// The rows of a symmetric schedule are those of the same schedule written out, in the same order, and both count the
+/// same messages.
 fn check_rows(schedule: &Schedule, expanded: &Schedule, what: &str) {
     let steps = schedule.steps.len();
     for rank in BTreeSet::from([0, 1 % schedule.ranks, schedule.ranks / 2, schedule.ranks - 1]) {
@@ -150,7 +150,7 @@ fn check_rows(schedule: &Schedule, expanded: &Schedule, what: &str) {
     }
 }
 
-/// No rank sends by more ports at once than declared, nor twice to one rank what could be one message.
+/// No rank sends by more ports in a step than the algorithm declares, and no two messages could be one.
 fn check_ports(member: Member, topology: &Topology, schedule: &Schedule, what: &str) {
     let shape = Shape::of(topology);
     let most_ports = member.algorithm().ports.count(topology);
@@ -177,7 +177,7 @@ fn check_ports(member: Member, topology: &Topology, schedule: &Schedule, what: &
                 topology.port_link(send.source, send.port).is_some(),
                 "{what}: step {index} has {send:?}"
             );
-            // On hosts there is one way only.
+            // On hosts all ports are the same link.
             if shape.per_host() == 1 {
                 check_direction(&shape, send, what);
             }
@@ -185,7 +185,7 @@ fn check_ports(member: Member, topology: &Topology, schedule: &Schedule, what: &
     }
 }
 
-/// A message to another rank of the same line leaves in that dimension, by the shorter way.
+/// A message to a rank that differs in one coordinate leaves in that dimension, by the shorter way.
 fn check_direction(shape: &Shape, send: &Send, what: &str) {
     let (from, to) = (shape.coordinates(send.source), shape.coordinates(send.destination));
     let differ: Vec<usize> = (0..from.len()).filter(|d| from[*d] != to[*d]).collect();
@@ -197,10 +197,11 @@ fn check_direction(shape: &Shape, send: &Send, what: &str) {
     assert!(if downwards { 2 * up >= size } else { 2 * up <= size }, "{what}: {send:?} goes the longer way");
 }
 
-/// Whether all ranks that end with a chunk end with the same expression, where a + b is b + a and nothing else is.
+/// Whether all ranks that end with a chunk have the same expression for it, where a + b equals b + a and nothing else
+/// is equal.
 fn is_consistent(schedule: &Schedule) -> bool {
     let mut terms: HashMap<(usize, usize), usize> = HashMap::new();
-    // By slot and chunk.
+    // The expressions by slot and chunk.
     let places = schedule.slots() * schedule.chunks;
     let mut held: Vec<Vec<usize>> = (0..schedule.ranks).map(|rank| vec![rank; places]).collect();
     let mut combine = |action: Action, new: usize, old: usize| {
@@ -258,7 +259,7 @@ fn check_all(name: &str) {
     let algorithm = find(name).unwrap().algorithm();
     let ranks = if full() { 1..=130 } else { RANKS };
     let networks = ranks.map(on_ring).chain(TORI.map(torus)).chain(on_hosts());
-    // Searching for trees takes its time.
+    // The search for trees takes long on many ranks.
     let most = if !name.ends_with("trees") {
         usize::MAX
     } else if full() {
@@ -300,7 +301,7 @@ fn larger_groups() {
     }
 }
 
-/// What is composed of parts costs what these do in turn, and so do its bounds.
+/// An algorithm that is composed of parts costs what its parts cost one after the other, and so do the bounds.
 #[test]
 fn parts_cost_what_the_whole_does() {
     let mut composed = 0;
@@ -330,7 +331,7 @@ fn parts_cost_what_the_whole_does() {
     assert_eq!(composed, 10);
 }
 
-/// Sums of windows are found by search, for each number of ranks anew.
+/// The windows of trivance-latency are found by a search for each number of ranks; it always succeeds.
 #[test]
 fn trivance_latency_fits_every_number() {
     for ranks in 65..=257 {
@@ -342,11 +343,11 @@ fn trivance_latency_fits_every_number() {
     }
 }
 
-/// What the busiest link carries, summed over the steps, in units of a collective's m/D bytes.
+/// What the busiest link of each step carries, summed over the steps, in units of m/D bytes.
 #[test]
 fn link_loads() {
     let cases = [
-        // As in the papers.
+        // The values of the papers.
         ("swing", "torus:8x8", 12, 1.0781),
         ("swing", "torus:8x8x8", 18, 1.0254),
         ("swing", "torus:64x64", 24, 1.1843),
@@ -359,17 +360,17 @@ fn link_loads() {
         ("trivance-hybrid:3", "ring:81", 7, 3.0),
         ("bfb-ring", "ring:16", 16, 0.9375),
         ("bfb-ring", "torus:9x9", 16, 0.9877),
-        // With as many steps as Trivance, which has 2.0625, 2.8594, ... here.
+        // `nested:0` has as many steps as Trivance, whose values here are 2.0625, 2.8594, ...
         ("nested:0", "ring:16", 6, 1.8125),
         ("nested:0", "ring:64", 8, 2.7344),
         ("nested:0", "torus:16x16", 12, 1.3281),
         ("nested:0", "torus:32x32", 16, 1.2178),
-        // A step more in each phase.
+        // One more step in each phase.
         ("nested:1", "ring:64", 10, 2.2031),
-        // A reduce-scatter through both dimensions first.
+        // The hybrid starts with a reduce-scatter through both dimensions.
         ("trivance-latency", "torus:9x9", 4, 8.0),
         ("trivance-hybrid:1", "torus:9x9", 6, 1.5556),
-        // Both mirror images on both ports.
+        // Both mirror images use both ports.
         ("swing-latency", "ring:64", 6, 21.0),
         ("swing-latency", "ring:48", 6, 21.0),
     ];
@@ -383,8 +384,8 @@ fn link_loads() {
     }
 }
 
-/// What every rank does alike is judged for more ranks than could be replayed; what has a block or a message for every pair
-/// of them is refused.
+/// Symmetric schedules can be assessed for more ranks than could be replayed. Schedules with a block or a message for
+/// every pair of that many ranks are refused.
 #[test]
 fn the_largest() {
     for (name, spec, steps) in
@@ -400,7 +401,7 @@ fn the_largest() {
     let check = |spec: &str, collective: Collective, offered: usize| {
         assert_eq!(available(&spec.parse().unwrap(), collective).len(), offered, "{collective} on {spec}");
     };
-    // Pairwise, and Bruck with four radices.
+    // `pairwise`, and `bruck-alltoall` with four radices.
     check("torus:64x64", Collective::Alltoall, 5);
     check("torus:65x64", Collective::Alltoall, 0);
     check("torus:256x256", Collective::Gather { root: 0 }, 1);
@@ -418,7 +419,7 @@ fn declared_ports_are_used() {
                 let members = brief_members(algorithm, topology).into_iter();
                 let ports =
                     members.filter_map(|m| Some(m.build(topology, collective).ok()?.ports())).max()?;
-                // In a direct gather everybody sends to the root and to nobody else.
+                // In a direct gather each rank sends to the root only.
                 let gathers = collective == Collective::Gather { root: 0 } && ports == 1;
                 Some(gathers || ports == algorithm.ports.count(topology))
             };
@@ -427,7 +428,8 @@ fn declared_ports_are_used() {
     }
 }
 
-/// In trivance the two ports carry the same in every step, but for the one block at the opposite offset.
+/// In trivance both ports of a rank send the same number of blocks in every step, except for the block at the opposite
+/// offset.
 #[test]
 fn trivance_balances_the_ports() {
     for ranks in RANKS {
@@ -444,7 +446,7 @@ fn trivance_balances_the_ports() {
     }
 }
 
-/// For powers, the chunks of an allreduce are numbered such that every message is one range of each slice.
+/// On powers, the chunks of an allreduce are numbered so that every message is one range of each slice.
 #[test]
 fn messages_of_powers_are_contiguous() {
     let cases: &[(&[&str], &[&[usize]])] = &[
@@ -483,7 +485,7 @@ fn trivance_over_seven_ranks_is_figure_four() {
     assert_eq!(of_rank_0(1), BTreeSet::from([(2, 1), (5, 1)]));
 }
 
-/// By hand: balanced ternary digits of the distances 1 to 6, which are 1, 3-1, 3, -3, 1-3 and -1.
+/// By hand: the balanced ternary forms of the distances 1 to 6 are 1, 3-1, 3, -3, 1-3 and -1.
 #[test]
 fn bruck_all_to_all_over_seven_ranks() {
     let member = find("bruck-alltoall:3").unwrap();
@@ -497,7 +499,8 @@ fn bruck_all_to_all_over_seven_ranks() {
     assert_eq!(sent(1), [(3, 0, vec![(0, 3), (1, 3)]), (4, 1, vec![(0, 4), (6, 4)])]);
 }
 
-/// As many steps as the ranks' number has digits, both directions alike, and no cliff where `direct` ends.
+/// An all-to-all of short blocks takes as many steps as the number of ranks has digits, loads both directions equally,
+/// and does not become much slower where `direct` is no longer available.
 #[test]
 fn short_all_to_alls_take_few_steps() {
     let cost = |name: &str, ranks: usize| {
@@ -508,7 +511,7 @@ fn short_all_to_alls_take_few_steps() {
         let cost = cost("bruck-alltoall:3", ranks);
         assert_eq!(cost.steps.len(), steps);
         assert!(cost.steps.iter().all(|step| step.messages == 2 && step.incast == 0), "{ranks} ranks");
-        // With one digit for each distance every link would carry an eighth of what all ranks send each other.
+        // `least` is the load of each link if every block went the shortest way.
         let least = (ranks * ranks / 4) as f64 / (2 * ranks) as f64;
         assert!(cost.link_load() < 1.34 * least, "{ranks} ranks: {} of {least}", cost.link_load());
     }
@@ -522,7 +525,7 @@ fn short_all_to_alls_take_few_steps() {
     assert!(after < 1.1 * before, "{after} s among 257 ranks, {before} s among 256");
 }
 
-/// Blocks that begin in different dimensions share out the ports of a torus.
+/// Blocks that start in different dimensions use all ports of a torus evenly.
 #[test]
 fn bruck_all_to_alls_keep_all_dimensions_busy() {
     for (spec, radix) in [("torus:9x9", 3), ("torus:8x8x8", 8), ("hypercube:6", 2)] {
@@ -572,8 +575,8 @@ fn names() {
     assert_eq!(find("Hierarchical:Halving_Doubling").unwrap().name(), "hierarchical:halving-doubling");
     assert_eq!(
         find("hierarchical-latency:ring").unwrap_err().to_string(),
-        "unknown algorithm \"hierarchical-latency:ring\"; write hierarchical-latency:network, where network is what \
-         ranks of one number do between the hosts: recursive-doubling, direct-latency or gather-sum"
+        "unknown algorithm \"hierarchical-latency:ring\"; write hierarchical-latency:network, where network is the \
+         algorithm between the hosts: recursive-doubling, direct-latency or gather-sum"
     );
     let unknown = find("trivanse").unwrap_err().to_string();
     let names: Vec<&str> = catalogue().map(|a| a.name).collect();
@@ -627,7 +630,8 @@ fn unavailable_says_why_and_what_instead() {
     );
 }
 
-/// What is sent twice is wrong in both ways of writing, and what no machine can replay is refused.
+/// The verifier rejects symmetric schedules that send a chunk twice or are inconsistent, and those that would need too
+/// much memory to replay.
 #[test]
 fn symmetric_schedules_that_are_refused() {
     let ring = find("ring").unwrap().build(&on_ring(4), Collective::ReduceScatter).unwrap();
@@ -647,7 +651,7 @@ fn symmetric_schedules_that_are_refused() {
     refused(&|schedule| schedule.symmetry.as_mut().unwrap().slices[0].chunks.swap(0, 1));
     refused(&|schedule| schedule.symmetry.as_mut().unwrap().slices[0].axes[0].size = 2);
     refused(&|schedule| schedule.collective = Collective::Gather { root: 0 });
-    // Motions that make other sends of the same row.
+    // Other motions make other sends from the same row.
     let mut reflected = ring.clone();
     reflected.symmetry.as_mut().unwrap().slices[0].axes[0].motion = Motion::Reflect;
     assert!(reflected.verify().is_err() && reflected.expand().verify().is_err());
@@ -656,36 +660,38 @@ fn symmetric_schedules_that_are_refused() {
     let send =
         Send { source: 0, destination: 1, chunks, action: Action::Copy, port: 0, from: 0, into: 9_999 };
     huge.push(vec![send]);
-    assert!(huge.verify().unwrap_err().to_string().contains("too many"), "it would take many GiB");
+    assert!(huge.verify().unwrap_err().to_string().contains("too much memory"), "it would take many GiB");
 }
 
-/// A way to spoil a schedule in which no message is superfluous.
+/// A corruption of a schedule in which no message is superfluous.
 #[derive(Debug, Clone, Copy)]
 enum Mutation {
-    /// A send is left out.
+    /// Removes a send.
     Drop,
-    /// A send is made twice in its step.
+    /// Repeats a send in its step.
     Double,
-    /// A send goes to somebody else.
+    /// Sends to another rank.
     Redirect,
-    /// A send reduces instead of copying, or the other way round.
+    /// Reduces instead of copying, or copies instead of reducing.
     SwapAction,
 }
 
-/// What algorithms offer, less the broadcast whose allgather tells ranks what they know from the scatter.
+/// All offers of algorithms without superfluous messages: all but the broadcast `scatter-allgather`, whose allgather
+/// sends ranks blocks that they have from the scatter.
 fn tight_offers() -> Vec<(&'static str, Collective)> {
     let offers = catalogue().flat_map(|a| a.collectives().map(|c| (a.name, c)));
     offers.filter(|offer| *offer != ("scatter-allgather", Collective::Broadcast { root: 0 })).collect()
 }
 
-/// Applies the mutation to the `pick`-th send that it must spoil, if there is one; returns the step and the chunks.
+/// Applies the mutation to the `pick`-th send that it certainly corrupts, and returns the step and the chunks; `None`
+/// where there is no such send.
 fn mutate(schedule: &mut Schedule, mutation: Mutation, pick: usize) -> Option<(usize, BTreeSet<usize>)> {
     let reduces = schedule.collective.reduces();
     let must_fail = |action: Action| match mutation {
         Mutation::Drop | Mutation::Double => true,
-        // A partial result may go to another later giver instead, which makes another tree.
+        // A partial result that goes to another rank may just make another valid tree.
         Mutation::Redirect => schedule.ranks > 2 && action == Action::Copy,
-        // Where nothing is reduced the receiver has nothing yet, and adding to nothing is copying.
+        // Where the collective does not reduce, the mutation is not applied.
         Mutation::SwapAction => reduces,
     };
     let sends = schedule.steps.iter().enumerate();
@@ -712,7 +718,7 @@ fn mutate(schedule: &mut Schedule, mutation: Mutation, pick: usize) -> Option<(u
     Some((step, chunks))
 }
 
-/// The step and the chunk that the error names, if it does.
+/// The step and the chunk that the error names, if it names any.
 fn named(error: &VerifyError) -> Option<(usize, usize)> {
     match *error {
         VerifyError::NotHeld { step, chunk, .. }
@@ -771,7 +777,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Some mutations of some sends of larger ones.
+    /// Some mutations of some sends of larger schedules.
     #[test]
     fn verifier_notices_mutations(
         (algorithm, collective) in prop::sample::select(tight_offers()),

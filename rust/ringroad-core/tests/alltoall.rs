@@ -1,6 +1,6 @@
-//! How much an all-to-all carries: known rates, bounds, and schedules that follow the flow.
+//! Tests of all-to-all synthesis: known rates, bounds, and schedules that follow the flow.
 
-#[allow(dead_code)] // Plans of the catalogue need more of it.
+#[allow(dead_code)] // Other tests use the rest.
 mod common;
 
 use std::sync::Arc;
@@ -27,14 +27,14 @@ fn flow(spec: &str, demands: &Demands, gap: f64) -> Concurrent {
     concurrent_flow(&network(spec), demands, gap, &mut |_| true).unwrap()
 }
 
-/// The same demands, as a matrix, so that nothing is known to be alike.
+/// The uniform demands as a matrix, so that no symmetry is known.
 fn one_each(ranks: usize) -> Demands {
     Demands::matrix(ranks, vec![1.0; ranks * ranks]).unwrap()
 }
 
-/// What linear programs find for these networks.
+/// The rates that linear programs find for these networks.
 #[test]
-fn what_is_known() {
+fn rates_are_those_of_linear_programs() {
     for (spec, rate) in [
         ("hypercube:3", 1.0 / 4.0),
         ("complete-bipartite:4", 2.0 / 5.0),
@@ -69,7 +69,7 @@ fn bounds_are_none_too_low() {
     }
 }
 
-/// Where the middle is what limits, it is found.
+/// The bisection bound finds the narrow middle of a network.
 #[test]
 fn narrow_middles_are_found() {
     let pairs = |spec: &str, cables: &[(usize, usize)]| {
@@ -80,7 +80,7 @@ fn narrow_middles_are_found() {
         (network("torus:4x4"), 1.0 / 8.0),
         (network("torus:8x4"), 1.0 / 32.0),
         (network("hypercube:4"), 1.0 / 8.0),
-        // All but one of four cables over the middle of a mesh are gone.
+        // A mesh without three of the four cables across its middle.
         (pairs("mesh:6x4", &[(8, 12), (9, 13), (11, 15)]), 1.0 / 144.0),
     ] {
         let found = Bounds::of(&network, &Demands::Uniform).bisection.unwrap();
@@ -90,7 +90,7 @@ fn narrow_middles_are_found() {
     }
 }
 
-/// A host that sends less than its links carry is what limits, and only then.
+/// A host limits the rate if it sends less than its links carry, and only then.
 #[test]
 fn hosts_are_bottlenecks() {
     for (spec, rate) in [
@@ -109,7 +109,7 @@ fn hosts_are_bottlenecks() {
             "{spec}: {:?}",
             found.rates()
         );
-        // What is sent straight to everybody costs as much, where all shortest ways alike are the best.
+        // `direct` achieves the same rate, because spreading over all shortest paths is optimal on these networks.
         let direct = ringroad_core::algorithms::find("direct").unwrap();
         let schedule = direct.build(&topology, ringroad_core::Collective::Alltoall).unwrap();
         let cost = ScheduleCost::of(&schedule, &topology).unwrap();
@@ -120,7 +120,7 @@ fn hosts_are_bottlenecks() {
     assert!(Topology::parse("bottleneck(ring:4)").is_err());
 }
 
-/// Every chunk arrives once, over the arcs that it was given, and steps take little longer than the flow must.
+/// Schedules made from a flow are valid, and their load is close to the bound of the flow.
 #[test]
 fn schedules_follow_the_flow() {
     for spec in [
@@ -144,7 +144,7 @@ fn schedules_follow_the_flow() {
         let flow = concurrent_flow(&network, &Demands::Uniform, 0.005, &mut |_| true).unwrap();
         let (pieces, trips, load) = in_few_chunks(&network, &flow, 8, 0.03);
         let diameter = topology.diameter();
-        // Where few chunks go over an arc one more weighs.
+        // On an arc that carries few chunks, one more chunk makes a difference.
         let one = 1.0 / pieces as f64;
         for (steps, most) in [(diameter, 1.5 * flow.bound), (3 * diameter, 1.06 * flow.bound + one)] {
             let made = schedule("flow", &network, &trips, pieces, load, steps);
@@ -183,7 +183,7 @@ fn exchange(schedule: &Schedule, counts: &[usize], near: bool, random: &mut Rand
     }
 }
 
-/// By every algorithm, with blocks of any lengths, most of them empty at times.
+/// All algorithms deliver blocks of any lengths, including vectors in which most blocks are empty.
 #[test]
 fn blocks_of_any_length_arrive() {
     let mut random = Random(7);
@@ -216,7 +216,7 @@ fn counts_that_make_no_sense_are_refused() {
     assert!(matches!(lower(&[usize::MAX; 100]), Err(LowerError::TooLarge { .. })));
 }
 
-/// What blocks of unequal lengths cost is what they put on links.
+/// The cost of blocks of unequal lengths follows from their load on links.
 #[test]
 fn unequal_blocks_cost_what_they_carry() {
     let topology = Topology::parse("torus:3x3").unwrap();
@@ -228,7 +228,7 @@ fn unequal_blocks_cost_what_they_carry() {
     let even = ScheduleCost::of_blocks(&schedule, &counts, &mut routes).unwrap();
     let plain = ScheduleCost::of(&schedule, &topology).unwrap();
     assert!((even.link_load() - plain.link_load()).abs() < 1e-12);
-    // Rank 0 has something for its neighbour only: in the mean a ninth of it for each rank.
+    // Only rank 0 sends, and only to its neighbour: the mean of what ranks send is a ninth of that.
     counts.fill(0);
     counts[1] = 90;
     let one = ScheduleCost::of_blocks(&schedule, &counts, &mut routes).unwrap();

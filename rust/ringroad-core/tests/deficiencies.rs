@@ -1,4 +1,4 @@
-//! Latency, bandwidth and congestion deficiencies, as the papers' formulas have them.
+//! Compares latency, bandwidth and congestion deficiencies with the formulas of the papers.
 
 use ringroad_core::algorithms::find;
 use ringroad_core::cost::{CostModel, Deficiencies, ScheduleCost};
@@ -18,7 +18,8 @@ fn close(found: f64, expected: f64, tolerance: f64, what: &str) {
     assert!((found - expected).abs() <= tolerance, "{what}: {found} instead of {expected}");
 }
 
-/// Swing, section 4.1: steps in turn along D dimensions, half as much in each, at distances of a third of 2 to the step.
+/// Swing, section 4.1, in the limit of large tori: steps alternate between D dimensions, each sends half as much as the
+/// one before, and distances are about 2^step / 3.
 fn swing_limit(dimensions: i32) -> f64 {
     let half = |power: i32| 2f64.powi(-power);
     (1.0 - half(dimensions)) / 3.0 * (2.0 / (1.0 - half(dimensions - 1)) + 1.0 / (1.0 + half(dimensions)))
@@ -29,7 +30,7 @@ fn swing() {
     for (dimensions, limit) in [(2, 1.2), (3, 28.0 / 27.0), (4, 1.0084)] {
         close(swing_limit(dimensions), limit, 5e-5, "limit");
     }
-    // Worst links, with the two equal ways at half a ring, which the limit has not.
+    // Worst links. On finite rings some messages go both ways around, which the limit does not have.
     for (spec, worst) in [("torus:8x8", 1.0781), ("torus:64x64", 1.1843), ("torus:8x8x8", 1.0254)] {
         let found = deficiencies("swing", spec);
         let ranks = Topology::parse(spec).unwrap().ranks() as f64;
@@ -38,15 +39,15 @@ fn swing() {
         close(found.bandwidth, 1.0 - 1.0 / ranks, 1e-12, spec);
         close(found.congestion, found.worst_link / found.bandwidth, 1e-12, spec);
     }
-    // Larger tori come closer to the limit.
+    // Larger tori are closer to the limit.
     let side = |n: usize| deficiencies("swing", &format!("torus:{n}x{n}")).worst_link;
     let gaps: Vec<f64> = [8, 16, 32, 64, 128].map(|n| swing_limit(2) - side(n)).to_vec();
     assert!(gaps.windows(2).all(|pair| 0.0 < pair[1] && pair[1] < pair[0]), "{gaps:?}");
     close(gaps[4], 0.0, 0.01, "128x128");
 }
 
-/// Trivance with sides of 3^levels: one dimension in turn, a third of what is left by each port, at distances of powers
-/// of three, where as many messages share a link.
+/// Trivance with sides of 3^levels: steps alternate between dimensions, each port sends a third of what is left, and at
+/// distance 3^k as many messages share a link.
 fn trivance_worst_link(levels: usize, dimensions: usize) -> f64 {
     let step = |t: usize| 3f64.powi((t / dimensions) as i32 - t as i32 - 1);
     2.0 * (0..levels * dimensions).map(step).sum::<f64>()
@@ -61,7 +62,7 @@ fn trivance() {
         let sides = vec![3usize.pow(levels as u32).to_string(); dimensions];
         let spec = format!("torus:{}", sides.join("x"));
         close(formula, worst, 5e-4, &spec);
-        // The last one has more ranks than schedules are made for.
+        // The last network has more ranks than this test builds schedules for.
         if (levels, dimensions) != (3, 3) {
             close(deficiencies("trivance", &spec).worst_link, formula, 1e-12, &spec);
         }
@@ -80,7 +81,7 @@ fn trivance() {
     }
 }
 
-/// Swing, table 2: what has no deficiency, and who uses one port of 2D.
+/// Swing, table 2: algorithms without congestion, and algorithms that use one of 2D ports.
 #[test]
 fn others() {
     for name in ["bucket", "hamiltonian-rings"] {
@@ -97,14 +98,15 @@ fn others() {
         close(found.latency, 2.0, 0.0, spec);
         close(found.bandwidth, 2.0 * dimensions * (1.0 - 1.0 / ranks), 1e-12, spec);
     }
-    // One cable: halving and doubling is optimal behind a switch.
+    // With one cable per rank, halving and doubling is optimal behind a switch.
     let found = deficiencies("halving-doubling", "switch:16");
     close(found.worst_link, 15.0 / 16.0, 1e-12, "switch:16");
     close(found.congestion, 1.0, 1e-12, "switch:16");
     assert_eq!(deficiencies("ring", "ring:1").latency, 1.0);
 }
 
-/// Kolmakov, Zhang, arXiv 2004.09362, equations (25), (36) and (44): blocks that a rank sends, and that it reduces.
+/// Kolmakov, Zhang, arXiv 2004.09362, equations (25), (36) and (44): the blocks that a rank sends and those that it
+/// reduces.
 fn kolmakov(ranks: usize, levels: usize, r: usize) -> (f64, f64) {
     let (p, l, more) = (ranks as f64, levels as f64, 2f64.powi(r as i32) - 1.0);
     match r {
@@ -134,7 +136,7 @@ fn generalized() {
             let steps = 2 * levels - r;
             assert_eq!(cost.steps.len(), steps, "{ranks}, r = {r}");
             let (sent, reduced) = kolmakov(ranks, levels, r);
-            // The equations count 2^r results; for some numbers of ranks fewer are enough.
+            // The equations count 2^r results; some numbers of ranks need fewer.
             let exact = r == levels || ranks.div_ceil(1 << (levels - r)) == 1 << r;
             for bytes in [425u64, 9 << 10, 1 << 20] {
                 let block = bytes as f64 / ranks as f64;
@@ -145,7 +147,8 @@ fn generalized() {
                     close(found, transfer, 1e-12 * transfer, &what);
                 }
                 assert!(found <= transfer * (1.0 + 1e-12), "{what}: {found} of {transfer}");
-                // The equations are for the worst case: all numbers of vectors but the first are even, as for 127 ranks.
+                // The equations are for the worst case, in which all numbers of vectors but the first are even: for 127
+                // ranks it occurs.
                 let formula = transfer + reduced * block * gamma;
                 assert!(total <= formula * (1.0 + 1e-12), "{what}: {total} of {formula}");
                 if r == 0 || ranks == 127 {
@@ -164,14 +167,14 @@ fn reductions_may_hide_behind_transfers() {
         let model = CostModel { bandwidth: Some(1.0), reduce_cost, overlapped, ..CostModel::default() };
         close(model.per_byte(&cost), expected, 1e-12, "seconds per byte");
     };
-    // Three steps that reduce a quarter, three that copy one.
+    // Three steps reduce a quarter of the vector, three copy a quarter.
     check(0.5, false, 1.5 + 0.375);
     check(0.5, true, 1.5);
     check(4.0, false, 1.5 + 3.0);
     check(4.0, true, 3.0 + 0.75);
 }
 
-/// A slice of several is the same algorithm on fewer ports.
+/// One slice of several is the same algorithm on fewer ports.
 #[test]
 fn one_slice_alone() {
     let topology = Topology::parse("torus:8x8").unwrap();

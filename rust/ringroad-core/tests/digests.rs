@@ -1,4 +1,4 @@
-//! Digests of schedules: the same where schedules are the same, and only there.
+//! Digests of schedules are equal where the schedules are equal, and only there.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn different_schedules_have_different_digests() {
     assert_eq!(texts.len(), seen.len());
 }
 
-/// Ranks of other versions compare it.
+/// Ranks of different versions compare digests, so they must not change.
 #[test]
 fn a_digest_stays_what_it_is() {
     let topology = Topology::parse("complete-bipartite:4").unwrap();

@@ -1,6 +1,6 @@
-//! Plans and executors against their slow twins: every algorithm, in any order of events, by every protocol.
+//! Compares plans and executors with their slow twins: every algorithm, with events in random order, by every protocol.
 //!
-//! The usual run samples the larger groups; `RINGROAD_TEST_FULL=1` runs many times as many calls.
+//! By default the larger groups are sampled; `RINGROAD_TEST_FULL=1` runs many times as many calls.
 
 mod common;
 
@@ -21,10 +21,10 @@ use ringroad_core::plan::{Buffer, Command, LowerError, LowerOptions, Near, MAX_M
 use ringroad_core::schedule::Local;
 use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send, Step, Topology};
 
-/// What memory holds that nobody has written.
+/// The value of memory that has not been written.
 const POISON: u8 = 0xA5;
 
-/// One call: how many elements, how to lower for each rank, and what for chance.
+/// One call: the number of elements, the options of each rank, the protocols, and the seed of all random choices.
 #[derive(Debug, Clone)]
 struct Call {
     elements: usize,
@@ -34,7 +34,8 @@ struct Call {
 }
 
 impl Call {
-    /// Any options that ranks may have for one call; of these, memory sharing, multiplication, window and areas are their own.
+    /// Random options that ranks may have for one call. Memory sharing, multiplication, window and areas may differ
+    /// between ranks.
     fn any(collective: Collective, ranks: usize, elements: usize, seed: u64) -> Call {
         let mut random = Random(seed);
         let segment = random.pick(&[16, 64, 200, 16 << 10]);
@@ -66,7 +67,8 @@ impl Call {
             (o.window, o.two_areas) = (random.pick(&[0, 64, 300, 4096]), random.coin());
         }
         for near in options.iter_mut().map(|o| &mut o.near) {
-            (near.input, near.output, near.lend) = (random.coin(), random.coin(), random.pick(&[0, 100]));
+            (near.input, near.output, near.zero_copy) =
+                (random.coin(), random.coin(), random.pick(&[0, 100]));
             near.copies = random.pick(&[None, Some(1), Some(100)]);
         }
         let all = [Protocol::Eager, Protocol::Rendezvous, Protocol::EagerUpTo(32)];
@@ -75,13 +77,13 @@ impl Call {
     }
 }
 
-/// Where each rank is: everybody apart (0), together, or by chance.
+/// The host of each rank: 0 for all where ranks are not near each other, the same host for all, or random hosts.
 fn hosts(ranks: usize, random: &mut Random) -> Vec<usize> {
     let hosts = random.pick(&[0, 0, 1, 1, 2, 3]);
     (0..ranks).map(|_| if hosts < 2 { hosts } else { random.below(hosts + 1) }).collect()
 }
 
-/// Lowers for all ranks, runs the plans in an order that the seed says, and compares with both slow twins.
+/// Lowers for all ranks, runs the plans in an order that the seed determines, and compares with both slow twins.
 fn check<T: Element>(schedule: &Schedule, consistent: bool, call: &Call) {
     let Schedule { collective, ranks, .. } = *schedule;
     let Call { elements, options, .. } = call;
@@ -130,14 +132,14 @@ fn check<T: Element>(schedule: &Schedule, consistent: bool, call: &Call) {
     }
 }
 
-/// Machines with plans that are as they must be, and no memory yet.
+/// Machines with plans, whose invariants are checked, and without memory.
 fn machines<T: Element>(schedule: &Schedule, inputs: &[Vec<T>], call: &Call, element: usize) -> Vec<Machine> {
     let Schedule { collective, ranks, .. } = *schedule;
     let Call { elements, options, .. } = call;
     let plans: Vec<Arc<Plan>> = (0..ranks)
         .map(|rank| Arc::new(Plan::lower(schedule, rank, *elements, element, &options[rank]).unwrap()))
         .collect();
-    // As documented, but for one element where the limit is no multiple of it; and for very long vectors.
+    // The documented limit, rounded up to whole elements, and longer for very long vectors.
     let longest = options[0]
         .segment
         .max(options[0].near.segment)
@@ -160,7 +162,7 @@ fn machines<T: Element>(schedule: &Schedule, inputs: &[Vec<T>], call: &Call, ele
     plans.into_iter().enumerate().map(machine).collect()
 }
 
-/// Memory as it is before a call.
+/// Fills the memory of a machine with its contents before a call.
 fn fill_buffers<T: Element>(
     machine: &mut Machine,
     collective: Collective,
@@ -181,7 +183,7 @@ fn fill_buffers<T: Element>(
     };
 }
 
-/// Prints which call it was if it fails.
+/// Prints the call if it fails.
 struct Named<'a>(&'a Schedule, &'a Call, &'static str);
 
 impl Drop for Named<'_> {
@@ -194,7 +196,7 @@ impl Drop for Named<'_> {
     }
 }
 
-/// One call on elements of a type by chance.
+/// Checks one call on elements of a random type.
 fn check_any(schedule: &Schedule, consistent: bool, call: &Call) {
     let (run, element): (fn(&Schedule, bool, &Call), _) = match Random(call.seed ^ 0x717E).below(3) {
         0 => (check::<i64>, "i64"),
@@ -205,7 +207,7 @@ fn check_any(schedule: &Schedule, consistent: bool, call: &Call) {
     run(schedule, consistent, call);
 }
 
-/// Lengths at which something changes.
+/// Lengths around those at which the layout changes.
 fn lengths(collective: Collective, ranks: usize, random: &mut Random) -> Vec<usize> {
     let long = if collective.has_blocks() { 1000 / ranks + 1 } else { 1000 };
     vec![long, ranks - 1, ranks, ranks + 1, 2 * ranks + 3, random.below(300), 0, 1, 2]
@@ -221,7 +223,8 @@ fn topologies() -> Vec<Topology> {
     rings.chain(tori.map(|sizes| Topology::torus(sizes).unwrap())).chain(hosts).collect()
 }
 
-/// What is made for any graph runs on graphs; where it is searched for, on small networks only.
+/// The networks for an algorithm. Algorithms for any graph also run on graphs, but on small networks only, because they
+/// search.
 fn networks_for(algorithm: &Algorithm) -> Vec<Topology> {
     if algorithm.ports != Ports::Any {
         return topologies();
@@ -230,7 +233,7 @@ fn networks_for(algorithm: &Algorithm) -> Vec<Topology> {
     small.chain(graphs()).collect()
 }
 
-/// One member of a family for each seed; of pipelines a short one.
+/// A random member of a family; of pipelines one with few parts.
 fn any_member(algorithm: &'static Algorithm, topology: &Topology, random: &mut Random) -> Member {
     if algorithm.ports == Ports::Any && algorithm.parameter.is_some() {
         return find(&format!("{}:{}", algorithm.name, random.pick(&[1, 5, 40]))).unwrap();
@@ -244,7 +247,7 @@ fn check_algorithm(name: &str) {
     let mut random = Random(name.bytes().fold(7, |seed: u64, b| seed.wrapping_mul(31) + u64::from(b)));
     let mut networks = networks_for(algorithm);
     if !full {
-        // Of the larger ones every fourth, others for each algorithm.
+        // Of the larger networks a random quarter, which differs between algorithms.
         networks.retain(|topology| topology.ranks() <= 12 || random.below(4) == 0);
     }
     for (topology, collective) in networks.iter().flat_map(|t| algorithm.collectives().map(move |c| (t, c))) {
@@ -257,7 +260,7 @@ fn check_algorithm(name: &str) {
             }
             let mut lengths = lengths(collective, ranks, &mut random);
             if !full && ranks > 12 {
-                // A length at which no chunk is empty, or nearly so; and for middling groups any other.
+                // A length at which few chunks are empty, and for groups of medium size any other.
                 let any = random.below(lengths.len());
                 let picked = [lengths[random.below(2)], lengths[any]];
                 lengths = if ranks <= 32 { picked.to_vec() } else { vec![random.pick(&picked)] };
@@ -276,7 +279,7 @@ fn check_algorithm(name: &str) {
 include!("common/every_algorithm.rs");
 every_algorithm!(check_algorithm);
 
-/// As users call it: default options, vectors of several segments.
+/// Default options, with vectors of several segments.
 #[test]
 fn default_options() {
     for topology in [2, 3, 4].map(|ranks| Topology::ring(ranks).unwrap()) {
@@ -292,7 +295,7 @@ fn default_options() {
     }
 }
 
-/// In-trees by chance: every rank gives to one that gives later, or to the block's own rank.
+/// Random in-trees: every rank gives to a rank that gives later, or to the block's own rank.
 fn any_table(ranks: usize, levels: usize, random: &mut Random) -> Table {
     let mut gives = Vec::new();
     for block in 0..ranks {
@@ -307,8 +310,8 @@ fn any_table(ranks: usize, levels: usize, random: &mut Random) -> Table {
     Table::new(ranks, |rank, block| gives[block * ranks + rank])
 }
 
-/// Adds messages by chance wherever the result remains right: memory is written, read and written again, and chunks
-/// change places within a step.
+/// Adds random messages and local operations where the result remains right: so memory is written, read and written
+/// again, and chunks are exchanged within a step.
 fn add_detours(schedule: &mut Schedule, random: &mut Random) {
     let Schedule { ranks, chunks, .. } = *schedule;
     for _ in 0..8 * ranks {
@@ -342,7 +345,7 @@ fn add_detours(schedule: &mut Schedule, random: &mut Random) {
     }
 }
 
-/// A schedule by chance, of one of the three collectives that in-trees perform.
+/// A random schedule of one of the three collectives that in-trees perform.
 fn any_schedule(random: &mut Random) -> Schedule {
     let ranks = 2 + random.below(9);
     let mut trees = || {
@@ -367,7 +370,8 @@ fn between(source: (Rank, usize), destination: (Rank, usize), action: Action) ->
     Send { source, destination, chunks: ChunkSet::range(0, 1), action, port: 0, from, into }
 }
 
-/// Two ranks send each other chunk 0 between these slots, and then do the same on their own: `(into, action, from)`.
+/// A step in which two ranks exchange chunk 0 between these slots, and then perform these local operations `(into,
+/// action, from)`.
 fn both_ways(sent: Option<(usize, usize)>, own: &[(usize, Action, usize)]) -> Step {
     let sends = sent
         .into_iter()
@@ -379,7 +383,7 @@ fn both_ways(sent: Option<(usize, usize)>, own: &[(usize, Action, usize)]) -> St
     Step { sends: sends.collect(), locals: locals.collect() }
 }
 
-/// Slots that share their places, which are then written, sent, received into, and copied again.
+/// Slots that share their places, which are then written, sent, received into and copied again.
 #[test]
 fn slots_that_share_places() {
     use Action::{Copy, Reduce};
@@ -390,7 +394,7 @@ fn slots_that_share_places() {
         ],
         &[both_ways(Some((0, 1)), &[(2, Copy, 1), (1, Copy, 0), (0, Reduce, 2)])],
         &[both_ways(Some((0, 1)), &[(2, Copy, 1), (1, Copy, 0), (1, Reduce, 2), (0, Copy, 1)])],
-        // What is sent from a slot that shares the place into which is received.
+        // A rank sends from a slot that shares its place with the slot into which it receives.
         &[both_ways(None, &[(1, Copy, 0)]), both_ways(Some((1, 0)), &[(0, Reduce, 1)])],
         &[both_ways(Some((0, 1)), &[]), both_ways(None, &[(0, Reduce, 1)])],
     ];
@@ -407,7 +411,7 @@ fn slots_that_share_places() {
     }
 }
 
-/// Empty chunks share no place, wherever they are.
+/// Empty chunks share no place, even at the same position.
 #[test]
 fn slots_of_nothing() {
     let mut schedule =
@@ -419,7 +423,7 @@ fn slots_of_nothing() {
     (0..40).for_each(|seed| check_any(&schedule, true, &Call::any(Collective::Alltoall, 2, 0, seed)));
 }
 
-/// Spoils a message of a schedule in which none is superfluous.
+/// Corrupts a message of a schedule in which no message is superfluous.
 fn spoil(schedule: &mut Schedule, random: &mut Random) {
     let step = random.below(schedule.steps.len());
     let sends = &mut schedule.steps[step].sends;
@@ -443,7 +447,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever the verifier accepts computes what it claims.
+    /// Schedules that the verifier accepts compute what they claim.
     #[test]
     fn any_verified_schedule(seed in any::<u64>(), elements in 0usize..200) {
         let mut random = Random(seed);
@@ -465,9 +469,9 @@ proptest! {
         prop_assert!(schedule.verify().is_err(), "{schedule}");
     }
 
-    /// The conditions on in-trees are necessary, too.
+    /// In-trees in which a rank gives too late are invalid.
     #[test]
-    fn who_gives_too_late_is_lost(seed in any::<u64>()) {
+    fn giving_too_late_loses_data(seed in any::<u64>()) {
         let mut random = Random(seed);
         let (ranks, levels) = (3 + random.below(8), 2 + random.below(4));
         let trees = any_table(ranks, levels, &mut random);
@@ -523,7 +527,7 @@ fn what_cannot_be_lowered() {
     assert_eq!(error, LowerError::NotHeld { step: 0, rank: 1, chunk: 0 });
 }
 
-/// Long vectors are cut into longer segments, never into more messages than can be numbered.
+/// Long vectors are cut into longer segments, so that messages can always be numbered.
 #[test]
 fn long_vectors_have_few_messages() {
     let options = LowerOptions { segment: 1, ..LowerOptions::default() };
@@ -550,9 +554,9 @@ fn near_allreduces(part: usize) -> Vec<(String, Plan)> {
     [("direct", 2), ("direct", 4), ("ring", 3), ("recursive_doubling", 4)].map(lowered).into()
 }
 
-/// Near ranks read what has been summed where the sum itself puts it: it is copied by nothing else.
+/// Reductions also write their results where near ranks read them, so no copy is needed.
 #[test]
-fn sums_go_where_others_read_them() {
+fn reductions_write_where_near_ranks_read() {
     for (name, plan) in near_allreduces(16 << 10) {
         let (mut sums, mut also_written) = (Vec::new(), 0);
         for operation in plan.operations() {
@@ -571,9 +575,9 @@ fn sums_go_where_others_read_them() {
     }
 }
 
-/// What near ranks read is written for those that the messages out of it go to.
+/// [`Plan::readers`] returns the receivers of all messages out of memory that an operation writes for near ranks.
 #[test]
-fn it_is_known_who_reads_what_is_written() {
+fn readers_of_written_memory_are_known() {
     for (name, plan) in near_allreduces(16 << 10) {
         let mut read = 0;
         for (number, operation) in (0..).zip(plan.operations()) {
@@ -582,7 +586,7 @@ fn it_is_known_who_reads_what_is_written() {
                 Command::Copy { target, .. } if target.buffer == Buffer::Scratch => target,
                 _ => continue,
             };
-            // The same place may be written again later.
+            // The same memory may be written again later.
             let again = |command: Command| match command {
                 Command::Reduce { also: Some(also), .. } => overlap(also, written),
                 Command::Copy { target, .. } => overlap(target, written),
@@ -607,9 +611,9 @@ fn it_is_known_who_reads_what_is_written() {
     }
 }
 
-/// Messages that are read where they are are looked for when nothing else can be done, lest they have not come yet.
+/// [`Command::Expect`] starts only when no other operation may start, to give messages time to arrive.
 #[test]
-fn messages_are_looked_for_last() {
+fn expected_messages_start_last() {
     for (name, plan) in near_allreduces(4 << 10) {
         let plan = Arc::new(plan);
         let expects =
@@ -636,7 +640,7 @@ fn messages_are_looked_for_last() {
     }
 }
 
-/// A plan of a single message, and what the driver says when the other side is missing.
+/// Plans with a single message, and the driver's error when the other side is missing.
 #[test]
 fn single_messages_and_deadlocks() {
     let machine = |plan: Plan, input: &[u8], output: usize| Machine {
@@ -659,7 +663,7 @@ fn single_messages_and_deadlocks() {
     }
 }
 
-/// A barrier moves nothing but is waited for by everybody.
+/// An allreduce of no elements still sends all its messages.
 #[test]
 fn barrier() {
     let topology = Topology::ring(8).unwrap();

@@ -1,4 +1,4 @@
-//! Expanded schedules perform their collective, in as many steps and with as much on the busiest links as predicted.
+//! Expanded schedules perform their collective, with the predicted number of steps and load of the busiest links.
 
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::synthesis::expand::{allreduce, best, load, Expansion, Workload};
@@ -26,7 +26,7 @@ fn ratio(a: usize, b: usize) -> Ratio {
     Ratio::new(a as u64, b as u64)
 }
 
-/// Steps and bandwidth term of a schedule, which is verified, and whose cost is the cost model's.
+/// The steps and the bandwidth term of a schedule. Verifies the schedule, and compares its load with the cost model.
 fn measured(schedule: &Schedule, topology: &Topology) -> (usize, Ratio) {
     schedule.verify().unwrap_or_else(|error| panic!("{topology}: {error}"));
     let network = Network::of(topology);
@@ -36,7 +36,7 @@ fn measured(schedule: &Schedule, topology: &Topology) -> (usize, Ratio) {
     (schedule.steps.len(), load * Ratio::new(network.degree(), 1u64))
 }
 
-/// Whether every link has one back.
+/// Whether every link has a link back.
 fn is_undirected(topology: &Topology) -> bool {
     let has = |a, b| topology.links().iter().any(|l| (l.source, l.target) == (a, b));
     topology.links().iter().all(|l| has(l.target, l.source))
@@ -51,12 +51,13 @@ fn check(expansion: Expansion, base: &Topology, collective: Collective) {
     let n = base.ranks();
     let what = format!("{made}, {collective}");
     match expansion {
-        // The line graph of a ring one way is the ring.
+        // The line graph of a one-way ring is the ring itself.
         Expansion::Line if base.links().len() == n => {
             assert_eq!((found_steps, found_term), (steps, term), "{what}")
         }
         Expansion::Line => {
-            // Blocks that are there already need not come; where links are side by side that may be the busiest's.
+            // Blocks that a rank already has are not sent; with parallel links that may reduce the load of the busiest
+            // link.
             assert_eq!(found_steps, steps + 1, "{what}");
             assert!(found_term <= term + ratio(1, n), "{what}: {found_term}");
             let simple = Network::of(base).arcs().len() == base.links().len();

@@ -1,5 +1,5 @@
-//! Every algorithm on every family of networks: a torus algorithm takes any grid for a torus, and its messages take the
-//! routes that there are.
+//! Tests every algorithm on every family of networks. An algorithm for tori treats any grid as a torus, and its
+//! messages take the routes of the actual network.
 
 #[path = "common/members.rs"]
 mod members;
@@ -7,10 +7,10 @@ mod members;
 use members::brief_members;
 use ringroad_core::algorithms::{available, catalogue, find, Shape};
 use ringroad_core::cost::{CostModel, ScheduleCost};
-use ringroad_core::topology::{Link, Routing};
+use ringroad_core::topology::{families, Link, Routing};
 use ringroad_core::{Collective, Topology};
 
-/// Two or more of every family, small enough to try everything.
+/// Two or more networks of every family, small enough to test everything.
 const SPECS: &[&str] = &[
     "ring:8",
     "torus:4x4",
@@ -33,6 +33,8 @@ const SPECS: &[&str] = &[
     "fattree:4x4:2",
     "fattree:2x2x3:1x2",
     "hosts:2x4",
+    "generalized-kautz:2:7",
+    "doubled-odd-graph:3",
 ];
 
 fn topology(spec: &str) -> Topology {
@@ -47,7 +49,9 @@ fn petersen() -> Topology {
 }
 
 fn networks() -> Vec<Topology> {
-    SPECS.iter().map(|spec| topology(spec)).chain([petersen()]).collect()
+    let here = |name: &str| SPECS.iter().any(|spec| spec.split(':').next() == Some(name));
+    let examples = families().filter(|family| !here(family.name)).map(|family| family.example);
+    SPECS.iter().copied().chain(examples).map(topology).chain([petersen()]).collect()
 }
 
 fn cost(name: &str, topology: &Topology) -> ScheduleCost {
@@ -76,7 +80,7 @@ fn every_algorithm_works_on_every_family() {
                     let Ok(routed) = topology.clone().with_routing(routing) else { continue };
                     let cost = ScheduleCost::of(&schedule, &routed).unwrap_or_else(|e| panic!("{what}: {e}"));
                     assert!(cost.hops() <= schedule.steps.len() * topology.diameter(), "{what}");
-                    // Nobody's links carry less than a share of what they send.
+                    // The busiest link carries at least an equal share of the load.
                     let least = schedule.max_sent() / topology.max_degree().max(1) as f64;
                     let capacity = topology.links().iter().map(|link| link.capacity).fold(1.0, f64::max);
                     assert!(cost.link_load() * capacity > least - 1e-9, "{what}: {}", cost.link_load());
@@ -103,7 +107,7 @@ fn a_grid_is_what_algorithms_see() {
     assert_eq!(Shape::of(&petersen()).sizes(), [10]);
 }
 
-/// What all of them cost, at a look.
+/// The costs of all algorithms on all networks.
 #[test]
 fn costs_on_every_family() {
     let model = CostModel::default();
@@ -137,9 +141,9 @@ fn assert_load(name: &str, spec: &str, expected: f64) {
     assert!((found - expected).abs() < 1e-9, "{name} on {spec}: {found} instead of {expected}");
 }
 
-/// On a HyperX all ranks of a row are neighbours, and Swing is not congested at all (section 5.4 of its paper). On a
-/// HammingMesh neighbours are at most a tree apart; from distance 3 on, which 1/16 of the bytes go, all messages of a row
-/// of a board cross its ends: as many on each as the row has ranks.
+/// On a HyperX all ranks of a row are neighbours, and Swing has no congestion (section 5.4 of its paper). On a
+/// HammingMesh messages of distance 3 and more, which are 1/16 of the bytes, leave their boards: all messages of a
+/// board's row cross its ends, so each end carries as many messages as the row has ranks.
 #[test]
 fn swing_is_congested_where_boards_end() {
     let check = |spec: &str, row: f64| {
@@ -161,15 +165,16 @@ fn swing_is_congested_where_boards_end() {
 }
 
 #[test]
-fn cables_that_are_missing_are_made_up_for_by_others() {
-    // Around the end of a mesh goes the whole block, all the way back.
+fn missing_cables_cost_detours() {
+    // On a mesh the block that would go around the end goes all the way back.
     assert_load("ring", "mesh:8", 14.0 / 8.0);
     assert_eq!(cost("ring", &topology("mesh:8")).hops(), 14 * 7);
-    // Recursive doubling needs a hypercube's links, and no others.
+    // Recursive doubling uses the links of a hypercube only.
     assert_load("recursive-doubling", "hypercube:4", 4.0);
     assert_load("halving-doubling", "hypercube:4", 2.0 * 15.0 / 16.0);
     assert_eq!(cost("halving-doubling", &topology("hypercube:4")).hops(), 8);
-    // Full bandwidth costs nothing, and half of it twice as much where all ranks of a switch send at once.
+    // A fat tree with full bandwidth costs as much as a single switch. With half the bandwidth, a step in which all
+    // ranks of a switch send upwards costs twice as much.
     assert_load("halving-doubling", "fattree:4x4", load("halving-doubling", &topology("switch:16")));
     let first = |spec: &str| {
         cost("recursive-doubling", &topology(spec)).steps.iter().map(|s| s.link_load).fold(0.0, f64::max)
@@ -177,7 +182,8 @@ fn cables_that_are_missing_are_made_up_for_by_others() {
     assert_eq!((first("fattree:4x4"), first("fattree:4x4:2"), first("fattree:4x4:4")), (1.0, 2.0, 4.0));
 }
 
-/// Messages within a line take the same ways in order; across lines fewer.
+/// Dimension-ordered routing does not change messages along one dimension. Single-path routing loads links more
+/// unevenly.
 #[test]
 fn routing_is_part_of_the_cost() {
     let check = |name: &str, spec: &str, routing: Routing| {

@@ -1,4 +1,4 @@
-//! The topology finder: what it knows is so, and is what the paper has or better.
+//! Tests of the topology finder: the costs that it states are right, and as good as in the paper or better.
 
 use ringroad_core::synthesis::bfb;
 use ringroad_core::synthesis::finder::{
@@ -7,7 +7,7 @@ use ringroad_core::synthesis::finder::{
 use ringroad_core::synthesis::Ratio;
 use ringroad_core::Topology;
 
-/// What breadth-first broadcast on the network itself takes.
+/// Compares the stated costs with those of breadth-first broadcast on the network.
 fn check(found: &Found) {
     let topology = Topology::parse(&found.spec).unwrap();
     let what = &found.spec;
@@ -30,7 +30,7 @@ fn check(found: &Found) {
 }
 
 #[test]
-fn what_is_found_is_so() {
+fn stated_costs_are_right() {
     let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
     let sizes: Vec<usize> = if full { (2..=256).collect() } else { (2..=26).chain([48, 60]).collect() };
     for ranks in sizes {
@@ -45,7 +45,7 @@ fn what_is_found_is_so() {
     }
 }
 
-/// Zhao et al., Table 7, and other graphs with a name: ranks and degree under which they are known.
+/// Zhao et al., Table 7, and other named graphs are found by their numbers of ranks and degrees.
 #[test]
 fn named_graphs_cost_what_is_known() {
     let sizes =
@@ -60,7 +60,7 @@ fn named_graphs_cost_what_is_known() {
     assert_eq!((largest.spec.as_str(), largest.cost.steps), ("gh33-incidence", 6));
 }
 
-/// Zhao et al., Table 5: all of them have the least bandwidth term.
+/// Zhao et al., Table 5: the found graphs have as few steps, and the least bandwidth term.
 #[test]
 fn table_5_of_the_paper_is_met() {
     for (ranks, steps) in [(5, 1), (6, 2), (7, 2), (8, 2), (9, 2), (10, 2), (11, 2), (12, 2)] {
@@ -70,7 +70,7 @@ fn table_5_of_the_paper_is_met() {
     }
 }
 
-/// Zhao et al., Table 4: 1,024 ranks with four links, start-up 10 us, a vector every 83.886 us.
+/// Zhao et al., Table 4: 1,024 ranks with four links, a start-up time of 10 us, and 83.886 us per vector.
 #[test]
 fn table_4_of_the_paper_is_beaten() {
     let found = find(1024, 4, false).unwrap();
@@ -84,7 +84,7 @@ fn table_4_of_the_paper_is_beaten() {
     found.iter().for_each(check);
 }
 
-/// What stands in for graphs of the paper that are not known: ranks, degree, steps.
+/// Graphs are found that are as good as those of the paper that are not published: ranks, degree, steps.
 #[test]
 fn replacements_are_found() {
     for (ranks, degree, steps) in [(8, 2, 3), (16, 2, 4), (9, 3, 2), (16, 4, 3), (13, 4, 2), (256, 4, 5)] {
@@ -95,7 +95,7 @@ fn replacements_are_found() {
     }
 }
 
-/// The entries of a line of the table: ranks and kind, degree, point.
+/// The entries of a line of the table as (ranks and kind, degree, point).
 fn points(line: &str) -> Vec<(String, usize, String)> {
     let mut words = line.splitn(3, ' ');
     let head = format!("{} {}", words.next().unwrap(), words.next().unwrap());
@@ -108,7 +108,7 @@ fn points(line: &str) -> Vec<(String, usize, String)> {
     entries.flat_map(point).collect()
 }
 
-/// The table has what the search for it finds, and nothing but what is needed.
+/// The table contains what its command finds, and no superfluous entries.
 #[test]
 fn the_table_is_what_its_command_writes() {
     let table = include_str!("../src/synthesis/finder/bases.txt");

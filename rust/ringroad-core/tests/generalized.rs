@@ -1,6 +1,6 @@
-//! The generalised allreduce of Kolmakov and Zhang, and its form for two ports: more ranks than the tests of every
-//! algorithm have, the bounds and the numbers of the papers, and the choice of the parameter. With `RINGROAD_TEST_FULL=1`
-//! every schedule is also verified written out.
+//! Tests of the generalised allreduce of Kolmakov and Zhang and of its form for two ports: on more ranks than in the
+//! tests of every algorithm, compared with the bounds and numbers of the papers, and the choice of the parameter. With
+//! `RINGROAD_TEST_FULL=1` every schedule is also verified written out.
 
 use ringroad_core::algorithms::{best_r, find};
 use ringroad_core::cost::ScheduleCost;
@@ -22,7 +22,7 @@ fn ceil_log(base: usize, ranks: usize) -> usize {
     (0..).find(|exponent| base.pow(*exponent) >= ranks).unwrap() as usize
 }
 
-/// Steps, and what a rank sends and reduces, in blocks.
+/// The number of steps, and the blocks that a rank sends and reduces.
 fn counts(schedule: &Schedule) -> (usize, usize, usize) {
     let blocks = |vectors: f64| (vectors * schedule.ranks as f64).round() as usize;
     let reduced: usize = (0..schedule.steps.len()).map(|step| schedule.view().reduced(step)).sum();
@@ -30,7 +30,7 @@ fn counts(schedule: &Schedule) -> (usize, usize, usize) {
     (schedule.steps.len(), blocks(schedule.max_sent()), blocks(reduced))
 }
 
-/// Equations (25), (36) and (44), the last with the reduction that it leaves out for two ranks.
+/// Equations (25), (36) and (44), the last with the reduction that the paper omits for two ranks.
 fn bounds(ranks: usize, r: usize) -> (usize, usize, usize) {
     let levels = ceil_log(2, ranks);
     let more = (1 << r) - 1;
@@ -70,7 +70,7 @@ fn seven_ranks() {
     assert_eq!(all, [(6, 12, 6), (5, 14, 10), (4, 18, 18), (3, 21, 28)]);
 }
 
-/// With what is kept apart.
+/// The text of schedules with slots.
 #[test]
 fn seven_ranks_as_text() {
     let texts = [1, 3].map(|r| build(&format!("generalized:{r}"), 7, Collective::Allreduce).to_string());
@@ -78,7 +78,7 @@ fn seven_ranks_as_text() {
     insta::assert_snapshot!("bruck-latency_8", build("bruck-latency", 8, Collective::Allreduce).to_string());
 }
 
-/// Flips of bits that save all steps of the way back are recursive doubling.
+/// Generalised exchange by flips of bits without an allgather phase is recursive doubling.
 #[test]
 fn recursive_doubling_is_a_member() {
     for bits in 0..=6 {
@@ -88,7 +88,7 @@ fn recursive_doubling_is_a_member() {
     }
 }
 
-/// The network of table 2, and the sizes of section 10: 425 bytes take the least steps, and megabytes the most.
+/// The network of table 2 and the sizes of section 10: 425 bytes take the fewest steps, and megabytes the most.
 #[test]
 fn the_parameter_of_equation_37() {
     let (alpha, beta, gamma) = (3e-5, 1e-8, 2e-10);
@@ -98,7 +98,7 @@ fn the_parameter_of_equation_37() {
         [1_000, 4_000, 9_000, 30_000, 100_000, 1_000_000].map(|bytes| best(127, bytes)),
         [6, 4, 3, 2, 0, 0]
     );
-    // Close to the best of the real counts, everywhere.
+    // The choice is close to the best by actual counts, for all sizes.
     for ranks in [3, 7, 16, 33, 64, 100, 127] {
         let members: Vec<_> = (0..=ceil_log(2, ranks))
             .map(|r| counts(&build(&format!("generalized:{r}"), ranks, Collective::Allreduce)))
@@ -136,8 +136,8 @@ fn bruck_over_any_number_of_ranks() {
     }
 }
 
-/// Partners are once and twice a power of three away, down; routes go the shorter way, and the busiest link carries
-/// 2(K - 1) + 2/3 vectors by blocks and 5n/6 - 3/2 by whole vectors.
+/// Partners are at one and two times a power of three, downwards. Routes take the shorter way, and the busiest link
+/// carries 2(K - 1) + 2/3 vectors with blocks and 5n/6 - 3/2 with whole vectors.
 #[test]
 fn bruck_over_powers_of_three() {
     for levels in 1..=4u32 {

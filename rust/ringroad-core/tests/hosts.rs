@@ -1,10 +1,11 @@
-//! What is chosen where every rank may talk to every other one at once, and where hosts share a cable.
+//! Tests which algorithms are chosen behind switches, where each rank can send to all others, and on hosts whose ranks
+//! share a cable.
 
-use ringroad_core::algorithms::{available, find};
+use ringroad_core::algorithms::{available, find, Member};
 use ringroad_core::cost::{rank, Candidate, CostModel, Ranked, ScheduleCost, SwitchTable};
 use ringroad_core::{Collective, Topology};
 
-/// Messages and reductions are not for nothing.
+/// A model in which further messages and reductions take time.
 const MODEL: CostModel = CostModel {
     step_latency: 1e-6,
     message_latency: 0.5e-6,
@@ -14,22 +15,23 @@ const MODEL: CostModel = CostModel {
     reduce_cost: 5e-11,
     overlapped: false,
     cores: None,
+    over_links: false,
 };
 
 fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {
-    let candidate = |name: String, consistent| {
-        let schedule = find(&name).unwrap().build(topology, collective).unwrap();
-        Candidate { cost: ScheduleCost::of(&schedule, topology).unwrap(), name, consistent }
+    let candidate = |member: Member, consistent| {
+        let schedule = member.build(topology, collective).unwrap();
+        Candidate { cost: ScheduleCost::of(&schedule, topology).unwrap(), member, consistent }
     };
     let all = available(topology, collective).into_iter();
-    all.map(|member| candidate(member.name(), member.consistent(topology, collective))).collect()
+    all.map(|member| candidate(member, member.consistent(topology, collective))).collect()
 }
 
 fn seconds(ranked: &[Ranked], name: &str) -> f64 {
-    ranked.iter().find(|r| r.name == name).unwrap_or_else(|| panic!("there is no {name}")).seconds
+    ranked.iter().find(|r| r.member.name() == name).unwrap_or_else(|| panic!("there is no {name}")).seconds
 }
 
-/// A host's cable carries what it would carry if the host were one rank, and memory twice as much per second.
+/// A host's cable carries as much as if the host were one rank, and memory has twice its bandwidth.
 #[test]
 fn cables_carry_each_byte_as_if_hosts_were_ranks() {
     for (hosts, per_host) in [(2, 4), (4, 2), (3, 3), (4, 8)] {
@@ -42,7 +44,7 @@ fn cables_carry_each_byte_as_if_hosts_were_ranks() {
         let expected = part(per_host) / 2.0 + part(hosts);
         assert!((load("hierarchical:ring") - expected).abs() < 1e-12, "{topology}");
         assert!((load("hierarchical:direct") - expected).abs() < 1e-12, "{topology}");
-        // All of a host's ranks send all of its vectors to every other host.
+        // All ranks of a host send their vectors to all ranks of the other hosts.
         let (vectors, elsewhere) = (per_host, (hosts - 1) * per_host);
         assert!((load("direct-latency") - (vectors * elsewhere) as f64).abs() < 1e-9, "{topology}");
     }
@@ -53,13 +55,13 @@ fn hosts_are_used_as_hosts() {
     let topology = Topology::hosts(2, 4).unwrap().with_hosts(Some(4.0), Some(5e-6)).unwrap();
     let candidates = candidates(&topology, Collective::Allreduce);
     let at = |bytes| rank(&MODEL, &candidates, bytes);
-    // What is short goes in whole vectors, what is long in slices; either crosses the network as rarely as it can.
-    assert_eq!(at(1 << 10)[0].name, "hierarchical-latency:recursive-doubling");
-    assert_eq!(at(64 << 10)[0].name, "hierarchical:recursive-doubling");
-    assert_eq!(at(64 << 20)[0].name, "hierarchical:ring");
+    // Short vectors are exchanged as a whole and long ones in slices; both cross the network as rarely as possible.
+    assert_eq!(at(1 << 10)[0].member.name(), "hierarchical-latency:recursive-doubling");
+    assert_eq!(at(64 << 10)[0].member.name(), "hierarchical:recursive-doubling");
+    assert_eq!(at(64 << 20)[0].member.name(), "hierarchical:ring");
     let at = at(1 << 20);
     let best = at[0].seconds;
-    assert_eq!(at[0].name, "hierarchical:recursive-doubling");
+    assert_eq!(at[0].member.name(), "hierarchical:recursive-doubling");
     for (flat, ratio) in
         [("ring", 1.9), ("bidirectional-ring", 1.9), ("swing", 1.6), ("direct", 2.0), ("direct-latency", 9.0)]
     {
@@ -68,27 +70,27 @@ fn hosts_are_used_as_hosts() {
 }
 
 #[test]
-fn everybody_at_once_is_for_switches_and_short_vectors() {
+fn direct_is_for_switches_and_short_vectors() {
     let pick = |spec: &str, bytes| {
         let candidates = candidates(&Topology::parse(spec).unwrap(), Collective::Allreduce);
-        SwitchTable::build(&MODEL, &candidates).unwrap().pick(bytes).to_owned()
+        SwitchTable::build(&MODEL, &candidates).unwrap().pick(bytes).name()
     };
     assert_eq!(pick("switch:4", 1 << 10), "direct-latency");
     assert_eq!(pick("switch:6", 1 << 20), "direct");
     for spec in ["ring:8", "ring:16", "torus:8x8", "ring:64"] {
         assert!(!pick(spec, 1 << 20).starts_with("direct"), "{spec}");
     }
-    // Too many messages.
+    // With many ranks `direct` sends too many messages.
     for spec in ["ring:64", "torus:8x8", "switch:64"] {
         assert!(!pick(spec, 64).starts_with("direct"), "{spec}");
     }
 }
 
-/// The root of a gather has a message from everybody to deal with, whoever sends but one.
+/// A direct gather is slow with many ranks, although each rank sends one message: the root receives all of them.
 #[test]
 fn messages_cost_their_receiver_too() {
     let topology = Topology::switch(64).unwrap();
     let gather = candidates(&topology, Collective::Gather { root: 0 });
-    assert_eq!(rank(&MODEL, &gather, 64)[0].name, "binomial");
-    assert_eq!(gather.iter().find(|c| c.name == "direct").unwrap().cost.steps[0].messages, 63);
+    assert_eq!(rank(&MODEL, &gather, 64)[0].member.name(), "binomial");
+    assert_eq!(gather.iter().find(|c| c.member.name() == "direct").unwrap().cost.steps[0].messages, 63);
 }

@@ -1,5 +1,5 @@
-//! What the most loaded link carries in an allreduce: as much as the papers' formulas say, or where they only give a
-//! limit, what we derive for finite sizes.
+//! Compares the load of the most loaded link in an allreduce with the formulas of the papers or, where these only give
+//! a limit, with formulas for finite sizes.
 
 use ringroad_core::algorithms::find;
 use ringroad_core::cost::ScheduleCost;
@@ -20,19 +20,20 @@ fn torus(side: usize, dimensions: u32) -> String {
     format!("torus:{}", vec![side.to_string(); dimensions as usize].join("x"))
 }
 
-/// A rank sends 2(n-1)/n of the vector by 2D links, and no link carries more.
+/// A rank sends 2(n-1)/n of the vector by 2D links, and no link carries more than its share.
 #[test]
 fn bucket_is_optimal_on_square_tori() {
     for (side, dimensions) in [(2, 2), (3, 2), (4, 2), (5, 2), (8, 2), (3, 3), (4, 3), (2, 4)] {
         let ranks = (side as f64).powi(dimensions as i32);
         check("bucket", &torus(side, dimensions), (ranks - 1.0) / ranks / dimensions as f64);
     }
-    // Steps of a quarter of 1/3, then of 1/2, where the short rings run as well, and two of 1/6; then backwards.
+    // The steps of one phase send 1/3, 1/2 (where the short rings also send) and twice 1/6 of a quarter of the vector.
     check("bucket", "torus:2x3", 2.0 * (1.0 / 3.0 + 1.0 / 2.0 + 2.0 / 6.0) / 4.0);
 }
 
-/// At distance d messages to one side overlap d-fold. The mirror image is not the complement: it is the same shifted by
-/// one, and so on some links both together overlap (2d - 1)-fold. Half the ring away, half goes either way.
+/// How many messages share a link. At distance d, d messages in one direction do. The mirror image is not the
+/// complement but the same pattern shifted by one, so on some links both together have 2d - 1 messages. At half the
+/// ring, half of a message goes each way.
 fn overlap(side: usize, distance: usize, both: bool) -> f64 {
     match (2 * distance == side, both) {
         (true, false) => distance as f64 / 2.0,
@@ -42,7 +43,7 @@ fn overlap(side: usize, distance: usize, both: bool) -> f64 {
     }
 }
 
-/// One phase: the sum over the steps of what overlaps, times the part of the vector that is exchanged.
+/// The load of one phase: the sum over the steps of the overlap times the part of the vector that is exchanged.
 fn phase(side: usize, dimensions: u32, both: bool) -> f64 {
     let steps = (0..side.ilog2()).flat_map(|bit| (0..dimensions).map(move |d| (bit, bit * dimensions + d)));
     steps.map(|(bit, step)| overlap(side, 1 << bit, both) / 2f64.powi(step as i32 + 1)).sum()
@@ -51,7 +52,8 @@ fn phase(side: usize, dimensions: u32, both: bool) -> f64 {
 #[test]
 fn halving_and_doubling() {
     for (side, dimensions) in [(4, 1), (8, 1), (16, 1), (4, 2), (8, 2), (16, 2), (4, 3), (8, 3)] {
-        // Two phases of one slice; or two pairs of slices per D, with one part in 2D each.
+        // One slice in two phases; or, with all ports, 2D slices of the 2D-th part each, of which each link carries
+        // two.
         check("halving-doubling", &torus(side, dimensions), 2.0 * phase(side, dimensions, false));
         let both = phase(side, dimensions, true) / dimensions as f64;
         check("halving-doubling-multiport", &torus(side, dimensions), both);
@@ -60,8 +62,8 @@ fn halving_and_doubling() {
     check("halving-doubling-multiport", "torus:8x8x8", 1.2578125 / 3.0);
 }
 
-/// Sack and Gropp: one slice that visits the dimensions in turns loads links as much as (2^D - 1) / (2^D - 2) times
-/// what it exchanges. The mirror image takes that to twice as much less 1.
+/// Sack and Gropp: in the limit of large tori, one slice that alternates between the dimensions loads links with
+/// (2^D - 1) / (2^D - 2) times what it exchanges. Together with the mirror image it is twice that less 1.
 #[test]
 fn halving_and_doubling_on_endless_tori() {
     for dimensions in 2..=4 {
@@ -86,20 +88,20 @@ fn whole_vectors() {
     for (ranks, expected) in [(3, 1.0), (9, 6.0), (27, 27.0), (81, 108.0)] {
         check("gather-sum", &format!("ring:{ranks}"), expected);
     }
-    // By Trivance's distances 17, 25, 56, 92, 263, 289 and 986.
+    // Trivance's distances would give 17, 25, 56, 92, 263, 289 and 986.
     for (ranks, expected) in
         [(16, 15.0), (25, 25.0), (28, 27.0), (64, 88.0), (100, 133.0), (127, 179.0), (256, 415.0)]
     {
         check("gather-sum", &format!("ring:{ranks}"), expected);
     }
-    // Two slices in one dimension each.
+    // Two slices, each in one dimension at a time.
     check("gather-sum", "torus:9x9", 6.0);
     check("gather-sum", "torus:16x16", 15.0);
     check("butterfly", "torus:9x9", 5.0);
 }
 
-/// Eliminating ranks, three vectors at most leave a rank one after the other, and exactly 2 + 1/q - 2/p, where p is the
-/// power of two below n and q the one that divides it; folding, 2(p-1)/p + 2.
+/// With elimination a rank sends fewer than three vectors in all, exactly 2 + 1/q - 2/p, where p is the largest power
+/// of two below n and q the largest that divides n. Folding would take 2(p-1)/p + 2.
 #[test]
 fn elimination_is_faster_than_folding() {
     for ranks in (3usize..=40).filter(|ranks| !ranks.is_power_of_two()) {

@@ -1,4 +1,4 @@
-//! Which algorithms add up every element in one order, and which of them in the same.
+//! Tests which algorithms add up all elements in one order, and which of them in the same order.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use ringroad_core::algorithms::available;
 use ringroad_core::schedule::{Action, ChunkSet, Expressions, Schedule, Send};
 use ringroad_core::{Collective, Topology};
 
-/// The algorithms whose results are one expression, those with the same one together, in catalogue order.
+/// The algorithms whose results are one expression, grouped by expression, in catalogue order.
 fn families(topology: &str, collective: Collective) -> Vec<Vec<String>> {
     let topology = Topology::parse(topology).unwrap();
     let mut expressions = Expressions::new(topology.ranks());
@@ -34,10 +34,10 @@ fn algorithms_that_add_up_in_one_order() {
     insta::assert_snapshot!(text);
 }
 
-/// What is said to add up in the order of the ranks does. Of whatever is reduced there is such an algorithm wherever
-/// every rank may talk to every other one at once.
+/// Algorithms that are declared to add up in the order of the ranks do so. On all these networks, up to 255 ranks,
+/// there is such an algorithm for every collective that reduces.
 #[test]
-fn the_order_of_the_ranks_is_always_to_be_had() {
+fn an_algorithm_in_rank_order_always_exists() {
     let switches = (1..40).chain([100, 255]).map(|ranks| format!("switch:{ranks}"));
     for spec in switches.chain(["ring:6", "torus:3x4", "hosts:2x4"].map(str::to_owned)) {
         let topology = Topology::parse(&spec).unwrap();
@@ -62,7 +62,7 @@ fn the_order_of_the_ranks_is_always_to_be_had() {
 }
 
 #[test]
-fn orders_are_told_apart() {
+fn different_orders_differ() {
     let send = |source, destination, chunk, action| Send {
         source,
         destination,
@@ -72,7 +72,8 @@ fn orders_are_told_apart() {
         from: 0,
         into: 0,
     };
-    // Chunk by chunk: 0 and 1 give to 2, in this order or at once; then 2 gives the result to both.
+    // For each chunk two sends that are reduced, one after the other; then the rank with the result sends it to the
+    // others.
     let allreduce = |chunks: &[[(usize, usize); 2]]| {
         let mut schedule = Schedule::empty("test", Collective::Allreduce, 3, chunks.len());
         for turn in 0..2 {

@@ -1,6 +1,6 @@
-//! One path for each pair of ranks: what it costs, how evenly it loads links, and how many channels it needs.
+//! Tests of routing tables: their costs, how evenly they load links, and how many channels they need.
 
-// Of which this needs the choices only.
+// Only `Random` is used here.
 #[allow(dead_code)]
 mod common;
 
@@ -18,7 +18,7 @@ fn topology(spec: &str) -> Topology {
     Topology::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
 }
 
-/// Cycles through all ranks, in random orders.
+/// A graph of random cycles through all ranks.
 fn random(ranks: usize, cycles: usize) -> Topology {
     let mut dice = Random(ranks as u64);
     let mut links = Vec::new();
@@ -31,7 +31,7 @@ fn random(ranks: usize, cycles: usize) -> Topology {
     Topology::from_links("random", ranks, ranks, links).unwrap()
 }
 
-/// With the paths that single-path routing takes a table costs the same, and takes the same time.
+/// A table with the paths of single-path routing has the same costs and the same simulated times.
 #[test]
 fn a_table_of_single_paths_is_single_path_routing() {
     let specs = ["torus:4x4", "mesh:2x3", "fattree:2x4", "hosts:2x3", "generalized-kautz:2:9", "biring:4:6"];
@@ -86,7 +86,7 @@ fn balanced_routes_are_near_the_bound() {
     }
 }
 
-/// Links side by side share what their arc carries, by how fast they are; the bound holds for all of them together.
+/// Parallel links share the load of their arc in proportion to their bandwidths.
 #[test]
 fn parallel_links_are_loaded_alike() {
     for spec in ["biring:4:6", "torus:2x2x3", "uniring:3:5"] {
@@ -120,12 +120,12 @@ fn the_bound_is_that_of_any_routes() {
     let routed = routed.clone().with_routes(RoutingTable::shortest(&routed).unwrap()).unwrap();
     let bound = |topology: &Topology| least_load(topology, GAP, &mut |_| true);
     assert_eq!(bound(&routed), bound(&topology("mesh:3x4")));
-    // What is rounded down to whole units must not be proven.
+    // The bound must be valid although bandwidths are rounded to whole units.
     let odd = topology("ring:5").map_links(|id, link| link.bandwidth = 1e9 * (1.0 + id as f64 * 0.123_456_7));
     let odd = odd.unwrap();
     assert!(bound(&odd).unwrap() <= RoutingTable::shortest(&odd).unwrap().load(&odd));
     balanced(&odd);
-    // A rank's cable to the switch carries what it has for three others.
+    // A rank's cable to the switch carries the rank's bytes for three others.
     let link = topology("switch:4").links()[0].bytes_per_second();
     assert!((bound(&topology("switch:4")).unwrap() * link / 3.0 - 1.0).abs() < 0.005);
 }

@@ -1,6 +1,6 @@
-//! The simulator against arithmetic by hand, against the cost model, and against itself.
+//! Compares the simulator with arithmetic by hand, with the cost model, and with itself.
 
-// Of which this needs the choices only.
+// Only `Random` is used here.
 #[allow(dead_code)]
 mod common;
 
@@ -24,7 +24,7 @@ fn schedule(algorithm: &str, collective: Collective, on: &Topology) -> Schedule 
     find(algorithm).unwrap().build(on, collective).unwrap()
 }
 
-/// Messages as the schedule has them: neither cut nor sent in several parts.
+/// Options with which messages are those of the schedule, neither cut nor divided.
 fn whole() -> LowerOptions {
     LowerOptions { segment: usize::MAX, pack: usize::MAX, window: usize::MAX, ..LowerOptions::default() }
 }
@@ -37,7 +37,7 @@ fn assert_close(found: f64, expected: f64, what: &str) {
 
 const MICROSECOND: f64 = 1e-6;
 
-/// A start-up, a hop and 1,000 bytes take a microsecond each.
+/// A model in which a start-up, a hop and 1,000 bytes take one microsecond each.
 fn unit_model() -> CostModel {
     CostModel {
         step_latency: MICROSECOND,
@@ -55,7 +55,7 @@ fn segments(bytes: usize) -> LowerOptions {
     LowerOptions { segment: bytes, ..LowerOptions::default() }
 }
 
-/// 1,000 bytes from rank 0 to rank 1 behind a switch, node 2; in microseconds.
+/// 1,000 bytes from rank 0 to rank 1 over a switch, node 2; times in microseconds.
 #[test]
 fn one_message() {
     let check = |what: &str, simulator: Simulator, scenario: Scenario, expected: f64| {
@@ -93,7 +93,7 @@ fn one_message() {
     check("a late receiver lets it come", free(999), late(), 7.0 + 1.0 + 2.0);
 }
 
-/// Reductions of parts overlap the transfer of others, unless steps are synchronous.
+/// The reduction of a segment overlaps the transfer of others, unless steps are synchronous.
 #[test]
 fn reductions() {
     let check = |what: &str, simulator: Simulator, scenario: Scenario, expected: f64| {
@@ -119,9 +119,33 @@ fn reductions() {
     }
 }
 
-// ---------------------------------------------------------------------------------------------- and the cost model
+/// Two ranks send each other 1,000 bytes and add them up, with as many cores as that. A message keeps a core busy for
+/// half a microsecond at each end, a reduction for two.
+#[test]
+fn ranks_share_cores() {
+    let check = |cores: Option<usize>, pace: Pace, expected: f64| {
+        let switch = topology("switch:2");
+        let schedule = schedule("direct-latency", Collective::Allreduce, &switch);
+        let over_links = cores.is_some();
+        let costs = CostModel { message_latency: MICROSECOND, reduce_cost: 2e-9, ..unit_model() };
+        let model = CostModel { cores, over_links, ..costs };
+        let outcome =
+            Simulator { model, ..simulator(pace) }.run(&schedule, &switch, 1000, &Scenario::default());
+        assert_close(outcome.unwrap().seconds / MICROSECOND, expected, &format!("{cores:?} cores, {pace:?}"));
+    };
+    // A start-up, a transfer, two hops.
+    let network = 1.0 + 1.0 + 2.0;
+    check(None, Pace::Free, network + 2.0);
+    check(Some(2), Pace::Free, 0.5 + network + 0.5 + 2.0);
+    // The second rank's half of its message waits for the first's; so do, at the end, what it receives and its sum.
+    check(Some(1), Pace::Free, 2.0 * 0.5 + network + 0.5 + 2.0 + 2.0);
+    check(Some(2), Pace::Synchronous, 1.0 + network + 2.0);
+    check(Some(1), Pace::Synchronous, 2.0 + network + 4.0);
+}
 
-/// What the simulator takes in synchronous steps, over what the cost model says.
+// ---------------------------------------------------------------------------------------------- with the cost model
+
+/// The simulated time in synchronous steps, divided by the time of the cost model.
 fn ratio(member: Member, collective: Collective, on: &Topology, bytes: Bytes, model: CostModel) -> f64 {
     let schedule = member.build(on, collective).unwrap();
     let predicted = model.seconds(&ScheduleCost::of(&schedule, on).unwrap(), bytes);
@@ -129,7 +153,7 @@ fn ratio(member: Member, collective: Collective, on: &Topology, bytes: Bytes, mo
     simulator.run(&schedule, on, bytes, &Scenario::default()).unwrap().seconds / predicted
 }
 
-/// Swing's last rank of an odd number sends each other one a part of its own.
+/// In swing on an odd number of ranks, the last rank sends each other rank a message of another length.
 fn has_uneven_messages(member: Member, on: &Topology) -> bool {
     member.name() == "swing" && on.ranks() % 2 == 1
 }
@@ -171,8 +195,8 @@ const NETWORKS: [&str; 18] = [
     "hosts:2x4",
 ];
 
-/// Every algorithm for every collective takes as long, and longer only where long and short messages meet on a link that
-/// is busy to the end: fair shares hold the long ones up.
+/// The simulated time of every algorithm for every collective equals that of the cost model. It is longer only where
+/// long and short messages share a busy link, because fair shares delay the long ones.
 #[test]
 fn synchronous_steps_take_what_the_cost_model_says() {
     let mut random = Random(20);
@@ -182,7 +206,7 @@ fn synchronous_steps_take_what_the_cost_model_says() {
         for collective in Collective::ALL {
             for member in available(&on, collective) {
                 let schedule = member.build(&on, collective).unwrap();
-                // Chunks of equal length.
+                // A length at which all chunks are equal.
                 let bytes = (1 + random.below(1000)) * schedule.chunks_per_vector() * schedule.ranks;
                 let ratio = ratio(member, collective, &on, bytes as Bytes, any_model(&mut random));
                 let what = format!("{collective} by {} on {spec}", member.name());
@@ -198,7 +222,7 @@ fn synchronous_steps_take_what_the_cost_model_says() {
     insta::assert_snapshot!(uneven);
 }
 
-/// Any vector of more than a hundred bytes per chunk, so that a byte more or less is less than a hundredth.
+/// Random vectors of more than a hundred bytes per chunk, so that one byte is less than a hundredth of a chunk.
 #[test]
 fn random_calls_take_what_the_cost_model_says() {
     let mut random = Random(2024);
@@ -258,7 +282,7 @@ fn a_slow_link_moves_both_alike() {
             let outcome = run(&changed, Scenario::default());
             let what = format!("{algorithm} on {spec} with link {link} at half its speed");
             assert_close(outcome.seconds, predict(&changed), &what);
-            // Named by its ends, the same link; two sides of length 2 would be two.
+            // A scenario that names the same link by its ends. None of these networks has parallel links.
             let scenario =
                 Scenario { slow_links: vec![(ends.source, ends.target, 0.5)], ..Scenario::default() };
             assert_close(run(&on, scenario).seconds, outcome.seconds, &what);
@@ -269,7 +293,7 @@ fn a_slow_link_moves_both_alike() {
     assert!(slower > 10, "{slower}");
 }
 
-/// Links carry in every step what the cost model counts, however the run goes.
+/// At any pace, links carry in every step what the cost model counts.
 #[test]
 fn loads_are_those_of_the_cost_model() {
     for (spec, algorithm) in
@@ -298,7 +322,8 @@ fn loads_are_those_of_the_cost_model() {
     }
 }
 
-// ---------------------------------------------------------------------------------------------- where they differ
+// ---------------------------------------------------------------------------------------------- differences between
+// them
 
 fn seconds(spec: &str, algorithm: &str, collective: Collective, pace: Pace, scenario: &Scenario) -> f64 {
     let on = topology(spec);
@@ -308,8 +333,8 @@ fn seconds(spec: &str, algorithm: &str, collective: Collective, pace: Pace, scen
     simulator.run(&schedule, &on, bytes, scenario).unwrap().seconds
 }
 
-/// Ranks that do not wait for each other are faster where steps use different links, and slower where messages that run
-/// ahead get into the way of others.
+/// Ranks that do not wait for each other are faster where steps use different links, and slower where early messages
+/// share links with later ones.
 #[test]
 fn running_freely_is_not_the_cost_model() {
     let check = |spec, algorithm, bounds: std::ops::Range<f64>| {
@@ -319,15 +344,15 @@ fn running_freely_is_not_the_cost_model() {
     };
     check("torus:4x4", "ring", 1.0 - 1e-9..1.0 + 1e-9);
     check("torus:4x4", "bucket", 1.0 - 1e-9..1.0 + 1e-9);
-    // Parts of the vector follow each other up and down the trees.
+    // Parts of the vector are pipelined up and down the trees.
     check("ring:16", "double-binary-tree:16", 0.2..0.5);
     // The long dimension's steps need not wait for the short one's.
     check("torus:4x8", "bucket", 0.7..0.9);
     check("torus:8x8", "nested:1", 1.1..1.4);
 }
 
-/// A rank that is late delays all that depend on it: everybody where steps are synchronous, else those only that it would
-/// have had to serve. The last leaf of a broadcast has time.
+/// In synchronous steps a late rank delays all ranks. At free pace it delays only the ranks that need its data, so the
+/// last leaf of a broadcast may be late.
 #[test]
 fn slack_absorbs_skew() {
     let broadcast = Collective::Broadcast { root: 0 };
@@ -353,7 +378,7 @@ fn slack_absorbs_skew() {
     }
 }
 
-/// With fewer bytes than chunks most messages are empty: plans leave them out, the cost model does not know.
+/// With fewer bytes than chunks most messages are empty. Plans leave them out; the cost model does not.
 #[test]
 fn empty_messages_are_not_sent() {
     let on = topology("ring:16");
@@ -361,7 +386,7 @@ fn empty_messages_are_not_sent() {
     let simulator = Simulator::default();
     let outcome = simulator.run(&schedule, &on, 4, &Scenario::default()).unwrap();
     assert_eq!(outcome.messages, 30 * 4);
-    // All of nothing is sent: ranks wait for each other.
+    // A vector of 0 bytes is sent in empty messages, so that ranks wait for each other.
     let nothing = simulator.run(&schedule, &on, 0, &Scenario::default()).unwrap();
     assert_eq!(nothing.messages, 30 * 16);
     assert_close(nothing.seconds, 30.0 * 1e-6, "30 steps of a start-up and a hop");
@@ -375,7 +400,7 @@ fn messages_go_around_failed_links() {
     let schedule = schedule("ring", Collective::Allreduce, &on);
     let run = |scenario: &Scenario| Simulator::default().run(&schedule, &on, 4000, scenario).unwrap();
     let whole = run(&Scenario::default());
-    // 1→2 goes 1→0→3→2, against the stream that uses the other direction's links.
+    // Instead of 1→2 bytes take 1→0→3→2, by links that the algorithm does not use.
     let detour = run(&Scenario { failed_links: vec![(1, 2)], ..Scenario::default() });
     let loads = |outcome: &Outcome| -> BTreeMap<(usize, usize), f64> {
         let ends = on.links().iter().map(|link| (link.source, link.target));
@@ -475,8 +500,8 @@ fn a_timeline_as_text() {
     insta::assert_snapshot!(text);
 }
 
-/// Every message is sent once and received once, later; nobody's processor does two things at once; steps follow each
-/// other; and the same run gives the same bits.
+/// Every message is sent once and received once, later. A processor performs one reduction at a time. The same run
+/// gives the same bits.
 #[test]
 fn timelines_make_sense() {
     let mut random = Random(5);

@@ -1,6 +1,8 @@
-//! Every member of every family on many more networks: proven by the verifier, and as cheap as it says.
+//! Tests every member of every family on many more networks: the verifier accepts its schedules, and they cost what its
+//! cost line says.
 //!
-//! The usual run takes all rings up to 130 ranks, tori of many shapes and hosts; `RINGROAD_TEST_FULL=1` more and larger ones.
+//! By default these are all rings up to 130 ranks, tori of many shapes, and hosts; `RINGROAD_TEST_FULL=1` adds more and
+//! larger ones.
 
 #[path = "common/members.rs"]
 mod members;
@@ -9,7 +11,7 @@ use members::brief_members;
 use ringroad_core::algorithms::{catalogue, Algorithm, Member};
 use ringroad_core::{Collective, Topology};
 
-/// Square and not, even and odd, of powers and not.
+/// Tori that are square or not, with even and odd sizes, powers or not.
 const TORI: [&[usize]; 14] = [
     &[2, 4],
     &[4, 4],
@@ -29,10 +31,10 @@ const TORI: [&[usize]; 14] = [
 
 const LARGE_TORI: [&[usize]; 6] = [&[27, 27], &[16, 16, 16], &[64, 64], &[9, 9, 9], &[15, 17], &[12, 10, 6]];
 
-/// Beyond this many ranks an all-to-all, with a block for every pair, is too large to try.
+/// Beyond this many ranks an all-to-all, with a block for every pair, is too large to test.
 const PAIRS: usize = 300;
 
-/// Beyond this many ranks a forest of trees for every rank takes seconds to pack.
+/// Beyond this many ranks packing trees for every rank takes seconds.
 const FORESTS: usize = 32;
 
 fn full() -> bool {
@@ -65,7 +67,7 @@ fn sweep(algorithm: &'static Algorithm, topology: &Topology) {
     }
 }
 
-/// All families on all these networks, on as many threads as there are cores.
+/// Tests all families on all these networks, on as many threads as there are cores.
 fn sweep_all(topologies: &[Topology]) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {

@@ -1,6 +1,7 @@
-//! Trees packed on any graph, run: on equal blocks and on blocks of any size, against what the collective means.
+//! Runs the schedules of trees packed on any graph, with equal blocks and blocks of any size, and compares the results
+//! with the definition of the collective.
 
-#[allow(dead_code)] // Plans of the catalogue need more of it.
+#[allow(dead_code)] // Other tests use the rest.
 mod common;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use ringroad_core::synthesis::trees::Variant;
 use ringroad_core::topology::Link;
 use ringroad_core::{Collective, Plan, Schedule, Topology};
 
-/// Runs a schedule on blocks of these sizes; without blocks the vector is as long as all of them.
+/// Runs a schedule on blocks of these sizes. A collective without blocks gets a vector of their total size.
 fn check(schedule: &Schedule, counts: &[usize], random: &mut Random) {
     let Schedule { collective, ranks, .. } = *schedule;
     let total: usize = counts.iter().sum();
@@ -57,7 +58,7 @@ fn check(schedule: &Schedule, counts: &[usize], random: &mut Random) {
     }
 }
 
-/// Ranks behind a switch each and with cables of unequal bandwidth, and a one-way ring besides.
+/// Two switches with three ranks each, cables of unequal bandwidth, and a one-way ring of all ranks.
 fn mixed() -> Topology {
     let mut links = Vec::new();
     for rank in 0..6 {
@@ -94,7 +95,7 @@ fn trees_run_on_blocks_of_any_size() {
     }
 }
 
-/// Long pipelines come close to what the packing promises, where routes leave them no choice.
+/// With many parts, the load of a pipeline is close to that of the packing.
 #[test]
 fn long_pipelines_are_close_to_their_load() {
     for topology in ["torus:4x4", "hosts:2x4"].map(|spec| Topology::parse(spec).unwrap()) {

@@ -1,7 +1,7 @@
 //! Which algorithms calls of a communicator run, why, and what measurements say of that.
 
 use pyo3::prelude::*;
-use ringroad_core::algorithms::Member;
+use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::Measurement;
 
 use crate::communicator::PyCommunicator;
@@ -71,6 +71,7 @@ impl PyCommunicator {
     ) -> PyResult<PyProfile> {
         let measurement = |(collective, algorithm, bytes, seconds): (String, String, u64, f64)| {
             let collective = collective.parse().map_err(raise)?;
+            let algorithm = algorithms::find(&algorithm).map_err(raise)?;
             Ok(Measurement { collective, algorithm, bytes, seconds })
         };
         let measurements = measurements.into_iter().map(measurement).collect::<PyResult<_>>()?;
@@ -82,6 +83,6 @@ impl PyCommunicator {
     fn switch_points(&self, py: Python<'_>, collective: &str) -> PyResult<Vec<(u64, String)>> {
         let choices = py.detach(|| self.0.choices());
         let ranges = choices.switch_points(collective.parse().map_err(raise)?);
-        Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.clone())).collect())
+        Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
     }
 }

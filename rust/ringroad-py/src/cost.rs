@@ -63,7 +63,7 @@ pub struct PyCandidate {
 
 impl PyCandidate {
     pub fn make(py: Python<'_>, cost: PyCost, row: Ranked) -> PyResult<Py<PyCandidate>> {
-        let more = PyCandidate { algorithm: row.name, consistent: row.consistent, ratio: row.ratio };
+        let more = PyCandidate { algorithm: row.member.name(), consistent: row.consistent, ratio: row.ratio };
         Py::new(py, PyClassInitializer::from(cost).add_subclass(more))
     }
 }
@@ -76,7 +76,7 @@ pub struct PyCostModel(pub CostModel);
 impl PyCostModel {
     #[new]
     #[pyo3(signature = (*, step_latency=None, message_latency=None, incast_latency=None, hop_latency=None,
-        bandwidth=None, reduce_cost=None, overlapped=false, cores=None))]
+        bandwidth=None, reduce_cost=None, overlapped=false, cores=None, over_links=false))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         step_latency: Option<f64>,
@@ -87,6 +87,7 @@ impl PyCostModel {
         reduce_cost: Option<f64>,
         overlapped: bool,
         cores: Option<usize>,
+        over_links: bool,
     ) -> PyResult<Self> {
         let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v < 0.0);
         let seconds = [
@@ -111,6 +112,9 @@ impl PyCostModel {
         if cores == Some(0) {
             return Err(pyo3::exceptions::PyValueError::new_err("cores must be 1 or more"));
         }
+        if over_links && cores.is_none() {
+            return Err(pyo3::exceptions::PyValueError::new_err("over_links goes with cores; give both"));
+        }
         let default = CostModel::default();
         Ok(PyCostModel(CostModel {
             step_latency: step_latency.unwrap_or(default.step_latency),
@@ -121,6 +125,7 @@ impl PyCostModel {
             reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
             overlapped,
             cores,
+            over_links,
         }))
     }
 
@@ -162,6 +167,11 @@ impl PyCostModel {
     #[getter]
     fn cores(&self) -> Option<usize> {
         self.0.cores
+    }
+
+    #[getter]
+    fn over_links(&self) -> bool {
+        self.0.over_links
     }
 
     #[pyo3(signature = (schedule, topology, bytes, *, blocks=None))]
@@ -207,7 +217,8 @@ impl PyCostModel {
             rank(&self.0, &all, bytes).into_iter().map(move |row| (bytes, row)).collect::<Vec<_>>()
         };
         let candidate = |(bytes, row): (u64, Ranked)| {
-            let found = all.iter().find(|c| c.name == row.name).expect("every row is one of the candidates");
+            let found =
+                all.iter().find(|c| c.member == row.member).expect("every row is one of the candidates");
             PyCandidate::make(py, PyCost::new(&self.0, &found.cost, collective, &topology.0, bytes), row)
         };
         sizes.into_iter().map(|bytes| row(bytes).into_iter().map(candidate).collect()).collect()
@@ -241,6 +252,6 @@ impl PyCostModel {
         let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
         let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
         let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
-        Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.clone())).collect())
+        Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
     }
 }

@@ -61,8 +61,8 @@ impl PyExplanation {
     }
 
     #[getter]
-    fn algorithm(&self) -> &str {
-        &self.inner.algorithm
+    fn algorithm(&self) -> String {
+        self.inner.algorithm.name()
     }
 
     #[getter]
@@ -90,8 +90,8 @@ impl PyExplanation {
     }
 
     #[getter]
-    fn runner_up(&self) -> Option<&str> {
-        self.inner.runner_up.as_ref().map(|(name, _)| name.as_str())
+    fn runner_up(&self) -> Option<String> {
+        self.inner.runner_up.as_ref().map(|(rival, _)| rival.name())
     }
 
     #[getter]

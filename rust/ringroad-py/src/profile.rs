@@ -63,7 +63,7 @@ impl PyProfile {
     ) -> PyResult<Vec<(u64, String)>> {
         let collective = collective.parse().map_err(raise)?;
         let ranges = py.detach(|| self.0.switch_points(collective, !consistent)).map_err(raise)?;
-        Ok(ranges.into_iter().map(|range| (range.from_bytes, range.algorithm)).collect())
+        Ok(ranges.into_iter().map(|range| (range.from_bytes, range.algorithm.name())).collect())
     }
 
     #[getter]
@@ -93,15 +93,15 @@ impl PyProfile {
     }
 
     #[getter]
-    fn rules(&self) -> Vec<(&'static str, u64, u64, &str)> {
+    fn rules(&self) -> Vec<(&'static str, u64, u64, String)> {
         let rules = self.0.rules.iter();
-        rules.map(|r| (r.collective.name(), r.from_bytes, r.to_bytes, r.algorithm.as_str())).collect()
+        rules.map(|r| (r.collective.name(), r.from_bytes, r.to_bytes, r.algorithm.name())).collect()
     }
 
     #[getter]
-    fn measurements(&self) -> Vec<(&'static str, &str, u64, f64)> {
+    fn measurements(&self) -> Vec<(&'static str, String, u64, f64)> {
         let all = self.0.measurements.iter();
-        all.map(|m| (m.collective.name(), m.algorithm.as_str(), m.bytes, m.seconds)).collect()
+        all.map(|m| (m.collective.name(), m.algorithm.name(), m.bytes, m.seconds)).collect()
     }
 
     fn __repr__(&self) -> String {

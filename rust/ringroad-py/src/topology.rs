@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use ringroad_core::topology::{names_a_file, operands, Link, Routes};
+use ringroad_core::topology::{kinds, names_a_file, operands, operators, Link, Routes, Routing};
 use ringroad_core::Topology;
 use ringroad_runtime::Error;
 
@@ -24,6 +24,8 @@ pub struct PyTopology(pub Topology);
 type Properties = (usize, usize, f64, f64, f64, f64);
 /// An operator, its operands, and what follows them.
 type Operands = (String, Vec<String>, Vec<String>);
+/// Examples or names, and what they are.
+type Listed = Vec<(&'static str, String)>;
 /// (hops, latency, shares of links).
 type Route = (usize, f64, Vec<(usize, f64)>);
 
@@ -163,6 +165,13 @@ impl PyTopology {
 
     fn behind_cards(&self, capacity: f64) -> PyResult<Self> {
         self.0.behind_cards(capacity).map(PyTopology).map_err(raise)
+    }
+
+    #[staticmethod]
+    fn _kinds() -> (Listed, Listed, Listed) {
+        let operators = operators().map(|operator| (operator.example, operator.summary.to_owned()));
+        let routings = Routing::ALL.map(|routing| (routing.name(), routing.summary().to_owned()));
+        (kinds(), operators.collect(), routings.into())
     }
 
     fn _operands(&self) -> Option<Operands> {

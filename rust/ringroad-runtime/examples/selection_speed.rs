@@ -1,6 +1,8 @@
-//! What it takes rank 0 to choose for all collectives, and what each candidate's part is: `selection_speed torus:32x32
-//! [each|all]`: `all` lets
-//! it take longer than two seconds, and `kept` keeps schedules in ./schedules, for a second time. `random:N` is a random graph in which everybody has links to and from four others.
+//! Measures how long rank 0 takes to choose algorithms for all collectives: `selection_speed torus:32x32
+//! [each|all|kept]`.
+//!
+//! `each` also prints the times of each candidate. `all` allows more than two seconds. `kept` keeps schedules in
+//! ./schedules, for a second run. `random:N` is a random graph in which every rank has links to and from four others.
 
 use std::time::{Duration, Instant};
 
@@ -64,7 +66,7 @@ fn each(topology: &Topology) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Permutations of all ranks, each of which nobody keeps its place in, and their inverses.
+/// Two random cycles through all ranks, in both directions.
 fn random(ranks: usize) -> Result<Topology, Box<dyn std::error::Error>> {
     let mut state = 7u64;
     let mut next = |below: usize| {

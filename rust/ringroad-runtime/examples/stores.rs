@@ -1,7 +1,8 @@
-//! Measures what [`Stores::for_copy`] decides: one thread writes a buffer that another, on another CPU, has just read and
-//! reads again. `cargo run --release -p ringroad-runtime --example stores`
+//! Measures what [`Stores::for_copy`] decides: one thread writes a buffer that another thread, on another CPU, has
+//! just read and reads again. `cargo run --release -p ringroad-runtime --example stores`
 //!
-//! Prints microseconds at the median, for writing and until it has been read, by plain and by streaming stores in turn.
+//! Prints median times in microseconds, for writing and until the data has been read, with plain and with streaming
+//! stores in turn.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -29,7 +30,7 @@ fn main() {
     }
 }
 
-/// Microseconds for writing, and for writing and reading, by either kind of stores.
+/// The microseconds for writing, and for writing and reading, with each kind of stores.
 fn measure(bytes: usize, writer: usize, reader: usize) -> [(f64, f64); 2] {
     let source = vec![1u64; bytes / 8];
     let shared: Vec<AtomicU64> = (0..bytes / 8).map(|_| AtomicU64::default()).collect();

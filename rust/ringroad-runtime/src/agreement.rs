@@ -11,14 +11,16 @@ use crate::choices::{Choices, Lowering, Wishes};
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
 use crate::machine::{
-    LONGEST_SEGMENT, SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_PART, SHORTEST_SEGMENT,
+    CROWDED_COPY, CROWDED_MESSAGE, CROWDED_REDUCE, CROWDED_STEP, EMULATED_MESSAGE, LONGEST_SEGMENT,
+    SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_COPY, SHARED_MESSAGE, SHARED_PART, SHARED_REDUCE,
+    SHARED_STEP, SHORTEST_SEGMENT,
 };
 use crate::options::Options;
 use crate::profile::{Place, Profile};
 
-/// What a rank does at start-up costs, and the network's links, are priors until they are measured: a step between two
-/// processes, another message of the same step, and reducing from memory. What messages cost that meet at a port is part
-/// of what another message does; and in memory there are no ports.
+/// The cost model of a network until it is measured. It covers the start of a step between two processes, another
+/// message of the same step, and reducing from memory. The topology describes the links. The cost of messages that
+/// meet at a port is part of `message_latency`; and shared memory has no ports.
 const NETWORK: CostModel = CostModel {
     step_latency: 1e-6,
     hop_latency: None,
@@ -28,29 +30,47 @@ const NETWORK: CostModel = CostModel {
     reduce_cost: 5e-11,
     overlapped: false,
     cores: None,
+    over_links: false,
 };
 
-/// The same for memory that all ranks read, where there are cores for all of them. Reducing costs little more than the copy
-/// that is made otherwise.
+/// The cost model of shared memory that all ranks read, if there are cores for all of them. Reducing costs little more
+/// than the copy that is made otherwise.
 const SHARED: CostModel = CostModel {
-    step_latency: 0.5e-6,
-    message_latency: 0.1e-6,
-    bandwidth: Some(55e9 / MEMORY_CAPACITY),
-    reduce_cost: 4e-12,
+    step_latency: SHARED_STEP.as_secs_f64(),
+    message_latency: SHARED_MESSAGE.as_secs_f64(),
+    bandwidth: Some(SHARED_COPY / MEMORY_CAPACITY),
+    reduce_cost: 1.0 / SHARED_REDUCE,
     ..NETWORK
 };
 
-/// The same where they take turns on fewer cores: a step ends when everybody has had one. A message costs the caches of
-/// two ranks, which others have used meanwhile.
+/// The cost model of shared memory if ranks take turns on fewer cores: a step ends when all of them had their turn. A
+/// message refills the caches of two ranks, which other ranks have used meanwhile.
 fn crowded(ranks: usize, cores: usize) -> CostModel {
     CostModel {
-        step_latency: SHARED.step_latency + 2.5e-6 * (ranks as f64 / cores as f64 - 1.0),
-        message_latency: 0.6e-6,
-        bandwidth: Some(80e9),
-        reduce_cost: 2.5e-11,
+        step_latency: SHARED.step_latency + CROWDED_STEP.as_secs_f64() * (ranks as f64 / cores as f64 - 1.0),
+        message_latency: CROWDED_MESSAGE.as_secs_f64(),
+        bandwidth: Some(CROWDED_COPY),
+        reduce_cost: 1.0 / CROWDED_REDUCE,
         cores: Some(cores),
         ..NETWORK
     }
+}
+
+/// For ranks on hosts of their own that one machine emulates with fewer cores: sending and receiving a message takes the
+/// kernel's and UCX's work, which the cores do for all ranks in turn.
+fn emulated(cores: usize) -> CostModel {
+    CostModel {
+        message_latency: EMULATED_MESSAGE.as_secs_f64(),
+        cores: Some(cores),
+        over_links: true,
+        ..NETWORK
+    }
+}
+
+/// Whether the ranks are on several hosts, all of which are parts of one machine.
+fn are_emulated(cards: &[Card]) -> bool {
+    let first = &cards[0];
+    cards.iter().any(|card| card.host != first.host) && cards.iter().all(|card| card.shares_machine(first))
 }
 
 /// Rank 0 chooses, the others take it over; so does an error.
@@ -81,15 +101,15 @@ pub(crate) fn agree(
     choices.map_err(|reason| refused(CHOICES, 0, reason))?.map_err(Error::from)
 }
 
-/// What the choices are published as.
+/// The kind under which the choices are published.
 const CHOICES: &str = "choices";
 
-/// More bytes than the choices of so many ranks take: a topology may have a route for every pair.
+/// More bytes than the choices for this many ranks take: a topology may have a route for every pair.
 fn most(ranks: usize) -> usize {
     (64 << 20) + 1024 * ranks * ranks
 }
 
-/// As the others read it: what they could not read is an error of rank 0's, too.
+/// The choices as the other ranks read them: if they cannot be read, rank 0 gets an error, too.
 fn read_back(choices: Choices) -> Result<Choices> {
     let text = serde_json::to_vec(&choices).expect("choices hold only numbers and text");
     serde_json::from_slice(&text).map_err(|e| Error::Config(format!("rank 0's choices cannot be read: {e}")))
@@ -123,21 +143,22 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Chooses, for the ranks of these cards.
+/// Makes the choices for the ranks of these cards.
 ///
-/// `per_host`: so many ranks each, one after the other, read each other's memory.
+/// `per_host`: how many ranks of each host, which are consecutive, read each other's memory.
 pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_host: usize) -> Result<Choices> {
     let size = cards.len();
     let topology = topology(size, config, options, per_host)?;
     let place = Place::of(cards, per_host, &topology);
     let profile = Profile::wanted(config, &place)?;
     let cores = Card::cores_of(&cards.iter().collect::<Vec<_>>());
-    // Whoever says what links carry, or where they are, wants that to count.
+    // If the bandwidth or the topology is set, costs must follow from that.
     let stated = config.bandwidth.is_some() || config.topology.is_some() || options.topology.is_some();
     let prior = match &profile {
         Some((profile, _)) => profile.fit.model,
         None if per_host == size && size > cores && !stated => crowded(size, cores),
         None if per_host == size => SHARED,
+        None if per_host == 1 && size > cores && are_emulated(cards) => emulated(cores),
         None => NETWORK,
     };
     let algorithms = match &options.algorithm {
@@ -146,7 +167,7 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
         }
         None => config.algorithms.clone(),
     };
-    // Whoever states costs wants the choice that follows from them.
+    // If costs are set, the choice must follow from them, not from measurements.
     let measured = profile.as_ref().filter(|_| !config.has_cost_model());
     let wishes = Wishes {
         algorithms,
@@ -158,7 +179,7 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
     };
     let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
     let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
-    // Who takes turns on a core with others waits anyway, and all of their memory has to fit into the caches.
+    // If ranks share cores, they wait for each other anyway, and all of their memory has to fit into the caches.
     let two_areas = size <= cores;
     let model = config.cost_model(prior);
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
@@ -168,20 +189,21 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
     Ok(choices)
 }
 
-/// Bytes per second of the slowest link; `bandwidth` is that of all, where it is stated.
+/// Bytes per second of the slowest link. `bandwidth`: that of all links, if it is set.
 fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
     let rate = |link: &Link| bandwidth.map_or(link.bytes_per_second(), |bandwidth| bandwidth * link.capacity);
     topology.links().iter().map(rate).fold(f64::INFINITY, f64::min)
 }
 
-/// How many bytes a tcp connection should take on before it has sent them, where what is stated of the network says so.
+/// How many bytes a tcp connection should accept before it has sent them. `None` if the settings of the network do
+/// not say.
 pub(crate) fn send_buffer(config: &Config, options: &Options) -> Option<usize> {
     let topology = options.topology.as_ref().or(config.topology.as_ref())?;
     let carried = slowest(topology, config.bandwidth) * SEND_BUFFER_TIME.as_secs_f64();
     (carried <= SEND_BUFFER as f64).then_some(SEND_BUFFER)
 }
 
-/// The bytes that the slowest link carries in [`SEGMENT_TIME`], as a power of two.
+/// The bytes that the slowest link carries in [`SEGMENT_TIME`], as a power of two within bounds.
 fn segment(topology: &Topology, model: &CostModel) -> usize {
     let bytes = (slowest(topology, model.bandwidth) * SEGMENT_TIME.as_secs_f64()) as usize;
     let bytes = bytes.clamp(SHORTEST_SEGMENT, LONGEST_SEGMENT);
@@ -204,7 +226,7 @@ fn topology(size: usize, config: &Config, options: &Options, per_host: usize) ->
     Ok(topology)
 }
 
-/// What the tuner file says about so many ranks on so many hosts.
+/// The rules of the tuner file for this many ranks on this many hosts.
 fn rules(config: &Config, hosts: usize, size: usize) -> Result<Vec<Rule>> {
     let Some(path) = &config.tuner_file else { return Ok(Vec::new()) };
     let unusable = |reason: String| {
@@ -229,7 +251,7 @@ mod tests {
         assert_eq!(of("ring:4", Some(25e6), None), 64 << 10);
         assert_eq!(of("ring:4", Some(1e3), None), SHORTEST_SEGMENT);
         assert_eq!(of("ring:4", Some(1e3), Some(25e6)), 64 << 10);
-        // Of a host's memory and its cable, the cable.
+        // The slowest link is the host's cable, not its memory.
         assert_eq!(of("hosts:2x2", Some(25e6), None), 64 << 10);
     }
 }

@@ -1,9 +1,9 @@
 //! Memory that operations in flight may refer to.
 //!
-//! A [`Region`] is a byte range together with a share in whatever owns it, so that a request which holds a region
-//! keeps its memory alive: nothing in flight can dangle, whoever drops what first. Regions are handed to hardware and
-//! to other threads, so they lend out raw pointers, never references. Who may touch which bytes when is decided by the
-//! plan's dependencies: two operations that conflict are never in flight together.
+//! A [`Region`] is a byte range together with a share in its owner, so that a request which holds a region keeps the
+//! memory alive: nothing in flight can dangle, in whatever order things are dropped. Regions are passed to hardware
+//! and to other threads, so they give out raw pointers, never references. The plan's dependencies decide who may
+//! access which bytes when: two operations that conflict are never in flight together.
 
 use std::alloc::{alloc, alloc_zeroed, dealloc, Layout};
 use std::any::Any;
@@ -13,27 +13,32 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
+use crate::error::convert;
 use crate::kernels::{self, Stores};
 use crate::machine::{CACHE_LINE, HUGE_PAGE};
 
-/// There is no memory for so many bytes.
+/// There is no memory for this many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no memory for {0} bytes")]
 pub struct NoMemory(pub usize);
+
+convert! {
+    NoMemory => Memory,
+}
 
 /// A byte range and a share in its owner.
 #[derive(Clone)]
 pub struct Region {
     start: *mut u8,
     bytes: usize,
-    /// How copies into it are made.
+    /// The stores that copies into it use.
     stores: Stores,
-    /// None where there are no bytes.
+    /// `None` if there are no bytes.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-// SAFETY: a region is a pointer and a thread-safe owner. Its bytes are only reached through the functions below that
-// are `unsafe` (whose callers promise that nobody else is writing) or take the region apart.
+// SAFETY: a region is a pointer and a thread-safe owner. Its bytes are only reached through functions below that are
+// `unsafe` (whose callers promise that nobody else is writing) or that take the region apart.
 unsafe impl Send for Region {}
 // SAFETY: as above; a shared region allows no access that an owned one does not.
 unsafe impl Sync for Region {}
@@ -43,7 +48,7 @@ struct Allocation {
     layout: Layout,
 }
 
-// SAFETY: the allocation is nothing but a pointer that is freed once, by whichever thread drops it.
+// SAFETY: the allocation is only a pointer, which is freed once, by the thread that drops it.
 unsafe impl Send for Allocation {}
 // SAFETY: a shared reference to it gives access to nothing.
 unsafe impl Sync for Allocation {}
@@ -56,17 +61,17 @@ impl Drop for Allocation {
 }
 
 impl Region {
-    /// New memory, all zero. Panics where there is none.
+    /// New memory, all zero. Panics if there is none.
     pub fn zeroed(bytes: usize) -> Region {
         Region::try_zeroed(bytes).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// New memory, all zero, where there is any.
+    /// New memory, all zero; an error if there is none.
     pub fn try_zeroed(bytes: usize) -> Result<Region, NoMemory> {
         Region::allocate(bytes, true)
     }
 
-    /// New memory for a plan's scratch, which is written before it is read.
+    /// New memory for a plan's scratch, with arbitrary content. It is written before it is read.
     pub(crate) fn scratch(bytes: usize) -> Result<Region, NoMemory> {
         Region::allocate(bytes, false)
     }
@@ -105,7 +110,7 @@ impl Region {
     /// Foreign memory, kept alive by `owner`.
     ///
     /// # Safety
-    /// `start..start + bytes` must stay readable until the owner is dropped, and writable where the region is used as
+    /// `start..start + bytes` must stay readable until the owner is dropped, and writable if the region is used as
     /// an output or in place. While a call is using it nobody else may write it, nor read what the call writes.
     pub unsafe fn foreign(start: *mut u8, bytes: usize, owner: Arc<dyn Any + Send + Sync>) -> Region {
         Region { start, bytes, stores: Stores::Plain, owner: Some(owner) }
@@ -117,7 +122,7 @@ impl Region {
         Region { start, bytes: 0, stores: Stores::Plain, owner: None }
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
@@ -127,7 +132,7 @@ impl Region {
         self.bytes == 0
     }
 
-    /// Whether nobody else has a share in its owner.
+    /// Whether no other region shares its owner.
     pub(crate) fn is_unshared(&self) -> bool {
         self.owner.as_ref().is_none_or(|owner| Arc::strong_count(owner) == 1)
     }
@@ -149,25 +154,25 @@ impl Region {
         Region { start, bytes: range.len(), stores: self.stores, owner: self.owner.clone() }
     }
 
-    /// Its first bytes, all where it has no more.
+    /// Its first `bytes` bytes, or all if it has fewer.
     pub(crate) fn shrink(self, bytes: usize) -> Region {
         Region { bytes: bytes.min(self.bytes), ..self }
     }
 
-    /// The same bytes; copies into them are made so.
+    /// The same bytes; copies into them use these stores.
     pub(crate) fn with_stores(self, stores: Stores) -> Region {
         Region { stores, ..self }
     }
 
-    /// What it was before it was made shorter.
+    /// The region as it was before [`Region::shrink`].
     ///
     /// # Safety
-    /// It had as many bytes.
+    /// It had this many bytes.
     pub(crate) unsafe fn regrow(self, bytes: usize) -> Region {
         Region { bytes, ..self }
     }
 
-    /// The bytes as values. Panics where the length is no multiple of the value's size.
+    /// The bytes as values. Panics if the length is no multiple of the value's size.
     ///
     /// # Safety
     /// Nobody may be writing the region.
@@ -180,11 +185,11 @@ impl Region {
         values
     }
 
-    /// Copies the bytes of `source`, which is as long and may overlap.
+    /// Copies the bytes of `source`, which has the same length and may overlap.
     ///
     /// # Safety
-    /// What is written past the caches does not overlap the source, unless it is the same. Nobody may be writing `source`,
-    /// nor reading or writing this region, until this returns.
+    /// What is written past the caches must not overlap the source, unless it is the same. Nobody may be writing
+    /// `source`, nor reading or writing this region, until this returns.
     pub unsafe fn copy_from(&self, source: &Region) {
         assert_eq!(self.bytes, source.bytes);
         // SAFETY: both ranges are `bytes` long; the caller promises to be alone; plain copies allow overlap.
@@ -192,7 +197,7 @@ impl Region {
     }
 }
 
-/// Whether they are the same bytes of memory, whatever these hold.
+/// Whether they are the same bytes of memory, whatever their values.
 impl PartialEq for Region {
     fn eq(&self, other: &Region) -> bool {
         (self.start, self.bytes) == (other.start, other.bytes)
@@ -207,12 +212,12 @@ impl fmt::Debug for Region {
     }
 }
 
-/// Memory that belongs to the caller alone, until it is lent to a call.
+/// Memory that belongs to the caller alone until a call borrows it.
 #[derive(Debug)]
 pub struct Memory(Region);
 
 impl Memory {
-    /// New memory, all zero. Panics where there is none.
+    /// New memory, all zero. Panics if there is none.
     pub fn zeroed(bytes: usize) -> Memory {
         Memory(Region::zeroed(bytes))
     }
@@ -226,7 +231,7 @@ impl Memory {
         Memory(Region::of(values))
     }
 
-    /// Nothing, for ranks that have no input or no output.
+    /// No memory, for ranks that have no input or no output.
     pub fn nothing() -> Memory {
         Memory(Region::nothing())
     }
@@ -240,14 +245,14 @@ impl Memory {
         Memory(unsafe { Region::foreign(start, bytes, owner) })
     }
 
-    /// Where it begins. Who writes there must be sure that no call is using it.
+    /// The address of the first byte. Before writing there, make sure that no call is using the memory.
     pub fn address(&self) -> usize {
         self.0.start as usize
     }
 
-    /// The bytes as values. Panics where the length is no multiple of the value's size.
+    /// The bytes as values. Panics if the length is no multiple of the value's size.
     pub fn to_vec<T: Pod>(&self) -> Vec<T> {
-        // SAFETY: this is the only owner (calls give it back when nobody uses it any more).
+        // SAFETY: this is the only owner (calls return it when nobody uses it any more).
         unsafe { self.0.to_vec() }
     }
 

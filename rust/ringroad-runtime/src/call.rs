@@ -1,4 +1,4 @@
-//! A call: what tells it from others, and what every rank must believe alike.
+//! A call: what distinguishes it from others, and what all ranks must agree on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,10 +15,12 @@ use crate::transport::Tag;
 /// User tags of messages between two ranks are below this.
 pub const TAGS: u32 = 1 << 28;
 
-/// The rest of the check says how often the sequence numbers have wrapped around.
+/// The number of bits of the check that hold the digest. The others count how often the sequence numbers have wrapped
+/// around.
 const DIGEST_BITS: u32 = 18;
 
-/// Tells a message of this call from one that a rank far ahead has sent, whose sequence number is the same.
+/// How often sequence numbers had wrapped around in the sender's call. Distinguishes the call from an earlier or
+/// later one with the same sequence number.
 pub(crate) fn generation(tag: Tag) -> u32 {
     tag.check >> DIGEST_BITS
 }
@@ -33,31 +35,31 @@ pub(crate) fn generation_of(number: u64) -> u32 {
 pub enum Operation {
     /// A collective on data.
     Collective(Collective),
-    /// Nobody leaves before everybody has entered.
+    /// No rank leaves before all ranks have entered.
     Barrier,
     /// A message to a rank.
     Send {
         /// The receiver.
         peer: Rank,
-        /// Pairs it with the receive.
+        /// Matches the send with its receive.
         tag: u32,
     },
     /// A message from a rank.
     Receive {
         /// The sender.
         peer: Rank,
-        /// Pairs it with the send.
+        /// Matches the receive with its send.
         tag: u32,
     },
-    /// A message from whichever rank sends one first.
+    /// A message from the rank that sends one first.
     ReceiveAny {
-        /// Pairs it with the send.
+        /// Matches the receive with its send.
         tag: u32,
     },
 }
 
 impl Operation {
-    /// The name users know.
+    /// The name that users know.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Collective(collective) => collective.name(),
@@ -67,7 +69,8 @@ impl Operation {
         }
     }
 
-    /// The kind of this name: a collective's, `barrier`, or `send` or `recv` with tag 0. `root` is the peer of these, too.
+    /// The operation of this name: a collective, `barrier`, or `send` or `recv` with tag 0. `root` is also the peer
+    /// of the latter.
     pub fn named(name: &str, root: Rank) -> Result<Operation> {
         match name {
             "barrier" => Ok(Operation::Barrier),
@@ -76,7 +79,7 @@ impl Operation {
         }
     }
 
-    /// A message in this direction, `send` or `recv`. Without a peer it comes from whoever sends first.
+    /// A message in this direction, `send` or `recv`. A `recv` without a peer accepts any source.
     pub fn message(direction: &str, peer: Option<Rank>, tag: u32) -> Result<Operation> {
         match (direction, peer) {
             ("send", Some(peer)) => Ok(Operation::Send { peer, tag }),
@@ -87,7 +90,7 @@ impl Operation {
         }
     }
 
-    /// The collective that performs it, if one does.
+    /// The collective that performs the operation, if one does.
     #[inline]
     pub fn collective(self) -> Option<Collective> {
         match self {
@@ -98,39 +101,40 @@ impl Operation {
     }
 }
 
-/// All that a call's plan depends on: what tells it from other calls, apart from its memory and how long it may take.
+/// Everything that the plan of a call depends on: the call without its memory and its timeout.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CallKey {
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// How contributions combine, where they do.
+    /// How contributions are combined, in a reduction.
     pub op: ReduceOp,
-    /// The elements' type.
+    /// The type of the elements.
     pub dtype: DType,
     /// Elements of the whole vector (allreduce, broadcast, reduce, messages), or of one rank's block (all others).
     pub elements: usize,
-    /// Elements of each rank's block where they differ, in an all-to-all of each pair's, by source, then by target;
-    /// `elements` does not count then. The same on all ranks.
+    /// The number of elements of each rank's block, if blocks differ in length; for an all-to-all that of each
+    /// pair's, by source, then by target. Then `elements` is not used. The same on all ranks.
     pub counts: Option<Arc<[usize]>>,
     /// Whether input and output share memory.
     pub in_place: bool,
-    /// The algorithm to use instead of the cheapest; the same on all ranks.
+    /// The algorithm to use instead of the cheapest one; the same on all ranks.
     pub algorithm: Option<Member>,
-    /// Whether near ranks can read the input, and the output. The communicator finds out, whatever is said here.
+    /// Whether near ranks can read the input, and the output. The communicator sets this; a value from the caller is
+    /// ignored.
     pub readable: (bool, bool),
 }
 
-/// A side of a call in memory.
+/// The memory of an input or output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Side {
-    /// Of the first byte.
+    /// The address of the first byte.
     pub address: usize,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: usize,
 }
 
 impl Side {
-    /// Whether they have bytes in common.
+    /// Whether the two have bytes in common.
     #[inline]
     fn overlaps(self, other: Side) -> bool {
         let end = |side: Side| side.address.saturating_add(side.bytes);
@@ -139,7 +143,7 @@ impl Side {
 }
 
 impl CallKey {
-    /// A call out of place by the cheapest algorithm. Sums.
+    /// A call out of place with the cheapest algorithm. Reductions are sums.
     #[inline]
     pub fn new(operation: Operation, dtype: DType, elements: usize) -> CallKey {
         CallKey {
@@ -154,7 +158,7 @@ impl CallKey {
         }
     }
 
-    /// A barrier: one byte that everybody waits for.
+    /// A barrier: an allreduce of one byte.
     pub fn barrier() -> CallKey {
         let byte = CallKey::new(Operation::Barrier, DType::U8, 1);
         CallKey { op: ReduceOp::Bor, in_place: true, ..byte }
@@ -170,7 +174,7 @@ impl CallKey {
         self.operation.collective().is_some_and(Collective::reduces)
     }
 
-    /// Whether the result is the same in whichever order contributions are combined.
+    /// Whether the result does not depend on the order in which contributions are combined.
     pub(crate) fn any_order(&self) -> bool {
         !self.reduces() || self.op.order_independent(self.dtype)
     }
@@ -183,7 +187,7 @@ impl CallKey {
         self.reduces() && self.op == ReduceOp::Avg
     }
 
-    /// So many elements in bytes.
+    /// The number of bytes of `elements` elements; an error if that overflows.
     #[inline]
     fn bytes(&self, elements: Option<usize>) -> Result<usize> {
         elements.and_then(|elements| elements.checked_mul(self.dtype.size())).ok_or_else(|| {
@@ -194,8 +198,8 @@ impl CallKey {
         })
     }
 
-    /// The bytes of its input and of its output on one of so many ranks, as they are out of place; an error where the call
-    /// makes no sense there.
+    /// The bytes of the input and of the output on rank `rank` of `ranks`, for a call out of place. An error if the
+    /// call is not valid there.
     #[inline]
     fn sides(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
         let refused = |text: String| Err(Error::Argument(text));
@@ -253,7 +257,7 @@ impl CallKey {
         Ok(())
     }
 
-    /// What a rank has before and after the call, where that is both something.
+    /// What a rank holds before and after the call, if it has both an input and an output.
     #[inline]
     fn both_sides(&self, rank: Rank) -> Option<(Holding, Holding)> {
         let collective = self.operation.collective()?;
@@ -261,16 +265,16 @@ impl CallKey {
         (input != Holding::Nothing && output != Holding::Nothing).then_some((input, output))
     }
 
-    /// The bytes of its input and of its output on one of so many ranks; in place all are the output's. An error where the
-    /// call makes no sense there.
+    /// The bytes of the input and of the output on rank `rank` of `ranks`. In place, all bytes are the output's. An
+    /// error if the call is not valid there.
     pub fn lengths(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
         let [input, output] = self.sides(rank, ranks)?;
         let shared = self.in_place && self.both_sides(rank).is_some();
         Ok(if shared { [0, input.max(output)] } else { [input, output] })
     }
 
-    /// Finds out by the addresses of input and output whether the call is in place, and which memory it takes as either. An
-    /// error where they overlap in any other way.
+    /// Finds out from the addresses of input and output whether the call is in place, and which memory it uses as
+    /// either. An error if they overlap in any other way.
     #[inline]
     pub fn locate(&mut self, rank: Rank, ranks: usize, addresses: [usize; 2]) -> Result<[Side; 2]> {
         self.in_place = false;
@@ -298,12 +302,12 @@ impl CallKey {
         Ok([Side { address: 0, bytes: 0 }, if input.bytes > output.bytes { input } else { output }])
     }
 
-    /// The bytes of the whole vector of a rank, by which an algorithm is chosen.
+    /// The bytes of the whole vector of a rank; the algorithm is chosen by this length.
     pub(crate) fn vector(&self, collective: Collective, ranks: usize) -> Result<usize> {
         self.bytes(self.counts().total(collective, ranks))
     }
 
-    /// Calls that ranks must not mix up differ in it (with near certainty).
+    /// A digest that differs (with near certainty) between calls that ranks must not mix up.
     fn digest(&self, algorithm: &str) -> u32 {
         // FNV-1a: the same on every machine and in every version.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -313,7 +317,7 @@ impl CallKey {
             }
         };
         let (kind, root) = match self.operation {
-            // Sends and receives agree on size and type only.
+            // Sends and receives have to agree on size and type only.
             Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
                 ("message", 0)
             }
@@ -331,14 +335,14 @@ impl CallKey {
         ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << DIGEST_BITS)) as u32
     }
 
-    /// How many elements: of all blocks where they differ.
+    /// The number of elements, summed over the blocks if these differ.
     fn total(&self) -> usize {
         self.counts.as_ref().map_or(self.elements, |counts| counts.iter().sum())
     }
 }
 
-/// How many elements a collective has (see [`CallKey::elements`]) where a rank's input and output have so many; `None` where
-/// they fit none.
+/// The number of elements of a collective (see [`CallKey::elements`]) of which this rank's input and output have
+/// `sides` elements; `None` if there is no such number.
 pub fn elements_of(collective: Collective, rank: Rank, ranks: usize, sides: [usize; 2]) -> Option<usize> {
     let blocks = collective.blocks_per_vector(ranks);
     let of = |elements: usize, holding| match holding {
@@ -352,14 +356,14 @@ pub fn elements_of(collective: Collective, rank: Rank, ranks: usize, sides: [usi
     }
 }
 
-/// A call, this rank's part in it, and what stands for it in its messages.
+/// A call with this rank's plan, and its digest for the tags of messages.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Which call.
+    /// The call.
     pub key: CallKey,
-    /// The name of the algorithm that performs it.
+    /// The name of the algorithm that performs it, which its traces share.
     pub algorithm: Arc<str>,
-    /// Of a receive from whoever sends first the one that counts is made when that is known.
+    /// The plan. A receive from any source gets another one once its source is known.
     pub(crate) plan: Arc<Plan>,
     /// The bytes of input and output.
     pub(crate) lengths: [usize; 2],
@@ -367,17 +371,18 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(key: CallKey, algorithm: &str, plan: Plan, lengths: [usize; 2]) -> Prepared {
-        let digest = key.digest(algorithm);
-        Prepared { key, algorithm: algorithm.into(), plan: Arc::new(plan), lengths, digest }
+    pub(crate) fn new(key: CallKey, member: Member, plan: Plan, lengths: [usize; 2]) -> Prepared {
+        let algorithm: Arc<str> = member.name().into();
+        let digest = key.digest(&algorithm);
+        Prepared { key, algorithm, plan: Arc::new(plan), lengths, digest }
     }
 
-    /// For [`Tag::check`]; the upper bits say how often sequence numbers had wrapped around by call `number`.
+    /// The value of [`Tag::check`] for call number `number`: its generation and the digest.
     pub(crate) fn check(&self, number: u64) -> u32 {
         generation_of(number) << DIGEST_BITS | self.digest
     }
 
-    /// How many bytes it takes, about, besides its own size.
+    /// About how many bytes it takes besides its own size.
     pub(crate) fn footprint(&self) -> usize {
         let counts = self.key.counts.as_ref().map_or(0, |counts| size_of_val(&**counts));
         size_of::<Prepared>() + self.plan.footprint() + counts + self.algorithm.len()
@@ -416,7 +421,7 @@ impl fmt::Display for Prepared {
     }
 }
 
-/// The first counts.
+/// The first 16 counts.
 fn some_of(counts: &[usize]) -> String {
     const SHOWN: usize = 16;
     let shown: Vec<String> = counts.iter().take(SHOWN).map(usize::to_string).collect();

@@ -1,8 +1,8 @@
-//! Who calls back: threads that do nothing else.
+//! Threads that run callbacks, and nothing else.
 //!
-//! A callback may wait for another call, or for what another callback does. A thread that drives the engine must not be
-//! kept from it by that, and there must always be a thread left to run the next callback. Mostly one thread runs them all,
-//! one after the other; while one takes long another thread goes on with the next.
+//! A callback may wait for another call, or for what another callback does. That must not stop a thread that drives
+//! the engine, and there must always be a thread left to run the next callback. Mostly one thread runs all callbacks,
+//! one after the other. If one takes long, another thread goes on with the next.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -13,11 +13,11 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::work::Completion;
 
-/// How long a callback may take before others no longer wait for it.
+/// How long a callback may take before another thread runs the next one.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 thread_local! {
-    /// For whom this thread runs callbacks.
+    /// The address of the `Callbacks` for which this thread runs callbacks.
     static SERVES: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct Callbacks {
 
 #[derive(Default)]
 struct State {
-    /// Calls that have ended and whose callbacks are to be run, the first one first.
+    /// Calls that have ended and whose callbacks have to run, the first one first.
     ended: VecDeque<Arc<Completion>>,
-    /// How many have been taken from there, ever.
+    /// How many were ever taken from there.
     taken: u64,
-    /// Threads that run a callback, and those that wait for more or for one that takes long.
+    /// The threads that run a callback, those that are ready to run the next, and all of them.
     running: usize,
     ready: usize,
     threads: usize,
@@ -53,7 +53,7 @@ impl Callbacks {
         Callbacks { patience, state, due, gone }
     }
 
-    /// Sees to it that the callbacks of these calls are run soon. The caller holds no lock that a callback may want.
+    /// Arranges for the callbacks of these calls to run soon. The caller holds no lock that a callback may need.
     pub fn run(self: &Arc<Self>, ended: Vec<Arc<Completion>>) {
         if ended.is_empty() {
             return;
@@ -65,24 +65,24 @@ impl Callbacks {
             self.due.notify_all();
             return;
         }
-        // Better here than never.
+        // No thread can be started: run them here.
         let ended = std::mem::take(&mut state.ended);
         drop(state);
         ended.iter().for_each(|completion| completion.run_callbacks());
     }
 
-    /// Returns whether there is one more.
+    /// Starts another thread. Returns whether that worked.
     fn add_thread(self: &Arc<Self>, state: &mut State) -> bool {
         let callbacks = self.clone();
         let builder = std::thread::Builder::new().name("ringroad-callbacks".to_owned());
         let added = builder.spawn(move || callbacks.serve()).is_ok();
-        // It counts from now on, so that nobody adds another one before it runs.
+        // Counted from now on, so that no other thread starts another one before this one runs.
         state.threads += usize::from(added);
         state.ready += usize::from(added);
         added
     }
 
-    /// Comes in ready.
+    /// Runs callbacks. The thread is counted as ready when it starts.
     fn serve(self: &Arc<Self>) {
         SERVES.set(Arc::as_ptr(self).addr());
         let mut state = self.state.lock();
@@ -102,7 +102,7 @@ impl Callbacks {
                 state = self.state.lock();
                 state.running -= 1;
             }
-            // Two stay: one to run what comes, and one that looks after it.
+            // Two threads stay: one to run the next callback, and one to take over if that takes long.
             if state.stop || state.ready > 1 {
                 break;
             }
@@ -114,7 +114,7 @@ impl Callbacks {
         self.due.notify_all();
     }
 
-    /// Returns when there is something to run that nobody else gets to, or nothing will come any more.
+    /// Returns when there is a callback that no other thread runs soon, or when there will be none any more.
     fn await_turn(&self, state: &mut MutexGuard<'_, State>) {
         loop {
             if state.ended.is_empty() {
@@ -136,13 +136,14 @@ impl Callbacks {
         }
     }
 
-    /// The threads end when they have run what there is.
+    /// Makes the threads end once they have run all callbacks.
     pub fn stop(&self) {
         self.state.lock().stop = true;
         self.due.notify_all();
     }
 
-    /// As [`Callbacks::stop`], and waits for that until `deadline`; not for the calling thread, if it is one of them.
+    /// Like [`Callbacks::stop`], and waits for that until `deadline`, but not for the calling thread if it is one of
+    /// them.
     pub fn finish(&self, deadline: Instant) {
         self.stop();
         let own = SERVES.get() == std::ptr::from_ref(self).addr();
@@ -159,13 +160,14 @@ impl Callbacks {
 mod tests {
     use std::sync::mpsc::channel;
 
+    use ringroad_core::algorithms::Member;
     use ringroad_core::Plan;
 
     use super::*;
     use crate::call::{CallKey, Prepared};
 
     fn ended(callback: impl FnOnce() + Send + 'static) -> Arc<Completion> {
-        let prepared = Prepared::new(CallKey::barrier(), "ring", Plan::send(1, 0, 0), [0, 1]);
+        let prepared = Prepared::new(CallKey::barrier(), Member::of_messages(), Plan::send(1, 0, 0), [0, 1]);
         let completion = Completion::new(Arc::new(prepared));
         completion.on_complete(Box::new(move |_| callback()));
         completion.finish(None);
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn quick_ones_run_in_order() {
-        // However long quick ones take here.
+        // However long the quick ones take on this machine.
         let callbacks = Arc::new(Callbacks::with_patience(Duration::from_secs(3600)));
         let (sender, receiver) = channel();
         let all = (0..500).map(|number| {
@@ -192,7 +194,7 @@ mod tests {
         assert_eq!(callbacks.state.lock().threads, 0);
     }
 
-    /// Ended together, each waits for the one after it.
+    /// They have ended together, and each waits for the one after it.
     #[test]
     fn each_may_wait_for_the_next() {
         let callbacks = Arc::new(Callbacks::default());

@@ -1,9 +1,9 @@
-//! Which algorithm for which call.
+//! Which algorithm performs which call.
 //!
-//! Rank 0 makes the choice once, when the communicator is made: for every collective a table that says from how many
-//! bytes on which algorithm is to be used. The cheapest by the cost model it is, unless measurements or the user's rules
-//! say otherwise. The others take over its tables, so that differing settings or rounding cannot lead to differing
-//! choices.
+//! Rank 0 makes the choices once, when the communicator is made: for every collective a table of algorithms by the
+//! number of bytes. The table has the cheapest algorithms by the cost model, unless measurements or the user's rules
+//! say otherwise. The other ranks use rank 0's tables, so that different settings or rounding cannot lead to
+//! different choices.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -25,21 +25,21 @@ use crate::judging::Judge;
 use crate::profile::{Place, Profile};
 use crate::schedules::Schedules;
 
-/// What the user and earlier measurements say about the choice.
+/// What the user wants of the choice, and what was measured earlier.
 #[derive(Debug, Clone, Default)]
 pub struct Wishes {
-    /// Which algorithms may be used. One that is named need not be consistent.
+    /// The algorithms that may be used. One that is named need not be consistent.
     pub algorithms: Algorithms,
     /// Whether floats are added up in one order for all sizes.
     pub size_invariant: bool,
-    /// Rules of the user's; the first that fits counts. Those for this number of ranks must be for algorithms that the
-    /// topology has.
+    /// The user's rules. The first one that fits is used. Rules for this number of ranks must name algorithms that
+    /// the topology has.
     pub rules: Vec<Rule>,
-    /// What was measured; counts where no rule does.
+    /// Rules from measurements, used where no rule of the user fits.
     pub measured: Vec<Rule>,
-    /// After how long nothing more is made for the graph; `None` for no such limit.
+    /// The time after which no more schedules are made for the graph; `None` for no limit.
     pub synthesis_budget: Option<Duration>,
-    /// Where schedules are kept that were made for a graph, if they are.
+    /// The directory in which schedules that were made for a graph are kept, if they are.
     pub schedule_cache: Option<PathBuf>,
 }
 
@@ -50,7 +50,7 @@ impl Wishes {
     }
 }
 
-/// Vectors are cut into pieces of at least so many bytes.
+/// Vectors are cut into pieces of at least this many bytes.
 const SHORTEST: usize = 64;
 
 /// How plans are made, whatever the algorithm.
@@ -58,34 +58,34 @@ const SHORTEST: usize = 64;
 pub struct Lowering {
     /// The most bytes in one message.
     pub segment: usize,
-    /// The most bytes of a vector at a time.
+    /// The most bytes of a vector that are processed at a time.
     pub part: usize,
     /// Whether these parts take turns with two areas of scratch memory.
     pub two_areas: bool,
-    /// Whether the ranks of a host share a cache, by and large.
+    /// Whether the ranks of a host mostly share a cache.
     pub cache: CacheMode,
 }
 
-/// What rank 0 decided for everybody.
+/// What rank 0 has decided for all ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choices {
     /// The network.
     pub topology: Topology,
-    /// What it is assumed to be like.
+    /// The assumed costs of the network.
     pub model: CostModel,
     /// How plans are made.
     pub lowering: Lowering,
-    /// Where the ranks are.
+    /// The place of the ranks.
     pub place: Place,
-    /// The file with the measurements that model and choice come from, if they do.
+    /// The file of the profile that the model and the choice come from, if they do.
     pub profile: Option<String>,
     /// A table for each collective (with root 0).
     tables: Vec<Choice>,
-    /// The schedules in them that were made for the graph.
+    /// The schedules that were made for the graph and that the tables use.
     made: Vec<Made>,
 }
 
-/// A schedule that was made for the graph, which all ranks must have alike.
+/// A schedule that was made for the graph. All ranks must have the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Made {
     collective: Collective,
@@ -99,7 +99,7 @@ pub fn candidates(topology: &Topology, collective: Collective) -> Result<Vec<Can
     Ok(costs(topology, collective, &members)?.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
-/// Those of the members that can be had, with their costs.
+/// The costs of these members, without members that cannot be built.
 fn costs(
     topology: &Topology,
     collective: Collective,
@@ -108,7 +108,7 @@ fn costs(
     Judge::new(topology, &Schedules::default(), None).all(collective.with_root(0), members)
 }
 
-/// Why a selection has what it has for `bytes`.
+/// Explains why a selection has the algorithm that it has for `bytes` bytes.
 fn explained(
     topology: &Topology,
     model: &CostModel,
@@ -122,7 +122,7 @@ fn explained(
 }
 
 impl Choices {
-    /// Chooses.
+    /// Makes the choices.
     pub fn make(
         topology: Topology,
         model: CostModel,
@@ -134,8 +134,8 @@ impl Choices {
         Ok(Choices { topology, model, lowering, place, profile: None, tables, made })
     }
 
-    /// What is wrong with choices that another rank has made for so many ranks, of which so many on each host are near each
-    /// other.
+    /// Checks choices that another rank has made, for this many ranks of which `per_host` on each host are near each
+    /// other. An error says what is wrong.
     pub(crate) fn check(&self, ranks: usize, per_host: usize) -> std::result::Result<(), String> {
         let Lowering { segment, part, .. } = self.lowering;
         for (what, found) in [("topology", &self.topology), ("place", &self.place.topology)] {
@@ -155,17 +155,16 @@ impl Choices {
                 return Err(format!("it has no table for {}", collective.name()));
             };
             let ranges = [floats, any].into_iter().flat_map(|selection| selection.table.ranges());
-            for name in ranges.map(|range| &range.algorithm) {
-                let algorithm = algorithms::find(name).map_err(|error| error.to_string())?;
-                if algorithm.algorithm().offer(collective).is_none() {
-                    return Err(format!("it takes {name} for {}", collective.name()));
+            for member in ranges.map(|range| range.algorithm) {
+                if member.algorithm().offer(collective).is_none() {
+                    return Err(format!("it takes {member} for {}", collective.name()));
                 }
             }
         }
         Ok(())
     }
 
-    /// The digest that a schedule must have: what rank 0 made for the graph, if it did.
+    /// The digest that this schedule must have, if rank 0 made it for the graph.
     pub(crate) fn digest(&self, collective: Collective, algorithm: Member) -> Option<&str> {
         let is = |made: &&Made| made.collective == collective && made.algorithm == algorithm;
         self.made.iter().find(is).map(|made| &*made.digest)
@@ -184,19 +183,19 @@ impl Choices {
         }
     }
 
-    /// The algorithm for a vector of `bytes`. `any_order`: whether the result does not depend on the order of
+    /// The algorithm for a vector of `bytes` bytes. `any_order`: whether the result does not depend on the order of
     /// reduction, as for integers.
-    pub fn pick(&self, collective: Collective, bytes: Bytes, any_order: bool) -> &str {
+    pub fn pick(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Member {
         self.selection(collective, any_order).table.pick(bytes)
     }
 
-    /// From how many bytes on which algorithm is chosen for floating-point data.
+    /// The ranges of bytes and the algorithm chosen in each, for floating-point data.
     pub fn switch_points(&self, collective: Collective) -> &[SwitchRange] {
         self.selection(collective, false).table.ranges()
     }
 
-    /// The algorithms that the choice for floating-point data is made among, the first of those that cost the same and
-    /// come down to the same operations: what is worth measuring.
+    /// The algorithms worth measuring: those among which the choice for floating-point data is made. Of several with
+    /// the same cost and the same operations, only the first is included.
     pub fn contestants(&self, collective: Collective) -> Result<Vec<Member>> {
         let among = &self.selection(collective, false).among;
         let candidates = costs(&self.topology, collective, among)?;
@@ -218,7 +217,7 @@ impl Profile {
         explained(&self.place.topology, &self.fit.model, &selection, collective, bytes)
     }
 
-    /// From how many bytes on such a communicator picks which algorithm.
+    /// The ranges of bytes and the algorithm that such a communicator picks in each.
     pub fn switch_points(&self, collective: Collective, any_order: bool) -> Result<Vec<SwitchRange>> {
         Ok(self.selection(collective, any_order)?.table.ranges().to_vec())
     }
@@ -232,7 +231,7 @@ impl Profile {
     }
 }
 
-/// Chooses for several collectives: what is found out for one helps the others.
+/// Chooses for several collectives at once: what is computed for one is reused for the others.
 fn choose(
     topology: &Topology,
     model: &CostModel,
@@ -251,7 +250,7 @@ fn choose(
                 choices.push(Choice { collective, floats: selection.clone(), any: selection });
             }
             _ => {
-                let needed = needed(collective, &wanted, ordered, wishes.terms())?;
+                let needed = needed(collective, &wanted, ordered, wishes.terms());
                 contests.push(judge.contest(collective, wanted, needed)?);
             }
         }
@@ -266,10 +265,10 @@ fn choose(
             warn_once(&format!("{rule:?}"), &unkept_rule(&error));
         }
         let ranges = choice.floats.table.ranges().iter().chain(choice.any.table.ranges());
-        let names: BTreeSet<&String> = ranges.map(|range| &range.algorithm).collect();
-        made.extend(names.into_iter().filter_map(|name| {
-            let (algorithm, digest) = contest.made(name)?;
-            Some(Made { collective, algorithm, digest: digest.clone() })
+        let chosen: BTreeSet<Member> = ranges.map(|range| range.algorithm).collect();
+        made.extend(chosen.into_iter().filter_map(|algorithm| {
+            let digest = contest.made(algorithm)?.clone();
+            Some(Made { collective, algorithm, digest })
         }));
         choices.push(choice);
     }
@@ -281,7 +280,7 @@ fn unkept_rule(error: &algorithms::Unavailable) -> String {
     format!("a rule of RINGROAD_TUNER_FILE cannot be kept: {error}")
 }
 
-/// What to do is for whoever knows where the wishes came from.
+/// Adds what to do, which depends on where the wishes came from.
 impl From<SelectionError> for Error {
     fn from(error: SelectionError) -> Error {
         match error {
@@ -292,10 +291,9 @@ impl From<SelectionError> for Error {
             SelectionError::NoOrder { .. } => {
                 Error::Config(format!("{error}, or unset RINGROAD_DETERMINISTIC"))
             }
-            SelectionError::Unavailable(_)
-            | SelectionError::Unknown(_)
-            | SelectionError::Table(_)
-            | SelectionError::Lower(_) => Error::Schedule(error.to_string()),
+            SelectionError::Unavailable(_) | SelectionError::Table(_) | SelectionError::Lower(_) => {
+                Error::Schedule(error.to_string())
+            }
         }
     }
 }

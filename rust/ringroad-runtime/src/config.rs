@@ -1,8 +1,8 @@
 //! Every environment variable, in one table.
 //!
-//! A row is all there is to a setting: its field of [`Config`], its default, how it is read, what can be written and what
-//! it is for. An argument beats the environment, and the environment beats the default: callers apply [`Config`] where
-//! they were given no argument.
+//! A row holds everything about a setting: its field of [`Config`], its default, how it is read, which values are
+//! allowed, and what it is for. An argument takes precedence over the environment, and the environment over the
+//! default: callers use [`Config`] where they were given no argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,21 +15,21 @@ use strsim::levenshtein;
 use ringroad_core::cost::CostModel;
 use ringroad_core::Topology;
 
-use crate::error::Error;
+use crate::error::{convert, Error};
 pub use ringroad_core::selection::Algorithms;
 
-/// All variables begin like this; `UCX_*` goes to UCX as it is.
+/// The prefix of all variables of ringroad. Variables `UCX_*` go to UCX unchanged.
 pub const PREFIX: &str = "RINGROAD_";
 
-/// The longest timeout: a year. Longer ones overflow clocks.
+/// The longest timeout in seconds: a year. Longer ones overflow clocks.
 const LONGEST_TIMEOUT: f64 = 365.0 * 86400.0;
 
-/// What can be written.
+/// The allowed values of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
-    /// In words.
+    /// As a description.
     Words(&'static str),
-    /// One of these.
+    /// As a list of which one is written.
     OneOf(&'static [&'static str]),
 }
 
@@ -50,11 +50,11 @@ impl fmt::Display for Values {
 pub struct Setting {
     /// Its name.
     pub name: &'static str,
-    /// What it is when it is not set, as one would write it; `None` where leaving it unset says something else.
+    /// Its default, as a user would write it; `None` if leaving it unset has a meaning of its own.
     pub default: Option<&'static str>,
-    /// The unit of its value, or empty.
+    /// The unit of its value; empty if it has none.
     pub unit: &'static str,
-    /// What can be written.
+    /// The allowed values.
     pub values: Values,
     /// What it is for, and what leaving it unset means.
     pub help: &'static str,
@@ -62,8 +62,8 @@ pub struct Setting {
     pub secret: bool,
 }
 
-/// Makes the table, the fields of [`Config`], and what reads them. A reader gets what is not empty; its error adds to what
-/// can be written, and may be empty.
+/// Makes the table, the fields of [`Config`], and the code that reads them. A reader gets a non-empty text. Its error
+/// says more than the allowed values do, and may be empty.
 macro_rules! settings {
     ($($name:literal => $field:ident: $type:ty {
         default: $default:tt,
@@ -73,11 +73,11 @@ macro_rules! settings {
         read: $read:expr,
         $(secret: $secret:literal,)?
     })*) => {
-        /// What the environment says.
+        /// The settings.
         #[derive(Debug, Clone)]
         pub struct Config {
             $(#[doc = concat!("`", $name, "`: ", $help, ".")] pub $field: $type,)*
-            /// What the user should know: variables of ours that do not exist.
+            /// Warnings for the user: variables that begin with the prefix but do not exist.
             pub warnings: Vec<String>,
             /// The values that were set, as they are shown, by the names of their variables.
             set: BTreeMap<&'static str, String>,
@@ -101,7 +101,7 @@ macro_rules! settings {
         pub const SETTINGS: &[Setting] = &[$(rows::$field),*];
 
         impl Config {
-            /// Reads these variables, all of which are ours.
+            /// Reads these variables, all of which have the prefix.
             fn take(mut values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
                 let mut set = BTreeMap::new();
                 Ok(Config {
@@ -123,7 +123,7 @@ macro_rules! settings {
 }
 
 impl Setting {
-    /// The value, or the default where there is one; notes down what was set.
+    /// The value, or the default if there is one. Also notes the values that were set.
     fn take<T>(
         &self,
         values: &mut BTreeMap<String, String>,
@@ -155,13 +155,13 @@ settings! {
     "RINGROAD_DETERMINISTIC" => size_invariant: bool {
         default: unset,
         values: Order::VALUES,
-        help: "size-invariant: floats are added up in one order, whatever the length of the vector; unset: in the same order on all ranks and in all runs; rank 0's counts",
+        help: "size-invariant: floats are added up in one order, whatever the length of the vector; unset: in the same order on all ranks and in all runs; only rank 0's value is used",
         read: |text| Order::read(text).map(|order| order == Order::SizeInvariant),
     }
     "RINGROAD_TUNER_FILE" => tuner_file: Option<PathBuf> {
         default: unset,
-        values: Values::Words("the path of rules as for NCCL's tuner plugin"),
-        help: "which algorithm for which sizes: lines of collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks, -1 for any; rank 0 reads it",
+        values: Values::Words("the path of a file of rules in the format of NCCL's tuner plugin"),
+        help: "which algorithm to use for which sizes: lines of collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks, with -1 for any; rank 0 reads the file",
         read: path,
     }
     "RINGROAD_PROFILE" => profile: ProfileSource {
@@ -174,19 +174,19 @@ settings! {
         default: "2",
         unit: "seconds",
         values: Values::Words("a number of seconds, 0 or more"),
-        help: "how long rank 0 may take before it leaves out what is still to be made for the network's graph; what RINGROAD_ALGO names alone is made in any case",
+        help: "how long rank 0 may spend on making schedules for the network's graph; those that are not made by then are left out; an algorithm that RINGROAD_ALGO names alone is made in any case",
         read: |text| duration(text, |n| (0.0..=LONGEST_TIMEOUT).contains(&n)),
     }
     "RINGROAD_SCHEDULE_CACHE" => schedule_cache: Option<PathBuf> {
         default: unset,
         values: Values::Words("the path of a directory, or none"),
-        help: "where schedules are kept that were made for a graph and take long to make; none: nowhere; unset: ringroad/schedules in the user's cache directory",
+        help: "where to keep schedules that were made for a graph and take long to make; none: nowhere; unset: ringroad/schedules in the user's cache directory",
         read: path_or_none,
     }
     "RINGROAD_TOPOLOGY" => topology: Option<Topology> {
         default: unset,
         values: Values::Words("a topology such as ring:8, torus:4x4x2, petersen, without(torus:8x8, 0-1), switch:16 or hosts:2x4, or the path of a .json file that Topology.save has written"),
-        help: "how the ranks are connected; unset: as hosts whose ranks share memory, where all have as many, else all to one switch",
+        help: "how the ranks are connected; unset: as hosts whose ranks share memory, if all hosts have equally many ranks, otherwise all ranks to one switch",
         read: |text| read_topology(text).map(Some),
     }
     "RINGROAD_TIMEOUT" => timeout: Duration {
@@ -205,32 +205,32 @@ settings! {
     "RINGROAD_TRANSPORT" => transport: TransportKind {
         default: "auto",
         values: TransportKind::VALUES,
-        help: "what carries the bytes between processes: shared memory within a host and UCX between hosts, or UCX always",
+        help: "how messages travel between processes: auto by shared memory within a host and by UCX between hosts, ucx always by UCX",
         read: TransportKind::read,
     }
     "RINGROAD_CMA" => cma: Cma {
         default: "auto",
         values: Cma::VALUES,
-        help: "whether the kernel copies long messages out of the private memory of other ranks of the host, where it permits \
-                  that: auto where ranks share cores, on always, off never",
+        help: "whether the kernel copies long messages directly out of the private memory of other ranks of the host, if it permits \
+                  that: auto if ranks share cores, on always, off never",
         read: Cma::read,
     }
     "RINGROAD_HOST" => host: Option<String> {
         default: unset,
         values: Values::Words("any text"),
-        help: "names this host: ranks share memory where they have the same name; unset: the machine's own",
+        help: "the name of this host: ranks with the same name share memory; unset: the machine's own name",
         read: |text| Ok(Some(text.to_owned())),
     }
     "RINGROAD_NET_DEVICES" => net_devices: Option<Vec<String>> {
         default: unset,
         values: Values::Words("UCX network devices, separated by commas, such as mlx5_0:1,eth0"),
-        help: "which network devices to use; unset: UCX_NET_DEVICES, or for tcp loopback if all ranks are on one machine, else the one that leads to the store's host (MASTER_ADDR), else those that UCX chooses",
+        help: "which network devices to use; unset: UCX_NET_DEVICES, or for tcp loopback if all ranks are on one machine, else the device that leads to the store's host (MASTER_ADDR), else those that UCX chooses",
         read: devices,
     }
     "RINGROAD_PORTS" => ports: Option<Vec<String>> {
         default: unset,
-        values: Values::Words("one UCX network device for each port, separated by commas, such as mlx5_0:1,mlx5_1:1, and as many on every rank"),
-        help: "the network device of each port, in rotation; the n-th of every rank reaches the n-th of the others, or on a ring or torus, where they come in pairs up and down, is cabled to its opposite on the neighbour; a name may come twice; unset: RINGROAD_NET_DEVICES serves all ports",
+        values: Values::Words("one UCX network device for each port, separated by commas, such as mlx5_0:1,mlx5_1:1, and equally many on every rank"),
+        help: "the network device of each port, in rotation; the n-th device of every rank reaches the n-th devices of the others, or, on a ring or torus, where devices come in pairs up and down, is cabled to its opposite on the neighbour; a name may occur twice; unset: RINGROAD_NET_DEVICES serves all ports",
         read: devices,
     }
     "RINGROAD_PORT_RANGE" => port_range: Option<(u16, u16)> {
@@ -242,54 +242,54 @@ settings! {
     "RINGROAD_SECRET" => secret: Option<Secret> {
         default: unset,
         values: Values::Words("any text"),
-        help: "seals all that ranks say in the store, the same on all ranks; unset: it is guarded against accidents only",
+        help: "seals everything that ranks write to the store; the same on all ranks; unset: the store is protected against accidents only",
         read: |text| Ok(Some(Secret(text.to_owned()))),
         secret: true,
     }
     "RINGROAD_STORE" => store: Option<PathBuf> {
         default: unset,
         values: Values::Words("a directory that all ranks can reach, such as file:///shared/job-17"),
-        help: "where the ranks find each other, a new directory for every job",
+        help: "where the ranks find each other; a new directory for every job",
         read: directory,
     }
     "RINGROAD_SEGMENT" => segment: Option<usize> {
         default: unset,
         unit: "bytes",
         values: Values::Words("a whole number of bytes, 64 or more"),
-        help: "large messages are sent in segments of at most this size, so that reducing and sending overlap; unset: what the slowest link carries in 4 ms, 32 KiB to 512 KiB",
+        help: "large messages are sent in segments of at most this size, so that reducing and sending overlap; unset: as much as the slowest link carries in 4 ms, within 32 KiB to 512 KiB",
         read: |text| text.parse().ok().filter(|bytes| *bytes >= 64).map(Some).ok_or_else(String::new),
     }
     "RINGROAD_DEBUG" => debug: Debug {
         default: "WARN",
         values: Debug::VALUES,
-        help: "how much to say on standard error: warnings; what was found, and which algorithm is chosen from how many bytes on; every call and its algorithm",
+        help: "how much to print on standard error: WARN warnings; INFO also what was found, and which algorithm is chosen from how many bytes on; TRACE also every call and its algorithm",
         read: Debug::read,
     }
     "RINGROAD_TRACE" => trace: Option<PathBuf> {
         default: unset,
         values: Values::Words("the path of a directory"),
-        help: "where each rank writes what its calls did and when, as a file for ui.perfetto.dev, when a communicator is closed; `ringroad trace` puts the ranks' files together; unset: nowhere",
+        help: "where each rank writes what its calls did and when, as a file for ui.perfetto.dev, when a communicator is closed; `ringroad trace` combines the ranks' files; unset: nowhere",
         read: path,
     }
     "RINGROAD_STEP_LATENCY" => step_latency: Option<f64> {
         default: unset,
         unit: "seconds",
         values: Values::Words("a number of seconds, 0 or more, such as 1e-6"),
-        help: "cost model: what it takes to start a step; unset: the model's own",
+        help: "cost model: the time to start a step; unset: the model's own",
         read: at_least_0,
     }
     "RINGROAD_HOP_LATENCY" => hop_latency: Option<f64> {
         default: unset,
         unit: "seconds",
         values: Values::Words("a number of seconds, 0 or more, such as 0.5e-6"),
-        help: "cost model: what every hop of a message takes; unset: the topology's latencies",
+        help: "cost model: the time of every hop of a message; unset: the topology's latencies",
         read: at_least_0,
     }
     "RINGROAD_BANDWIDTH" => bandwidth: Option<f64> {
         default: unset,
         unit: "bytes per second",
         values: Values::Words("a number above 0, such as 12.5e9 for 100 Gb/s"),
-        help: "cost model: what every link carries; unset: the topology's bandwidths",
+        help: "cost model: the bandwidth of every link; unset: the topology's bandwidths",
         read: |text| number(text, |n| n > 0.0).map(Some),
     }
     "RINGROAD_MESSAGE_LATENCY" => message_latency: Option<f64> {
@@ -303,19 +303,19 @@ settings! {
         default: unset,
         unit: "seconds",
         values: Values::Words("a number of seconds, 0 or more, such as 0.1e-6"),
-        help: "cost model: what each further rank adds that sends to the same port in a step; unset: the model's own",
+        help: "cost model: what each further rank costs that sends to the same port in a step; unset: the model's own",
         read: at_least_0,
     }
     "RINGROAD_REDUCE_COST" => reduce_cost: Option<f64> {
         default: unset,
         unit: "seconds per byte",
         values: Values::Words("a number, 0 or more, such as 0.1e-9 for 10 GB/s"),
-        help: "cost model: what it takes to reduce a byte; unset: the model's own",
+        help: "cost model: the time to reduce a byte; unset: the model's own",
         read: at_least_0,
     }
 }
 
-/// Makes an enum whose values are written as these names.
+/// Makes an enum whose values are written with these names.
 macro_rules! choice {
     ($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$about])*
@@ -339,54 +339,54 @@ macro_rules! choice {
 choice! {
     /// Whether the kernel copies messages between ranks of a host (cross-memory attach).
     Cma {
-        /// Where ranks share cores.
+        /// If ranks share cores.
         Auto = "auto",
-        /// Wherever it permits that.
+        /// Wherever the kernel permits it.
         On = "on",
-        /// Nowhere.
+        /// Never.
         Off = "off",
     }
 }
 
 choice! {
-    /// What carries the bytes between processes.
+    /// How messages travel between processes.
     TransportKind {
         /// Shared memory within a host, UCX between hosts.
         Auto = "auto",
-        /// UCX always.
+        /// By UCX always.
         Ucx = "ucx",
     }
 }
 
 choice! {
-    /// How much to say.
+    /// How much to print.
     Debug {
-        /// What the user should change.
+        /// Warnings.
         Warn = "WARN",
-        /// What was chosen, and why.
+        /// Also what was found and chosen.
         Info = "INFO",
-        /// Every call.
+        /// Also every call.
         Trace = "TRACE",
     }
 }
 
 choice! {
-    /// In which order floats are added up.
+    /// The order in which floats are added up.
     Order {
-        /// In one, whatever the length of the vector.
+        /// One order, whatever the length of the vector.
         SizeInvariant = "size-invariant",
     }
 }
 
-/// Where measured costs are looked for.
+/// Where measured costs come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ProfileSource {
-    /// Nowhere.
+    /// From no file: the cost model's own are used.
     #[default]
     None,
-    /// In this file, which must fit wherever it is for this network.
+    /// From this file. It is an error if the file does not fit this network and machine.
     File(PathBuf),
-    /// In the user's directory of profiles, if there is one that fits.
+    /// From the profile in this directory that fits, if there is one.
     Stored(PathBuf),
 }
 
@@ -421,33 +421,37 @@ pub enum Origin {
 pub struct Entry {
     /// The variable.
     pub setting: &'static Setting,
-    /// Its value as written; `set` where it is secret, `None` where it is unset and has no default.
+    /// Its value as written. `set` for a secret; `None` if it is unset and has no default.
     pub value: Option<String>,
-    /// Where it comes from.
+    /// Where the value comes from.
     pub origin: Origin,
 }
 
-/// A variable has a value that cannot be used.
+/// The error for a variable whose value cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}={value:?} cannot be used{}; write {values}", if reason.is_empty() { String::new() } else { format!(": {reason}") })]
 pub struct ConfigError {
-    /// Its name.
+    /// The variable's name.
     pub variable: &'static str,
     /// Its value.
     pub value: String,
-    /// What is wrong with it, where that is not plain.
+    /// What is wrong with the value, if the allowed values do not show it.
     pub reason: String,
-    /// What can be written.
+    /// The allowed values.
     pub values: Values,
 }
 
+convert! {
+    ConfigError => Config,
+}
+
 impl Config {
-    /// What the environment of this process says.
+    /// The settings of this process's environment.
     pub fn from_env() -> Result<Config, ConfigError> {
         Config::in_place(environment())
     }
 
-    /// What `arguments` say, under the names of the variables, and the environment where they say nothing.
+    /// The settings of `arguments`, under the names of the variables, and for all others those of the environment.
     pub fn from_arguments(arguments: impl IntoIterator<Item = (String, String)>) -> crate::Result<Config> {
         let arguments: Vec<(String, String)> = arguments.into_iter().collect();
         let is_known = |name: &str| SETTINGS.iter().any(|setting| setting.name == name);
@@ -457,7 +461,7 @@ impl Config {
         Ok(Config::in_place(environment().chain(arguments))?)
     }
 
-    /// What these variables say; where they are silent, files are looked for where this user's are.
+    /// The settings of these variables. Files for which no variable is set are looked for in this user's directories.
     fn in_place(variables: impl Iterator<Item = (String, String)>) -> Result<Config, ConfigError> {
         let mut config = Config::read(variables)?;
         if !config.set.contains_key(rows::profile.name) {
@@ -469,8 +473,8 @@ impl Config {
         Ok(config)
     }
 
-    /// What these variables say. Those that are empty count as not set, those that are not ours do not matter; of several
-    /// of a name the last one counts.
+    /// The settings of these variables. Empty ones count as not set, and those without the prefix are ignored. If a
+    /// name occurs several times, the last value is used.
     pub fn read(variables: impl IntoIterator<Item = (String, String)>) -> Result<Config, ConfigError> {
         let config =
             Config::take(variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect())?;
@@ -483,7 +487,7 @@ impl Config {
         }
     }
 
-    /// All variables with their values, for people.
+    /// All settings with their values, for people.
     pub fn entries(&self) -> Vec<Entry> {
         let entry = |setting: &'static Setting| match self.set.get(setting.name) {
             Some(value) => Entry { setting, value: Some(value.clone()), origin: Origin::Environment },
@@ -492,7 +496,7 @@ impl Config {
         SETTINGS.iter().map(entry).collect()
     }
 
-    /// Whether the environment says anything about the cost model.
+    /// Whether any setting of the cost model is set.
     pub fn has_cost_model(&self) -> bool {
         let Config {
             step_latency, hop_latency, bandwidth, message_latency, incast_latency, reduce_cost, ..
@@ -501,7 +505,7 @@ impl Config {
         stated.iter().any(|v| v.is_some())
     }
 
-    /// The cost model `prior` with what the environment says about it.
+    /// The cost model `prior`, changed by the settings.
     pub fn cost_model(&self, prior: CostModel) -> CostModel {
         CostModel {
             step_latency: self.step_latency.unwrap_or(prior.step_latency),
@@ -515,13 +519,13 @@ impl Config {
     }
 }
 
-/// The variables of this process, as texts.
+/// The environment variables of this process, as texts.
 fn environment() -> impl Iterator<Item = (String, String)> {
     let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
 }
 
-/// Says on standard error what the user should know, once for each `key` however many communicators there are.
+/// Prints a warning on standard error, once for each `key`, however many communicators there are.
 pub(crate) fn warn_once(key: &str, text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if SAID.lock().insert(key.to_owned()) {
@@ -529,19 +533,19 @@ pub(crate) fn warn_once(key: &str, text: &str) {
     }
 }
 
-/// Where `ringroad tune` stores profiles.
+/// The directory in which `ringroad tune` stores profiles.
 pub fn profiles() -> Option<PathBuf> {
     cached("profiles")
 }
 
-/// A directory by the XDG base directory specification: among what can be made again.
+/// A directory for files that can be made again, by the XDG base directory specification.
 fn cached(what: &str) -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
     cache.map(|cache| cache.join("ringroad").join(what))
 }
 
-/// What holds where no variable is set.
+/// The settings if no variable is set.
 impl Default for Config {
     fn default() -> Self {
         Config::read([]).expect("the defaults of the table can be used")
@@ -574,7 +578,7 @@ fn port_range(text: &str) -> Result<Option<(u16, u16)>, String> {
     Ok(Some((first, last)))
 }
 
-/// Names of network devices.
+/// Reads a list of names of network devices.
 fn devices(text: &str) -> Result<Option<Vec<String>>, String> {
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
     if names.contains(&"") {
@@ -586,7 +590,7 @@ fn devices(text: &str) -> Result<Option<Vec<String>>, String> {
     }
 }
 
-/// A spec, or a file with the serialised form. Other forms of graphs are Python's to read.
+/// Reads a spec, or a file with the serialised form. Only Python reads other forms of graphs.
 fn read_topology(text: &str) -> Result<Topology, String> {
     if !ringroad_core::topology::names_a_file(text) {
         return Topology::parse(text).map_err(|e| e.to_string());

@@ -1,4 +1,5 @@
-//! The two closed enums every layer shares: what an element is ([`DType`]) and how two of them combine ([`ReduceOp`]).
+//! The two enums that every layer shares: the type of an element ([`DType`]), and how two elements are combined
+//! ([`ReduceOp`]).
 //!
 //! ```
 //! use ringroad_runtime::dtype::{DType, ReduceOp};
@@ -15,6 +16,8 @@
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::error::convert;
 
 /// The type of one element, by NumPy's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,7 +94,7 @@ impl DType {
         }
     }
 
-    /// Whether arithmetic on it rounds: the floats and the complex types.
+    /// Whether arithmetic on it rounds: true for the floats and the complex types.
     pub const fn is_floating(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64) || self.is_complex()
     }
@@ -139,18 +142,18 @@ impl FromStr for DType {
     }
 }
 
-/// How two elements combine. All of them are commutative bit for bit (see [`crate::kernels`]).
+/// How two elements are combined. All operations are commutative bit for bit (see [`crate::kernels`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
-    /// Addition; integers wrap as NumPy's do, and on bool it is logical or.
+    /// Addition. Integers wrap as in NumPy; on bool it is logical or.
     Sum,
     /// The sum, divided by the number of ranks at the end.
     Avg,
-    /// Multiplication; integers wrap, and on bool it is logical and.
+    /// Multiplication. Integers wrap; on bool it is logical and.
     Product,
-    /// NumPy's `minimum`: NaN wins, and -0 is below +0.
+    /// NumPy's `minimum`: the result is NaN if either operand is; -0 is below +0.
     Min,
-    /// NumPy's `maximum`: NaN wins, and +0 is above -0.
+    /// NumPy's `maximum`: the result is NaN if either operand is; +0 is above -0.
     Max,
     /// Bitwise and.
     Band,
@@ -158,7 +161,7 @@ pub enum ReduceOp {
     Bor,
     /// Bitwise exclusive or.
     Bxor,
-    /// The sum of every rank's data times that rank's factor.
+    /// The sum of each rank's data times that rank's factor.
     PremulSum,
 }
 
@@ -206,7 +209,7 @@ impl ReduceOp {
         }
     }
 
-    /// Whether the operation means anything on this data type.
+    /// Whether the operation is defined for this data type.
     pub const fn supports(self, dtype: DType) -> bool {
         match self {
             ReduceOp::Sum | ReduceOp::Product => true,
@@ -216,7 +219,7 @@ impl ReduceOp {
         }
     }
 
-    /// [`supports`](Self::supports), as an error that says what to use instead.
+    /// Like [`supports`](Self::supports), but returns an error that says which types are supported.
     pub fn check(self, dtype: DType) -> Result<(), Unsupported> {
         if self.supports(dtype) {
             Ok(())
@@ -225,7 +228,7 @@ impl ReduceOp {
         }
     }
 
-    /// By what this rank's data is multiplied: what the caller says, who must for a premultiplied sum and must not else.
+    /// The factor of this rank's data. The caller must give one for a premultiplied sum, and must not otherwise.
     pub fn factor(self, stated: Option<f64>) -> Result<f64, WrongFactor> {
         match (self, stated) {
             (ReduceOp::PremulSum, Some(factor)) => Ok(factor),
@@ -237,9 +240,9 @@ impl ReduceOp {
 
     /// Whether every order of combining three or more contributions gives the same bits.
     ///
-    /// Wrapping integers and logic are associative; so are minimum and maximum on floats, because NaN and the two
-    /// zeros have fixed places. Sums and products that round are not: they agree between ranks only where all ranks
-    /// combine in one order.
+    /// Wrapping integers and logic are associative. So are minimum and maximum of floats, because NaN and the two
+    /// zeros have fixed places. Rounded sums and products are not: ranks get the same result only if all combine in
+    /// the same order.
     pub const fn order_independent(self, dtype: DType) -> bool {
         !dtype.is_floating() || matches!(self, ReduceOp::Min | ReduceOp::Max)
     }
@@ -259,7 +262,7 @@ impl FromStr for ReduceOp {
     }
 }
 
-/// A reduction that does not exist for a data type.
+/// A reduction is not defined for a data type.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{} does not support {dtype}; it supports {}", op.name(), join(DType::ALL.into_iter().filter(|d| op.supports(*d)).map(DType::name)))]
 pub struct Unsupported {
@@ -269,24 +272,30 @@ pub struct Unsupported {
     pub dtype: DType,
 }
 
-/// A factor that does not go with the reduction.
+/// A factor was given or left out wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongFactor {
-    /// It is multiplied by one.
+    /// The reduction needs a factor.
     #[error("op='premul_sum' needs factor=")]
     Missing,
-    /// It is multiplied by none.
+    /// The reduction takes no factor.
     #[error("factor= goes with op='premul_sum', not {:?}", .0.name())]
     Meaningless(ReduceOp),
 }
 
-/// A name that is none of the enum's.
+/// A name that the enum does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} {name:?}; known: {known}")]
 pub struct UnknownName {
     what: &'static str,
     name: String,
     known: String,
+}
+
+convert! {
+    Unsupported => Type,
+    UnknownName => Argument,
+    WrongFactor => Argument,
 }
 
 fn find<T: Copy>(

@@ -1,18 +1,15 @@
-//! The one error of the runtime. Its variants are what a caller can tell apart; its texts say who, what and where.
+//! The runtime's only error type. A caller can tell its variants apart; the texts say who, what and where.
 
 use ringroad_core::Rank;
-
-use crate::bootstrap::{BootstrapError, StoreError};
-use crate::config::ConfigError;
 
 /// What went wrong with a call, or with the communicator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An argument that makes no sense. Nothing was sent; the communicator is as before.
+    /// An argument is invalid. Nothing was sent; the communicator is as before.
     #[error("{0}")]
     Argument(String),
-    /// A type that is not supported, or not by this reduction. As above.
+    /// A type is not supported, or not by this reduction. The communicator is as before.
     #[error("{0}")]
     Type(String),
     /// A deadline passed.
@@ -21,18 +18,18 @@ pub enum Error {
     /// Another rank died or left.
     #[error("{message}")]
     Peer {
-        /// Who.
+        /// The rank.
         rank: Rank,
-        /// The whole story.
+        /// The whole text.
         message: String,
     },
     /// Ranks made different calls.
     #[error("{0}")]
     Mismatch(String),
-    /// The communicator was given up, by this rank or another, and is of no use any more.
+    /// This rank or another has given up the communicator, which cannot be used any more.
     #[error("{0}")]
     Aborted(String),
-    /// There is not so much memory; says how much was needed. The process can go on.
+    /// There is not enough memory; the text says how much was needed. The process can go on.
     #[error("{0}")]
     Memory(String),
     /// The transport cannot be used.
@@ -41,13 +38,13 @@ pub enum Error {
     /// The store failed, or ranks did not come.
     #[error("{0}")]
     Store(String),
-    /// A setting makes no sense.
+    /// A setting has an invalid value.
     #[error("{0}")]
     Config(String),
     /// A schedule or algorithm cannot be used here.
     #[error("{0}")]
     Schedule(String),
-    /// A topology makes no sense.
+    /// A topology is invalid.
     #[error("{0}")]
     Topology(String),
 }
@@ -55,13 +52,13 @@ pub enum Error {
 /// Results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What the system did not do, why, and what to raise or permit, if that is known.
+/// The text of a system error: what failed, why, and what to raise or permit, if that is known.
 pub(crate) fn refused(what: &str, error: &std::io::Error) -> String {
     let advice = advice(error).map_or_else(String::new, |advice| format!("; {advice}"));
     format!("{what}: {error}{advice}")
 }
 
-/// What to raise or permit where the system refuses something so.
+/// What to raise or permit after such a system error.
 pub(crate) fn advice(error: &std::io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {
         libc::EMFILE => Some("raise the limit of open files (ulimit -n)"),
@@ -72,24 +69,21 @@ pub(crate) fn advice(error: &std::io::Error) -> Option<&'static str> {
     }
 }
 
+/// Rooms say by this what their own errors are to callers.
 macro_rules! convert {
     ($($from:path => $variant:ident),* $(,)?) => {
-        $(impl From<$from> for Error {
+        $(impl From<$from> for $crate::error::Error {
             fn from(error: $from) -> Self {
-                Error::$variant(error.to_string())
+                $crate::error::Error::$variant(error.to_string())
             }
         })*
     };
 }
 
+pub(crate) use convert;
+
 convert! {
-    crate::dtype::Unsupported => Type,
-    crate::dtype::UnknownName => Argument,
-    crate::dtype::WrongFactor => Argument,
-    crate::buffer::NoMemory => Memory,
-    crate::transport::TransportError => Transport,
     ucx_sys::LoadError => Transport,
-    ConfigError => Config,
     ringroad_core::algorithms::Unavailable => Schedule,
     ringroad_core::algorithms::UnknownAlgorithm => Schedule,
     ringroad_core::schedule::VerifyError => Schedule,
@@ -98,27 +92,4 @@ convert! {
     ringroad_core::cost::TableError => Schedule,
     ringroad_core::topology::TopologyError => Topology,
     ringroad_core::collective::UnknownCollective => Argument,
-}
-
-impl From<StoreError> for Error {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Timeout { .. } => Error::Timeout(error.to_string()),
-            _ => Error::Store(error.to_string()),
-        }
-    }
-}
-
-impl From<BootstrapError> for Error {
-    fn from(error: BootstrapError) -> Self {
-        match error {
-            BootstrapError::Missing { .. } | BootstrapError::GaveUp { late: true, .. } => {
-                Error::Timeout(error.to_string())
-            }
-            BootstrapError::GaveUp { rank, story, .. } => Error::Peer { rank, message: story },
-            BootstrapError::Died { ref card } => Error::Peer { rank: card.rank, message: error.to_string() },
-            BootstrapError::Store(error) => error.into(),
-            _ => Error::Store(error.to_string()),
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! What only the process that made it may use: a forked child shares its parent's connections and memory, but has none of
-//! its threads, and locks that they held stay locked.
+//! Values that only the process that made them may use. A forked child shares its parent's connections and memory,
+//! but has none of its threads, and locks that these held stay locked.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,30 +7,30 @@ use std::sync::Once;
 
 use crate::error::{Error, Result};
 
-/// How often this process or its ancestors have been forked off since the first look.
+/// How often this process or its ancestors were forked off since the handler was registered.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Of a process, from [`generation`].
+/// The value of [`generation`] in some process.
 type Generation = u32;
 
 extern "C" fn count() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A number that is another one in a forked child. Asking for the process's number instead takes a system call.
+/// A number that differs in a forked child. Cheaper than the process's number, which takes a system call.
 fn generation() -> Generation {
     static ONCE: Once = Once::new();
     if !ONCE.is_completed() {
         ONCE.call_once(|| {
-            // SAFETY: registers a function of this library, which is never unloaded, that touches an atomic only.
-            // Where that fails, for lack of memory, children are not told apart from their parents.
+            // SAFETY: registers a function of this library, which is never unloaded. The function touches an atomic
+            // only. If registering fails, for lack of memory, children cannot be told from their parents.
             unsafe { libc::pthread_atfork(None, None, Some(count)) };
         });
     }
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Belongs to the process that made it. A forked child can neither use it nor drop it: there it leaks.
+/// A value that belongs to the process that made it. A forked child can neither use it nor drop it: there it leaks.
 pub(crate) struct Own<T> {
     value: ManuallyDrop<T>,
     process: Generation,
@@ -41,7 +41,7 @@ impl<T> Own<T> {
         Own { value: ManuallyDrop::new(value), process: generation() }
     }
 
-    /// An error in a forked child. It takes no lock, and comes before everything that does.
+    /// Returns an error in a forked child. Takes no lock, and must be called before anything that does.
     #[inline]
     pub fn get(&self) -> Result<&T> {
         if generation() == self.process {
@@ -77,7 +77,7 @@ mod tests {
         assert!(own.get().is_ok());
         drop(own);
         assert_eq!(Arc::strong_count(&shared), 1);
-        // As it looks in a child, of which there had better be none among a test's threads.
+        // As in a child; a test with threads should not fork a real one.
         let inherited =
             Own { value: ManuallyDrop::new(shared.clone()), process: generation().wrapping_sub(1) };
         let error = inherited.get().err().map(|error| error.to_string()).unwrap_or_default();

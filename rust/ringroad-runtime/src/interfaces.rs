@@ -1,8 +1,8 @@
-//! Which network interface leads somewhere.
+//! Finds the network interface that leads to a host.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 
-/// The interface by which packets to `host`, a name or an address, leave this one.
+/// The interface through which packets to `host`, a name or an address, leave this machine.
 pub(crate) fn towards(host: &str) -> Option<String> {
     let own = address_towards(host)?;
     let interface = if_addrs::get_if_addrs().ok()?.into_iter().find(|interface| interface.ip() == own)?;
@@ -10,12 +10,12 @@ pub(crate) fn towards(host: &str) -> Option<String> {
     interface.name.split(':').next().map(str::to_owned)
 }
 
-/// The one that leads to this host itself, if it is up.
+/// The loopback interface, if it is up.
 pub(crate) fn loopback() -> Option<String> {
     towards("127.0.0.1")
 }
 
-/// The address that packets to `host`, a name or an address, have as their sender's.
+/// The source address of packets to `host`, a name or an address.
 pub(crate) fn address_towards(host: &str) -> Option<IpAddr> {
     let source = |target: SocketAddr| {
         let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -23,7 +23,7 @@ pub(crate) fn address_towards(host: &str) -> Option<IpAddr> {
         socket.connect(target).ok()?;
         Some(socket.local_addr().ok()?.ip())
     };
-    // Any port: a datagram socket that is connected sends nothing.
+    // Any port: connecting a datagram socket sends nothing.
     (host, 9).to_socket_addrs().ok()?.find_map(source)
 }
 

@@ -1,9 +1,10 @@
-//! What the candidates cost, as far as it matters to which of them is chosen.
+//! Computes what candidates cost, as far as it matters for the choice.
 //!
-//! On a large network most candidates never are. Each starts with a bound that costs nothing to find, and only those that
-//! would win by their bounds are looked at more closely: their schedules are made, which gives a better bound, and then
-//! their routes are found. When all winners are known exactly, nobody else can be one, whatever it costs. So the choice is
-//! that among all costs, and no thread's speed matters to it, unless time for what is made for the graph runs out.
+//! On a large network most candidates are never chosen. Each starts with a lower bound of its cost that takes no time
+//! to find. Only candidates that would win by their bounds are evaluated more closely: first their schedules are
+//! made, which gives a better bound, then their routes are found. When the costs of all winners are exact, no other
+//! candidate can win, whatever its cost. So the choice is the same as among all costs, and does not depend on the
+//! speed of any thread, unless the time for schedules that are made for the graph runs out.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,18 +22,19 @@ use crate::config::warn_once;
 use crate::error::{Error, Result};
 use crate::schedules::{Known, Schedules};
 
-/// More bytes than any vector has: no processor's address space is larger. Who would win beyond it only does not matter.
+/// More bytes than any vector has: no processor's address space is larger. Candidates that would win only beyond this
+/// do not matter.
 const MOST_BYTES: Bytes = 1 << 48;
 
-/// From so many ranks on it pays to share the work out among the cores, and to look at bounds first.
+/// From this many ranks on it pays to share the work among the cores, and to compute bounds first.
 const MANY: usize = 128;
 
-/// How much is known of what a candidate costs.
+/// How well the cost of a candidate is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
-    /// What no schedule can be below.
+    /// A lower bound for any schedule.
     Early,
-    /// What its schedule is not below, whatever the routes.
+    /// A lower bound for its schedule, whatever the routes.
     Built,
     Exact,
 }
@@ -41,33 +43,34 @@ enum Level {
 pub(crate) struct Contest {
     pub collective: Collective,
     members: Vec<Member>,
-    /// With what is known of their costs.
+    /// The candidates, with what is known about their costs.
     candidates: Vec<Candidate>,
     levels: Vec<Level>,
-    /// As the parts that they are composed of.
+    /// Their schedules, as the parts that they are composed of.
     schedules: Vec<Option<Arc<[Schedule]>>>,
     /// Digests of the schedules that were made for the graph.
     digests: Vec<Option<String>>,
-    /// Those whose costs are needed even if they do not win.
-    needed: BTreeSet<String>,
+    /// The names of those whose costs are needed even if they do not win.
+    needed: BTreeSet<Member>,
 }
 
-/// What finds out costs on a network.
+/// Computes costs on a network.
 pub(crate) struct Judge<'a> {
     topology: &'a Topology,
     bounds: Option<Bounds<'a>>,
-    /// Whether routes have formulas, so that bounds are no cheaper than costs.
+    /// Whether routes are computed by formulas, so that bounds are no cheaper than costs.
     formulas: bool,
-    /// For each core.
+    /// One for each core.
     routes: Vec<Routes<'a>>,
     kept: &'a Schedules,
     start: Instant,
-    /// For what is made for the graph: none is begun if it would end later, should it take as long as the longest so far.
+    /// The time for schedules that are made for the graph: none is begun that would end later, if it took as long as
+    /// the longest so far.
     budget: Option<Duration>,
     longest: Duration,
 }
 
-/// What comes of a closer look.
+/// The result of evaluating a candidate.
 struct Look {
     cost: ScheduleCost,
     level: Level,
@@ -88,16 +91,17 @@ impl<'a> Judge<'a> {
         Judge { topology, bounds, formulas, routes, kept, start, budget, longest: Duration::ZERO }
     }
 
-    /// The candidates for `collective`, with bounds where those may save work. `needed`: whose costs matter in any case.
+    /// The candidates for `collective`, with bounds if those may save work. `needed`: the names of those whose costs
+    /// are needed in any case.
     pub fn contest(
         &self,
         collective: Collective,
         members: Vec<Member>,
-        needed: BTreeSet<String>,
+        needed: BTreeSet<Member>,
     ) -> Result<Contest> {
         let (mut candidates, mut levels) = (Vec::new(), Vec::new());
         for member in &members {
-            let (name, consistent) = (member.name(), member.consistent(self.topology, collective));
+            let consistent = member.consistent(self.topology, collective);
             let steps = match member.is_made_for_graph(collective) {
                 true => None,
                 false => Some(member.cost_line(self.topology, collective)?.steps),
@@ -108,7 +112,7 @@ impl<'a> Judge<'a> {
                     ScheduleCost { steps: vec![Default::default(); steps.unwrap_or(0)], busiest_link: 0.0 }
                 }
             };
-            candidates.push(Candidate { name, cost, consistent });
+            candidates.push(Candidate { member: *member, cost, consistent });
             levels.push(Level::Early);
         }
         let count = members.len();
@@ -125,7 +129,7 @@ impl<'a> Judge<'a> {
         Ok(contest)
     }
 
-    /// Looks at candidates until the costs of all that are chosen, and of all that are needed, are exact.
+    /// Evaluates candidates until the costs of all winners, and of all that are needed, are exact.
     pub fn settle(&mut self, model: &CostModel, contests: &mut [Contest]) -> Result<()> {
         let mut late = Vec::new();
         loop {
@@ -149,16 +153,16 @@ impl<'a> Judge<'a> {
                     Some(Err(error)) if only || !member.is_made_for_graph(contest.collective) => {
                         return Err(error)
                     }
-                    // A search that finds nothing is no news, unless it was asked for by name.
-                    Some(Err(_)) => drop(gone[place].insert(member.name())),
+                    // A search that finds nothing is no error, unless it is the only candidate.
+                    Some(Err(_)) => drop(gone[place].insert(member)),
                     None => {
                         late.push(format!("{} by {member}", contest.collective.name()));
-                        gone[place].insert(member.name());
+                        gone[place].insert(member);
                     }
                 }
             }
             for (contest, gone) in contests.iter_mut().zip(gone) {
-                contest.retain(|candidate| !gone.contains(&candidate.name));
+                contest.retain(|candidate| !gone.contains(&candidate.member));
                 contest.drop_those_that_cannot_run();
             }
         }
@@ -174,16 +178,16 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Who of a contest is to be looked at next: winners, and of those that are made for the graph one at a time, as each may
-    /// show that the others cannot win.
+    /// The candidates of a contest to be evaluated next: winners by what is known, and needed ones. Of those that are
+    /// made for the graph only one at a time, as its cost may show that the others cannot win.
     fn open(&self, model: &CostModel, contest: &Contest) -> Result<Vec<usize>> {
         let exact = |index: &usize| contest.levels[*index] == Level::Exact;
         let all =
             |index: usize| self.bounds.is_none() || self.topology.ranks() < MANY && !contest.is_made(index);
         let winners = if self.bounds.is_some() { contest.winners(model)? } else { BTreeSet::new() };
         let wanted = |index: &usize| {
-            let name = &contest.candidates[*index].name;
-            all(*index) || winners.contains(name) || contest.needed.contains(name)
+            let member = &contest.members[*index];
+            all(*index) || winners.contains(member) || contest.needed.contains(member)
         };
         let open: Vec<usize> =
             (0..contest.members.len()).filter(|index| !exact(index) && wanted(index)).collect();
@@ -191,8 +195,8 @@ impl<'a> Judge<'a> {
         Ok(if others.is_empty() { made.into_iter().take(1).collect() } else { others })
     }
 
-    /// Looks at each, unless there is no time left to make its schedule. Whoever is free takes the next one; what comes of
-    /// it does not depend on who takes it.
+    /// Evaluates each of `open`, except if no time is left to make its schedule. Each thread takes the next one when
+    /// it is free; the results do not depend on which thread computes them.
     fn look(&mut self, contests: &[Contest], open: &[(usize, usize)]) -> Vec<Option<Result<Look>>> {
         let Judge { topology, routes, kept, start, budget, longest, .. } = self;
         let bounds = self.bounds.as_ref().filter(|_| !self.formulas);
@@ -225,7 +229,8 @@ impl<'a> Judge<'a> {
         shared_out(routes, open, look)
     }
 
-    /// All these with their costs, in their order; those made for the graph that cannot be made are left out.
+    /// All these members with their costs, in the same order. Members made for the graph that cannot be made are left
+    /// out.
     pub fn all(&mut self, collective: Collective, members: &[Member]) -> Result<Vec<(Member, Candidate)>> {
         let Judge { topology, routes, kept, .. } = self;
         let cost = |member: &Member, routes: &mut Routes<'a>| {
@@ -241,7 +246,7 @@ impl<'a> Judge<'a> {
             };
             let candidate = |cost| {
                 let consistent = member.consistent(topology, collective);
-                (*member, Candidate { name: member.name(), cost, consistent })
+                (*member, Candidate { member: *member, cost, consistent })
             };
             match cost {
                 Err(_) if made && members.len() > 1 => Ok(None),
@@ -254,7 +259,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What `work` makes of each item, in their order.
+/// Applies `work` to each item on several threads; returns the results in the order of the items.
 fn shared_out<'a, T: Sync, R: Send>(
     routes: &mut [Routes<'a>],
     items: &[T],
@@ -297,7 +302,7 @@ impl Contest {
         self.members[index].is_made_for_graph(self.collective)
     }
 
-    /// Who is chosen among.
+    /// The candidates with their costs, and whether these are exact.
     pub fn contenders(&self) -> impl Iterator<Item = Contender<'_>> {
         let known = self.candidates.iter().zip(&self.levels);
         self.members.iter().zip(known).map(|(member, (candidate, level))| Contender {
@@ -307,21 +312,21 @@ impl Contest {
         })
     }
 
-    /// The algorithm of this name, and the digest of its schedule if that was made for the graph.
-    pub fn made(&self, name: &str) -> Option<(Member, &String)> {
-        let index = self.candidates.iter().position(|candidate| candidate.name == name)?;
-        Some((self.members[index], self.digests[index].as_ref()?))
+    /// The digest of an algorithm's schedule if that was made for the graph.
+    pub fn made(&self, member: Member) -> Option<&String> {
+        let index = self.members.iter().position(|candidate| *candidate == member)?;
+        self.digests[index].as_ref()
     }
 
-    /// Whoever is the fastest for some number of bytes, of all or of those that are consistent.
-    fn winners(&self, model: &CostModel) -> Result<BTreeSet<String>> {
+    /// The fastest candidates for any number of bytes: of all candidates, and of those that are consistent.
+    fn winners(&self, model: &CostModel) -> Result<BTreeSet<Member>> {
         let mut winners = BTreeSet::new();
         for any in [true, false] {
             let some: Vec<&Candidate> = self.candidates.iter().filter(|c| any || c.consistent).collect();
             if !some.is_empty() {
                 let table = SwitchTable::build(model, some)?;
                 let ranges = table.ranges().iter().filter(|range| range.from_bytes <= MOST_BYTES);
-                winners.extend(ranges.map(|range| range.algorithm.clone()));
+                winners.extend(ranges.map(|range| range.algorithm));
             }
         }
         Ok(winners)
@@ -334,7 +339,8 @@ impl Contest {
         self.digests[index] = look.digest;
     }
 
-    /// What has more steps may send a neighbour more messages than can be told apart.
+    /// Drops candidates with more steps than tags can number, if others remain: they might send a neighbour more
+    /// messages than tags can tell apart.
     fn drop_those_that_cannot_run(&mut self) {
         let runs = |candidate: &Candidate| candidate.cost.steps.len() <= MAX_MESSAGES as usize;
         if self.candidates.iter().any(runs) {

@@ -1,11 +1,11 @@
-//! What is kept for later, as long as there is room for it.
+//! A cache that keeps values for later, up to a number of bytes.
 
 use std::hash::Hash;
 
 use lru::LruCache;
 
-/// Values that take so many bytes together, or fewer: those that were not used for the longest time go first. The latest
-/// stays, however long it is.
+/// Values that take at most `most` bytes together. The least recently used ones are evicted first. The latest value
+/// always stays, however long it is.
 pub(crate) struct Kept<K, V> {
     entries: LruCache<K, Entry<V>>,
     bytes: usize,
@@ -26,7 +26,7 @@ impl<K: Hash + Eq, V> Kept<K, V> {
         self.entries.get(key).map(|entry| &entry.value)
     }
 
-    /// Adds a value that takes so many bytes besides its own size and that of its key.
+    /// Adds a value that takes `bytes` bytes besides its own size and that of its key.
     pub fn insert(&mut self, key: K, value: V, bytes: usize) {
         let bytes = bytes + size_of::<(K, Entry<V>)>();
         self.bytes += bytes;
@@ -38,12 +38,12 @@ impl<K: Hash + Eq, V> Kept<K, V> {
         }
     }
 
-    /// What was added or asked for last, with its key.
+    /// The value that was added or used last, with its key.
     pub fn latest(&self) -> Option<(&K, &V)> {
         self.entries.iter().next().map(|(key, entry)| (key, &entry.value))
     }
 
-    /// How many bytes they take.
+    /// How many bytes the values take.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.bytes

@@ -1,7 +1,7 @@
-//! Whether the processes of peers on this host still exist.
+//! Finds out whether the processes of peers on this host still exist.
 //!
-//! Transports notice a death by a broken connection or a keep-alive, which shared memory does not have everywhere and
-//! which a process that nobody has waited for (a zombie) can satisfy. The kernel knows better.
+//! Transports notice a death by a broken connection or a keep-alive. Shared memory does not have these everywhere,
+//! and a process that was not waited for (a zombie) can satisfy a keep-alive. The kernel knows better.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,19 +15,18 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{pidfd_open, test_kill_process, Pid, PidfdFlags};
 
-use crate::bootstrap::Card;
 use crate::config::warn_once;
 
-/// How often processes are looked up that the kernel does not watch.
+/// How often processes are looked up that cannot be watched by a descriptor.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The processes that some communicator of this process watches: one descriptor of each serves all.
+/// The processes that any communicator of this process watches. One descriptor of each serves all communicators.
 static WATCHED: LazyLock<Mutex<HashMap<Pid, Weak<OwnedFd>>>> = LazyLock::new(Mutex::default);
 
-/// A descriptor of a process that has not ended, or just now.
+/// A descriptor of a process that has not ended, or has only just ended.
 fn watch(pid: Pid) -> Result<Arc<OwnedFd>, Errno> {
     let mut all = WATCHED.lock();
-    // The number is not used again before its process has ended.
+    // A number is not reused before its process has ended.
     if let Some(known) = all.get(&pid).and_then(Weak::upgrade).filter(|known| !have_ended(&[known])[0]) {
         return Ok(known);
     }
@@ -37,56 +36,77 @@ fn watch(pid: Pid) -> Result<Arc<OwnedFd>, Errno> {
     Ok(new)
 }
 
-/// Which of these processes have ended.
+/// For each of these processes, whether it has ended.
 fn have_ended(processes: &[&Arc<OwnedFd>]) -> Vec<bool> {
     let mut fds: Vec<PollFd<'_>> = processes.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     let any = matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..));
     fds.iter().map(|fd| any && !fd.revents().is_empty()).collect()
 }
 
-/// Watches processes: by descriptors of them, or by looking them up where the kernel gives none.
+/// What a rank says of its process, by which others of its host find it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProcessInfo<'a> {
+    pub rank: Rank,
+    pub pid: u32,
+    /// Where that number means something: names the kernel and the namespaces; empty where that is not known.
+    pub pid_space: &'a str,
+    /// When it started, in clock ticks since the machine did.
+    pub started: Option<u64>,
+}
+
+/// Watches processes by descriptors, or by looking them up if the kernel gives no descriptor.
 #[derive(Default)]
 pub(crate) struct Liveness {
     watched: Vec<(Rank, Arc<OwnedFd>)>,
     looked_up: Vec<(Rank, Process)>,
-    /// When they were looked up last.
+    /// When they were last looked up.
     looked: Option<Instant>,
 }
 
 impl Liveness {
-    pub fn new(rank: Rank, cards: &[Card]) -> Liveness {
-        Liveness::with(rank, cards, watch)
+    /// Watches the processes of ranks. `own`: this process.
+    pub fn new<'a>(own: ProcessInfo<'_>, ranks: impl Iterator<Item = ProcessInfo<'a>>) -> Liveness {
+        Liveness::with(own, ranks, watch)
     }
 
-    /// With a way to get a descriptor of a process.
-    fn with(rank: Rank, cards: &[Card], open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>) -> Liveness {
+    /// Like [`Liveness::new`], with this way to get the descriptor of a process.
+    fn with<'a>(
+        own: ProcessInfo<'_>,
+        ranks: impl Iterator<Item = ProcessInfo<'a>>,
+        open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>,
+    ) -> Liveness {
         let mut liveness = Liveness::default();
-        cards.iter().for_each(|card| liveness.watch_by(&cards[rank], card, &open));
+        ranks.for_each(|other| liveness.watch_by(own, other, &open));
         liveness
     }
 
-    /// Watches another rank's process, too, if that can be seen from this one.
-    pub fn watch(&mut self, own: &Card, card: &Card) {
-        self.watch_by(own, card, watch);
+    /// Also watches another rank's process, if this process can see it.
+    pub fn watch(&mut self, own: ProcessInfo<'_>, other: ProcessInfo<'_>) {
+        self.watch_by(own, other, watch);
     }
 
-    fn watch_by(&mut self, own: &Card, card: &Card, open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>) {
-        let Some(process) = Process::of(own, card) else { return };
+    fn watch_by(
+        &mut self,
+        own: ProcessInfo<'_>,
+        other: ProcessInfo<'_>,
+        open: impl Fn(Pid) -> Result<Arc<OwnedFd>, Errno>,
+    ) {
+        let Some(process) = Process::of(own, other) else { return };
         match open(process.pid) {
-            // The number may have been used again before.
+            // The number may have been reused before.
             Ok(descriptor) if process.start.is_none() || !process.has_ended() => {
-                self.watched.push((card.rank, descriptor));
+                self.watched.push((other.rank, descriptor));
             }
-            Ok(_) | Err(Errno::SRCH) => self.looked_up.push((card.rank, process)),
+            Ok(_) | Err(Errno::SRCH) => self.looked_up.push((other.rank, process)),
             Err(error) => {
                 let text = format!("pidfd_open: {error}: the ends of other ranks are noticed a little later");
                 warn_once("pidfd_open", &text);
-                self.looked_up.push((card.rank, process));
+                self.looked_up.push((other.rank, process));
             }
         }
     }
 
-    /// The ranks whose processes have ended since the last look.
+    /// The ranks whose processes have ended since the last call.
     pub fn ended(&mut self) -> Vec<Rank> {
         let mut ended = self.ended_by_descriptor();
         if !self.looked_up.is_empty() && self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
@@ -118,7 +138,7 @@ impl Liveness {
     }
 }
 
-/// Whether there is no such process in this process's namespace, or only its remains.
+/// Whether this process's namespace has no such process, or only a zombie.
 pub(crate) fn is_gone(pid: u32) -> bool {
     Pid::from_raw(pid as i32).is_none_or(|pid| match Stat::read(pid) {
         Ok(stat) => stat.is_dead(),
@@ -126,46 +146,46 @@ pub(crate) fn is_gone(pid: u32) -> bool {
     })
 }
 
-/// A process that is known by its number, which is used again, and by when it started.
+/// A process, identified by its number, which may be reused, and by its start time.
 struct Process {
     pid: Pid,
-    /// In clock ticks since the machine started, once that could be read.
+    /// In clock ticks since the machine started; `None` if it could not be read.
     start: Option<u64>,
 }
 
 impl Process {
-    /// The process of a rank, where this one can see it and is another.
-    fn of(own: &Card, card: &Card) -> Option<Process> {
-        let is_seen = card.pid != own.pid && !own.pid_space.is_empty() && card.pid_space == own.pid_space;
-        let pid = pid(card.pid).filter(|_| is_seen)?;
-        Some(Process { pid, start: card.started.or_else(|| started(card.pid)) })
+    /// The process of a rank, if this process can see it and it is another one.
+    fn of(own: ProcessInfo<'_>, other: ProcessInfo<'_>) -> Option<Process> {
+        let is_seen = other.pid != own.pid && !own.pid_space.is_empty() && other.pid_space == own.pid_space;
+        let pid = pid(other.pid).filter(|_| is_seen)?;
+        Some(Process { pid, start: other.started.or_else(|| started(other.pid)) })
     }
 
     fn has_ended(&self) -> bool {
         match Stat::read(self.pid) {
             Ok(stat) => stat.is_dead() || self.start.is_some_and(|start| stat.start != start),
-            // There may be no descriptor for the file, or nothing to be seen of others' processes.
+            // The file may be missing for lack of descriptors, or because other users' processes are hidden.
             Err(_) => test_kill_process(self.pid) == Err(Errno::SRCH),
         }
     }
 }
 
-/// Whether the process of a rank has ended, as far as can be seen from this one.
-pub(crate) fn has_ended(own: &Card, card: &Card) -> bool {
-    Process::of(own, card).is_some_and(|process| process.has_ended())
+/// Whether the process of a rank has ended, as far as this process can see.
+pub(crate) fn has_ended(own: ProcessInfo<'_>, other: ProcessInfo<'_>) -> bool {
+    Process::of(own, other).is_some_and(|process| process.has_ended())
 }
 
-/// When a process started, in clock ticks since the machine did, if it exists and may be looked at.
+/// When a process started, in clock ticks since the machine started; `None` if it does not exist or may not be read.
 pub(crate) fn started(pid: u32) -> Option<u64> {
     Stat::read(self::pid(pid)?).ok().map(|stat| stat.start)
 }
 
-/// Others may write anything.
+/// The number comes from other ranks, so it may be anything.
 fn pid(number: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(number).ok()?)
 }
 
-/// What `/proc` says of a process.
+/// What `/proc` says about a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     state: char,
@@ -179,7 +199,8 @@ impl Stat {
         Stat::parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// The process's name is in brackets and may hold anything; fields after it are counted from 3 on (see proc(5)).
+    /// The process's name is in brackets and may contain anything; the fields after it are counted from 3 on (see
+    /// proc(5)).
     fn parse(text: &str) -> Option<Stat> {
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -187,7 +208,7 @@ impl Stat {
         Some(Stat { state: fields.first()?.chars().next()?, threads: number(20)?, start: number(22)? })
     }
 
-    /// Whether nobody runs there any more, though its parent may not have waited for it.
+    /// Whether the process no longer runs, even if its parent has not waited for it.
     fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X') && self.threads <= 1
     }
@@ -199,15 +220,15 @@ mod tests {
 
     use super::*;
 
-    fn card(rank: Rank, pid: u32) -> Card {
-        Card { rank, pid, pid_space: "here".to_owned(), ..Card::default() }
+    fn process(rank: Rank, pid: u32) -> ProcessInfo<'static> {
+        ProcessInfo { rank, pid, pid_space: "here", started: None }
     }
 
     fn child() -> Child {
         Command::new("sleep").arg("100").spawn().unwrap()
     }
 
-    /// Waits for the kernel to end a process that has been killed; not for ever.
+    /// Waits, but not for ever, until the kernel has ended a process that was killed.
     fn ended(liveness: &mut Liveness) -> Vec<Rank> {
         let start = Instant::now();
         loop {
@@ -219,18 +240,18 @@ mod tests {
         }
     }
 
-    /// Deaths are noticed, whether or not anybody has waited for the process, and once.
+    /// Deaths are noticed exactly once, whether or not anybody has waited for the process.
     #[test]
     fn deaths_are_noticed_without_descriptors_too() {
         let refuse = |error| move |_| Err(error);
-        let own = card(0, std::process::id());
+        let own = process(0, std::process::id());
         for error in [None, Some(Errno::MFILE), Some(Errno::NOSYS), Some(Errno::PERM)] {
             let mut children = [child(), child(), child()];
-            let mut cards = vec![own.clone()];
-            cards.extend(children.iter().zip(1..).map(|(child, rank)| card(rank, child.id())));
+            let others = children.iter().zip(1..).map(|(child, rank)| process(rank, child.id()));
+            let ranks = [own].into_iter().chain(others);
             let mut liveness = match error {
-                None => Liveness::new(0, &cards),
-                Some(error) => Liveness::with(0, &cards, refuse(error)),
+                None => Liveness::new(own, ranks),
+                Some(error) => Liveness::with(own, ranks, refuse(error)),
             };
             assert!(liveness.ended().is_empty(), "{error:?}");
             children[1].kill().unwrap();
@@ -246,19 +267,20 @@ mod tests {
         }
     }
 
-    /// All communicators of a process share the descriptors of others, as long as these have not ended.
+    /// All communicators of a process share the descriptors of other processes, as long as these have not ended.
     #[test]
     fn one_descriptor_serves_all() {
         let mut child = child();
-        let cards = [card(0, std::process::id()), card(1, child.id())];
-        let [mut first, mut second] = [Liveness::new(0, &cards), Liveness::new(0, &cards)];
+        let ranks = [process(0, std::process::id()), process(1, child.id())];
+        let watch = || Liveness::new(ranks[0], ranks.into_iter());
+        let [mut first, mut second] = [watch(), watch()];
         let descriptor = |liveness: &Liveness| liveness.watched[0].1.clone();
         let old = descriptor(&first);
         assert!(Arc::ptr_eq(&old, &descriptor(&second)));
         child.kill().unwrap();
         assert_eq!([ended(&mut first), ended(&mut second)], [[1], [1]]);
-        // Nobody has waited for it, so its number still is its own.
-        let mut third = Liveness::new(0, &cards);
+        // The process was not waited for, so its number is still its own.
+        let mut third = watch();
         assert!(third.watched.iter().all(|(_, fd)| !Arc::ptr_eq(&old, fd)));
         assert_eq!(ended(&mut third), [1]);
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Who is near whom: the ranks that can read each other's memory, which others of them know too.
+//! Finds out which ranks are near: each can read the other's memory, and both know it.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::transport::shared::{Home, Neighbour};
 
 /// What a rank offers its neighbours before it knows them.
 pub(crate) enum Offered {
-    /// Its memory.
+    /// Its segment.
     Memory(Home),
-    /// Nothing, because it could not make any, for this reason.
+    /// Nothing: it could not make a segment, for this reason.
     Nothing(String),
-    /// Nothing, because that is not wanted.
+    /// Nothing: the settings exclude shared memory.
     Unwanted,
 }
 
 impl Offered {
-    /// Makes memory to share, unless that is not wanted.
+    /// Makes a segment to share, unless the settings exclude it.
     pub fn new(rank: Rank, size: usize, config: &Config) -> Offered {
         if config.transport == TransportKind::Ucx {
             return Offered::Unwanted;
@@ -41,23 +41,23 @@ impl Offered {
     }
 }
 
-/// Whose memory a rank could open, and why not also what is private, if so.
+/// The ranks whose segment a rank could open, each with the reason why its private memory cannot be read, if so.
 type Near = BTreeMap<Rank, Option<String>>;
 
-/// What a rank tells of those around it.
+/// What a rank publishes about the ranks of its host.
 #[derive(Serialize, Deserialize)]
 struct Around {
     near: Near,
-    /// Why it could not open the memory of some rank of its host, if so.
+    /// Why it could not open the segment of some rank of its host, if so.
     obstacle: Option<String>,
 }
 
-/// What that is published as.
+/// The kind under which that is published.
 const NEAR: &str = "near";
-/// More than it takes for one rank.
+/// More bytes than the entry of one rank takes.
 const REASON_BYTES: usize = 1024;
 
-/// What `rank` has published of those around it.
+/// Reads and checks what `rank` has published.
 fn read(rank: Rank, text: &[u8], cards: &[Card]) -> std::result::Result<Around, BootstrapError> {
     let around: std::result::Result<Around, String> =
         serde_json::from_slice(text).map_err(|e| unreadable(&e));
@@ -75,32 +75,35 @@ fn read(rank: Rank, text: &[u8], cards: &[Card]) -> std::result::Result<Around, 
 
 /// The ranks around this one.
 pub(crate) struct Neighbourhood {
-    /// This rank's memory, where anybody is near.
+    /// This rank's segment and its neighbours; `None` if no rank is near.
     pub home: Option<(Home, Vec<Neighbour>)>,
     /// Whether all ranks are near each other.
     pub is_complete: bool,
-    /// So many ranks each, one after the other, are near each other.
+    /// The number of ranks on each host, as [`per_host`] finds it.
     pub per_host: usize,
-    /// Why ranks of this host are not near.
+    /// Why some ranks of this host are not near.
     pub obstacles: Vec<String>,
-    /// Who on this host could not make or open memory, and why, if so.
+    /// A rank of this host that could not make or open a segment, and why, if there is one.
     unshared: Option<String>,
-    /// Why ranks that are near cannot read this one's private memory.
+    /// Why near ranks cannot read this one's private memory.
     pub unreadable: Vec<String>,
 }
 
 impl Neighbourhood {
-    /// The error where there is no network either: why ranks of this host do not share memory comes first.
+    /// The error if the network cannot be used either. It begins with the reason why ranks of this host share no
+    /// memory.
     pub fn without_network(&self, error: String) -> Error {
         Error::Transport(match &self.unshared {
             Some(reason) => {
-                format!("ranks of this host share no memory ({reason}), and cannot do without: {error}")
+                format!(
+                    "ranks of this host share no memory ({reason}), and UCX cannot be used either: {error}"
+                )
             }
             None => error,
         })
     }
 
-    /// Opens the memory of those who are on this host, and hears whether they could open this one's.
+    /// Opens the segments of the ranks of this host, and learns which ranks could open this one's.
     pub fn explore(
         meeting: &mut Meeting,
         offered: Offered,
@@ -178,7 +181,8 @@ impl Neighbourhood {
     }
 }
 
-/// The number of ranks on each host if it is the same on all, and hosts' ranks come one after the other; else 1.
+/// The number of ranks on each host, if it is the same on all and the ranks of each host are consecutive; otherwise
+/// 1.
 fn per_host(near: &[Near]) -> usize {
     let count = near[0].len() + 1;
     let fits = |(rank, others): (Rank, &Near)| {
@@ -192,8 +196,8 @@ fn per_host(near: &[Near]) -> usize {
     }
 }
 
-/// Whether they offer memory on one host. Process numbers must mean the same to both: memory is found by them, and so is
-/// the end of a process.
+/// Whether both offer memory on one host. Process numbers must mean the same to both: segments are found by them, and
+/// the end of a process is noticed by them.
 fn may_be_near(a: &Card, b: &Card) -> bool {
     let host = |card: &Card| card.memory.as_ref().map(|offer| offer.host.clone());
     a.rank != b.rank

@@ -1,4 +1,4 @@
-//! What a rank that gives up tells the others.
+//! The notices by which a rank that gives up tells the others why.
 
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
@@ -15,12 +15,12 @@ pub(crate) enum Reason {
     Timeout { number: u64 },
     /// The deadline of a message between two ranks passed.
     LateMessage,
-    /// The user said so.
+    /// The user aborted it, or nothing of the above applies.
     Abort,
 }
 
 impl Reason {
-    /// The collective call that it is about.
+    /// The number of the collective call that failed, if the reason names one.
     pub fn number(&self) -> Option<u64> {
         match *self {
             Reason::Mismatch { number } | Reason::Timeout { number } => Some(number),
@@ -29,33 +29,33 @@ impl Reason {
     }
 }
 
-/// Why, the story for people, the sender's latest collective calls by number, and the last one before which, with itself,
-/// all have ended there.
+/// The reason, a message for people, the sender's latest collective calls by number, and the number of the last
+/// collective call that has ended there together with all calls before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
     pub reason: Reason,
-    pub story: String,
+    pub message: String,
     pub calls: Vec<(u64, String)>,
     #[serde(default)]
     pub ended: u64,
 }
 
-/// The longest notice that is taken, in bytes.
+/// The longest notice that is accepted, in bytes.
 pub(crate) const LONGEST: usize = if cfg!(miri) { 64 << 10 } else { 1 << 20 };
 /// How many of its latest calls a rank tells the others.
 pub(crate) const CALLS_TOLD: usize = 8;
-/// How many bytes of each text are told: with all its calls a notice is not too long then, whatever JSON makes of them (six
-/// bytes of one, at most).
+/// How many bytes of each text are sent. A notice with all its calls is then never too long, even though JSON may
+/// turn one byte into six.
 const TEXT: usize = LONGEST / 64;
 
 impl Notice {
     pub fn to_bytes(&self) -> Vec<u8> {
         let calls = self.calls.iter().map(|(number, call)| (*number, cut(call))).collect();
-        let told = Notice { story: cut(&self.story), calls, ..*self };
+        let told = Notice { message: cut(&self.message), calls, ..*self };
         serde_json::to_vec(&told).expect("a notice holds only numbers and text")
     }
 
-    /// What one of `ranks` ranks tells; nothing where that makes no sense.
+    /// The notice of one of `ranks` ranks; `None` if it is invalid.
     pub fn parse(payload: &[u8], ranks: usize) -> Option<Notice> {
         let notice: Notice = serde_json::from_slice(payload).ok()?;
         let exists = !matches!(notice.reason, Reason::Peer { rank } if rank >= ranks);
@@ -63,7 +63,7 @@ impl Notice {
     }
 }
 
-/// The beginning of a text that is too long.
+/// Shortens a text that is too long.
 fn cut(text: &str) -> String {
     if text.len() <= TEXT {
         return text.to_owned();
@@ -76,9 +76,9 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn notice(reason: Reason, story: &str, calls: usize) -> Notice {
-        let calls = (0..calls as u64).map(|number| (number, story.to_owned())).collect();
-        Notice { reason, story: story.to_owned(), calls, ended: 3 }
+    fn notice(reason: Reason, message: &str, calls: usize) -> Notice {
+        let calls = (0..calls as u64).map(|number| (number, message.to_owned())).collect();
+        Notice { reason, message: message.to_owned(), calls, ended: 3 }
     }
 
     #[test]
@@ -89,14 +89,14 @@ mod tests {
         }
     }
 
-    /// Whatever JSON makes of the texts.
+    /// JSON may lengthen the texts.
     #[test]
-    fn long_stories_are_cut() {
+    fn long_messages_are_cut() {
         for letter in ["x", "\u{1}", "\u{e4}", "\u{1f525}"] {
             let told = notice(Reason::Abort, &letter.repeat(LONGEST), CALLS_TOLD).to_bytes();
             assert!(told.len() <= LONGEST, "{letter:?}: {}", told.len());
-            let story = Notice::parse(&told, 2).unwrap().story;
-            assert!(story.len() <= TEXT && story.ends_with(&format!("{letter}...")), "{letter:?}");
+            let message = Notice::parse(&told, 2).unwrap().message;
+            assert!(message.len() <= TEXT && message.ends_with(&format!("{letter}...")), "{letter:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a communicator may be told when it is made.
+//! What the caller may say about a communicator when it is made.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use ringroad_core::Topology;
 
 use crate::config::Config;
 
-/// What a communicator may be told; everything else comes from [`Config`].
+/// What the caller may say; everything else comes from [`Config`].
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Tells communicators on one store apart; "world" where empty.
+    /// Distinguishes communicators on one store; "world" if empty.
     pub name: String,
-    /// For every call, and for making the communicator.
+    /// The timeout of every call, and of making the communicator.
     pub timeout: Option<Duration>,
-    /// The network. Rank 0's counts.
+    /// The network. Only rank 0's value is used.
     pub topology: Option<Topology>,
-    /// As `RINGROAD_ALGO`. Rank 0's counts.
+    /// As `RINGROAD_ALGO`. Only rank 0's value is used.
     pub algorithm: Option<String>,
-    /// As `RINGROAD_DETERMINISTIC`. Rank 0's counts.
+    /// As `RINGROAD_DETERMINISTIC`. Only rank 0's value is used.
     pub size_invariant: Option<bool>,
 }
 
 impl Options {
-    /// What tells the communicator from others on its store.
+    /// The name that distinguishes the communicator on its store.
     pub(crate) fn name(&self) -> &str {
         if self.name.is_empty() {
             "world"
@@ -31,7 +31,7 @@ impl Options {
         }
     }
 
-    /// For every call, and for making the communicator.
+    /// The timeout of every call, and of making the communicator.
     pub(crate) fn timeout(&self, config: &Config) -> Duration {
         self.timeout.unwrap_or(config.timeout)
     }

@@ -1,9 +1,9 @@
-//! From a call to the plan that performs it: what this rank has to do, by the algorithm that was chosen. Calls repeat, and
-//! so what was prepared for one is kept.
+//! Turns a call into the plan that performs it: the operations of this rank by the chosen algorithm. Calls repeat, so
+//! prepared calls are kept.
 
 use std::sync::Arc;
 
-use ringroad_core::algorithms::{self, Member};
+use ringroad_core::algorithms::Member;
 use ringroad_core::plan::{LowerOptions, Near};
 use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule};
 
@@ -17,18 +17,15 @@ use crate::request::Request;
 use crate::schedules::Schedules;
 use crate::transport::shared::PRIVATE;
 
-/// Calls kept prepared take so many bytes, and as many the schedules that their plans are made of. A training loop repeats
-/// a few hundred calls, mostly with plans of less than 100 KiB each.
+/// How many bytes the prepared calls may take, and also the schedules from which their plans are made. A training
+/// loop repeats a few hundred calls, mostly with plans of less than 100 KiB each.
 const KEPT_BYTES: usize = 64 << 20;
-
-/// What users read as the algorithm of a message between two ranks.
-const MESSAGE: &str = "direct";
 
 pub(crate) struct Planner {
     rank: Rank,
-    /// For each rank whether it is near, or nothing where none is.
+    /// For each rank, whether it is near; empty if none is.
     near: Arc<[bool]>,
-    /// From vectors of how many bytes on near ranks copy out of private memory, if they do.
+    /// The shortest vector in bytes for which near ranks copy out of private memory; `None` if they never do.
     copies: Option<usize>,
     choices: Arc<Choices>,
     kept: Schedules,
@@ -48,8 +45,8 @@ impl Planner {
         Planner { rank, near, copies, choices, kept, schedules, calls }
     }
 
-    /// The call and this rank's part in it, prepared now or kept from an earlier call like it; an error where it makes no
-    /// sense.
+    /// The call and this rank's plan, prepared now or kept from an earlier call with the same key. An error if the
+    /// call is not valid.
     pub fn prepare(&mut self, request: &Request) -> Result<&Arc<Prepared>> {
         let key = &request.key;
         if self.calls.latest().is_none_or(|(latest, _)| latest != key) && self.calls.get(key).is_none() {
@@ -68,11 +65,11 @@ impl Planner {
     fn prepare_anew(&mut self, key: &CallKey, lengths: [usize; 2]) -> Result<Prepared> {
         let port = |from, to| self.choices.topology.port_to(from, to).unwrap_or(0);
         let [input, output] = lengths;
-        let message = |plan| Ok(Prepared::new(key.clone(), MESSAGE, plan, lengths));
+        let message = |plan| Ok(Prepared::new(key.clone(), Member::of_messages(), plan, lengths));
         match key.operation {
             Operation::Send { peer, .. } => message(Plan::send(peer, port(self.rank, peer), input)),
             Operation::Receive { peer, .. } => message(Plan::receive(peer, port(peer, self.rank), output)),
-            // Of whom, and by which port, is known when a message has come.
+            // The source and its port are known only once a message has come.
             Operation::ReceiveAny { .. } => message(Plan::receive(0, 0, output)),
             Operation::Barrier => self.prepare_collective(key, Collective::Allreduce, lengths),
             Operation::Collective(collective) => self.prepare_collective(key, collective, lengths),
@@ -88,7 +85,7 @@ impl Planner {
         let bytes = key.vector(collective, self.choices.topology.ranks())?;
         let member = match key.algorithm {
             Some(member) => member,
-            None => algorithms::find(self.choices.pick(collective, bytes as Bytes, key.any_order()))?,
+            None => self.choices.pick(collective, bytes as Bytes, key.any_order()),
         };
         let schedule = self.schedule(member, collective)?;
         let options = LowerOptions {
@@ -106,13 +103,13 @@ impl Planner {
                 },
                 input: key.readable.0,
                 output: key.readable.1,
-                lend: LEND,
+                zero_copy: LEND,
                 copies: self.copies.filter(|least| bytes >= *least).map(|_| PRIVATE),
             },
             ..LowerOptions::default()
         };
         let plan = Plan::lower(&schedule, self.rank, key.counts(), key.dtype.size(), &options)?;
-        Ok(Prepared::new(key.clone(), &member.name(), plan, lengths))
+        Ok(Prepared::new(key.clone(), member, plan, lengths))
     }
 
     /// The verified schedule of `member`.
@@ -130,6 +127,8 @@ impl Planner {
 
 #[cfg(test)]
 mod tests {
+    use ringroad_core::algorithms;
+
     use super::*;
     use crate::agreement::choose;
     use crate::bootstrap::Card;
@@ -157,7 +156,8 @@ mod tests {
         Request::of(key, input, output)
     }
 
-    /// However many sizes and algorithms are called, what is kept stays within its bounds, and every plan is right.
+    /// However many sizes and algorithms are called, the kept values stay within their bounds, and every plan is
+    /// right.
     #[test]
     #[cfg_attr(miri, ignore = "hundreds of plans, and no unsafe code")]
     fn what_is_kept_is_bounded_and_plans_stay_right() {
@@ -183,7 +183,7 @@ mod tests {
         assert!(Arc::ptr_eq(&call, large.prepare(&again()).unwrap()));
     }
 
-    /// A call like an earlier one is refused all the same if its memory has another length.
+    /// A call with a kept key is refused all the same if its memory has another length.
     #[test]
     fn memory_is_looked_at_in_every_call() {
         let mut planner = planner(usize::MAX);

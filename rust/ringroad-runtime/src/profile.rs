@@ -1,14 +1,13 @@
 //! What `ringroad tune` measured, kept in a file for one network, transport and kind of machine.
 //!
-//! A profile holds the cost model that fits the measured times best, and for the collectives that were measured which
-//! algorithm was the fastest for which sizes. Rank 0 reads it when a communicator is made; the others take over what it
-//! chooses.
+//! A profile holds the cost model that fits the measured times best, and for each collective that was measured the
+//! fastest algorithm by size. Rank 0 reads it when a communicator is made; the other ranks follow rank 0's choices.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ringroad_core::algorithms;
+use ringroad_core::algorithms::Member;
 use ringroad_core::cost::{fit, rules_of, CostModel, Fit, Measurement, Observation, Rule, ScheduleCost};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
@@ -22,7 +21,7 @@ use crate::error::{Error, Result};
 /// The version of the file.
 const FORMAT: u32 = 2;
 
-/// A machine, as far as it matters to how long communication takes.
+/// A machine, as far as it matters for the time of communication.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
@@ -31,23 +30,23 @@ pub struct Machine {
     pub cores: usize,
 }
 
-/// Where measurements hold.
+/// Where measurements are valid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// The network, with its links: a graph's name says nothing of them.
+    /// The network with its links: the name of a graph does not describe them.
     pub topology: Topology,
     /// How many ranks share a host's memory.
     pub per_host: usize,
-    /// What carries the bytes: `shared memory`, `ucx`, both, or `in-process`.
+    /// The transport: `shared memory`, `ucx`, both, or `in-process`.
     pub transport: String,
-    /// The version of that, where it has one of its own.
+    /// The version of the transport, if it has one of its own.
     pub version: String,
     /// The kinds of machines, each once.
     pub machines: Vec<Machine>,
 }
 
 impl Place {
-    /// Where these ranks are. `near`: so many ranks each share memory.
+    /// The place of these ranks. `per_host`: how many ranks of each host share memory.
     pub fn of(cards: &[Card], per_host: usize, topology: &Topology) -> Place {
         let mut machines: Vec<Machine> =
             cards.iter().map(|card| Machine { cpu: card.cpu.clone(), cores: card.cores }).collect();
@@ -64,7 +63,7 @@ impl Place {
         Place { topology: topology.clone(), per_host, transport, version, machines }
     }
 
-    /// The name of the profile's file. Kinds of machines that share a home each have their own.
+    /// The name of the profile's file. If kinds of machines share a home directory, each has its own file.
     pub fn file_name(&self) -> String {
         let whole = serde_json::to_vec(self).expect("a place holds only finite numbers and text");
         let digest: String = Sha256::digest(&whole)[..4].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -72,7 +71,7 @@ impl Place {
         text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-")
     }
 
-    /// In what another place differs, in words; `None` where it does not.
+    /// Describes how another place differs; `None` if it does not.
     fn difference(&self, other: &Place) -> Option<String> {
         if self.topology != other.topology && self.topology.spec() == other.topology.spec() {
             return Some(format!("the links of {} are others here than there", self.topology));
@@ -88,7 +87,7 @@ impl Place {
         differ.map(|(what, mine, theirs)| format!("{what} is {theirs:?} here, and was {mine:?} there"))
     }
 
-    /// Whether another place's ranks are connected in another way, as parts of a job are.
+    /// Whether the ranks of another place are connected differently, as those of a part of a job are.
     fn is_wired_otherwise(&self, other: &Place) -> bool {
         (&self.topology, self.per_host) != (&other.topology, other.per_host)
     }
@@ -106,21 +105,22 @@ pub struct Profile {
     pub format: u32,
     /// The version of ringroad that measured.
     pub ringroad: String,
-    /// Where.
+    /// The place.
     pub place: Place,
     /// The cost model.
     pub fit: Fit,
-    /// Which algorithm for which sizes of the collectives that were measured.
+    /// The fastest algorithms, by collective and size.
     pub rules: Vec<Rule>,
     /// The times.
     pub measurements: Vec<Measurement>,
 }
 
 impl Profile {
-    /// What follows from times measured on `topology`, in `place`. `prior` has what they tell nothing of.
+    /// Makes a profile from times that were measured on `topology`, in `place`. `prior` provides the parameters that
+    /// the times do not determine.
     ///
-    /// Where there is a root, calls in a row overlap, so that their times tell who is faster but nothing of latencies: the
-    /// model is fitted to the others, unless there are none.
+    /// Calls of collectives with a root overlap if they follow each other. So their times show which algorithm is
+    /// faster, but nothing about latencies: the model is fitted to the other collectives, unless there are none.
     pub fn make(
         topology: &Topology,
         place: Place,
@@ -128,16 +128,16 @@ impl Profile {
         measurements: Vec<Measurement>,
     ) -> Result<Profile> {
         let mut routes = Routes::new(topology);
-        let mut costs: Vec<(Collective, &str, ScheduleCost)> = Vec::new();
+        let mut costs: Vec<(Collective, Member, ScheduleCost)> = Vec::new();
         let mut rows = Vec::new();
         for m in &measurements {
-            let known = costs.iter().position(|(c, name, _)| *c == m.collective && *name == m.algorithm);
+            let known = costs.iter().position(|(c, member, _)| (*c, *member) == (m.collective, m.algorithm));
             let index = match known {
                 Some(index) => index,
                 None => {
-                    let schedule = algorithms::find(&m.algorithm)?.build(topology, m.collective)?;
+                    let schedule = m.algorithm.build(topology, m.collective)?;
                     let cost = ScheduleCost::with_routes(&schedule, &mut routes)?;
-                    costs.push((m.collective, &m.algorithm, cost));
+                    costs.push((m.collective, m.algorithm, cost));
                     costs.len() - 1
                 }
             };
@@ -158,7 +158,7 @@ impl Profile {
         Ok(Profile { format: FORMAT, ringroad, place, fit, rules, measurements })
     }
 
-    /// The profile as a file has it.
+    /// The profile as JSON, for a file.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a profile holds only finite numbers and text")
     }
@@ -174,7 +174,7 @@ impl Profile {
         struct Version {
             format: u32,
         }
-        let unreadable = |error: serde_json::Error| format!("it is no profile: {error}");
+        let unreadable = |error: serde_json::Error| format!("it is not a profile: {error}");
         let Version { format } = serde_json::from_str(text).map_err(unreadable)?;
         if format != FORMAT {
             return Err(format!("it has format {format}, and this version of ringroad reads {FORMAT}"));
@@ -184,14 +184,10 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Whether everything that the choice takes from it makes sense: files are edited, and catalogues change.
+    /// Checks everything that the choice of algorithms uses: files are edited, and catalogues change.
     fn check(&self) -> std::result::Result<(), String> {
-        let measured = self.measurements.iter().map(|measurement| &measurement.algorithm);
-        for name in self.rules.iter().map(|rule| &rule.algorithm).chain(measured) {
-            algorithms::find(name).map_err(|error| error.to_string())?;
-        }
         if self.fit.model.cores == Some(0) {
-            return Err("its model is for ranks on no core".to_owned());
+            return Err("its model has 0 cores".to_owned());
         }
         match self.rules.iter().find(|rule| rule.from_bytes > rule.to_bytes) {
             Some(Rule { collective, from_bytes, to_bytes, .. }) => {
@@ -201,10 +197,11 @@ impl Profile {
         }
     }
 
-    /// The profile that is to be used in a place, and its file.
+    /// The profile to be used in a place, and its file.
     ///
-    /// One that is found and does not fit is left alone, with a warning on standard error. One that is asked for must
-    /// fit, unless the network is another: then these ranks may be a part of the job that it was made for.
+    /// A stored profile that does not fit is ignored, with a warning on standard error. A profile that the settings
+    /// name must fit, unless it is for a differently connected network: then these ranks may be a part of the job
+    /// that it was made for.
     pub(crate) fn wanted(config: &Config, place: &Place) -> Result<Option<(Profile, PathBuf)>> {
         let (path, asked) = match &config.profile {
             ProfileSource::None => return Ok(None),

@@ -1,10 +1,10 @@
 //! Who drives the engine, and how a thread waits.
 //!
-//! The caller that waits drives: a hand-over to another thread costs more than a small collective. A background thread
-//! exists only for calls that nobody waits for.
+//! The thread that waits for a call drives the engine: a hand-over to another thread costs more than a small
+//! collective. A background thread exists only for calls that no thread waits for.
 //!
-//! Waiting fits the cores. A thread spins for a short while (not at all where ranks share cores), then offers its core to
-//! others (see [`crate::turns`]), then blocks until the transport has something to do.
+//! How a thread waits depends on the cores. It spins for a short while (not at all if ranks share cores), then yields
+//! its core (see [`crate::turns`]), and then blocks until the transport has something to do.
 
 use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -25,16 +25,17 @@ use crate::turns::Turns;
 use crate::work::Completion;
 
 const YIELDS: u32 = 100;
-/// How many rounds make a moment: a few microseconds, where little happens in them; and how many in which something does.
+/// How many rounds of progress a call gets in its first moment, a few microseconds if little happens; and how many of
+/// them may do something.
 const MOMENT: u32 = 100;
 const BUSY_MOMENT: u32 = 16;
-/// How many rounds in which something happened go by before a look at the clock.
+/// How many rounds in which something happened pass before the clock is read.
 const BUSY_ROUNDS: u32 = 64;
-/// How often the background thread drives a transport that may owe its peers something, when nobody else does.
-const TEND: Duration = Duration::from_millis(10);
-/// The longest that a thread blocks before it looks around.
+/// How often the background thread drives the transport between calls, if no other thread does.
+const IDLE_INTERVAL: Duration = Duration::from_millis(10);
+/// The longest that a thread blocks at a time.
 const BLOCK: Duration = Duration::from_millis(20);
-/// How often a waiting thread looks for notices, deadlines and strangers.
+/// How often a waiting thread checks for notices, deadlines and messages of other calls.
 const INSPECT: Duration = Duration::from_millis(10);
 
 /// The engine of a communicator and everything needed to drive it.
@@ -42,9 +43,9 @@ pub(crate) struct Driver {
     engine: Mutex<Engine>,
     waiter: Arc<dyn Wait>,
     turns: Turns,
-    /// Threads that wait for a call of their own and drive the engine meanwhile.
+    /// The number of threads that wait for a call and drive the engine meanwhile.
     waiting: AtomicUsize,
-    /// Threads that are blocked, and want to know when somebody else completes their call.
+    /// The number of threads that block, and have to be woken when another thread completes their call.
     blocked: AtomicUsize,
     callbacks: Arc<Callbacks>,
     background: Arc<Background>,
@@ -53,22 +54,22 @@ pub(crate) struct Driver {
 #[derive(Default)]
 struct Background {
     started: AtomicBool,
-    tending: AtomicBool,
+    drives_idle: AtomicBool,
     state: Mutex<BackgroundState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct BackgroundState {
-    /// The driver, where it has work that nobody waits for.
+    /// The driver, if it has calls in flight that no thread waits for.
     wanted: Option<Arc<Driver>>,
-    /// The driver, where its transport must not be left alone (see [`Engine::is_owing`]).
-    tended: Option<Weak<Driver>>,
+    /// The driver, if its transport has to be driven between calls (see [`Engine::needs_driving`]).
+    idle: Option<Weak<Driver>>,
     stop: bool,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-/// Counts a thread in, until it leaves.
+/// Counts a thread in, until the value is dropped.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -85,7 +86,7 @@ impl Drop for Counted<'_> {
 }
 
 impl Driver {
-    /// For `rank`. `crowd`: the ranks of its host, where it has more of them than cores.
+    /// The driver of rank `rank`. `crowd`: the ranks of its host, if they are more than its cores.
     pub fn new(engine: Engine, rank: Rank, crowd: Option<Crowd>) -> Arc<Driver> {
         let waiter = engine.transport().waiter();
         Arc::new(Driver {
@@ -99,16 +100,16 @@ impl Driver {
         })
     }
 
-    /// Uses the engine under its lock. The callbacks of calls that ended meanwhile are run soon, by another thread, or
-    /// before this returns where there can be none: the caller holds no lock. After a panic the calls have failed, and there
-    /// is nothing to tell.
+    /// Uses the engine under its lock. The callbacks of calls that ended meanwhile are run soon, by another thread,
+    /// or before this returns if no thread can be started; so the caller must hold no lock. After a panic the calls
+    /// have failed, and the result is the default.
     pub fn with<T: Default>(&self, action: impl FnOnce(&mut Engine) -> T) -> T {
         let (result, ended) = self.with_locked(action);
         self.call_back(ended);
         result.unwrap_or_default()
     }
 
-    /// A panic would leave calls that never end: it fails them all, and is an error here.
+    /// A panic would leave calls that never end. So it fails all calls, and is returned as an error.
     fn with_locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (Result<T>, Ended) {
         let mut engine = self.engine.lock();
         let result = catch_unwind(AssertUnwindSafe(|| action(&mut engine)))
@@ -121,13 +122,13 @@ impl Driver {
         (result, ended)
     }
 
-    /// Sees to the callbacks of calls that have ended. No lock is held.
+    /// Arranges for the callbacks of calls that have ended. The caller holds no lock.
     pub fn call_back(&self, ended: Ended) {
         self.callbacks.run(ended.awaited());
     }
 
-    /// Starts the call that `make` makes, and drives the engine for a moment if it is `awaited`. The caller may hold a lock,
-    /// and gives what has ended meanwhile to [`Driver::call_back`] when it holds none any more.
+    /// Starts the call that `make` makes, and drives the engine for a moment if the call is `awaited`. The caller may
+    /// hold a lock. It passes the ended calls to [`Driver::call_back`] once it holds none.
     pub fn submit(
         self: &Arc<Self>,
         awaited: bool,
@@ -143,20 +144,20 @@ impl Driver {
                     engine.set_deadlines();
                 }
             }
-            (submitted.map(|()| completion), engine.is_owing())
+            (submitted.map(|()| completion), engine.needs_driving())
         });
         self.hand_over();
-        let (submitted, owing) = result.unwrap_or_else(|error| (Err(error), false));
-        self.tend_if(owing);
+        let (submitted, needs_driving) = result.unwrap_or_else(|error| (Err(error), false));
+        self.drive_idle_if(needs_driving);
         (submitted, ended)
     }
 
-    /// A short call is over before it pays to look at the clock.
+    /// Drives the engine without reading the clock: most short calls end before that would pay.
     fn drive_a_moment(&self, engine: &mut Engine, completion: &Completion) {
         let rounds = if self.turns.may_spin() { MOMENT } else { 1 };
         let mut busy = 0;
         for _ in 0..rounds {
-            // Others want to know of the end of their calls, and to look after theirs.
+            // Other threads wait for their calls to end, or need the engine.
             if completion.is_done() || engine.has_ended() || busy == BUSY_MOMENT {
                 return;
             }
@@ -177,30 +178,30 @@ impl Driver {
         let done = self.drive(until, || completion.is_done());
         drop(counted);
         let started = self.background.started.load(Ordering::SeqCst);
-        let (busy, owing) = self.with(|engine| (started && engine.is_busy(), engine.is_owing()));
+        let (busy, needs_driving) = self.with(|engine| (started && engine.is_busy(), engine.needs_driving()));
         if busy {
             self.progress_in_background();
         }
-        self.tend_if(owing);
+        self.drive_idle_if(needs_driving);
         done
     }
 
-    /// `owing`: the transport must not be left alone (see [`Engine::is_owing`]).
-    fn tend_if(self: &Arc<Self>, owing: bool) {
-        if owing && !self.background.tending.load(Ordering::Relaxed) {
-            self.tend_in_background();
+    /// `needs_driving`: the transport has to be driven between calls (see [`Engine::needs_driving`]).
+    fn drive_idle_if(self: &Arc<Self>, needs_driving: bool) {
+        if needs_driving && !self.background.drives_idle.load(Ordering::Relaxed) {
+            self.drive_idle_in_background();
         }
     }
 
-    /// Drives the engine until `enough` or `until`; returns whether it is enough.
+    /// Drives the engine until `enough()` is true or `until` has passed; returns whether it is enough.
     fn drive(&self, until: Instant, enough: impl Fn() -> bool) -> bool {
         let result = self.drive_alone(until, enough);
         self.hand_over();
         result
     }
 
-    /// After a thread has driven the engine and does no more: one that is blocked prepared for that before, and may not
-    /// be woken any more.
+    /// Wakes the blocked threads. Called after a thread has stopped driving the engine: its progress may have taken
+    /// the events that would have woken them.
     pub fn hand_over(&self) {
         if self.blocked.load(Ordering::SeqCst) > 0 {
             self.waiter.wake();
@@ -248,7 +249,7 @@ impl Driver {
         }
     }
 
-    /// Makes sure that calls in flight go on although nobody waits for them.
+    /// Makes sure that calls in flight proceed although no thread waits for them.
     pub fn progress_in_background(self: &Arc<Self>) {
         let mut state = self.start_background();
         if state.wanted.is_none() && state.thread.is_some() && !state.stop {
@@ -258,9 +259,9 @@ impl Driver {
     }
 
     /// Makes sure that the transport is driven now and then from now on.
-    fn tend_in_background(self: &Arc<Self>) {
-        self.background.tending.store(true, Ordering::Relaxed);
-        self.start_background().tended = Some(Arc::downgrade(self));
+    fn drive_idle_in_background(self: &Arc<Self>) {
+        self.background.drives_idle.store(true, Ordering::Relaxed);
+        self.start_background().idle = Some(Arc::downgrade(self));
         self.background.changed.notify_one();
     }
 
@@ -270,16 +271,16 @@ impl Driver {
             let background = self.background.clone();
             let thread =
                 std::thread::Builder::new().name("ringroad".to_owned()).spawn(move || background.serve());
-            // Without a thread the calls go on when somebody waits for them.
+            // Without a thread, the calls proceed when somebody waits for them.
             state.thread = thread.ok();
         }
         state
     }
 
-    /// Drives the transport a little, unless somebody else does.
-    fn tend(&self) {
+    /// Drives the transport a little, unless another thread does.
+    fn drive_idle(&self) {
         if self.waiting.load(Ordering::SeqCst) == 0 {
-            self.with(Engine::tend);
+            self.with(Engine::drive_idle);
         }
     }
 
@@ -297,9 +298,9 @@ impl Driver {
         }
     }
 
-    /// Gives the communicator up on every rank.
-    pub fn abort(&self, story: String) {
-        self.with(|engine| engine.fail(Error::Aborted(story.clone()), Reason::Abort, story));
+    /// Gives up the communicator on every rank.
+    pub fn abort(&self, message: String) {
+        self.with(|engine| engine.fail(Error::Aborted(message.clone()), Reason::Abort, message));
     }
 
     /// Closes the connections and ends the background threads.
@@ -311,7 +312,7 @@ impl Driver {
     }
 }
 
-/// What a panic said.
+/// The text of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")
@@ -327,43 +328,43 @@ impl Drop for Driver {
 }
 
 impl Background {
-    /// Drives the engine whenever that is wanted, until told to stop.
+    /// Drives the engine whenever that is necessary, until told to stop.
     fn serve(&self) {
         loop {
             let driver = {
                 let mut state = self.state.lock();
-                match &state.tended {
+                match &state.idle {
                     _ if state.stop => return,
                     _ if state.wanted.is_some() => state.wanted.clone(),
                     None => {
                         self.changed.wait(&mut state);
                         continue;
                     }
-                    Some(tended) => {
-                        let Some(driver) = tended.upgrade() else { return };
+                    Some(idle) => {
+                        let Some(driver) = idle.upgrade() else { return };
                         drop(state);
-                        driver.tend();
+                        driver.drive_idle();
                         drop(driver);
                         let mut state = self.state.lock();
                         if !state.stop && state.wanted.is_none() {
-                            self.changed.wait_for(&mut state, TEND);
+                            self.changed.wait_for(&mut state, IDLE_INTERVAL);
                         }
                         continue;
                     }
                 }
             };
-            // The reference is held as long as there is work: calls go on when the communicator is dropped.
+            // The reference is held as long as there is work: calls proceed even if the communicator is dropped.
             let Some(driver) = driver else { continue };
             let idle = || {
-                // In this order, so that a wish that comes meanwhile is not lost.
+                // In this order, a request that comes meanwhile is not lost.
                 self.state.lock().wanted = None;
                 let idle = driver.waiting.load(Ordering::SeqCst) > 0 || !driver.engine.lock().is_busy();
                 idle || self.state.lock().stop
             };
             while !driver.drive(Instant::now() + Duration::from_secs(1), idle) {}
-            // Nobody may be there to wait for what has ended here.
-            let owing = driver.with(|engine| engine.is_owing());
-            driver.tend_if(owing);
+            // No other thread may be there to drive the transport now.
+            let needs_driving = driver.with(|engine| engine.needs_driving());
+            driver.drive_idle_if(needs_driving);
         }
     }
 }

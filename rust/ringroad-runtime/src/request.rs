@@ -1,4 +1,4 @@
-//! One call as it is asked for.
+//! One call, as the user makes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,29 +11,30 @@ use crate::call::{CallKey, Operation};
 use crate::dtype::{DType, ReduceOp};
 use crate::error::{Error, Result};
 
-/// One call: what to do, on which memory.
+/// One call: what to do, and on which memory.
 #[derive(Debug)]
 pub struct Request {
-    /// What.
+    /// What to do.
     pub key: CallKey,
-    /// What this rank's data is multiplied by first, in a premultiplied sum. Ranks may well pass different ones.
+    /// The factor of this rank's data in a premultiplied sum. Ranks may pass different factors.
     pub factor: f64,
     /// This rank's data; not used in place.
     pub input: Memory,
-    /// Where the result goes. In place the larger of input and output, with the smaller at its natural place within.
+    /// The memory of the result. In place, this is the larger of input and output, and the smaller one lies at its
+    /// natural place within.
     pub output: Memory,
-    /// Instead of the communicator's.
+    /// The timeout, if it differs from the communicator's.
     pub timeout: Option<Duration>,
 }
 
 impl Request {
-    /// A call on memory, with the communicator's timeout.
+    /// A call on this memory, with the communicator's timeout.
     #[inline]
     pub fn of(key: CallKey, input: Memory, output: Memory) -> Request {
         Request { key, factor: 1.0, input, output, timeout: None }
     }
 
-    /// A call out of place with the cheapest algorithm and the communicator's timeout. Sums.
+    /// A call out of place with the cheapest algorithm and the communicator's timeout. Reductions are sums.
     pub fn new(
         operation: Operation,
         dtype: DType,
@@ -44,12 +45,12 @@ impl Request {
         Request::of(CallKey::new(operation, dtype, elements), input, output)
     }
 
-    /// A barrier.
+    /// A barrier with the communicator's timeout.
     pub fn barrier() -> Request {
         Request::of(CallKey::barrier(), Memory::nothing(), Memory::zeroed(1))
     }
 
-    /// The same with contributions combined so.
+    /// The same with this reduction.
     pub fn reducing(mut self, op: ReduceOp) -> Request {
         self.key.op = op;
         self
@@ -61,25 +62,25 @@ impl Request {
         self
     }
 
-    /// The same with a certain algorithm.
+    /// The same with this algorithm.
     pub fn by(mut self, algorithm: Member) -> Request {
         self.key.algorithm = Some(algorithm);
         self
     }
 
-    /// The same with blocks of so many elements each.
+    /// The same with blocks of these numbers of elements.
     pub fn in_blocks(mut self, counts: impl Into<Arc<[usize]>>) -> Request {
         self.key.counts = Some(counts.into());
         self
     }
 
-    /// Of input and output, in bytes.
+    /// The lengths of input and output in bytes.
     pub(crate) fn lengths(&self) -> [usize; 2] {
         [self.input.region().len(), self.output.region().len()]
     }
 
-    /// The bytes of input and output; an error where the call makes no sense on this one of so many ranks, or where its
-    /// memory is longer or shorter.
+    /// The lengths of input and output in bytes. An error if the call is not valid on rank `rank` of `ranks`, or if
+    /// the memory has other lengths.
     pub(crate) fn check(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
         let expected = self.key.lengths(rank, ranks)?;
         for ((what, expected), found) in ["input", "output"].into_iter().zip(expected).zip(self.lengths()) {

@@ -1,14 +1,14 @@
-//! What a waiting thread asks the scheduler for: short turns that come soon, or another core.
+//! What a waiting thread asks of the scheduler: short time slices that come soon, or another core.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity, CpuSet};
 
-/// A thread that only looks whether something has come needs no longer turn than this.
+/// The time slice of a waiting thread: polling needs no longer one.
 const NANOSECONDS: u64 = 100_000;
 
-/// What the kernel calls `sched_attr`, in its first version.
+/// The kernel's `sched_attr`, in its first version.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {
@@ -26,8 +26,8 @@ struct Attributes {
 const OTHER: u32 = 0;
 const BATCH: u32 = 3;
 
-/// Lets the calling thread have shorter turns, and sooner, from now on; its share of the core stays as it is. Linux does
-/// so since 6.12 and lets everybody ask for it; where it does not, nothing changes.
+/// Asks for shorter time slices that come sooner, for the calling thread; its share of the core stays the same. Linux
+/// supports this since 6.12, for all users. Otherwise nothing changes.
 pub(crate) fn shorten() {
     thread_local!(static ASKED: Cell<bool> = const { Cell::new(false) });
     if ASKED.replace(true) || cfg!(miri) {
@@ -35,17 +35,17 @@ pub(crate) fn shorten() {
     }
     let mut attributes = Attributes::default();
     let size = size_of::<Attributes>() as u32;
-    // SAFETY: the kernel writes at most `size` bytes, which is how large the structure is; 0 is the calling thread.
+    // SAFETY: the kernel writes at most `size` bytes, the size of the structure; 0 is the calling thread.
     let known = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &mut attributes, size, 0) } == 0;
     if known && matches!(attributes.policy, OTHER | BATCH) {
         attributes.size = size;
         attributes.runtime = NANOSECONDS;
-        // SAFETY: reads a structure that says its size.
+        // SAFETY: reads a structure that contains its size.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attributes, 0) };
     }
 }
 
-/// How long a system call takes that does nothing.
+/// The duration of a system call that does nothing.
 pub(crate) fn system_call() -> Duration {
     if cfg!(miri) {
         return Duration::ZERO;
@@ -58,20 +58,20 @@ pub(crate) fn system_call() -> Duration {
     (0..8).map(|_| call()).min().unwrap_or_default()
 }
 
-/// Moves the calling thread to another core, where it may run on one. The scheduler itself leaves two threads that keep
-/// waking each other on one core for seconds although another has nothing to do.
+/// Moves the calling thread to another core, if it may run on one. The scheduler itself leaves two threads that keep
+/// waking each other on one core for seconds, even if another core is idle.
 pub(crate) fn change_core() {
     move_among(|cores| cores.unset(sched_getcpu()));
 }
 
-/// Ranks that run on the same cores, and which of them this one is.
+/// The ranks that run on the same cores, and the place of this rank among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Crowd {
     /// How many ranks there are.
     pub ranks: usize,
-    /// How many cores are theirs.
+    /// How many cores they have together.
     pub cores: usize,
-    /// The number of this rank.
+    /// The number of this rank among them.
     pub number: usize,
 }
 
@@ -82,15 +82,15 @@ impl Crowd {
     }
 }
 
-/// Moves the calling thread to the core that is its own if those of a crowd are dealt out to cores. The scheduler leaves
-/// more of them than that on one core for seconds: to it they all run all the time.
+/// Moves the calling thread to its own core, if the threads of a crowd are distributed evenly over the cores. The
+/// scheduler leaves too many of them on one core for seconds: it sees them all running all the time.
 pub(crate) fn take_core(crowd: Crowd) {
     if cfg!(miri) {
         return;
     }
-    // A thread may wait in several groups, with another number in each: that in the largest counts.
+    // A thread may wait in several groups and have another number in each: its number in the largest group counts.
     thread_local!(static LARGEST: Cell<Option<Crowd>> = const { Cell::new(None) });
-    // The core that was its own in that group at last: mostly it is there.
+    // The core that it got last: mostly it is still there.
     thread_local!(static LAST: Cell<Option<usize>> = const { Cell::new(None) });
     let largest = LARGEST.get().max(Some(crowd));
     if LARGEST.replace(largest) == largest && LAST.get() == Some(sched_getcpu()) {
@@ -104,14 +104,14 @@ pub(crate) fn take_core(crowd: Crowd) {
     });
 }
 
-/// None where a quota leaves fewer cores than the mask: then nobody knows which.
+/// The core of this rank. `None` if a quota leaves fewer cores than the mask: then it is unknown which ones.
 fn own_core(mask: &CpuSet, crowd: Crowd) -> Option<usize> {
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect();
     (cores.len() == crowd.cores).then(|| cores[crowd.number % crowd.cores])
 }
 
-/// Moves the calling thread to one of the cores that `choose` leaves of those where it may run, if it leaves any. It may
-/// run on the same ones afterwards, and so may come back at any time.
+/// Moves the calling thread to one of the cores that `choose` leaves of those where it may run, if any. Afterwards
+/// the thread may run on all of its cores again, and may return at any time.
 fn move_among(choose: impl FnOnce(&mut CpuSet)) {
     if cfg!(miri) {
         return;
@@ -122,12 +122,13 @@ fn move_among(choose: impl FnOnce(&mut CpuSet)) {
     if others.count() == 0 || sched_setaffinity(None, &others).is_err() {
         return;
     }
-    // Where this is refused it stays on those others, which is less than it may, never more.
+    // If this is refused, the thread stays on these cores: fewer than it may use, but never others.
     let _ = sched_setaffinity(None, &lasting(allowed, online()));
 }
 
-/// The mask that a thread has to be given to go on as it may run now, on that many cores that there are. Who may run
-/// everywhere shall go on so when there are more: the kernel takes of a mask what there is.
+/// The mask that lets a thread run where it may run now. `online` is the number of cores that there are. A thread
+/// that may run everywhere gets a mask with all bits, so that it may use cores that are added later: the kernel
+/// ignores bits of cores that do not exist.
 fn lasting(allowed: CpuSet, online: Option<u32>) -> CpuSet {
     let mut mask = allowed;
     if online == Some(allowed.count()) {
@@ -137,7 +138,7 @@ fn lasting(allowed: CpuSet, online: Option<u32>) -> CpuSet {
 }
 
 fn online() -> Option<u32> {
-    // SAFETY: asks for a number.
+    // SAFETY: only returns a number.
     u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok().filter(|cores| *cores > 0)
 }
 
@@ -174,7 +175,7 @@ mod tests {
     fn whoever_moves_may_run_where_it_might_before() {
         let all = sched_getaffinity(None).unwrap();
         let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
-        // From the first core on, and from the second.
+        // Sets of cores that begin with the first core, and with the second.
         for (kept, start) in (1..=cpus.len()).flat_map(|kept| [(kept, 0), (kept, 1)]) {
             let some = mask(&cpus.iter().copied().cycle().skip(start).take(kept).collect::<Vec<_>>());
             sched_setaffinity(None, &some).unwrap();

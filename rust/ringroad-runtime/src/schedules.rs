@@ -1,9 +1,10 @@
-//! Schedules that were made for a graph, kept in files: making them may take seconds, and a job starts more than once.
+//! Schedules that were made for a graph, kept in files: making them may take seconds, and jobs are started again.
 //!
-//! A file is found by the digest of the network, the collective, the algorithm and the version of ringroad, and says what
-//! the schedule costs and its digest, and where that is worth it the schedule itself. Nothing is believed: whoever reads a
-//! schedule compares its digest and verifies it, and a file that is damaged or another user's is left alone with a warning.
-//! Files that cannot be written are not; those that were not used for the longest time go when there are too many.
+//! A file is found by the digest of the network, the collective, the algorithm and the version of ringroad. It holds
+//! the cost of the schedule and its digest, and the schedule itself if reading is faster than making. Nothing is
+//! trusted: a schedule that is read is verified and its digest compared. A file that is damaged or belongs to another
+//! user is ignored with a warning. If files cannot be written, nothing is kept. If there are too many, the least
+//! recently used ones are deleted.
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
@@ -25,17 +26,17 @@ use crate::machine::READ_PER_SECOND;
 
 /// The version of the files.
 const FORMAT: u32 = 1;
-/// What is made faster than this is not kept at all: a file takes about a millisecond.
+/// Schedules that are made faster than this are not kept at all: reading a file takes about a millisecond.
 const WORTH_KEEPING: Duration = Duration::from_millis(20);
-/// The largest file that is read or written, and the most bytes of all files.
+/// The largest file that is read or written, and the most bytes of all files together.
 const MOST_BYTES: u64 = 256 << 20;
 const MOST_BYTES_IN_ALL: u64 = 1 << 30;
-/// The longest first line of a file, and the digits of its checksum.
+/// The most bytes of the first line of a file, and the digits of its checksum.
 const MOST_HEADER_BYTES: u64 = 16 << 20;
 const SUM: usize = 32;
 const SUFFIX: &str = ".schedule";
 
-/// What is known of a schedule that was made for a graph.
+/// What is known about a schedule that was made for a graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Known {
     /// What it costs on that graph.
@@ -43,24 +44,24 @@ pub(crate) struct Known {
     pub digest: String,
 }
 
-/// What a file is of.
+/// What identifies a file's content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Key {
     format: u32,
     ringroad: String,
     topology: String,
     collective: Collective,
-    algorithm: String,
+    algorithm: Member,
 }
 
-/// The first line of a file, behind its checksum. The second one is the schedule, or empty.
+/// The first line of a file, after its checksum. The second line is the schedule, or empty.
 #[derive(Serialize, Deserialize)]
 struct Header {
     key: Key,
     known: Known,
 }
 
-/// Where schedules are kept, if they are.
+/// The directory in which schedules are kept, if they are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Schedules {
     folder: Option<PathBuf>,
@@ -79,7 +80,8 @@ impl Schedules {
         Some(self.folder.as_ref()?.join(name + SUFFIX))
     }
 
-    /// What `member`'s schedule costs, and its digest: from a file, or by making it if that is permitted.
+    /// The cost of `member`'s schedule, and its digest: from a file, or by making it if `make` is set. `None` if
+    /// there is no file and it is not set.
     pub fn cost(
         &self,
         topology: &Topology,
@@ -106,7 +108,8 @@ impl Schedules {
         Ok(Some(known))
     }
 
-    /// The verified schedule of `member` for `rank`: from a file, or made now. `expected`: the digest that it must have.
+    /// The verified schedule of `member` for `rank`, from a file or made now. `expected`: the digest that it must
+    /// have.
     pub fn schedule(
         &self,
         topology: &Topology,
@@ -141,7 +144,7 @@ impl Schedules {
         }
     }
 
-    /// Writes a file, if it can be, under its final name only when it is whole.
+    /// Writes a file, if possible. The file gets its final name only when it is complete.
     fn keep(&self, path: &Path, header: &Header, schedule: &Schedule, taken: Duration) {
         let Some(folder) = &self.folder else { return };
         let body = schedule.to_json();
@@ -167,7 +170,7 @@ impl Schedules {
 
 impl Key {
     fn of(topology: &Topology, member: Member, collective: Collective) -> Key {
-        let (topology, algorithm) = (topology.digest(), member.name());
+        let (topology, algorithm) = (topology.digest(), member);
         let ringroad = env!("CARGO_PKG_VERSION").to_owned();
         Key { format: FORMAT, ringroad, topology, collective, algorithm }
     }
@@ -177,7 +180,7 @@ fn is_expected(schedule: &Schedule, expected: Option<&str>) -> bool {
     expected.is_none_or(|expected| schedule.digest() == expected)
 }
 
-/// A number that other threads and processes do not have.
+/// A number that no other thread or process has.
 fn token() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }
@@ -186,16 +189,17 @@ fn checksum(header: &str) -> String {
     Sha256::digest(header)[..SUM / 2].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a file has, if there is one and nothing is wrong with it. That it was used is noted on it.
+/// Reads a file, if it exists and nothing is wrong with it. Updates its time of modification, which shows when it was
+/// last used.
 fn read<T>(path: &Path, read: impl FnOnce(&mut BufReader<File>) -> Checked<T>) -> Option<T> {
     let file = File::open(path).ok()?;
     let checked = || -> Checked<T> {
         let about = file.metadata().map_err(|error| error.to_string())?;
         if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o022 != 0 {
-            return Err("somebody else could have written it".to_owned());
+            return Err("another user may have written it".to_owned());
         }
         if !about.is_file() || about.len() > MOST_BYTES {
-            return Err(format!("it is no file of up to {MOST_BYTES} bytes"));
+            return Err(format!("it is not a file of up to {MOST_BYTES} bytes"));
         }
         let _ = file.set_modified(SystemTime::now());
         read(&mut BufReader::new(file))
@@ -212,7 +216,7 @@ fn read<T>(path: &Path, read: impl FnOnce(&mut BufReader<File>) -> Checked<T>) -
 
 type Checked<T> = std::result::Result<T, String>;
 
-/// The first line, if it is of this.
+/// The content of the first line, if it has this key.
 fn header(file: &mut BufReader<File>, wanted: &Key) -> Checked<Known> {
     let mut line = String::new();
     file.take(MOST_HEADER_BYTES).read_line(&mut line).map_err(|error| error.to_string())?;
@@ -224,11 +228,11 @@ fn header(file: &mut BufReader<File>, wanted: &Key) -> Checked<Known> {
     if key == *wanted {
         Ok(known)
     } else {
-        Err("it is of another network, algorithm or version".to_owned())
+        Err("it belongs to another network, algorithm or version".to_owned())
     }
 }
 
-/// The schedule, if it is kept, of this, the one that the first line is about, and correct.
+/// The schedule, if it is kept and correct, has this key, and matches the first line.
 fn kept(file: &mut BufReader<File>, wanted: &Key) -> Checked<Option<Schedule>> {
     let Known { digest, .. } = header(file, wanted)?;
     let mut text = String::new();
@@ -244,7 +248,7 @@ fn kept(file: &mut BufReader<File>, wanted: &Key) -> Checked<Option<Schedule>> {
     Ok(Some(schedule))
 }
 
-/// Removes the files that were not used for the longest time, until all have no more bytes than these.
+/// Deletes the least recently used files, until all together have at most `most` bytes.
 fn make_room(folder: &Path, most: u64) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let about = |entry: fs::DirEntry| {
@@ -300,7 +304,7 @@ mod tests {
         assert_eq!(["a.schedule", "b.schedule", "c.schedule", "other"].map(has), [false, true, true, true]);
     }
 
-    /// Whatever happens to a file, it is either the schedule that was kept or none.
+    /// Whatever happens to a file, reading it returns the schedule that was kept, or none.
     #[test]
     fn what_is_kept_comes_back_whole_or_not_at_all() {
         let folder = Folder::new();
@@ -332,10 +336,10 @@ mod tests {
                 assert_eq!(found(), None, "at {at}");
                 assert_eq!(cost().is_some(), readable, "at {at}");
             }
-            // It is made again, and the right one.
+            // The schedule is made again.
             assert_eq!(schedules.schedule(&topology, member, collective, 0, None).unwrap(), schedule);
         }
-        // A correct schedule that is another one.
+        // A correct schedule, but not the one of the first line.
         let other = Schedule { name: "other".to_owned(), ..schedule.clone() };
         schedules.keep(&path, &header, &other, Duration::from_secs(1));
         assert_eq!(found(), None);
@@ -343,13 +347,13 @@ mod tests {
         for part in ["rank 3", "bfb", &schedule.digest(), &path.display().to_string()] {
             assert!(error.contains(part), "{error}");
         }
-        // Others can write it.
+        // A file that other users can write is ignored.
         fs::write(&path, &whole).unwrap();
         assert!(found().is_some());
         let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
         fs::set_permissions(&path, mode(0o666)).unwrap();
         assert!(found().is_none());
-        // Nor does it matter that nothing can be written.
+        // If nothing can be written, schedules are still made.
         let nowhere = Schedules::new(Some(path.join("below")));
         nowhere.keep(&path.join("below/file"), &header, &schedule, Duration::from_secs(1));
         assert_eq!(nowhere.schedule(&topology, member, collective, 0, None).unwrap(), schedule);

@@ -1,5 +1,5 @@
-//! Atomics and cells that two threads or processes share: those of the standard library, or loom's, which tries every
-//! order in which the accesses may take effect (`--cfg loom`).
+//! Atomics and cells that two threads or processes share: those of the standard library, or (`--cfg loom`) those of
+//! loom, which tries every order in which the accesses may take effect.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -9,7 +9,7 @@ pub(crate) use loom::{
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
-/// As loom's: access within a closure.
+/// Like loom's: access within a closure.
 #[cfg(not(loom))]
 #[derive(Debug, Default)]
 #[repr(transparent)]

@@ -1,14 +1,19 @@
-//! How a waiting thread shares its core: what it learns from how long its yields take.
+//! How a waiting thread shares its core: what it learns from the duration of its yields.
 //!
-//! Spinning with more ranks than cores makes everybody wait for a time slice, and so does spinning beside others on the
-//! same core. That is noticed by the first yield which lets somebody else run: then each wait spins half as long as the
-//! one before, until a yield finds nobody. If it goes on although there are cores for all, the thread asks for another
-//! core; where there are not, for the one that is its own if ranks are dealt out to cores. Yielding beside a busy process
-//! takes a time slice too, which is noticed by the first yield that takes long: where there are cores for all, the thread
-//! does not yield any more for a while after it. Ranks that share cores go on: what takes long there is mostly another rank
-//! that computes, and to block instead makes the calls afterwards take 2 to 3 times as long. They all ask for short turns: a
-//! yield costs a turn, so that who has longer ones comes last and everybody waits for it. Each goes back to its own core when
-//! it finds itself in company, else three ranks sit on one core and one on the other for seconds.
+//! If there are more ranks than cores, or other threads use the same core, spinning makes everybody wait for a time
+//! slice. The first yield that lets another thread run (a contended yield) shows that. From then on each wait spins half as long as the
+//! one before, until a yield lets nobody else run. If such yields go on although there are cores for all, the thread
+//! asks for another core. If ranks share cores, it asks for its own core, as if ranks were distributed evenly over
+//! the cores.
+//!
+//! Yielding beside a busy process takes a time slice, too. The first yield that takes long shows that: if there are
+//! cores for all, the thread then stops yielding for a while. Ranks that share cores go on yielding: a long yield
+//! mostly means that another rank computes, and blocking instead makes the calls afterwards take 2 to 3 times as
+//! long.
+//!
+//! Ranks that share cores all ask for short time slices. A yield costs one slice, so that a rank with longer slices
+//! would come last and all others would wait for it. Each of them returns to its own core when it finds that it
+//! shares one; otherwise three ranks run on one core and one on the other for seconds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,28 +21,18 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ringroad_core::Rank;
 
-use crate::machine::{AWAY, LONG_YIELD, SOMEBODY, SPIN_ALONE};
+use crate::machine::{
+    AWAY, FIRST_BACK_OFF, FIRST_STAY, HELPED, LONGEST_BACK_OFF, LONGEST_STAY, LONG_YIELD, PATIENCE, SOMEBODY,
+    SPIN_ALONE, SPIN_LEAST, SYSTEM_CALLS,
+};
 use crate::scheduler::{self, Crowd};
 
 const SPIN_SHARED: Duration = Duration::ZERO;
-/// The shortest time to spin that is not none, and what it begins with again.
-const SPIN_LEAST: Duration = Duration::from_micros(1);
-/// As many of these as [`SOMEBODY`] is compared with.
-const SYSTEM_CALLS: u32 = 8;
-/// How long it does not yield after a [`LONG_YIELD`] where there are cores for all, and at most if it happens again and again.
-const BACK_OFF: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(160)];
-/// So many yields in a row that let somebody run, times a number that ranks differ in lest all of them move, are reason to
-/// change the core. To go to one's own in a crowd a single one is.
-const PATIENCE: u32 = 8;
-/// How long that may not happen again, and at most if it helps nothing again and again where there are cores for all.
-const STAY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(5)];
-/// It has helped if somebody else runs on the core only so long after it: whoever wakes ranks puts them where it likes.
-const HELPED: Duration = Duration::from_millis(1);
 
-/// What is known.
+/// What a thread has learned about its core, and how it spins.
 pub(crate) struct Turns {
     start: Instant,
-    /// Whom it shares the cores with; `None` where there are cores for all.
+    /// The ranks that share the cores; `None` if there are cores for all.
     crowd: Option<Crowd>,
     longest_spin: Duration,
     /// In nanoseconds.
@@ -45,21 +40,21 @@ pub(crate) struct Turns {
     learned: Mutex<Learned>,
 }
 
-/// Times are from the start.
+/// What yields have shown. Times are measured from the start.
 #[derive(Debug)]
 struct Learned {
     crowded: bool,
-    /// How many yields in a row may let somebody run.
+    /// How many contended yields in a row are accepted.
     patience: u32,
-    /// How many have.
+    /// How many contended yields in a row there have been.
     shared: u32,
-    /// When the first of them did.
+    /// When the first of them ended.
     since: Duration,
     /// When the last yield ended.
     last: Duration,
-    /// A yield that takes longer has let somebody run.
+    /// A yield that takes longer than this has let another thread run.
     somebody: Duration,
-    /// When it last went to another core, and how long it stays there.
+    /// When the thread was last moved, how long it then stays, and until when.
     moved: Duration,
     stay: Duration,
     stay_until: Duration,
@@ -77,7 +72,7 @@ enum Advice {
 }
 
 impl Turns {
-    /// For `rank`. `crowd`: the ranks of this host, where it has more of them than cores.
+    /// For rank `rank`. `crowd`: the ranks of this host, if they are more than its cores.
     pub fn new(rank: Rank, crowd: Option<Crowd>) -> Turns {
         let longest_spin = if crowd.is_some() { SPIN_SHARED } else { SPIN_ALONE };
         Turns {
@@ -89,24 +84,25 @@ impl Turns {
         }
     }
 
-    /// How long to spin before the core is offered to others.
+    /// How long to spin before yielding.
     pub fn spin(&self) -> Duration {
         Duration::from_nanos(self.spin.load(Ordering::Relaxed))
     }
 
-    /// Whether spinning makes any sense now.
+    /// Whether to spin at all now.
     pub fn may_spin(&self) -> bool {
         self.spin() >= SPIN_LEAST
     }
 
-    /// Whether yielding does.
+    /// Whether to yield now.
     pub fn may_yield(&self, now: Instant) -> bool {
         now - self.start >= self.learned.lock().no_yield_until
     }
 
-    /// Offers the core to others.
+    /// Yields the core, learns from how long that takes, and asks the scheduler for what follows from it.
     pub fn offer_core(&self) {
-        // A yield costs one turn: among ranks that share a core, who has longer turns than the others comes last.
+        // A yield costs one time slice: of ranks that share a core, one with longer slices than the others would come
+        // last.
         if self.crowd.is_some() {
             scheduler::shorten();
         }
@@ -138,14 +134,15 @@ impl Learned {
             last: Duration::ZERO,
             somebody: SOMEBODY.max(SYSTEM_CALLS * system_call),
             moved: Duration::ZERO,
-            stay: STAY[0],
+            stay: FIRST_STAY,
             stay_until: Duration::ZERO,
-            back_off: BACK_OFF[0],
+            back_off: FIRST_BACK_OFF,
             no_yield_until: Duration::ZERO,
         }
     }
 
-    /// A yield took so long; returns whether nobody else has run, and what to ask for.
+    /// Notes a yield that took `took` and ended at `now`. Returns whether no other thread has run, and what to ask
+    /// for.
     fn note(&mut self, took: Duration, now: Duration) -> (bool, Advice) {
         let alone = took <= self.somebody;
         if self.crowded && now.saturating_sub(self.last + took) > AWAY {
@@ -157,32 +154,34 @@ impl Learned {
         }
         self.shared = if alone { 0 } else { self.shared.saturating_add(1) };
         if took > LONG_YIELD {
-            // In a crowd it was mostly another rank that computes for a while, and others wait for this one.
+            // If ranks share cores, it was mostly another rank that computes for a while, and others wait for this
+            // one.
             if !self.crowded {
-                // Ranks that were disturbed together should not try again together: each would wait for the one before.
+                // Ranks that were disturbed together should not try again together: each would wait for the one
+                // before.
                 let spread = self.back_off / 2 + self.back_off * (now.subsec_nanos() % 1024) / 1024;
                 self.no_yield_until = now + spread;
-                self.back_off = (2 * self.back_off).min(BACK_OFF[1]);
+                self.back_off = (2 * self.back_off).min(LONGEST_BACK_OFF);
             }
             return (alone, Advice::ShortTurns);
         }
-        self.back_off = BACK_OFF[0];
+        self.back_off = FIRST_BACK_OFF;
         if self.shared < self.patience {
             return (alone, Advice::Nothing);
         }
         if !self.crowded && self.since > self.moved + HELPED {
-            (self.stay, self.stay_until) = (STAY[0], now);
+            (self.stay, self.stay_until) = (FIRST_STAY, now);
         }
         if now < self.stay_until {
             return (alone, Advice::Nothing);
         }
         self.shared = 0;
         if self.crowded {
-            self.stay_until = now + STAY[0];
+            self.stay_until = now + FIRST_STAY;
             return (alone, Advice::OwnCore);
         }
         (self.moved, self.stay_until) = (now, now + self.stay);
-        self.stay = (2 * self.stay).min(STAY[1]);
+        self.stay = (2 * self.stay).min(LONGEST_STAY);
         (alone, Advice::AnotherCore)
     }
 }
@@ -202,7 +201,8 @@ mod tests {
         Duration::from_millis(milliseconds)
     }
 
-    /// How many switches in a row, one each microsecond from `start` on, until another core is asked for.
+    /// How many contended yields in a row, one each microsecond from `start` on, it takes until another core is asked
+    /// for.
     fn switches(learned: &mut Learned, start: Duration) -> u64 {
         let asks = |n: &u64| learned.note(SWITCH, start + Duration::from_micros(*n)).1 == Advice::AnotherCore;
         (1..).find(asks).unwrap()
@@ -244,7 +244,7 @@ mod tests {
             assert_eq!(switches(&mut learned, at(10 * round)), u64::from(PATIENCE));
             assert_eq!(learned.note(QUICK, at(10 * round + 5)), (true, Advice::Nothing));
         }
-        // It did not help: nobody was found only for a moment.
+        // Moving did not help: the core was uncontended only for a moment.
         let now = at(1000);
         switches(&mut learned, now);
         learned.note(QUICK, now + HELPED / 2);
@@ -260,7 +260,7 @@ mod tests {
         let asked: Vec<_> = (0..1000).filter(|round| advice[*round as usize] == Advice::OwnCore).collect();
         assert_eq!(asked[0], 0);
         let stays = asked.windows(2).map(|pair| (pair[1] - pair[0]) * pause);
-        assert!(stays.into_iter().all(|stay| STAY[0] <= stay && stay < STAY[0] + pause));
+        assert!(stays.into_iter().all(|stay| FIRST_STAY <= stay && stay < FIRST_STAY + pause));
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
             now = learned.no_yield_until;
         }
         assert_eq!(learned.note(QUICK, now).1, Advice::Nothing);
-        assert_eq!(learned.back_off, BACK_OFF[0]);
+        assert_eq!(learned.back_off, FIRST_BACK_OFF);
     }
 
     #[test]
@@ -297,7 +297,7 @@ mod tests {
     fn who_was_away_goes_to_its_own_core_at_once() {
         let mut learned = Learned::new(0, true, QUICK / 4);
         let mut advice = |microseconds| learned.note(SWITCH, Duration::from_micros(microseconds)).1;
-        // Most are less than 300 microseconds after the one before, but not the one at 2,000.
+        // Most come less than 300 microseconds after the one before, except for the one at 2,000.
         let times = [1000, 1100, 1300, 1500, 2000, 2100];
         let asked = times.map(|time| advice(time) == Advice::OwnCore);
         assert_eq!(asked, [true, false, false, false, true, false]);

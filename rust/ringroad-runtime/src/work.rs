@@ -15,16 +15,16 @@ type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// The call has ended.
 const DONE: u8 = 1;
-/// Somebody wants to be called back.
+/// Somebody waits for the end by a callback.
 const AWAITED: u8 = 2;
 
-/// A call's end, as seen from outside. Most calls end well and call nobody back: that takes no lock.
+/// The end of a call, as others see it. Most calls end without error and have no callback: this takes no lock.
 pub(crate) struct Completion {
     state: AtomicU8,
     error: OnceLock<Error>,
     callbacks: Mutex<Vec<Callback>>,
     source: OnceLock<Rank>,
-    /// What was called.
+    /// The call.
     pub prepared: Arc<Prepared>,
 }
 
@@ -34,7 +34,7 @@ impl Completion {
         Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, source: OnceLock::new(), prepared })
     }
 
-    /// For another call like this one.
+    /// Resets it for another call of the same kind.
     pub fn restart(&mut self) {
         *self.state.get_mut() = 0;
         self.error.take();
@@ -46,12 +46,12 @@ impl Completion {
         &self.prepared
     }
 
-    /// A receive from whoever sends first has found its message.
+    /// Notes the source of a receive from any source, once its message has been found.
     pub fn found(&self, source: Rank) {
         let _ = self.source.set(source);
     }
 
-    /// Who sent the message of such a receive, once that is known.
+    /// The source of such a receive, once it is known.
     pub fn source(&self) -> Option<Rank> {
         self.source.get().copied()
     }
@@ -60,7 +60,7 @@ impl Completion {
         self.state.load(Ordering::Acquire) & DONE != 0
     }
 
-    /// Ends the call. Returns whether there are callbacks, which run later, by [`Completion::run_callbacks`], when no
+    /// Ends the call. Returns whether there are callbacks. They run later, by [`Completion::run_callbacks`], when no
     /// lock is held.
     pub fn finish(&self, error: Option<Error>) -> bool {
         if let Some(error) = error {
@@ -76,15 +76,15 @@ impl Completion {
         }
     }
 
-    /// How the call ended. Only meaningful when it has.
+    /// How the call ended. Valid only once it has.
     pub fn result(&self) -> Result<()> {
         self.error.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Calls back when the call ends, from the thread that notices, or at once where it has ended.
+    /// Calls `callback` when the call ends, from the thread that notices, or at once if it has ended.
     pub fn on_complete(&self, callback: Callback) {
         self.callbacks.lock().push(callback);
-        // Either this sees the end, or the end sees the callback.
+        // Either this thread sees the end, or the thread that ends the call sees the callback.
         if self.state.fetch_or(AWAITED, Ordering::AcqRel) & DONE != 0 {
             self.run_callbacks();
         }

@@ -1,4 +1,4 @@
-//! Receives from whoever sends first.
+//! Receives that accept any source.
 
 mod common;
 
@@ -17,7 +17,8 @@ fn receive(operation: Operation) -> Request {
     Request::new(operation, DType::U8, 2, Memory::nothing(), Memory::zeroed(2))
 }
 
-/// Every rank sends `messages` to every other, and receives as many from anybody, before, between and after its sends.
+/// Every rank sends `messages` messages to every other, and receives as many from any source, before, between and
+/// after its sends.
 fn exchange(communicator: &Communicator, messages: u8, seed: u64) {
     const TAG: u32 = (1 << 14) + 3;
     let (me, size) = (communicator.rank(), communicator.size());
@@ -37,7 +38,7 @@ fn exchange(communicator: &Communicator, messages: u8, seed: u64) {
             sent.push(communicator.start(send(peer, TAG, [me as u8, number])).unwrap());
         }
     }
-    // Messages of one sender come in the order of its sends, to receives in the order of their posting.
+    // Messages of one sender arrive in the order of its sends, at receives in the order in which these were posted.
     let mut next: HashMap<Rank, u8> = HashMap::new();
     for work in received {
         work.wait().unwrap();
@@ -63,7 +64,8 @@ fn everybody_receives_from_anybody() {
     }
 }
 
-/// A receive from a given rank does not take what an earlier one from any rank is due; with another tag it does.
+/// A receive from a given rank does not take a message that an earlier receive from any source must get. With another
+/// tag it is independent.
 #[test]
 fn receives_take_turns() {
     let _watchdog = watch();
@@ -91,7 +93,7 @@ fn receives_take_turns() {
     }
 }
 
-/// Also those that have never been heard of.
+/// Also ranks that have not sent anything yet are watched.
 #[test]
 fn whoever_could_send_is_watched() {
     let _watchdog = watch();
@@ -115,8 +117,8 @@ fn what_goes_wrong() {
         let short = Options { timeout: Some(Duration::from_millis(400)), ..Options::default() };
         let group = group_with(3, means, &config(), &short);
         let error = group[0].run(any()).map(drop).unwrap_err();
-        let Error::Timeout(story) = &error else { panic!("{error:?}") };
-        assert!(story.contains("recv of 2 uint8 from any rank (tag 7)"), "{story}");
+        let Error::Timeout(message) = &error else { panic!("{error:?}") };
+        assert!(message.contains("recv of 2 uint8 from any rank (tag 7)"), "{message}");
 
         // A message of another length.
         let group = common::group(2, means);
@@ -127,7 +129,7 @@ fn what_goes_wrong() {
         assert!(matches!(error, Error::Mismatch(_)), "{error:?}");
         drop(sent);
 
-        // Nobody is left who could send; until then the receive waits.
+        // The receive waits until no rank is left that could send.
         let mut group = common::group(3, means);
         each(&group, |communicator| communicator.barrier(None).unwrap());
         let (one, two) = (group.pop().unwrap(), group.pop().unwrap());
@@ -140,7 +142,7 @@ fn what_goes_wrong() {
         let error = group[0].start(any()).map(drop).unwrap_err();
         assert!(matches!(error, Error::Aborted(_)), "{error:?}");
 
-        // Nor was anybody left before.
+        // The same if the others have left before.
         let mut group = common::group(3, means);
         each(&group, |communicator| communicator.barrier(None).unwrap());
         group.truncate(1);

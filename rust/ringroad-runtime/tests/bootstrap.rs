@@ -1,4 +1,4 @@
-//! Stores, the exchange of addresses with everything that can be wrong with it, and the configuration.
+//! Stores, the exchange of cards with everything that can be wrong with it, and the configuration.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,16 +16,16 @@ use ringroad_runtime::bootstrap::{
 use ringroad_runtime::config::{Algorithms, Cma, Config, Debug, Origin, ProfileSource, SETTINGS};
 use ringroad_runtime::{Communicator, Error, Options};
 
-/// Longer than anything here takes.
+/// More time than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Long enough for those who do come, where somebody does not.
+/// Long enough for the ranks that do come, in tests where another one does not.
 const SHORT: Duration = Duration::from_millis(1000);
 
 fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// A new directory, which goes with the guard.
+/// A new directory, which is removed with the guard.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -126,7 +126,7 @@ fn directories_that_cannot_serve_are_refused() {
     fs::create_dir_all(&directory.0).unwrap();
     fs::write(directory.0.join("thesis.tex"), b"").unwrap();
     let error = FileStore::open(&directory.0).unwrap_err().to_string();
-    assert!(error.contains("it holds \"thesis.tex\", which is no part of a store; give a new"), "{error}");
+    assert!(error.contains("it holds \"thesis.tex\", which is not part of a store; give a new"), "{error}");
     let file = directory.0.join("thesis.tex");
     assert!(FileStore::open(&file).unwrap_err().to_string().contains("give a directory that can be written"));
     let inner = directory.0.join("inner");
@@ -138,7 +138,7 @@ fn directories_that_cannot_serve_are_refused() {
     }
 }
 
-/// Pipes, sockets and directories in the place of values or of the store are refused, at once.
+/// Pipes, sockets and directories in place of values or of the store are refused at once.
 #[test]
 fn what_is_no_file_is_refused() {
     let directory = Directory::new("no-file");
@@ -151,7 +151,7 @@ fn what_is_no_file_is_refused() {
     for key in ["pipe", "socket", "directory", "huge"] {
         for result in [store.get(key).map(drop), store.wait(key, soon()).map(drop)] {
             let error = result.unwrap_err().to_string();
-            let words = if key == "huge" { "more than any value" } else { "is no file" };
+            let words = if key == "huge" { "more than any value" } else { "is not a file" };
             assert!(error.contains(words) && error.contains("give every job a new"), "{key}: {error}");
         }
     }
@@ -171,10 +171,10 @@ fn card(rank: usize, ranks: usize) -> Card {
     Card::new(rank, ranks, "ucx", "1.22.0", vec![vec![rank as u8, 0xab, 0], vec![]])
 }
 
-/// Where the ranks of these tests meet.
+/// The place where the ranks of these tests meet.
 const PLACE: &str = "here";
 
-/// Runs the exchange on all ranks as threads and returns everybody's result.
+/// Runs the exchange on all ranks as threads and returns all results.
 fn run(
     store: &Arc<dyn Store>,
     cards: &[Card],
@@ -196,7 +196,7 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// What the rank of this card leaves in the store, whoever else comes: its card, sealed.
+/// The sealed card that a rank leaves in the store.
 fn sealed(card: &Card, secret: Option<&'static str>) -> Vec<u8> {
     let store = memory();
     run(&store, std::slice::from_ref(card), |_| secret, Duration::ZERO);
@@ -285,11 +285,11 @@ fn damaged_and_foreign_cards_are_not_accepted() {
     };
     let unsealed = "its seal does not fit this rank's secret; set the same RINGROAD_SECRET for all ranks";
     let cases = [
-        (vec![], "its 0 bytes are not whole"),
-        (good[..good.len() - 1].to_vec(), "are not whole; start all ranks anew"),
-        ([&u32::MAX.to_le_bytes()[..], content].concat(), "are not whole"),
-        (vec![b'x'; 8 << 20], "are the most that make sense"),
-        (damage(0), "are not whole"),
+        (vec![], "it is incomplete (0 bytes)"),
+        (good[..good.len() - 1].to_vec(), "it is incomplete ("),
+        ([&u32::MAX.to_le_bytes()[..], content].concat(), "it is incomplete ("),
+        (vec![b'x'; 8 << 20], "are allowed; start all ranks anew"),
+        (damage(0), "it is incomplete ("),
         (damage(20), unsealed),
         (damage(good.len() - 1), unsealed),
         (sealed(&card(1, 2), None), unsealed),
@@ -310,7 +310,7 @@ fn damaged_and_foreign_cards_are_not_accepted() {
     assert!(text.contains("set the same RINGROAD_SECRET for all ranks or for none"), "{text}");
 }
 
-/// As any rank seals that knows the secret.
+/// Seals as any rank does that knows the secret.
 fn seal(secret: &str, key: &str, content: &[u8]) -> Vec<u8> {
     let mut bytes = (content.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(content);
@@ -324,7 +324,7 @@ fn seal(secret: &str, key: &str, content: &[u8]) -> Vec<u8> {
 
 #[test]
 fn cards_of_other_versions_can_be_read() {
-    // A later version: fields that are new, fields that are gone.
+    // A card of a later version, with new fields and without some old ones.
     let (key, content) = ("here/card/1", br#"{"format": 4, "ringroad": "7.0", "rank": 1, "rails": [1]}"#);
     let store = memory();
     store.set(key, &seal("key", key, content)).unwrap();
@@ -333,7 +333,7 @@ fn cards_of_other_versions_can_be_read() {
     assert!(text.contains("7.0 on rank 1"), "{text}");
 }
 
-/// Where only the limit tells, it says who came and who is missing, whatever is waited for.
+/// After a timeout, the error says which ranks came and which are missing, whatever was waited for.
 #[test]
 fn the_limit_names_ranks_in_every_phase() {
     let meet = |rank: usize, patience: Duration, store: &Arc<dyn Store>| {
@@ -359,7 +359,7 @@ fn the_limit_names_ranks_in_every_phase() {
     }
 }
 
-/// Rank 0 is started anew on another host, from where nobody can tell that the first one is gone.
+/// Rank 0 is started anew on another host, from which nobody can see that the first one is gone.
 #[test]
 fn ranks_follow_a_rank_0_that_begins_anew() {
     let store = memory();
@@ -381,7 +381,7 @@ fn ranks_follow_a_rank_0_that_begins_anew() {
         let second = join(soon()).exchange();
         assert_eq!(second.unwrap(), other.join().unwrap().unwrap());
         assert_eq!(*joined.lock().unwrap(), 2);
-        // Of two who are rank 0 at the same time, the earlier one gives up, and leaves the announcement alone.
+        // If two processes are rank 0 at the same time, the earlier one gives up and leaves the announcement alone.
         let third = join(soon());
         let error = first.exchange().unwrap_err();
         assert!(matches!(error, BootstrapError::Replaced { .. }), "{error}");
@@ -402,14 +402,14 @@ fn a_rank_that_was_started_twice_is_noticed() {
     assert!(matches!(result[0], Err(BootstrapError::Duplicate { .. })));
     assert!(text(&result[0]).ends_with("start every rank once, and give every job a fresh store"));
 
-    // At the same moment: whoever comes first, they do not all succeed, and nobody waits for long.
+    // At the same time: whichever comes first, not all of them succeed, and none waits for long.
     for _ in 0..20 {
         let results = run(&memory(), &[card(0, 2), card(0, 2), card(1, 2)], |_| None, SHORT);
         assert!(results[..2].iter().any(|r| r.is_err()), "both were accepted");
     }
 }
 
-/// A store that sets and finds something else under some keys.
+/// A store that sets and finds other values under some keys.
 struct Forged<F> {
     inner: MemoryStore,
     forge: F,
@@ -417,7 +417,7 @@ struct Forged<F> {
 
 impl<F: Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync> Store for Forged<F> {
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        // At once, so that nobody sees the true value.
+        // At once, so that no rank sees the true value.
         self.inner.set(key, &(self.forge)(key, value).unwrap_or(value.to_vec()))
     }
 
@@ -432,7 +432,7 @@ impl<F: Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync> Store for Forged<F> {
 
 #[test]
 fn a_card_that_was_overwritten_is_noticed_by_both_sides() {
-    // The moment between looking for a card and publishing one's own, when a second process does the same.
+    // A second process publishes its card between this one's look for a card and its own publication.
     let other = sealed(&card(0, 2), None);
     let forge = move |key: &str, _: &[u8]| (key == "here/card/0").then(|| other.clone());
     let store: Arc<dyn Store> = Arc::new(Forged { inner: MemoryStore::new(), forge });
@@ -444,7 +444,7 @@ fn a_card_that_was_overwritten_is_noticed_by_both_sides() {
 
 #[test]
 fn what_an_earlier_job_has_left_is_noticed() {
-    // Rank 1 of the earlier job is found where the new one has not come yet.
+    // The card of rank 1 of the earlier job is found before the new rank 1 has come.
     let store = memory();
     let old: Vec<Card> = (0..2).map(|rank| card(rank, 2)).collect();
     run(&store, &old, |_| None, PATIENCE).into_iter().for_each(|r| assert!(r.is_ok()));
@@ -471,7 +471,7 @@ fn sharing_goes_from_rank_0_to_all() {
     assert!(share(0, None).unwrap_err().to_string().contains("no value to share"));
 }
 
-/// How a communicator is made here: by threads that do not share memory, so that every kind of message is exchanged.
+/// Makes a communicator between threads that do not share memory, so that every kind of message is exchanged.
 fn connect(
     store: &Arc<dyn Store>,
     secret: Option<&str>,
@@ -496,7 +496,7 @@ fn texts(results: &[Result<Communicator, Error>]) -> Vec<String> {
     results.iter().map(text).collect()
 }
 
-/// What is under the key that the last part of a name says, whatever the place.
+/// The kind of value under a key, from the last parts of its name, whatever the place.
 fn kind(key: &str) -> String {
     let parts: Vec<&str> = key.split('/').collect();
     match parts.len() {
@@ -505,7 +505,7 @@ fn kind(key: &str) -> String {
     }
 }
 
-/// Everything that is said in one meeting.
+/// Everything that was published in one meeting.
 type Said = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
 fn listening() -> (Arc<dyn Store>, Said) {
@@ -518,7 +518,7 @@ fn listening() -> (Arc<dyn Store>, Said) {
     (Arc::new(Forged { inner: MemoryStore::new(), forge }), said)
 }
 
-/// Whatever is done to anything that is said, the ranks hear that it was, and whose it is, and nobody panics or waits
+/// Whatever is done to any published value, the ranks notice it and name the value and its rank; none panics or waits
 /// for long.
 #[test]
 fn nothing_can_be_forged_moved_or_used_again() {
@@ -549,7 +549,7 @@ fn nothing_can_be_forged_moved_or_used_again() {
         assert!(expected.iter().all(|key| others.contains_key(*key)), "{kinds:?}");
         for kind_of in kinds {
             for (name, attack) in attacks {
-                // An announcement that is used again leads to where nobody is; it costs time, which it could anyway.
+                // A replayed announcement leads to an empty place. That costs time, but so may any interference.
                 if kind_of == "announcement" && name == "replay" {
                     continue;
                 }
@@ -575,7 +575,7 @@ fn nothing_can_be_forged_moved_or_used_again() {
     }
 }
 
-/// What a rank says that knows the secret is checked, too, before it is used.
+/// Values from a rank that knows the secret are also checked before they are used.
 #[test]
 fn what_makes_no_sense_is_not_accepted() {
     let cases = [
@@ -589,9 +589,9 @@ fn what_makes_no_sense_is_not_accepted() {
         ("near/1", r#"{"0":"#, r#"{"99":"#, "names rank 99, but there are 2 ranks"),
         ("near/1", r#"{"0":"#, r#"{"1":"#, "names rank 1, which is not on its host"),
         ("near/1", r#"{"near""#, r#"{"far""#, "cannot be read"),
-        ("card/1", r#""rank":1"#, r#""rank":0"#, "it is that of rank 0"),
+        ("card/1", r#""rank":1"#, r#""rank":0"#, "it belongs to rank 0"),
         ("card/1", r#""pid":"#, r#""pid":"many","left":"#, "cannot be read"),
-        ("digest/1", "", "longer than a digest", "are the most that make sense"),
+        ("digest/1", "", "longer than a digest", "are allowed; start all ranks anew"),
     ];
     for (target, old, new, reason) in cases {
         let forge = move |key: &str, value: &[u8]| {
@@ -621,7 +621,7 @@ fn what_makes_no_sense_is_not_accepted() {
 
 const ROLE: &str = "RINGROAD_TEST_BOOTSTRAP";
 
-/// Not a test by itself: what the processes of the next test do.
+/// No test by itself: the body of the processes of the next test.
 #[test]
 fn process() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -728,7 +728,7 @@ fn values_are_read() {
     assert_eq!(config.synthesis_budget, Duration::from_millis(500));
     assert_eq!(config.schedule_cache.as_deref(), Some(Path::new("/var/cache/schedules")));
     assert!(config.warnings.is_empty());
-    // RINGROAD_PORTS goes without RINGROAD_NET_DEVICES only.
+    // RINGROAD_PORTS cannot be combined with RINGROAD_NET_DEVICES.
     let unset: Vec<_> =
         config.entries().into_iter().filter(|entry| entry.origin == Origin::Default).collect();
     assert!(matches!(&unset[..], [ports] if ports.setting.name == "RINGROAD_PORTS"), "{unset:?}");

@@ -1,4 +1,4 @@
-//! Candidates cost the same, and come in the same order, however many threads share the work.
+//! Candidates have the same costs and the same order, however many threads share the work.
 
 use ringroad_core::algorithms::available;
 use ringroad_core::cost::ScheduleCost;
@@ -7,7 +7,7 @@ use ringroad_runtime::planner::candidates;
 
 #[test]
 fn candidates_are_those_of_the_catalogue() {
-    // From 1024 ranks on the work is shared.
+    // From 1024 ranks on, several threads share the work.
     for spec in ["torus:4x8", "torus:32x32"] {
         let topology = Topology::parse(spec).unwrap();
         let found = candidates(&topology, Collective::Allreduce).unwrap();
@@ -15,7 +15,7 @@ fn candidates_are_those_of_the_catalogue() {
         assert_eq!(found.len(), members.len(), "{spec}");
         for (candidate, member) in found.iter().zip(members) {
             let schedule = member.build(&topology, Collective::Allreduce).unwrap();
-            assert_eq!(candidate.name, member.name(), "{spec}");
+            assert_eq!(candidate.member, member, "{spec}");
             assert_eq!(candidate.cost, ScheduleCost::of(&schedule, &topology).unwrap(), "{spec}: {member}");
         }
     }

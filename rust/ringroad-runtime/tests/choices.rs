@@ -24,7 +24,7 @@ fn read(variables: &[(&str, &str)]) -> Config {
     Config::read(variables.iter().map(|(name, value)| (name.to_string(), value.to_string()))).unwrap()
 }
 
-/// What is chosen on a network, by these settings.
+/// The choices on a network with these settings.
 fn choices(topology: &str, config: &Config) -> Result<Choices> {
     choices_on(&Topology::parse(topology).unwrap(), config)
 }
@@ -37,7 +37,7 @@ fn choices_on(topology: &Topology, config: &Config) -> Result<Choices> {
 
 fn points(choices: &Choices, collective: Collective) -> Vec<(Bytes, String, Origin)> {
     let ranges = choices.switch_points(collective);
-    ranges.iter().map(|range| (range.from_bytes, range.algorithm.clone(), range.origin)).collect()
+    ranges.iter().map(|range| (range.from_bytes, range.algorithm.name(), range.origin)).collect()
 }
 
 const REDUCING: [Collective; 3] =
@@ -45,7 +45,7 @@ const REDUCING: [Collective; 3] =
 
 // ----------------------------------------------------------------------------------- one order for all sizes
 
-/// Elements of all ranks: sums of these depend on the order.
+/// Elements of all ranks whose sums depend on the order.
 struct Elements(Vec<Vec<f32>>);
 
 impl Elements {
@@ -55,7 +55,7 @@ impl Elements {
         Elements((0..ranks).map(|_| (0..count).map(|_| value()).collect()).collect())
     }
 
-    /// Whatever each of the elements was ever reduced to, over vectors of many lengths that begin anywhere.
+    /// All results to which each element was ever reduced, over vectors of many lengths with different beginnings.
     fn results(&self, group: &[Communicator], collective: Collective) -> HashMap<usize, Vec<u32>> {
         let (ranks, most) = (group.len(), self.0[0].len());
         let whole = |length: usize| if collective.has_blocks() { length / ranks * ranks } else { length };
@@ -91,7 +91,7 @@ impl Elements {
     }
 }
 
-/// Short messages, so that what is sent is cut, too.
+/// The setting, with short messages, so that messages are also cut.
 fn invariant() -> Config {
     read(&[("RINGROAD_DETERMINISTIC", "size-invariant"), ("RINGROAD_SEGMENT", "256")])
 }
@@ -113,7 +113,7 @@ fn sums_do_not_depend_on_the_length() {
     }
 }
 
-/// The test above sees what it looks for: without the setting sums do depend on the length.
+/// The test above can fail: without the setting, sums do depend on the length.
 #[test]
 fn otherwise_they_do() {
     let _watchdog = watch();
@@ -128,13 +128,13 @@ fn one_order_is_kept_or_refused() {
     let on_four = choices("switch:4", &invariant()).unwrap();
     for collective in REDUCING {
         for range in on_four.switch_points(collective) {
-            assert_ne!(range.algorithm, "direct", "{collective}");
+            assert_ne!(range.algorithm.name(), "direct", "{collective}");
         }
     }
-    // What does not add floats may use anything.
+    // Calls that add no floats may use any algorithm.
     let plain = choices("switch:4", &config()).unwrap();
     for bytes in [8, 1 << 20, 1 << 28] {
-        let pick = |choices: &Choices, any| choices.pick(Collective::Allreduce, bytes, any).to_owned();
+        let pick = |choices: &Choices, any| choices.pick(Collective::Allreduce, bytes, any).name();
         assert_eq!(pick(&on_four, true), pick(&plain, true));
     }
     assert_eq!(
@@ -142,7 +142,7 @@ fn one_order_is_kept_or_refused() {
         points(&plain, Collective::Allgather),
         "an allgather adds nothing up"
     );
-    // Both are of one order, whichever is the fastest: small and large vectors may have their own.
+    // Both have one order, whichever is the fastest: small and large vectors may use different ones.
     let mixed = [
         ("RINGROAD_DETERMINISTIC", "size-invariant"),
         ("RINGROAD_ALGO", "allreduce:direct-latency,ring,direct-ordered"),
@@ -162,14 +162,14 @@ fn one_order_is_kept_or_refused() {
     );
     let error = choices("switch:257", &invariant()).unwrap_err().to_string();
     assert!(error.contains("on switch:257 adds up in one order whatever the size; none at all"), "{error}");
-    // An argument beats the environment.
+    // An argument takes precedence over the environment.
     let options = Options { size_invariant: Some(false), ..on("switch:4") };
     let group = group_with(4, 0, &invariant(), &options);
     assert_eq!(points(&group[0].choices(), Collective::Allreduce), points(&plain, Collective::Allreduce));
 }
 
-/// What is known to be of one order need not be replayed for every root, nor what has one result; and so there is a choice
-/// for many ranks, and soon.
+/// An algorithm that is known to have one order need not be replayed for every root, nor need calls with a unique
+/// result. So there is a choice for many ranks, and soon.
 #[test]
 #[cfg_attr(miri, ignore = "hundreds of ranks")]
 fn one_order_on_many_ranks() {
@@ -189,14 +189,14 @@ fn one_order_on_many_ranks() {
     for topology in ["switch:77", "switch:128", "switch:256"] {
         check(topology, "direct-ordered", ["direct-ordered"; 3]);
     }
-    // More than can be compared, so that each has an order of its own.
+    // More ranks than can be compared, so that each algorithm is taken to have an order of its own.
     let trees = "recursive-doubling,binomial,pairwise;reduce_scatter:halving-doubling;allgather:ring";
     check("switch:2048", trees, ["recursive-doubling", "halving-doubling", "binomial"]);
 }
 
 // --------------------------------------------------------------------------------------- rules, measurements
 
-/// A file that is gone when the test ends.
+/// A file that is removed when the test ends.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -252,13 +252,13 @@ broadcast,0,-1,binomial,simple,-1,3,-1
     let plain = choices("ring:8", &config()).unwrap();
     assert_eq!(found[3].0, 1001);
     for bytes in [1001, 1 << 20, 1 << 30] {
-        let pick = |choices: &Choices| choices.pick(Collective::Allreduce, bytes, false).to_owned();
+        let pick = |choices: &Choices| choices.pick(Collective::Allreduce, bytes, false).name();
         assert_eq!(pick(&with), pick(&plain));
     }
-    // Rules for other numbers of ranks and hosts say nothing here.
+    // Rules for other numbers of ranks and hosts do not apply here.
     let broadcast = Collective::Broadcast { root: 0 };
     assert_eq!(points(&with, broadcast), points(&plain, broadcast));
-    // What may not be used is not used because of a rule either.
+    // An excluded algorithm is not used because of a rule either.
     let excluded = read(&[settings[0], ("RINGROAD_ALGO", "^swing")]);
     let found = points(&choices("ring:8", &excluded).unwrap(), Collective::Allreduce);
     assert!(found.iter().all(|(_, name, _)| name != "swing"), "{found:?}");
@@ -268,7 +268,7 @@ broadcast,0,-1,binomial,simple,-1,3,-1
         matches!(&error, Error::Config(text) if text.contains("a rule of RINGROAD_TUNER_FILE") && text.contains("bucket")),
         "{error}"
     );
-    // One for any number of ranks is for others, then.
+    // A rule for any number of ranks is then assumed to be for others.
     let general =
         Scratch::new("general", "allreduce,0,-1,bucket,simple,-1,-1,-1\nallreduce,0,9,swing,simple,-1,-1,-1");
     let kept = choices("ring:64", &read(&[("RINGROAD_TUNER_FILE", &general.path())])).unwrap();
@@ -284,7 +284,7 @@ broadcast,0,-1,binomial,simple,-1,3,-1
     assert!(error.to_string().contains("/nonexistent/rules cannot be used: No such file"), "{error}");
 }
 
-/// A profile by which bidirectional-ring is the fastest up to 4 KiB, and swing up to 1 MiB.
+/// A profile in which bidirectional-ring is the fastest up to 4 KiB, and swing up to 1 MiB.
 fn profile(topology: &str) -> Profile {
     profile_on(&Topology::parse(topology).unwrap())
 }
@@ -296,7 +296,7 @@ fn profile_on(network: &Topology) -> Profile {
         for bytes in (3..=20).map(|power| 1u64 << power) {
             let favoured = if bytes <= 4096 { "bidirectional-ring" } else { "swing" };
             let seconds = 1e-6 + bytes as f64 * 1e-9 * if member.name() == favoured { 1.0 } else { 2.0 };
-            let algorithm = member.name();
+            let algorithm = member;
             measurements.push(Measurement { collective: Collective::Allreduce, algorithm, bytes, seconds });
         }
     }
@@ -313,14 +313,18 @@ fn measurements_decide_before_the_model() {
     assert_eq!((with.profile.clone(), with.model), (Some(file.path()), made.fit.model));
     let found = points(&with, Collective::Allreduce);
     let small = with.explain(Collective::Allreduce, 64, false).unwrap();
-    assert_eq!((&*small.algorithm, small.origin), ("bidirectional-ring", Origin::Measured), "{found:?}");
-    assert_eq!(with.pick(Collective::Allreduce, 1 << 16, false), "swing");
-    // Beyond what was measured, the model that was fitted decides, as for other collectives.
+    assert_eq!(
+        (&*small.algorithm.name(), small.origin),
+        ("bidirectional-ring", Origin::Measured),
+        "{found:?}"
+    );
+    assert_eq!(with.pick(Collective::Allreduce, 1 << 16, false).name(), "swing");
+    // Beyond the measured sizes the fitted model decides, as for other collectives.
     assert_eq!(with.explain(Collective::Allreduce, (1 << 20) + 1, false).unwrap().origin, Origin::Model);
-    // A rule of the user's counts more, and so do costs that are stated.
+    // A user's rule takes precedence, and so do costs that are set.
     let rules = Scratch::new("over", "allreduce,64,64,ring,simple,-1,-1,-1\n");
     let both = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_TUNER_FILE", &rules.path())]);
-    assert_eq!(choices("ring:8", &both).unwrap().pick(Collective::Allreduce, 64, false), "ring");
+    assert_eq!(choices("ring:8", &both).unwrap().pick(Collective::Allreduce, 64, false).name(), "ring");
     let stated = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_STEP_LATENCY", "1")]);
     let stated = choices("ring:8", &stated).unwrap();
     assert_eq!(stated.model.step_latency, 1.0);
@@ -330,15 +334,15 @@ fn measurements_decide_before_the_model() {
 #[test]
 fn profiles_of_other_places_are_not_used() {
     let plain = points(&choices("ring:8", &config()).unwrap(), Collective::Allreduce);
-    let check = |profile: &Profile, expected: &str| {
-        let file = Scratch::new("elsewhere", &profile.to_json());
+    let check_text = |profile: &str, expected: &str| {
+        let file = Scratch::new("elsewhere", profile);
         let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &file.path())])).unwrap_err().to_string();
         assert!(error.contains("is not used: ") && error.contains(expected), "{error}");
         assert!(
             error.ends_with("run `ringroad tune` again for one that fits, RINGROAD_PROFILE=none uses none"),
             "{error}"
         );
-        // One that merely lies where profiles are stored is left alone.
+        // A stored profile that does not fit is ignored.
         let stored = file.0.join(choices("ring:8", &config()).unwrap().place.file_name());
         fs::rename(file.0.join("file"), stored).unwrap();
         let mut found = config();
@@ -346,6 +350,7 @@ fn profiles_of_other_places_are_not_used() {
         let found = choices("ring:8", &found).unwrap();
         assert_eq!((found.profile.clone(), points(&found, Collective::Allreduce)), (None, plain.clone()));
     };
+    let check = |profile: &Profile, expected: &str| check_text(&profile.to_json(), expected);
     let mut other = profile("ring:8");
     other.place.machines[0].cpu = "Z80".to_owned();
     check(&other, "it was measured elsewhere: the machine is ");
@@ -355,17 +360,17 @@ fn profiles_of_other_places_are_not_used() {
     let mut other = profile("ring:8");
     other.format = 99;
     check(&other, "it has format 99, and this version of ringroad reads 2");
-    // What only an edited file or one of another version has.
-    let mut other = profile("ring:8");
-    other.rules[0].algorithm = "rign".to_owned();
-    check(&other, "unknown algorithm \"rign\"");
-    let mut other = profile("ring:8");
-    other.measurements[0].algorithm = "rign".to_owned();
-    check(&other, "unknown algorithm \"rign\"");
+    // Errors that only an edited file, or one of another version, has.
+    let other = profile("ring:8").to_json();
+    for list in ["rules", "measurements"] {
+        let mut edited: serde_json::Value = serde_json::from_str(&other).unwrap();
+        edited[list][0]["algorithm"] = "rign".into();
+        check_text(&edited.to_string(), "unknown algorithm \"rign\"");
+    }
     let mut other = profile("ring:8");
     (other.rules[0].from_bytes, other.rules[0].to_bytes) = (64, 8);
     check(&other, "a rule for allreduce is from 64 to 8 bytes");
-    // One that fits is used where it lies.
+    // A stored profile that fits is used.
     let file = Scratch::new("stored", "");
     let made = profile("ring:8");
     fs::write(file.0.join(made.place.file_name()), made.to_json()).unwrap();
@@ -374,7 +379,7 @@ fn profiles_of_other_places_are_not_used() {
     assert!(choices("ring:8", &found).unwrap().profile.is_some());
     let nonsense = Scratch::new("nonsense", "{");
     let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &nonsense.path())])).unwrap_err();
-    assert!(error.to_string().contains("it is no profile: "), "{error}");
+    assert!(error.to_string().contains("it is not a profile: "), "{error}");
 }
 
 /// Some ranks of a job form a group of their own, and inherit the variable.
@@ -407,7 +412,7 @@ fn networks_of_one_name_have_their_own_profiles() {
         assert_eq!(choices_on(&there, &asked).unwrap().profile, None);
         let used = choices_on(&here, &asked).unwrap();
         assert_eq!(used.profile, Some(file.path()));
-        // What lies in the file is enough to tell what follows from it.
+        // The content of the file determines what follows from it.
         let found = Profile::read(file.path().as_ref()).unwrap();
         assert_eq!(
             found.switch_points(Collective::Allreduce, false).unwrap(),
@@ -416,7 +421,7 @@ fn networks_of_one_name_have_their_own_profiles() {
         let explanation = found.explain(Collective::Allreduce, 64, false).unwrap();
         assert_eq!(explanation, used.explain(Collective::Allreduce, 64, false).unwrap());
     }
-    // The same network and transport between machines of another kind.
+    // The same network and transport, between machines of another kind.
     let mut place = profile("ring:4").place;
     let name = place.file_name();
     place.machines[0].cores += 1;
@@ -435,9 +440,9 @@ fn choices_are_explained() {
             for bytes in [range.from_bytes, last] {
                 let found = choices.explain(collective, bytes, false).unwrap();
                 assert_eq!((&found.algorithm, found.range), (&range.algorithm, (range.from_bytes, last)));
-                assert_eq!(found.candidates[0].0.name, range.algorithm, "{collective} of {bytes}");
+                assert_eq!(found.candidates[0].0.member, range.algorithm, "{collective} of {bytes}");
                 let Some((rival, comparison)) = found.runner_up else { continue };
-                assert_eq!(rival, found.candidates[1].0.name);
+                assert_eq!(rival, found.candidates[1].0.member);
                 assert!(comparison.margin >= -1e-9, "{comparison:?}");
                 if let Some(Crossing::From(from)) = comparison.bytes {
                     assert!(from > last, "{collective}: {rival} overtakes {} at {from}", range.algorithm);
@@ -455,7 +460,7 @@ fn made(topology: &Topology, wishes: &Wishes) -> Choices {
     Choices::make(topology.clone(), CostModel::default(), lowering, place, wishes).unwrap()
 }
 
-/// On large networks most candidates are never looked at, and yet nothing else is chosen than among all costs.
+/// On large networks most candidates are never judged, and yet the choice is the same as among all costs.
 #[test]
 fn bounds_lead_to_the_same_choice() {
     let _watchdog = watch();
@@ -466,7 +471,7 @@ fn bounds_lead_to_the_same_choice() {
             let mut all = ringroad_runtime::planner::candidates(&topology, collective).unwrap();
             all.retain(|candidate| candidate.consistent);
             let table = match &all[..] {
-                [only] => SwitchTable::always(&only.name),
+                [only] => SwitchTable::always(only.member),
                 all => SwitchTable::build(&choices.model, all).unwrap(),
             };
             assert_eq!(choices.switch_points(collective), table.ranges(), "{collective} on {topology}");
@@ -479,14 +484,12 @@ fn what_is_made_for_the_graph_is_left_out_when_time_runs_out() {
     let topology = Topology::parse("without(torus:2x4, 0-1)").unwrap();
     let uses = |choices: &Choices| {
         let ranges = choices.switch_points(Collective::Allreduce).iter();
-        let mut names: Vec<String> = ranges.map(|range| range.algorithm.clone()).collect();
-        names.retain(|name| algorithms::find(name).unwrap().is_made_for_graph(Collective::Allreduce));
-        !names.is_empty()
+        ranges.into_iter().any(|range| range.algorithm.is_made_for_graph(Collective::Allreduce))
     };
     let none = Some(Duration::ZERO);
     assert!(uses(&made(&topology, &Wishes::default())));
     assert!(!uses(&made(&topology, &Wishes { synthesis_budget: none, ..Wishes::default() })));
-    // What is named alone is made in any case.
+    // An algorithm that is named alone is made in any case.
     let only = Algorithms::parse("allreduce:bfb").unwrap();
     assert!(uses(&made(
         &topology,
@@ -494,7 +497,7 @@ fn what_is_made_for_the_graph_is_left_out_when_time_runs_out() {
     )));
 }
 
-/// Ranks that are told of another digest refuse to run, and say what to do.
+/// Ranks that are told another digest refuse to run, and say what to do.
 #[test]
 fn all_ranks_have_the_schedule_that_rank_0_chose() {
     let config = read(&[("RINGROAD_ALGO", "allgather:bfb")]);
@@ -512,7 +515,7 @@ fn all_ranks_have_the_schedule_that_rank_0_chose() {
     });
     let expected: Vec<f32> = (0..40).map(|i| (i / 5) as f32).collect();
     assert!(outputs.iter().all(|output| *output == expected));
-    // The digest travels with the choices.
+    // The digest is part of the choices.
     let choices = group[0].choices();
     let text = serde_json::to_string(&choices).unwrap();
     assert_eq!(serde_json::from_str::<Choices>(&text).unwrap(), choices);

@@ -1,14 +1,14 @@
-//! The kernels against their scalar twin, and the promises that replicas rest on.
+//! Compares the kernels with their scalar twin, and checks the properties that replicas rely on.
 //!
-//! `cargo +nightly miri test -p ringroad-runtime --test kernels` interprets them, with fewer and smaller operands: every
-//! access is then checked, and there are no instructions beyond the scalar ones.
+//! `cargo +nightly miri test -p ringroad-runtime --test kernels` interprets them, with fewer and smaller operands:
+//! every access is then checked, and there are no instructions beyond the scalar ones.
 
 use half::{bf16, f16};
 use proptest::prelude::*;
 use ringroad_runtime::dtype::{DType, ReduceOp};
 use ringroad_runtime::kernels::{self, scalar, InstructionSet, Stores};
 
-/// Where `dst` is.
+/// Which operand `dst` is.
 #[derive(Clone, Copy, Debug)]
 enum Alias {
     Disjoint,
@@ -16,8 +16,8 @@ enum Alias {
     Second,
 }
 
-/// Longest operands where the length does not matter, how often to try, and that every so many-th pair of an operation and
-/// a type is tried: an interpreter is slow, and the loop is one for all.
+/// The longest operands where the length does not matter, the number of repetitions, and the step between the pairs
+/// of an operation and a type that are tried: an interpreter is slow, and all pairs use the same loop.
 const MOST: usize = if cfg!(miri) { 140 } else { 300 };
 const CASES: u32 = if cfg!(miri) { 1 } else { 64 };
 const PAIRS: usize = if cfg!(miri) { 7 } else { 1 };
@@ -31,7 +31,7 @@ fn supported() -> impl Iterator<Item = (ReduceOp, DType)> {
         .step_by(PAIRS)
 }
 
-/// Bytes for `elements` elements from a seed (splitmix64): two thirds random bits, the rest values that go wrong.
+/// Bytes for `elements` elements from a seed (splitmix64): two thirds random bits, the rest special values.
 fn data(dtype: DType, elements: usize, mut seed: u64) -> Vec<u8> {
     let mut next = move || {
         seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -81,8 +81,8 @@ fn data(dtype: DType, elements: usize, mut seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Runs `kernel(dst, a, b)` on copies of the operands at these offsets from an aligned address. Checks that nothing
-/// around `dst` is touched.
+/// Runs `kernel(dst, a, b)` on copies of the operands at these offsets from an aligned address. Checks that no byte
+/// around `dst` is changed.
 fn run(
     a: &[u8],
     b: &[u8],
@@ -208,7 +208,7 @@ proptest! {
         }
     }
 
-    /// Not through the scalar twin: the reference is the half crate's own operators.
+    /// Without the scalar twin: the reference is the half crate's own operators.
     #[test]
     fn halves_round_once_from_single(pairs in prop::collection::vec(any::<(u16, u16)>(), 0..200)) {
         macro_rules! check {
@@ -237,7 +237,7 @@ proptest! {
     }
 }
 
-/// Every 16-bit pattern through widening and narrowing.
+/// Widens and narrows every 16-bit pattern.
 #[test]
 fn scaling_by_one_changes_no_half() {
     let patterns = || (0..=u16::MAX).step_by(if cfg!(miri) { 97 } else { 1 });
@@ -259,7 +259,7 @@ fn scaling_by_one_changes_no_half() {
     }
 }
 
-/// Bytes in a room of their own, at an offset from where a line begins and with space around them.
+/// Bytes with spare room around them, at an offset from the beginning of a cache line.
 struct Room {
     bytes: Vec<u8>,
     from: usize,
@@ -278,7 +278,7 @@ impl Room {
         self.bytes[self.from..].as_mut_ptr()
     }
 
-    /// The content, once nothing around it was touched.
+    /// The content, after a check that no byte around it was changed.
     fn content(&self) -> &[u8] {
         let (before, rest) = self.bytes.split_at(self.from);
         let (content, after) = rest.split_at(self.length);
@@ -287,8 +287,8 @@ impl Room {
     }
 }
 
-/// Combines `sources` by every instruction set, into a target of its own and into some of the sources, and also to another
-/// place by every kind of stores.
+/// Combines `sources` with every instruction set, into a target of its own and into some of the sources, and also to
+/// another place with every kind of stores.
 fn check_combine(op: ReduceOp, dtype: DType, sources: &[Vec<u8>]) {
     let (elements, k) = (sources[0].len() / dtype.size(), sources.len());
     let mut expected = sources[0].clone();
@@ -299,7 +299,7 @@ fn check_combine(op: ReduceOp, dtype: DType, sources: &[Vec<u8>]) {
     let mut places = vec![None, Some(0), Some(k / 2), Some(k - 1)];
     places.dedup();
     for (case, place) in places.into_iter().enumerate() {
-        // Elements that lie evenly in lines, elements that do not, and lines.
+        // Elements that fit evenly in cache lines, elements that do not, and whole lines.
         let shift = [dtype.size(), 1, 0, 37][(case + k + elements) % 4];
         for (set, stores) in InstructionSet::available()
             .into_iter()
@@ -336,7 +336,7 @@ fn combine_equals_a_chain_of_the_scalar_twin_bit_for_bit() {
     let counts = if cfg!(miri) { vec![1, 3] } else { (1..=9).chain([17]).collect() };
     for (op, dtype) in supported() {
         let block = 256 / dtype.size();
-        // With a streamed copy of the result half as long.
+        // With a streamed copy of the result, pieces are half as long.
         let piece = 8192 / dtype.size();
         let lengths = if cfg!(miri) {
             vec![0, 9]

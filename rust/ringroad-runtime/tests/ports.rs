@@ -1,7 +1,7 @@
 //! Communicators over UCX whose ports are several network devices (`RINGROAD_PORTS`), between real processes: this
-//! binary again, with a scenario's name in the environment, over every UCX that is installed, over shared memory and
-//! tcp. All devices are the loopback interface, which contexts share without knowing it; they act as rails, or as the
-//! cables of a ring or torus. Every wait is bounded.
+//! binary again, with a scenario's name in the environment, over every installed UCX, over shared memory and tcp. All
+//! devices are the loopback interface, which several contexts can share. They act as rails, or as the cables of a
+//! ring or torus. Every wait is bounded.
 
 mod common;
 
@@ -17,9 +17,9 @@ use ringroad_runtime::config::Config;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
 
 const VARIABLE: &str = "RINGROAD_TEST_PORTS_CHILD";
-/// No scenario takes so long, on the slowest machine.
+/// More time than any scenario takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a call that is to time out is given.
+/// The timeout of calls that are meant to time out.
 const SHORT: Duration = Duration::from_millis(600);
 const MEANS: [&str; 2] = ["posix,cma,self,tcp", "tcp,self"];
 
@@ -27,15 +27,15 @@ struct Scenario {
     name: &'static str,
     body: fn(&Communicator),
     ranks: &'static [usize],
-    /// Of each rank; the last one's is that of the others too.
+    /// The ports of each rank; further ranks have those of the last one.
     ports: &'static [&'static str],
     /// `RINGROAD_TOPOLOGY`; N stands for the number of ranks.
     topology: &'static str,
-    /// Whether the ports are told to be cabled.
+    /// Whether the ports are described as cabled.
     cabled: bool,
     /// The rank that is killed.
     dies: Option<usize>,
-    /// How the communicator cannot be made.
+    /// The error if the communicator cannot be made.
     refused: Option<&'static str>,
 }
 
@@ -104,7 +104,7 @@ mod processes_with_ports {
 
 // ---- What the ranks do ----
 
-/// Every collective by every algorithm, of which some use two ports.
+/// Every collective with every algorithm, of which some use two ports.
 fn collectives(communicator: &Communicator) {
     let (rank, ranks) = (communicator.rank(), communicator.size());
     let topology = communicator.choices().topology;
@@ -124,7 +124,7 @@ fn collectives(communicator: &Communicator) {
             }
         }
     }
-    // What was sent last arrives although its sender leaves.
+    // The last messages arrive even though their sender leaves.
     let message = |operation, input, output| Request::new(operation, DType::U8, 1 << 20, input, output);
     let (up, down) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
     for (to, from) in [(up, down), (down, up)] {
@@ -146,7 +146,7 @@ fn killed(communicator: &Communicator) {
     killed_in_round(communicator, 20);
 }
 
-/// Before the second device has carried anything.
+/// A rank is killed before the second device has carried anything.
 fn killed_at_once(communicator: &Communicator) {
     killed_in_round(communicator, 0);
 }
@@ -177,16 +177,16 @@ fn late(communicator: &Communicator) {
     };
     println!("after {:?}: {error}", start.elapsed());
     assert!(start.elapsed() < SHORT + SLACK);
-    let Error::Timeout(story) = &error else { panic!("{error:?}") };
-    // Over cables a rank hears of others by those it talks to, if at all.
-    let (_, absent) = story.split_once("Not in this call:").expect(story);
-    assert!(absent.contains("\n  rank 1 ("), "{story}");
+    let Error::Timeout(message) = &error else { panic!("{error:?}") };
+    // Over cables a rank is notified, if at all, only by the ranks that it is connected to.
+    let (_, absent) = message.split_once("Not in this call:").expect(message);
+    assert!(absent.contains("\n  rank 1 ("), "{message}");
     useless(communicator);
 }
 
 fn different_calls(communicator: &Communicator) {
     let elements = if communicator.rank() == 0 { 3 } else { 4 };
-    // Some may hear of the difference in the first call or after it, but nobody while connecting.
+    // Some ranks may be notified in the first call or after it, but none while connecting.
     let first = communicator.run(by_two_ports(100_000));
     let error = first.and_then(|_| communicator.run(by_two_ports(elements))).unwrap_err();
     assert!(error.to_string().contains("ranks made different calls as number 3"), "{error:?}");
@@ -200,13 +200,13 @@ fn aborted(communicator: &Communicator) {
         communicator.abort("enough of it").unwrap();
         return useless(communicator);
     }
-    // Some may hear of it in the first call or after it.
+    // Some ranks may be notified in the first call or after it.
     let error = first.and_then(|_| communicator.run(by_two_ports(100_000))).unwrap_err();
-    assert!(matches!(&error, Error::Aborted(story) if story.contains("enough of it")), "{error:?}");
+    assert!(matches!(&error, Error::Aborted(message) if message.contains("enough of it")), "{error:?}");
     useless(communicator);
 }
 
-/// Who waits blocks, and is woken by every device.
+/// A rank that waits blocks, and is woken by every device.
 fn idle(communicator: &Communicator) {
     const PAUSE: Duration = Duration::from_secs(1);
     for round in 0..3 {
@@ -214,7 +214,7 @@ fn idle(communicator: &Communicator) {
         if communicator.rank() == 1 {
             std::thread::sleep(PAUSE);
         }
-        // First nothing but a barrier has been called, and the second device has carried nothing.
+        // In the first round only a barrier is called, and the second device has carried nothing.
         let request = if round == 0 { Request::barrier() } else { by_two_ports(8) };
         communicator.run(request).unwrap();
         let (waited, used) = (start.0.elapsed(), processor_time() - start.1);
@@ -224,7 +224,7 @@ fn idle(communicator: &Communicator) {
     }
 }
 
-/// An allreduce that sends in both directions, each by a port of its own.
+/// An allreduce that sends in both directions, each by its own port.
 fn by_two_ports(elements: usize) -> Request {
     let call = Operation::Collective(Collective::Allreduce);
     let memory = || Memory::zeroed(4 * elements);
@@ -234,7 +234,7 @@ fn by_two_ports(elements: usize) -> Request {
 
 // ---- Processes ----
 
-/// The body of every child; does nothing when run as an ordinary test.
+/// The body of every child. Does nothing if it runs as an ordinary test.
 #[test]
 #[ignore = "run by the other tests"]
 fn child() {
@@ -242,7 +242,7 @@ fn child() {
     let [name, rank, ranks, directory] = value.split('|').collect::<Vec<_>>()[..] else { panic!("{value}") };
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     let (rank, ranks) = (rank.parse().unwrap(), ranks.parse().unwrap());
-    // The tests' own variables are not the runtime's.
+    // The variables of the tests are not those of the runtime.
     let mut config = Config::from_env().unwrap();
     config.warnings.clear();
     let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
@@ -265,7 +265,7 @@ fn child() {
 }
 
 fn run(name: &str) {
-    // One group at a time: there may be two cores only.
+    // One group at a time: there may be only two cores.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();

@@ -1,5 +1,5 @@
-//! Communicators between real processes of one host, which share memory: this binary again, with a scenario's name in the
-//! environment. UCX is opened only where some ranks cannot read each other's memory. Every wait is bounded.
+//! Communicators between real processes of one host, which share memory: this binary again, with a scenario's name in
+//! the environment. UCX is opened only if some ranks cannot read each other's memory. Every wait is bounded.
 
 mod common;
 
@@ -17,24 +17,24 @@ use ringroad_runtime::transport::shared::LONG;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
 
 const VARIABLE: &str = "RINGROAD_TEST_SHARED_MEMORY_CHILD";
-/// No scenario takes so long, on the slowest machine.
+/// More time than any scenario takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a call that is to time out is given.
+/// The timeout of calls that are meant to time out.
 const SHORT: Duration = Duration::from_millis(600);
 
 struct Scenario {
     name: &'static str,
     body: fn(&Communicator),
     ranks: &'static [usize],
-    /// Before the communicator is made.
+    /// Runs before the communicator is made.
     before: fn(usize),
-    /// For each rank, what is set in its environment; the last one's counts for the others too.
+    /// The environment of each rank; further ranks have that of the last one.
     environment: &'static [&'static [(&'static str, &'static str)]],
     /// The rank that is killed.
     dies: Option<usize>,
-    /// For each rank what carries its bytes, as the last one's for the others.
+    /// The transport of each rank; further ranks have that of the last one.
     transport: &'static [&'static str],
-    /// What some rank says.
+    /// A text that some rank prints.
     says: &'static str,
 }
 
@@ -50,7 +50,7 @@ const fn killed(name: &'static str, body: fn(&Communicator)) -> Scenario {
     Scenario { dies: Some(2), ..scenario(name, &[3], body) }
 }
 
-/// Four ranks, two to a host.
+/// Four ranks, two on each host.
 const fn hosts(name: &'static str, body: fn(&Communicator)) -> Scenario {
     const ONE: &[(&str, &str)] = &[("RINGROAD_HOST", "one"), ("RINGROAD_CMA", "off")];
     const TWO: &[(&str, &str)] = &[("RINGROAD_HOST", "two"), ("RINGROAD_CMA", "off")];
@@ -109,14 +109,14 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         before: forbid,
-        // Others could read the memory of rank 1, but that cannot find out what they would find.
+        // Others could read the memory of rank 1, but rank 1 cannot find out what they would find.
         transport: &[ALONE],
-        says: "nobody copies out of rank 0's private memory: rank 1 cannot read it: process_vm_readv",
+        says: "no rank copies out of rank 0's private memory: rank 1 cannot read it: process_vm_readv",
         ..cma(scenario("cma_is_forbidden", &[3], long_collectives))
     },
     Scenario {
         environment: &[NO_CMA[0], CMA[0]],
-        says: "nobody copies out of rank 1's private memory: rank 0 cannot read it: RINGROAD_CMA=off",
+        says: "no rank copies out of rank 1's private memory: rank 0 cannot read it: RINGROAD_CMA=off",
         ..scenario("one_without_cma", &[2], long_collectives)
     },
     hosts("collectives_on_hosts", collectives),
@@ -147,7 +147,7 @@ mod processes_of_a_host {
 
 // ---- What the ranks do ----
 
-/// Every collective at lengths around those at which something changes; the algorithms take turns.
+/// Every collective at lengths around those at which something changes. The algorithms take turns.
 fn collectives(communicator: &Communicator) {
     let (rank, ranks) = (communicator.rank(), communicator.size());
     let topology = communicator.choices().topology;
@@ -177,7 +177,7 @@ fn collectives(communicator: &Communicator) {
             case.check(communicator, &case.prepare()).unwrap();
         }
     }
-    // What was sent last arrives although its sender leaves.
+    // The last messages arrive even though their sender leaves.
     let message = |operation, input, output| Request::new(operation, DType::U8, 1 << 20, input, output);
     let (up, down) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
     let bytes = Memory::of(&vec![7u8; 1 << 20]);
@@ -190,7 +190,7 @@ fn collectives(communicator: &Communicator) {
     communicator.close();
 }
 
-/// Every collective with so much input and output that the caches do not hold them.
+/// Every collective with more input and output than the caches hold.
 fn results_past_the_caches(communicator: &Communicator) {
     let ranks = communicator.size();
     for (number, collective) in Collective::ALL.into_iter().enumerate() {
@@ -205,7 +205,7 @@ fn results_past_the_caches(communicator: &Communicator) {
     communicator.close();
 }
 
-/// Every collective that only moves, by every algorithm, with blocks so long that they may be copied by the kernel.
+/// Every collective that only moves data, with every algorithm, with blocks so long that the kernel may copy them.
 fn long_collectives(communicator: &Communicator) {
     let ranks = communicator.size();
     let topology = communicator.choices().topology;
@@ -228,7 +228,7 @@ fn long_collectives(communicator: &Communicator) {
     communicator.close();
 }
 
-/// Rank 2 is killed somewhere in a call: the others are told so soon.
+/// Rank 2 is killed somewhere in a call: the others learn of it soon.
 fn killed_in_round(communicator: &Communicator, elements: usize) {
     if communicator.rank() == 2 {
         communicator.run(allreduce(elements)).unwrap();
@@ -249,9 +249,10 @@ fn killed_in_round(communicator: &Communicator, elements: usize) {
     }
 }
 
-/// Rank 2 is killed while it is blocked. To wake it is an error then, but no signal, whatever the program thinks of those.
+/// Rank 2 is killed while it blocks. Waking it is then an error, but raises no signal, whatever the program does with
+/// signals.
 fn killed_asleep(communicator: &Communicator) {
-    // SAFETY: the default is to be killed; nothing else here is about signals.
+    // SAFETY: the default is to be killed; nothing else here depends on signals.
     #[allow(unsafe_code)]
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
@@ -265,7 +266,7 @@ fn killed_asleep(communicator: &Communicator) {
         std::thread::sleep(Duration::from_millis(800));
     }
     let start = Instant::now();
-    // What the dead sent before may suffice for the first.
+    // The messages that the dead rank sent before may suffice for the first call.
     let first = communicator.run(allreduce(1000));
     let error = first.and_then(|_| communicator.run(allreduce(1000))).unwrap_err();
     assert!(matches!(error, Error::Peer { rank: 2, .. }), "{error:?}");
@@ -273,7 +274,7 @@ fn killed_asleep(communicator: &Communicator) {
     useless(communicator);
 }
 
-/// Messages of all lengths to the next rank, many at a time; they are received in another order.
+/// Messages of all lengths to the next rank, many at a time. They are received in another order.
 fn messages(communicator: &Communicator) {
     let (rank, ranks) = (communicator.rank(), communicator.size());
     let lengths = [0, 33, 100_000, LONG - 1, LONG, LONG + 1, 3 * LONG + 7, 20 * LONG];
@@ -295,7 +296,7 @@ fn messages(communicator: &Communicator) {
     }
 }
 
-/// Rank 2 is killed while a long message of it is on its way.
+/// Rank 2 is killed while a long message from it is on its way.
 fn killed_in_a_flow(communicator: &Communicator) {
     if communicator.rank() == 2 {
         let _sent = communicator.start(send(0, 5, &vec![7; 20 * LONG])).unwrap();
@@ -331,13 +332,13 @@ fn killed_in_all_to_all(communicator: &Communicator) {
     useless(communicator);
 }
 
-/// The kernel no longer copies for rank 1, which it did when the ranks met.
+/// The kernel no longer copies for rank 1, although it did when the ranks met.
 fn refused(communicator: &Communicator) {
     communicator.run(all_to_all(communicator)).unwrap();
     forbid(communicator.rank());
     let mut result = communicator.run(all_to_all(communicator));
     if communicator.rank() != 1 {
-        // They may have had all that they needed.
+        // The other ranks may have received all that they needed.
         result = result.and_then(|_| communicator.run(all_to_all(communicator)));
     }
     let error = result.unwrap_err();
@@ -348,10 +349,10 @@ fn refused(communicator: &Communicator) {
     useless(communicator);
 }
 
-/// What the kernel cannot find for others goes through the segment.
+/// Memory that the kernel does not find for other ranks goes through the segment.
 fn secret(communicator: &Communicator) {
     const BYTES: usize = 6 << 20;
-    // SAFETY: a new mapping, which stays.
+    // SAFETY: a new mapping, which is never removed.
     #[allow(unsafe_code)]
     let input = unsafe {
         let descriptor = libc::syscall(libc::SYS_memfd_secret, 0) as i32;
@@ -372,7 +373,7 @@ fn secret(communicator: &Communicator) {
     assert!(output[..BYTES / 2] == vec![7; BYTES / 2] && output[BYTES / 2..] == vec![8; BYTES / 2]);
 }
 
-/// A long message that nobody receives: its sender is told, and may use its memory.
+/// A long message that nobody receives: its sender gets an error, and may use its memory.
 fn late_for_a_flow(communicator: &Communicator) {
     let start = Instant::now();
     let error = if communicator.rank() == 1 {
@@ -386,7 +387,8 @@ fn late_for_a_flow(communicator: &Communicator) {
     useless(communicator);
 }
 
-/// What a rank has sent arrives although its process ends; what it does not send is missed.
+/// Messages that a rank has sent arrive even though its process ends; those that it does not send are noticed as
+/// missing.
 fn exit_without_close(communicator: &Communicator) {
     let case = Case::new(3, Collective::Broadcast { root: 2 }, ReduceOp::Sum, DType::U8, 4 << 20);
     let prepared = case.prepare();
@@ -416,15 +418,15 @@ fn late(communicator: &Communicator) {
     };
     println!("after {:?}: {error}", start.elapsed());
     assert!(start.elapsed() < SHORT + SLACK);
-    let Error::Timeout(story) = &error else { panic!("{error:?}") };
-    let (_, absent) = story.split_once("Not in this call:").expect(story);
-    assert!(absent.contains("\n  rank 1 ("), "{story}");
+    let Error::Timeout(message) = &error else { panic!("{error:?}") };
+    let (_, absent) = message.split_once("Not in this call:").expect(message);
+    assert!(absent.contains("\n  rank 1 ("), "{message}");
     useless(communicator);
 }
 
 fn different_calls(communicator: &Communicator) {
     let elements = if communicator.rank() == 0 { 3 } else { 4 };
-    // Some may hear of the difference before their own call, or in the next one only.
+    // Some ranks may be notified of the mismatch before their own call, or only in the next one.
     let first = communicator.barrier(None).and_then(|()| communicator.run(allreduce(elements)));
     let error =
         first.and_then(|_| communicator.barrier(None).and_then(|()| communicator.barrier(None))).unwrap_err();
@@ -439,21 +441,22 @@ fn aborted(communicator: &Communicator) {
         communicator.abort("enough of it").unwrap();
         return useless(communicator);
     }
-    // Some may hear of it in the first call or after it.
+    // Some ranks may be notified in the first call or after it.
     let error = first.and_then(|_| communicator.run(allreduce(100_000))).unwrap_err();
-    assert!(matches!(&error, Error::Aborted(story) if story.contains("enough of it")), "{error:?}");
+    assert!(matches!(&error, Error::Aborted(message) if message.contains("enough of it")), "{error:?}");
     useless(communicator);
 }
 
-/// The kernel has no memory for the segment of rank 1, which is full: rank 1 says so, and the others hear just that.
+/// The kernel has no memory for the segment of rank 1, which is full: rank 1 says so, and the others get the same
+/// reason.
 fn no_memory_to_share(communicator: &Communicator) {
     communicator.run(allreduce(1000)).unwrap();
     if communicator.rank() != 1 {
-        // Rank 0 waits for the message, rank 2 for all.
+        // Rank 0 waits for the message, rank 2 for all ranks.
         let request = if communicator.rank() == 0 { receive(1, 5, 8000) } else { allreduce(1000) };
         let error = communicator.run(request).unwrap_err();
-        let Error::Aborted(story) = &error else { panic!("{error:?}") };
-        assert!(story.contains("rank 1 (") && story.contains("no memory"), "{story}");
+        let Error::Aborted(message) = &error else { panic!("{error:?}") };
+        assert!(message.contains("rank 1 (") && message.contains("no memory"), "{message}");
         return useless(communicator);
     }
     refuse(libc::SYS_fallocate, libc::ENOSPC);
@@ -464,14 +467,14 @@ fn no_memory_to_share(communicator: &Communicator) {
     let error = communicator.memory(64).unwrap_err();
     assert!(matches!(error, Error::Memory(_)), "{error:?}");
     let error = communicator.run(send(0, 5, &[7; 8000])).unwrap_err();
-    let Error::Memory(story) = &error else { panic!("{error:?}") };
+    let Error::Memory(message) = &error else { panic!("{error:?}") };
     for part in ["rank 1 (", "and rank 0 (", "8000 bytes", "Communicator.empty"] {
-        assert!(story.contains(part), "{story}");
+        assert!(message.contains(part), "{message}");
     }
     useless(communicator);
 }
 
-/// A rank whose process lives on is missed as well, long before the timeout.
+/// A rank whose process lives on is also missed, long before the timeout.
 fn closed_early(communicator: &Communicator) {
     communicator.run(allreduce(100_000)).unwrap();
     if communicator.rank() == 1 {
@@ -486,7 +489,7 @@ fn closed_early(communicator: &Communicator) {
     useless(communicator);
 }
 
-/// Who waits blocks, and is woken.
+/// A rank that waits blocks, and is woken.
 fn idle(communicator: &Communicator) {
     const PAUSE: Duration = Duration::from_secs(2);
     for elements in [2, 100_000] {
@@ -498,7 +501,7 @@ fn idle(communicator: &Communicator) {
         communicator.run(allreduce(elements)).unwrap();
         let (waited, used) = (start.0.elapsed(), processor_time() - start.1);
         println!("{elements} elements: {waited:?} passed, {used:?} used");
-        // One percent of the time, and what the calls themselves take.
+        // One percent of the time, and the time of the calls themselves.
         let most = if [ALONE, BY_CMA].contains(&communicator.transport().unwrap().as_str()) {
             PAUSE / 100
         } else {
@@ -509,7 +512,7 @@ fn idle(communicator: &Communicator) {
     }
 }
 
-/// Signals come all the time, and interrupt whatever can be interrupted.
+/// Signals come all the time, and interrupt everything that can be interrupted.
 fn interrupted(communicator: &Communicator) {
     extern "C" fn ignore(_: libc::c_int) {}
     let period = libc::timeval { tv_sec: 0, tv_usec: 2000 };
@@ -528,16 +531,16 @@ fn interrupted(communicator: &Communicator) {
     }
 }
 
-/// Makes the memory of rank 1 unreadable for others, or theirs for it.
+/// Makes the memory of rank 1 unreadable for the others, or theirs for it.
 fn hide(rank: usize) {
     if rank != 1 {
         return;
     }
-    // SAFETY: asks and sets what the process may do.
+    // SAFETY: reads and sets what the process may do.
     #[allow(unsafe_code)]
     unsafe {
         if libc::geteuid() == 0 {
-            // Root reads everybody's memory, but nobody reads root's.
+            // Root can read everybody's memory, but nobody else can read root's.
             assert_eq!(libc::setgid(65534) | libc::setuid(65534), 0);
         } else {
             assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 0), 0);
@@ -545,14 +548,14 @@ fn hide(rank: usize) {
     }
 }
 
-/// Has the kernel refuse rank 1 what it would copy out of others' private memory, as containers do.
+/// Makes the kernel refuse rank 1 the copies out of others' private memory, as containers do.
 fn forbid(rank: usize) {
     if rank == 1 {
         refuse(libc::SYS_process_vm_readv, libc::EPERM);
     }
 }
 
-/// From now on the kernel refuses this process a system call.
+/// Makes the kernel refuse this process a system call from now on.
 fn refuse(call: i64, error: i32) {
     let line = |code: u32, jt, jf, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let mut lines = [
@@ -599,7 +602,7 @@ fn of<T: Copy>(list: &[T], rank: usize) -> T {
     *list.get(rank).or(list.last()).unwrap()
 }
 
-/// The body of every child; does nothing when run as an ordinary test.
+/// The body of every child. Does nothing if it runs as an ordinary test.
 #[test]
 #[ignore = "run by the other tests"]
 fn child() {
@@ -607,7 +610,7 @@ fn child() {
     let [name, rank, ranks, directory] = value.split('|').collect::<Vec<_>>()[..] else { panic!("{value}") };
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     let (rank, ranks) = (rank.parse().unwrap(), ranks.parse().unwrap());
-    // The tests' own variables are not the runtime's.
+    // The variables of the tests are not those of the runtime.
     let mut config = Config::from_env().unwrap();
     config.warnings.clear();
     (scenario.before)(rank);
@@ -627,7 +630,7 @@ fn child() {
     println!("child finished");
 }
 
-/// Whether the kernel copies between processes of one parent, which containers and Yama may forbid.
+/// Whether the kernel copies between processes of one parent; containers and Yama may forbid it.
 fn may_copy() -> bool {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -644,7 +647,7 @@ fn may_copy() -> bool {
 }
 
 fn run(name: &str) {
-    // One group at a time: there may be two cores only.
+    // One group at a time: there may be only two cores.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
@@ -654,7 +657,7 @@ fn run(name: &str) {
     if scenario.transport.iter().all(|transport| [self::ALONE, BY_CMA].contains(transport)) {
         return scenario.ranks.iter().for_each(|ranks| run_group(scenario, "none", *ranks));
     }
-    // Which UCX makes no difference here.
+    // Any UCX will do here.
     match processes::libraries().into_iter().find_map(|(_, library)| library.ok()) {
         Some(library) => scenario.ranks.iter().for_each(|ranks| run_group(scenario, &library, *ranks)),
         None => processes::skip(name, "there is no UCX"),
@@ -674,7 +677,7 @@ fn run_group(scenario: &Scenario, library: &str, ranks: usize) {
         let mut child = processes::child();
         child.env("TMPDIR", &temporary);
         match library {
-            // Where it is wanted although it must not be.
+            // A UCX that cannot be loaded, although one would be found otherwise.
             "none" => child.env("RINGROAD_UCX_LIBRARY", "/nowhere/libucp.so.0"),
             "system" => child.env("UCX_TLS", "tcp,self"),
             library => child.env("RINGROAD_UCX_LIBRARY", library).env("UCX_TLS", "tcp,self"),

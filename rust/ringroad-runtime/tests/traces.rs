@@ -1,4 +1,4 @@
-//! What a communicator's traces say of its calls.
+//! What a communicator's traces record of its calls.
 
 mod common;
 
@@ -9,14 +9,13 @@ use ringroad_core::Collective;
 use ringroad_runtime::transport::fault::FaultInjector;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::SharedMemory;
-use ringroad_runtime::transport::tracing::Tracer;
 use ringroad_runtime::transport::Transport;
 use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, Request};
 
 const ALL: Operation = Operation::Collective(Collective::Allreduce);
 const SENT: u32 = 5;
 
-/// The requests of three ranks, in order: each call has another algorithm than the one before.
+/// The requests of three ranks, in order: each call uses another algorithm than the one before.
 fn requests(rank: usize) -> Vec<Request> {
     let floats = || Memory::zeroed(4000);
     let by = |algorithm: &str| {
@@ -35,23 +34,23 @@ fn requests(rank: usize) -> Vec<Request> {
 }
 
 fn check(transports: Vec<impl Transport + 'static>) {
-    let traced = |(rank, transport)| Tracer::new(transport, rank);
-    let (transports, traces): (Vec<_>, Vec<_>) = transports.into_iter().enumerate().map(traced).unzip();
     let transports = transports.into_iter().map(|transport| FaultInjector::new(transport, []));
-    // Which one the barrier runs.
+    // The algorithm of the barrier.
     let options = Options { algorithm: Some("recursive-doubling".to_owned()), ..patient() };
     let group = Communicator::over(boxed(transports), &config(), &options).unwrap();
     let ran = each(&group, |communicator| {
+        communicator.start_trace().unwrap();
         let run = |request| {
             let work = communicator.start(request).unwrap();
             work.wait().unwrap();
             work.algorithm().to_owned()
         };
-        requests(communicator.rank()).into_iter().map(run).collect::<Vec<_>>()
+        let ran: Vec<String> = requests(communicator.rank()).into_iter().map(run).collect();
+        (ran, communicator.end_trace().unwrap().trace)
     });
-    for (rank, (ran, trace)) in ran.into_iter().zip(traces).enumerate() {
+    for (rank, (ran, trace)) in ran.into_iter().enumerate() {
         assert_eq!(ran, ["ring", "gather-sum", "recursive-doubling", "swing", "direct"][..ran.len()]);
-        let events = trace.take().events;
+        let events = trace.events;
         for kind in [TraceKind::Send, TraceKind::Receive] {
             let of_kind = events.iter().filter(|event| event.kind == kind);
             let mut found: Vec<&str> = of_kind.map(|event| event.algorithm.as_deref().unwrap()).collect();

@@ -1,5 +1,5 @@
 //! The UCX transport between real processes. Each test starts two children, which are this binary again with a
-//! scenario's name in the environment, over every UCX that is installed, over shared memory and tcp, by one device and by
+//! scenario's name in the environment, over every installed UCX, over shared memory and tcp, with one device and with
 //! two, as rails and as cables. The children find each other through files. Every wait is bounded.
 
 mod common;
@@ -22,12 +22,12 @@ const DETECTION: Duration = Duration::from_secs(5);
 const SHM: &str = "posix,cma,self";
 const TCP: &str = "tcp,self";
 const ALL: &str = "posix,cma,self,tcp";
-/// UCX's transports, and the network devices of the ports, where there are several; cabled where a word says so. In
-/// [`SHM`] lo would not be found.
+/// UCX's transports, and the network devices of the ports if there are several, with the word that says whether they
+/// are cabled. With [`SHM`] lo would not be found.
 const MEANS: [(&str, &str); 6] =
     [(SHM, ""), (TCP, ""), (ALL, "lo,lo"), (TCP, "lo,lo"), (ALL, "cabled lo,lo"), (TCP, "cabled lo,lo")];
 
-/// Name, what each of the two ranks does, and whether rank 1 dies of it.
+/// The name, what each of the two ranks does, and whether rank 1 dies of it.
 type Scenario = (&'static str, fn(&mut Peer), bool);
 
 const SCENARIOS: &[Scenario] = &[
@@ -85,7 +85,7 @@ fn ping_pong(peer: &mut Peer) {
     println!("{described}");
     let ours = if peer.tls == TCP { "tcp" } else { "posix" };
     let other = if peer.tls == TCP { "posix" } else { "tcp" };
-    // UCX 1.13 tells only what was allowed.
+    // UCX 1.13 lists only what was allowed.
     let known = !described.contains("(of ");
     assert!(
         described.contains(ours) && !(known && described.contains(other)),
@@ -98,7 +98,7 @@ fn ping_pong(peer: &mut Peer) {
     assert_eq!(error.reason, format!("rank {} cannot connect to itself", peer.rank));
 }
 
-/// Receives posted before the messages come, after, and in another order than they come in.
+/// Receives that are posted before the messages come, after that, and in another order than the messages come in.
 fn orders(peer: &mut Peer) {
     const SIZES: [usize; 4] = [8, 4 << 10, 64 << 10, 4 << 20];
     for (sequence, early) in [(0, true), (1, false)] {
@@ -163,7 +163,7 @@ fn many(peer: &mut Peer) {
 
 /// Messages of other lengths and of other calls than expected.
 fn mismatches(peer: &mut Peer) {
-    // (sent, expected) in bytes, with a check that agrees and one that does not; late and early receives.
+    // (sent, expected) in bytes, with equal and with different checks; late and early receives.
     let lengths =
         [(8, 8), (4, 8), (16, 8), (0, 8), (8, 0), (20_000, 8), (4 << 20, 1 << 20), (1 << 20, 4 << 20)];
     let mut sequence = 0;
@@ -176,7 +176,7 @@ fn mismatches(peer: &mut Peer) {
                     peer.barrier(&format!("posted{sequence}"));
                 }
                 let request = peer.send(tag, Region::of(&pattern(sent, 1)));
-                // A send whose receiver objects may fail or not.
+                // A send whose receiver gets an error may fail or not.
                 let _ = peer.finish(request);
                 peer.barrier(&format!("sent{sequence}"));
             } else {
@@ -212,7 +212,7 @@ fn mismatches(peer: &mut Peer) {
     }
 }
 
-/// Notices come through without a receive, beside messages, and only to `inspect`.
+/// Notices arrive without a receive, beside messages, and are found by `inspect` only.
 fn notices(peer: &mut Peer) {
     let payloads = [b"rank 1 is out".to_vec(), Vec::new(), pattern(3000, 0)];
     let tag = peer.tag(0, 0, 0);
@@ -237,7 +237,7 @@ fn blocking(peer: &mut Peer) {
         let tag = peer.tag(0, round, 0);
         peer.barrier(&format!("round{round}"));
         if peer.rank == 1 {
-            // Long enough for the other to block, and if it is not, the test still passes.
+            // Long enough for the other rank to block. If it is not, the test still passes.
             std::thread::sleep(Duration::from_millis(100));
             peer.send_bytes(tag, &[1; 8]);
             continue;
@@ -269,7 +269,7 @@ fn blocking(peer: &mut Peer) {
         waiter.block(Duration::from_secs(20));
         assert!(start.elapsed() < Duration::from_secs(10), "wake did not wake");
         thread.join().unwrap();
-        // The wake is used up. An event of UCX may end this early, so there is nothing to assert.
+        // The wake-up is used up. An event of UCX may end this block early, so there is nothing to assert.
         waiter.block(Duration::from_millis(20));
     }
 }
@@ -387,8 +387,7 @@ fn killed_within_a_message(peer: &mut Peer) {
     assert!(start.elapsed() < Duration::from_millis(2500));
 }
 
-/// A message that arrived before its sender failed can still be received.
-/// A child of the dead lives on, and holds what the dead had open.
+/// A child of the dead rank lives on, and holds the descriptors that the dead rank had open.
 fn killed_with_a_child(peer: &mut Peer) {
     let tag = peer.tag(0, 0, 0);
     if peer.rank == 1 {
@@ -408,6 +407,7 @@ fn killed_with_a_child(peer: &mut Peer) {
     peer.sees_death();
 }
 
+/// A message that arrived before its sender failed can still be received.
 fn last_words(peer: &mut Peer) {
     let tag = Tag { source: 1, ..peer.tag(99, 0, 0) };
     peer.transport.connect(1 - peer.rank).unwrap();
@@ -480,7 +480,7 @@ fn abort_receiving(peer: &mut Peer, limit: Duration) {
     }
 }
 
-/// What was sent before `close` arrives, and a receive that nobody answers does not delay it.
+/// Messages that were sent before `close` arrive, and a receive without a message does not delay it.
 fn close(peer: &mut Peer) {
     let tag = peer.tag(0, 0, 0);
     let size = 4 << 20;
@@ -499,7 +499,7 @@ fn close(peer: &mut Peer) {
     }
 }
 
-/// Who leaves says so, over shared memory too, and as the last thing.
+/// A rank that leaves says so, over shared memory too, and as its last message.
 fn farewells(peer: &mut Peer) {
     let tag = peer.tag(0, 0, 0);
     peer.inspect = true;
@@ -509,7 +509,7 @@ fn farewells(peer: &mut Peer) {
         peer.transport.notify(0, b"bye");
         peer.send_bytes(Tag { message: 1, ..tag }, &[2]);
         peer.ends("close", Duration::from_secs(3), |transport, deadline| transport.close(deadline));
-        // Its process lives.
+        // The peer's process is still alive.
         peer.barrier("gone");
     } else {
         peer.expect_bytes(tag, &[1]);
@@ -525,7 +525,7 @@ fn farewells(peer: &mut Peer) {
     }
 }
 
-/// A look finds a notice behind many messages.
+/// `inspect` finds a notice behind many messages.
 fn notice_behind_messages(peer: &mut Peer) {
     const COUNT: u32 = 40;
     let tags: Vec<Tag> = (0..=COUNT).map(|message| peer.tag(0, message, 0)).collect();
@@ -558,7 +558,7 @@ fn notice_behind_messages(peer: &mut Peer) {
     }
 }
 
-/// Messages that no rank can have sent are thrown away, and notices that are too long make their sender suspect.
+/// Messages that no rank can have sent are dropped, and a rank that sends notices that are too long counts as failed.
 fn strangers(peer: &mut Peer) {
     let tag = peer.tag(0, 0, 0);
     peer.inspect = true;
@@ -580,8 +580,8 @@ fn strangers(peer: &mut Peer) {
         assert_eq!((peer.failed.len(), peer.notices.len()), (0, 0));
         peer.until_barrier("heard");
         peer.until("the notice is refused", |peer| !peer.failed.is_empty());
-        let story = &peer.failed[0].1;
-        assert!(story.contains("notice of kind 0 and 2097152 bytes"), "{story}");
+        let message = &peer.failed[0].1;
+        assert!(message.contains("notice of kind 0 and 2097152 bytes"), "{message}");
         assert_eq!(peer.notices, []);
         peer.until_barrier("refused");
     }
@@ -620,7 +620,7 @@ fn ports(peer: &mut Peer) {
     peer.finish(even).unwrap();
     let mut expected = [0, 1, 2].map(|port| pattern(100, port));
     if peer.ports == 1 {
-        // There the messages of one tag come in the order that they were sent in.
+        // On one device the messages of one tag come in the order in which they were sent.
         expected.swap(0, 1);
     }
     assert!(targets.each_ref().map(content) == expected);
@@ -683,12 +683,12 @@ impl Peer {
         }
     }
 
-    /// `send` and `receive` put the right source in.
+    /// `send` and `receive` fill in the source.
     fn tag(&self, sequence: u32, message: u32, check: u32) -> Tag {
         Tag { source: 1, kind: Kind::Collective, sequence, message, check }
     }
 
-    /// Messages take the ports in turn; where there is one message only it does not go by the notices' device.
+    /// Messages take the ports in turn. A single message does not use the device of the notices.
     fn send(&mut self, tag: Tag, source: Region) -> RequestId {
         self.send_by(tag.message as usize + 1, tag, source)
     }
@@ -718,7 +718,7 @@ impl Peer {
         self.next
     }
 
-    /// Sends so many bytes under any tag, and does not care what becomes of them.
+    /// Sends `bytes` bytes with any tag, and ignores what happens to them.
     fn send_as(&mut self, tag: Tag, bytes: usize) {
         self.next += 1;
         let posted = self.transport.send(1 - self.rank, 1, tag, Region::zeroed(bytes), self.next);
@@ -838,7 +838,7 @@ impl Peer {
         self.transport.notify(1, b"nobody hears this");
     }
 
-    /// Looks on for a while and prints what it sees.
+    /// Polls for a while and prints what happens.
     fn observe(&mut self, time: Duration) {
         let (start, known) = (Instant::now(), self.failed.len());
         while start.elapsed() < time {
@@ -874,7 +874,7 @@ fn content(region: &Region) -> Vec<u8> {
     unsafe { region.to_vec() }
 }
 
-/// A region whose memory is alive as long as it has a share in `owner`.
+/// A region whose memory is alive as long as the region has a share in `owner`.
 fn owned(size: usize, owner: &Arc<()>) -> Region {
     let inner = Region::zeroed(size);
     let keep = Arc::new((inner.clone(), owner.clone()));
@@ -901,7 +901,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 // ---- The parent ----
 
-/// The body of every child; does nothing when run as an ordinary test.
+/// The body of every child. Does nothing if it runs as an ordinary test.
 #[test]
 #[ignore = "run by the other tests"]
 fn child() {
@@ -918,13 +918,13 @@ fn child() {
 }
 
 fn run(scenario: &str) {
-    // One pair at a time: there may be two cores only.
+    // One pair at a time: there may be only two cores.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
     for (name, library) in processes::libraries() {
         for (tls, ports) in MEANS {
-            // UCX 1.13 may end the process (wireup_ep.c:241) where a peer dies while several connections to it are made.
-            // A communicator's first barrier makes sure that they are.
+            // UCX 1.13 may end the process (wireup_ep.c:241) if a peer dies while several connections to it are made.
+            // A communicator's first barrier makes sure that they are made.
             if scenario == "killed_before_any_message" && name == "system" && !ports.is_empty() {
                 continue;
             }
@@ -947,7 +947,7 @@ fn run_pair(scenario: &str, name: &str, library: &str, tls: &str, ports: &str) {
         child
     };
     if dies {
-        // A survivor must not wait at the end for the dead.
+        // A survivor must not wait for the dead rank at the end.
         std::fs::write(directory.join("finished.1"), b"").unwrap();
     }
     let ended = processes::run(vec![start(0), start(1)], 2 * PATIENCE);

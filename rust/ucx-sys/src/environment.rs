@@ -1,10 +1,10 @@
-//! The `UCX_*` variables set before UCX is opened.
+//! The `UCX_*` variables that are set before UCX is opened.
 //!
 //! `ucp_config_modify` silently ignores several of them, and UCX reads others in its constructors, so the environment
-//! is the only way. What the user has set always wins.
+//! is the only way. Variables that the user has set are never changed.
 //!
-//! Other threads may be looking for variables meanwhile, in C too, which `setenv` does not allow: it may free what they read.
-//! So they are given a new list, and the old one stays as it is.
+//! Other threads may read variables meanwhile, in C too, which `setenv` does not allow: it may free what they read.
+//! So the process gets a new list of variables, and the old list is never changed.
 
 use std::collections::BTreeSet;
 use std::ffi::{c_char, CString};
@@ -12,12 +12,12 @@ use std::path::Path;
 use std::ptr::null;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Defaults, as (name, value). `UCX_TLS` gains `rc,ud` where there are InfiniBand devices and loses `cma` where the kernel
-/// refuses it, see [`default_tls`].
+/// Defaults, as (name, value). `UCX_TLS` gets `rc,ud` added if there are InfiniBand devices, and loses `cma` if the
+/// kernel refuses it; see [`default_tls`].
 pub const ENVIRONMENT: &[(&str, &str)] = &[
     // Leave the signal handlers to Python and torch.
     ("UCX_HANDLE_ERRORS", "none"),
-    // The table serves 1.13 to 1.22; a version that lacks a variable need not say so.
+    // The table serves UCX 1.13 to 1.22; a version that lacks a variable need not warn.
     ("UCX_WARN_UNUSED_ENV_VARS", "n"),
     // No patching of mmap in the host process: it costs 0.4 s at start-up and is a known source of crashes.
     ("UCX_MEM_MMAP_HOOK_MODE", "none"),
@@ -26,7 +26,7 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("UCX_CMA_MEMORY_INVALIDATE", "y"),
     // Without it, a peer that dies before its first rendezvous is never detected.
     ("UCX_RESOLVE_REMOTE_EP_ID", "on"),
-    // How soon a dead peer is noticed over shared memory, and over tcp (a variable that 1.13 does not have).
+    // How soon a dead peer is noticed over shared memory, and over tcp (1.13 does not have the latter variable).
     ("UCX_KEEPALIVE_INTERVAL", "500ms"),
     ("UCX_TCP_USER_TIMEOUT", "4s"),
     // Eager messages of 16 to 64 KiB over tcp take 8 to 22 us instead of 28 to 36.
@@ -38,13 +38,14 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
 const TLS: &str = "UCX_TLS";
 const WITHIN_HOST: [&str; 2] = ["posix", "cma"];
 
-/// The value given to `UCX_TLS` when neither the user nor the caller chose one.
+/// The value for `UCX_TLS` if neither the user nor the caller has chosen one.
 pub fn default_tls() -> String {
     tls_for(Path::new("/sys/class/infiniband"), may_read_memory())
 }
 
-/// The default without what works within a host only; `None` where the user has chosen. For jobs on several hosts: UCX goes
-/// by the kernel, which hosts may share, and then finds shared memory between them.
+/// The default without the transports that work only within a host; `None` if the user has chosen. For jobs on
+/// several hosts: UCX identifies hosts by their kernel, which several hosts may share, and would then use shared
+/// memory between them.
 pub fn network_tls() -> Option<String> {
     let default = default_tls();
     if std::env::var(TLS).is_ok_and(|chosen| chosen != default) {
@@ -60,8 +61,8 @@ fn tls_for(devices: &Path, cma: bool) -> String {
     format!("{base}{}", if present { ",rc,ud" } else { "" })
 }
 
-/// Whether the kernel lets a process read another's memory at all: sandboxes may not. UCX asks only whether it may write,
-/// and its messages fail where it may not read.
+/// Whether the kernel lets a process read another's memory at all: sandboxes may not. UCX checks only whether it may
+/// write, and its messages fail if it may not read.
 fn may_read_memory() -> bool {
     let (source, mut target) = (1_u8, 0_u8);
     let part = |byte: *const u8| libc::iovec { iov_base: byte.cast_mut().cast(), iov_len: 1 };
@@ -70,7 +71,7 @@ fn may_read_memory() -> bool {
     unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) == 1 }
 }
 
-/// Sets what is unset: `tls` and `variables` always, the table when `defaults`.
+/// Sets variables that are unset: `tls` and `variables` always, and the table if `defaults` is set.
 pub(crate) fn apply(defaults: bool, tls: Option<&str>, variables: &[(&str, String)]) {
     let mut wanted: Vec<(&str, String)> = variables.to_vec();
     wanted.extend(tls.map(|tls| (TLS, tls.to_owned())));
@@ -84,7 +85,7 @@ pub(crate) fn apply(defaults: bool, tls: Option<&str>, variables: &[(&str, Strin
     add(&wanted);
 }
 
-/// Puts variables that are unset behind those that are set. No other thread may *change* the environment meanwhile.
+/// Adds variables that are unset to those that are set. No other thread may *change* the environment meanwhile.
 fn add(variables: &[(&str, String)]) {
     extern "C" {
         static mut environ: *const *const c_char;
@@ -95,7 +96,7 @@ fn add(variables: &[(&str, String)]) {
         return;
     }
     let mut list = Vec::new();
-    // SAFETY: the C library's list of strings, which ends in null; this thread alone changes it (see above).
+    // SAFETY: the C library's list of strings, which ends in null. Only this thread may change it (see above).
     unsafe {
         let mut next = environ;
         while !next.is_null() && !(*next).is_null() {
@@ -103,12 +104,12 @@ fn add(variables: &[(&str, String)]) {
             next = next.add(1);
         }
     }
-    // Neither the strings nor the lists are ever freed: anybody may have found them.
+    // Neither the strings nor the lists are ever freed: other threads may still use them.
     list.extend(added.into_iter().map(|text| text.into_raw().cast_const()));
     list.push(null());
     let list: &'static mut [*const c_char] = list.leak();
-    // SAFETY: the C library's variable, a pointer that is always written whole; whoever reads it finds the old list or the
-    // new one, which is complete. When `setenv` finds a list that is not its own it copies it.
+    // SAFETY: the C library's variable, a pointer that is always written as a whole. A thread that reads it finds the
+    // old list or the new one, which is complete. If `setenv` finds a list that is not its own, it copies it.
     let current = unsafe { AtomicPtr::from_ptr((&raw mut environ).cast::<*mut *const c_char>()) };
     current.store(list.as_mut_ptr(), Ordering::SeqCst);
 }
@@ -117,7 +118,7 @@ fn add(variables: &[(&str, String)]) {
 mod tests {
     use super::*;
 
-    /// Variables that are set afterwards, by `setenv`, and those that were there.
+    /// Sets variables before and after by other means, and checks that all of them are kept.
     #[test]
     fn variables_are_added_to_those_that_are_set() {
         let value = |name: &str| std::env::var(name).ok();

@@ -4,8 +4,8 @@
 //! headers and run on 1.13 to 1.22, because between these versions structs only grew at the end. Two rules follow:
 //! start from `Default` (all bytes zero), and set only the field-mask bits that [`Ucx::version`] knows.
 
-// Generated code follows C's spelling and carries neither documentation nor `SAFETY` comments; the contract of every
-// function is UCX's own API documentation.
+// Generated code follows C's spelling and has neither documentation nor `SAFETY` comments. The contract of every
+// function is in UCX's API documentation.
 #[allow(
     missing_docs,
     non_camel_case_types,
@@ -23,8 +23,8 @@ pub use load::{load, LoadError, LoadOptions, Origin, Ucx, MINIMUM_VERSION};
 
 use std::os::raw::c_void;
 
-/// The API version passed to `ucp_init_version`: the features used here all exist since 1.12, and UCX refuses callers
-/// that ask for more than it has.
+/// The API version passed to `ucp_init_version`. The features used here exist since 1.12, and UCX refuses callers
+/// that ask for a newer version than it has.
 pub const API_VERSION: (u32, u32) = (1, 12);
 
 impl Ucx {
@@ -38,14 +38,14 @@ impl Ucx {
         config: *const ucp_config_t,
         context: *mut ucp_context_h,
     ) -> ucs_status_t {
-        // SAFETY: the caller's contract is the callee's.
+        // SAFETY: the caller's contract is that of the callee.
         unsafe { (self.ucp.ucp_init_version)(API_VERSION.0, API_VERSION.1, params, config, context) }
     }
 
     /// UCX's text for a status, for messages only: the codes of one failure differ between versions.
     pub fn status_text(&self, status: ucs_status_t) -> String {
-        // SAFETY: ucs_status_string accepts every value and returns a string that is static, or for unknown codes one
-        // in a buffer that lives as long as the library, which is never unloaded.
+        // SAFETY: ucs_status_string accepts every value. It returns a static string, or for unknown codes one in a
+        // buffer that lives as long as the library, which is never unloaded.
         let text = unsafe { std::ffi::CStr::from_ptr((self.status_string)(status)) };
         format!("{} ({status})", text.to_string_lossy())
     }
@@ -56,17 +56,18 @@ pub const fn ucp_dt_make_contig(element_size: usize) -> ucp_datatype_t {
     ((element_size as u64) << UCP_DATATYPE_SHIFT) | UCP_DATATYPE_CONTIG as u64
 }
 
-/// `UCS_PTR_IS_ERR`: the operation failed at once, nothing is in flight, and [`ucs_ptr_status`] says why.
+/// `UCS_PTR_IS_ERR`: the operation failed at once and nothing is in flight; [`ucs_ptr_status`] returns the reason.
 pub fn ucs_ptr_is_err(pointer: ucs_status_ptr_t) -> bool {
     pointer as usize >= UCS_ERR_LAST as isize as usize
 }
 
-/// `UCS_PTR_IS_PTR`: a request is in flight, to be released with `ucp_request_free`. Null means completed at once.
+/// `UCS_PTR_IS_PTR`: a request is in flight, which `ucp_request_free` releases. Null means that the operation
+/// completed at once.
 pub fn ucs_ptr_is_ptr(pointer: ucs_status_ptr_t) -> bool {
     !pointer.is_null() && !ucs_ptr_is_err(pointer)
 }
 
-/// `UCS_PTR_STATUS`: `UCS_INPROGRESS` for a request, else the status in the pointer (`UCS_OK` for null).
+/// `UCS_PTR_STATUS`: `UCS_INPROGRESS` for a request, otherwise the status in the pointer (`UCS_OK` for null).
 pub fn ucs_ptr_status(pointer: ucs_status_ptr_t) -> ucs_status_t {
     if ucs_ptr_is_ptr(pointer) {
         UCS_INPROGRESS

@@ -19,18 +19,18 @@ const UCS_SONAME: &str = "libucs.so.0";
 // NODELETE, because UCX starts threads and registers exit handlers.
 const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 
-/// Where to look for UCX, and what to set before opening it.
+/// How to look for UCX, and what to set before opening it.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// The library the user named (`RINGROAD_UCX_LIBRARY`): this one or an error.
+    /// The library that the user has named (`RINGROAD_UCX_LIBRARY`). If it cannot be opened, that is an error.
     pub explicit: Option<PathBuf>,
-    /// The `libucp.so.0` inside an installed `libucx` wheel, tried last.
+    /// The `libucp.so.0` of an installed `libucx` wheel, tried last.
     pub wheel: Option<PathBuf>,
-    /// Whether to set the unset variables of [`crate::ENVIRONMENT`].
+    /// Whether to set those variables of [`crate::ENVIRONMENT`] that are unset.
     pub environment: bool,
-    /// The value for `UCX_TLS` if that is unset, whatever `environment` says.
+    /// The value for `UCX_TLS` if that is unset, whatever `environment` is.
     pub tls: Option<String>,
-    /// More variables to set if they are unset, whatever `environment` says.
+    /// More variables to set if they are unset, whatever `environment` is.
     pub variables: Vec<(&'static str, String)>,
 }
 
@@ -39,7 +39,7 @@ pub struct LoadOptions {
 pub enum Origin {
     /// Something else in the process had opened it.
     AlreadyLoaded,
-    /// The path the user named.
+    /// The path that the user has named.
     Explicit,
     /// The dynamic loader's search path.
     System,
@@ -47,17 +47,17 @@ pub enum Origin {
     Wheel,
 }
 
-/// An open UCX; never closed.
+/// An open UCX. It is never closed.
 pub struct Ucx {
     /// The functions of libucp.
     pub ucp: Ucp,
-    /// `ucs_status_string`, of the libucs that belongs to `ucp`.
+    /// `ucs_status_string` of the libucs that belongs to `ucp`.
     pub status_string: unsafe extern "C" fn(ucs_status_t) -> *const c_char,
-    /// The file libucp was read from.
+    /// The file that libucp was read from.
     pub path: PathBuf,
-    /// Major, minor, release. Ranks with different versions must not talk to each other.
+    /// Major, minor, release. Ranks with different versions cannot communicate.
     pub version: (u32, u32, u32),
-    /// The version as UCX spells it.
+    /// The version as UCX prints it.
     pub version_string: String,
     /// How it was found.
     pub origin: Origin,
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Ucx {
     }
 }
 
-/// Why there is no UCX, and what to do.
+/// Why UCX cannot be used, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// No candidate could be opened.
@@ -79,7 +79,7 @@ pub enum LoadError {
         tried.join("\n  tried: ")
     )]
     NotFound {
-        /// One line for each candidate: what, and why it failed.
+        /// One line for each candidate: which one, and why it failed.
         tried: Vec<String>,
     },
     /// The user's library could not be opened.
@@ -89,7 +89,7 @@ pub enum LoadError {
         path.display()
     )]
     Explicit {
-        /// The path the user named.
+        /// The path that the user has named.
         path: PathBuf,
         /// The loader's message.
         reason: String,
@@ -102,12 +102,12 @@ pub enum LoadError {
         loaded.display()
     )]
     Conflict {
-        /// The path the user named.
+        /// The path that the user has named.
         explicit: PathBuf,
         /// The path in use.
         loaded: PathBuf,
     },
-    /// libucp and libucs come from different installations, which crashes sooner or later.
+    /// libucp and libucs come from different installations, which sooner or later crashes.
     #[error(
         "two installations of UCX are mixed: libucp from {} but libucs from {}; \
          check LD_LIBRARY_PATH and LD_PRELOAD and other packages that load UCX, \
@@ -116,7 +116,7 @@ pub enum LoadError {
         ucs.display()
     )]
     Mixture {
-        /// The file (or to-be-opened file) of libucp.
+        /// The file of libucp, open or to be opened.
         ucp: PathBuf,
         /// The file of libucs.
         ucs: PathBuf,
@@ -143,10 +143,10 @@ pub enum LoadError {
     },
 }
 
-/// Opens UCX; after the first success every call returns the same one, whatever its options.
+/// Opens UCX. After the first success every call returns the same one, whatever its options.
 ///
-/// With `environment`, `tls` or `variables` it adds to the environment of the process. Other threads may read that
-/// meanwhile, but not change it.
+/// With `environment`, `tls` or `variables` it adds to the environment of the process. Other threads may read the
+/// environment meanwhile, but must not change it.
 pub fn load(options: &LoadOptions) -> Result<&'static Ucx, LoadError> {
     static UCX: OnceLock<Ucx> = OnceLock::new();
     static LOADING: Mutex<()> = Mutex::new(());
@@ -162,7 +162,8 @@ pub fn load(options: &LoadOptions) -> Result<&'static Ucx, LoadError> {
     let (library, origin) = find(options)?;
     let ucx = verify(library, origin)?;
     if let (Some(explicit), Origin::AlreadyLoaded) = (&options.explicit, origin) {
-        // Directories, because installations carry the same library under several names; a bare soname fits any.
+        // Compare directories, because installations have the same library under several names. A bare soname fits
+        // any directory.
         let named = explicit.parent() != Some(Path::new(""));
         if named && directory(explicit) != directory(&ucx.path) {
             return Err(LoadError::Conflict { explicit: explicit.clone(), loaded: ucx.path });
@@ -172,7 +173,7 @@ pub fn load(options: &LoadOptions) -> Result<&'static Ucx, LoadError> {
 }
 
 fn find(options: &LoadOptions) -> Result<(Library, Origin), LoadError> {
-    // By soname first: opening a second copy by its path would bring the first copy's libucs with it.
+    // By soname first: opening a second copy by its path would use the first copy's libucs.
     if let Ok(library) = open(SONAME.as_ref(), FLAGS | libc::RTLD_NOLOAD) {
         return Ok((library, Origin::AlreadyLoaded));
     }
@@ -201,7 +202,7 @@ fn find(options: &LoadOptions) -> Result<(Library, Origin), LoadError> {
     Err(LoadError::NotFound { tried })
 }
 
-/// A libucs that is already loaded would be bound to the libucp about to be opened, and constructors run while opening.
+/// A libucs that is already loaded would be bound to the libucp that is opened now, whose constructors run at once.
 fn refuse_foreign_ucs(ucp: &Path) -> Result<(), LoadError> {
     let Ok(library) = open(UCS_SONAME.as_ref(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) else {
         return Ok(());
@@ -221,11 +222,11 @@ fn verify(library: Library, origin: Origin) -> Result<Ucx, LoadError> {
     let Some(path) = ucp_symbol.and_then(file_of) else {
         return Err(unusable(SONAME.as_ref(), "it has no ucp_get_version"));
     };
-    // Looked up through libucp's handle, hence in the libucs that libucp was loaded with.
+    // Found through libucp's handle, hence in the libucs that libucp was loaded with.
     let Some(status_symbol) = symbol(&library, c"ucs_status_string") else {
         return Err(unusable(&path, "it has no ucs_status_string"));
     };
-    // What libucp itself calls is the first definition in the process, if there is one before its own.
+    // libucp itself calls the first definition in the process, if there is one before its own.
     let global = symbol(&Library::this(), c"ucs_status_string").unwrap_or(status_symbol);
     for address in [status_symbol, global] {
         let ucs = file_of(address).unwrap_or_default();
@@ -233,15 +234,15 @@ fn verify(library: Library, origin: Origin) -> Result<Ucx, LoadError> {
             return Err(LoadError::Mixture { ucp: path, ucs });
         }
     }
-    // SAFETY: libucp's functions have the declared types in every version since 1.13; an older one is refused below
-    // before anything but its version is asked.
+    // SAFETY: libucp's functions have the declared types in every version since 1.13. An older version is refused
+    // below, before anything but its version is read.
     let ucp = unsafe { Ucp::from_library(library) }.map_err(|error| unusable(&path, &error.to_string()))?;
     // SAFETY: the address is that of ucs_status_string, whose type never changed; the library is never unloaded.
     let status_string = unsafe {
         std::mem::transmute::<*mut c_void, unsafe extern "C" fn(ucs_status_t) -> *const c_char>(status_symbol)
     };
     let (mut major, mut minor, mut release) = (0, 0, 0);
-    // SAFETY: three valid pointers, as the function wants.
+    // SAFETY: three valid pointers, as the function requires.
     unsafe { (ucp.ucp_get_version)(&mut major, &mut minor, &mut release) };
     // SAFETY: the function returns a static string.
     let version_string =
@@ -258,12 +259,12 @@ fn open(name: &OsStr, flags: c_int) -> Result<Library, String> {
 }
 
 fn symbol(library: &Library, name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: only the address is taken, at which nothing is read or called here.
+    // SAFETY: only the address is taken; nothing at that address is read or called here.
     let symbol = unsafe { library.get::<*mut c_void>(name.to_bytes_with_nul()) }.ok()?;
     Some(symbol.into_raw())
 }
 
-/// The file that the code at `address` was read from.
+/// The file from which the code at `address` was read.
 fn file_of(address: *mut c_void) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     // SAFETY: all zero is a valid Dl_info (null pointers).
@@ -277,7 +278,7 @@ fn file_of(address: *mut c_void) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }
 
-/// Where a library lives, links resolved (Debian reaches one directory as both /lib and /usr/lib).
+/// The directory of a library, with links resolved (Debian has one directory both as /lib and as /usr/lib).
 fn directory(path: &Path) -> PathBuf {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     path.parent().map(Path::to_owned).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Opens real libraries. A process can load only one UCX, so each scenario runs in a child of its own: this binary
+//! Opens real libraries. A process can load only one UCX, so each scenario runs in a child process: this binary
 //! again, with the scenario's name in the environment.
 
 mod exchange;
@@ -11,7 +11,7 @@ use ucx_sys::{load, LoadError, LoadOptions, Origin, Ucx};
 const SCENARIO: &str = "RINGROAD_TEST_SCENARIO";
 const BOGUS: &str = "/nonexistent/libucp.so.0";
 
-/// The body of every child; does nothing when run as an ordinary test.
+/// The body of every child. Does nothing if it runs as an ordinary test.
 #[test]
 #[ignore = "run by the other tests"]
 fn child() {
@@ -146,18 +146,19 @@ fn talk(ucx: &Ucx) {
     pair.close();
 }
 
-/// Stands for another user of UCX in the process.
+/// Opens a library as another user of UCX in the process would.
 fn preload(name: impl AsRef<std::ffi::OsStr>) {
     // SAFETY: UCX's constructors may run at any time; the handle is leaked.
     std::mem::forget(unsafe { libloading::Library::new(name.as_ref()) }.unwrap());
 }
 
-/// Runs a scenario in a child, or skips it; the skip is a failure where the libraries are promised.
+/// Runs a scenario in a child, or skips it. Skipping is a failure if the environment says that the libraries are
+/// there.
 fn run(scenario: &str, missing: Option<String>) {
     if let Some(reason) = missing {
         let required = std::env::var("RINGROAD_TEST_REQUIRE_UCX").is_ok_and(|value| value == "1");
         assert!(!required, "{scenario}: RINGROAD_TEST_REQUIRE_UCX=1, but {reason}");
-        // Straight to the terminal: the harness captures what a passing test prints.
+        // Written directly to the terminal: the test harness captures what a passing test prints.
         use std::io::Write;
         let _ = writeln!(std::io::stderr(), "SKIPPED {scenario}: {reason}");
         return;
@@ -197,7 +198,7 @@ fn wheel_missing() -> Option<String> {
     }
 }
 
-/// Asked of the loader's cache, not by loading, which would load a UCX into the parent.
+/// Reads the loader's cache instead of loading the library, which would load a UCX into the parent.
 fn system_missing() -> Option<String> {
     let known = Command::new("/sbin/ldconfig").arg("-p").output();
     let listed = known.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("libucp.so.0"));

@@ -1,4 +1,4 @@
-"""What the ranks of the tests do: `check_...` functions run in processes of their own, once per rank."""
+"""The functions `check_...`, which the tests run in separate processes, once per rank."""
 
 import contextlib
 import inspect
@@ -13,10 +13,10 @@ import torch.distributed as dist
 
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 FORMS = ["ringroad", "cpu:ringroad,cuda:gloo"][: 2 if TORCH >= (2, 14) else 1]
-"""Both that a group can have: a ProcessGroup of its own, and (since torch 2.14) a Backend within torch's."""
+"""Both forms of a group: a ProcessGroup of its own and, since torch 2.14, a Backend within torch's."""
 
 TAKES_AN_ORDER = "sort_ranks" in inspect.signature(dist.new_group).parameters
-"""Whether the ranks of a group may be in another order than in the world; torch used to sort them."""
+"""Whether the ranks of a group may have another order than in the world; older versions of torch sort them."""
 
 
 _worlds = itertools.count()
@@ -24,7 +24,9 @@ _worlds = itertools.count()
 
 @contextlib.contextmanager
 def world(backend: str = "ringroad", *, apart: bool = False, **options: Any) -> Iterator[tuple[int, int]]:
-    """`apart`: with keys of its own in the store, for gloo, which cannot be made twice with the same ones."""
+    """The world's process group. `apart` gives it separate keys in the store, for gloo, which cannot use the same keys
+    twice.
+    """
     if apart:
         store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
         options["store"] = dist.PrefixStore(f"world {next(_worlds)}", store)

@@ -15,7 +15,7 @@ from ranks import TAKES_AN_ORDER, TORCH, world
 
 
 def check_messages() -> None:
-    """Everybody to everybody, with tags that arrive crosswise; and batches."""
+    """Every rank sends to every rank, with tags that arrive in reverse order; and batches."""
     with world() as (rank, ranks):
         peers = [peer for peer in range(ranks) if peer != rank]
         works = []
@@ -39,7 +39,7 @@ def check_messages() -> None:
 
 
 def check_high_tags() -> None:
-    """Messages of whatever tag are apart from those of an all-to-all of uneven pieces, which is made of messages."""
+    """Messages with any tag are separate from those of an all-to-all of uneven pieces, which consists of messages."""
     with world() as (rank, ranks):
         sizes = [rank + peer + 1 for peer in range(ranks)]
         after, before = (rank + 1) % ranks, (rank - 1) % ranks
@@ -57,7 +57,7 @@ def check_high_tags() -> None:
 
 
 def check_any_source() -> None:
-    """Everybody sends to everybody, who receive from whoever comes first; the source is told as a rank of the world."""
+    """Every rank sends to every rank, and receives from any source. The source is reported as a rank of the world."""
     with world() as (rank, ranks):
         groups: list[Any] = [None]
         if TAKES_AN_ORDER:
@@ -74,7 +74,7 @@ def check_any_source() -> None:
                 sources.add(source := dist.recv(got := torch.empty(1), group=group))
                 assert got.item() == source
             assert sources == everybody
-            # The columns of a matrix: memory with gaps.
+            # The columns of a matrix are memory with gaps.
             gathered = torch.full((70_001, ranks), -1.0)
             works = [dist.irecv(gathered[:, index], group=group, tag=1) for index in range(ranks - 1)]
             for work in works:
@@ -84,7 +84,7 @@ def check_any_source() -> None:
             assert (gathered[:, -1] == -1).all() and torch.equal(gathered, gathered[:1].expand_as(gathered))
             for work in sent:
                 work.wait()
-        # Sent before anybody asks, and asked for before anybody sends.
+        # One message is sent before its receive is posted, the other after.
         after, before = (rank + 1) % ranks, (rank - 1) % ranks
         waiting = dist.irecv(got := torch.empty(5), tag=3)
         future = waiting.get_future()
@@ -96,7 +96,7 @@ def check_any_source() -> None:
 
 
 def check_layouts() -> None:
-    """Tensors whose memory is not the elements in order."""
+    """Tensors whose memory is not their elements in order."""
     with world() as (rank, ranks):
         total = sum(range(1, ranks + 1))
         big = torch.zeros(6, 8)
@@ -147,7 +147,7 @@ def check_work() -> None:
 
 
 def check_sparse() -> None:
-    """Sums of sparse tensors, some of which hold nothing, with and without dense dimensions."""
+    """Sums of sparse tensors, some of them empty, with and without dense dimensions."""
     with world() as (rank, ranks):
         for shape, dense in [((7,), 0), ((4, 5), 0), ((6, 3), 1)]:
             generator = torch.Generator().manual_seed(5)
@@ -167,7 +167,7 @@ def check_sparse() -> None:
 
 
 def check_exchange() -> None:
-    """Which tensors are taken as they are, and which must be staged: where neither is told, all is right but slow."""
+    """Which tensors go directly, and which must be staged. If neither is known, results are right but slow."""
     with world() as (_, ranks):
         communicator = dist.group.WORLD.backend.communicator
         plain, other = torch.ones(6 * ranks), torch.ones(6)
@@ -197,7 +197,7 @@ def check_exchange() -> None:
         ]:
             assert communicator._run_tensors(collective, source, target) is NotImplemented, (collective, source)
         assert communicator._run_tensors("broadcast", other, other, root=ranks) is NotImplemented
-        # The negative bit is torch's secret.
+        # Only torch knows about the negative bit.
         negative = torch.complex(torch.zeros(4), torch.ones(4)).conj().imag
         assert negative.is_neg()
         dist.all_reduce(negative)
@@ -223,12 +223,12 @@ def check_refusals() -> list[str]:
             kind, text = helpers.failure_of(attempt)
             assert kind != "nothing"
             texts.append(f"{kind}: {text}")
-        dist.barrier()  # nothing was started, so ranks are still in step
+        dist.barrier()  # no call was started, so the ranks still agree on the next one
     return texts
 
 
 def check_overloads() -> None:
-    """ProcessGroup's methods called directly, as torch's own libraries do."""
+    """ProcessGroup's methods called directly, as torch's own libraries call them."""
     with world() as (rank, ranks):
         group, total = dist.group.WORLD, sum(range(ranks))
 
@@ -262,7 +262,7 @@ def check_overloads() -> None:
         assert (out == total).all()
         group.alltoall_base(out := torch.empty(ranks), mine()[:1].repeat(ranks), [], []).wait()
         assert out.tolist() == list(range(ranks))
-        if TORCH >= (2, 14):  # before, one of these goes over gloo, as all calls that torch's dispatcher takes
+        if TORCH >= (2, 14):  # older versions send one of these over gloo, like all calls of torch's dispatcher
             (group.gather(outs, mine(), 0) if rank == 0 else group.gather([], [mine()])).wait()
         group.barrier().wait()
 

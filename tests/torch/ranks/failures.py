@@ -1,4 +1,4 @@
-"""What goes wrong, and who is told what."""
+"""Failures, and what each rank is told about them."""
 
 import functools
 import inspect
@@ -20,7 +20,7 @@ from ranks.training import tiny_model
 
 
 def check_timeouts() -> list[str]:
-    """The last rank does not come; the others say so, in the group's time or in the call's."""
+    """The last rank does not come. The others report it, within the group's timeout or the call's."""
     second = timedelta(seconds=1)
     with world(timeout=timedelta(seconds=30)) as (rank, ranks):
         hasty, hastened = dist.new_group(timeout=second), dist.new_group()
@@ -52,7 +52,7 @@ def check_timeouts() -> list[str]:
 
 
 def check_mismatch() -> str:
-    """Rank 1 calls something else: everybody raises, and nobody hangs."""
+    """Rank 1 calls something else: all ranks raise an error, and none hangs."""
     with world(timeout=timedelta(seconds=20)) as (rank, _):
         start = time.monotonic()
         if rank == 1:
@@ -65,7 +65,7 @@ def check_mismatch() -> str:
 
 
 def different_calls() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
-    """What the ranks call, and what one of them calls instead."""
+    """Pairs: the call of all ranks except one, and the call of that one."""
     ranks = dist.get_world_size()
     return {
         "shape": (lambda g: dist.all_reduce(torch.ones(4), group=g), lambda g: dist.all_reduce(torch.ones(5), group=g)),
@@ -78,7 +78,7 @@ def different_calls() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], A
             lambda g: dist.all_reduce(torch.ones(4), ReduceOp.MAX, group=g),
         ),
         "root": (
-            # Who had all it waits for goes on, and hears of it in the next call.
+            # A rank that has received everything it waits for continues, and learns of the error in its next call.
             lambda g: (dist.broadcast(torch.ones(4), group=g, group_src=0), dist.barrier(group=g)),
             lambda g: (dist.broadcast(torch.ones(4), group=g, group_src=1), dist.barrier(group=g)),
         ),
@@ -102,11 +102,11 @@ def different_calls() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], A
 
 
 def check_different_calls() -> dict[str, str]:
-    """One rank calls something else: everybody is told what everybody called."""
+    """One rank calls something else: all ranks are told what every rank called."""
     texts = {}
     with world(timeout=timedelta(seconds=20)) as (rank, ranks):
         for name, (all_call, one_calls) in different_calls().items():
-            group = dist.new_group()  # a group that has failed is of no use any more
+            group = dist.new_group()  # a group that has failed is not used again
             odd = rank == ranks - 1
             start = time.monotonic()
             kind, text = helpers.failure_of(lambda g=group, call=one_calls if odd else all_call: call(g))
@@ -116,12 +116,12 @@ def check_different_calls() -> dict[str, str]:
                 assert f"rank {peer} (" in text, (name, text)
             texts[name] = text
             dist.destroy_process_group(group)
-        dist.barrier()  # the world is as it was
+        dist.barrier()  # the world is unaffected
     return texts
 
 
 def check_abort() -> list[float]:
-    """One rank aborts during a call; the same processes make a new group, and train on."""
+    """One rank aborts during a call. The same processes make a new group and continue training."""
     losses = []
     torch.manual_seed(0)
     model = tiny_model()
@@ -153,7 +153,7 @@ def check_abort() -> list[float]:
 
 
 def check_failed_futures() -> str:
-    """Errors come out of futures, as DistributedDataParallel awaits them."""
+    """Futures deliver errors, as DistributedDataParallel awaits them."""
     with world(timeout=timedelta(seconds=20)) as (rank, _):
         work = dist.all_reduce(torch.ones(4 + (rank == 1)), async_op=True)
         future = work.get_future()
@@ -166,7 +166,7 @@ def check_failed_futures() -> str:
 
 
 def check_death() -> str:
-    """Rank 1 vanishes: the others learn it at once, and can go on to destroy the group."""
+    """Rank 1 dies. The others learn of it at once, and can still destroy the group."""
     with world(timeout=timedelta(seconds=30)) as (rank, _):
         dist.all_reduce(torch.ones(3))
         if rank == 1:
@@ -189,7 +189,7 @@ def check_monitored_barrier() -> str:
 
 
 def check_monitored_barrier_without(dead: int) -> str:
-    """A rank dies; the others hear of it long before the limit."""
+    """A rank dies. The others learn of it long before the timeout."""
     with world(timeout=timedelta(seconds=50)) as (rank, _):
         dist.monitored_barrier()
         if rank == dead:
@@ -201,7 +201,7 @@ def check_monitored_barrier_without(dead: int) -> str:
 
 
 def check_monitored_barrier_interrupted() -> None:
-    """Ctrl-C ends the wait: rank 0's for rank 2, and rank 1's for rank 0."""
+    """Ctrl-C ends rank 0's wait for rank 2, and rank 1's wait for rank 0."""
     with world(timeout=timedelta(seconds=50)) as (rank, _):
         if rank != 2:
             start = time.monotonic()

@@ -1,4 +1,4 @@
-"""What forked children may do to a group: nothing."""
+"""What forked children may do with a group: nothing."""
 
 import itertools
 import multiprocessing
@@ -22,7 +22,7 @@ def refused(action) -> str:
 
 
 def leave(action=lambda: None) -> int:
-    """The exit status of a child that ends as workers do, with all that is done at their exit."""
+    """The exit status of a child that ends as workers do, including its exit handlers."""
     child = multiprocessing.get_context("fork").Process(target=action)
     child.start()
     child.join(20)
@@ -30,7 +30,7 @@ def leave(action=lambda: None) -> int:
 
 
 def check_children() -> None:
-    """Calls, works and aborts are refused; a child that destroys the group only lets go. The parents go on."""
+    """Calls, works and aborts are refused. A child that destroys the group only drops it. The parents continue."""
     with world(timeout=timedelta(seconds=30)) as (rank, ranks):
         after, before = (rank + 1) % ranks, (rank - 1) % ranks
         work = dist.irecv(got := torch.zeros(4), before, tag=1)
@@ -59,7 +59,7 @@ def check_children() -> None:
 
 
 def check_children_of_a_pipeline() -> None:
-    """As above, while a call goes by way of the host in chunks, each in a thread that children lack."""
+    """The same while a call goes by way of the host in chunks, each in a thread that children lack."""
     with elsewhere(), world(timeout=timedelta(seconds=30)) as (rank, ranks):
         pipeline = dist.group.WORLD.backend._pipeline
         tensor = torch.ones(5000)
@@ -91,7 +91,7 @@ class Squares(Dataset):
 
 
 def check_loaders() -> None:
-    """Workers of a DataLoader begin and end while calls are in flight."""
+    """Workers of a DataLoader start and end while calls are in flight."""
     with world(timeout=timedelta(seconds=30)) as (_, ranks):
         for _ in range(2):
             work = None

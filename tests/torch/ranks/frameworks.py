@@ -1,4 +1,4 @@
-"""Torch's libraries for data-parallel training: what they compute over ringroad is what they compute over gloo."""
+"""Torch's libraries for data-parallel training: over ringroad they compute the same as over gloo."""
 
 import contextlib
 import functools
@@ -26,9 +26,9 @@ Program = Callable[[], dict[str, torch.Tensor]]
 
 
 def like_gloo(*programs: Program | tuple[Program, float]) -> None:
-    """Programs, and how far their results may be from those over gloo (absolutely and relatively) if not 1e-5."""
+    """Compares programs with their results over gloo. The tolerance, absolute and relative, is 1e-5 unless given."""
     pairs = [program if isinstance(program, tuple) else (program, 1e-5) for program in programs]
-    with world("gloo"), averaging_gloo():  # once: gloo cannot be made again over the same store
+    with world("gloo"), averaging_gloo():  # once, since gloo cannot be made again over the same store
         expected = [program() for program, _ in pairs]
     for form in FORMS:
         with world(form):
@@ -41,7 +41,7 @@ def like_gloo(*programs: Program | tuple[Program, float]) -> None:
 
 @contextlib.contextmanager
 def averaging_gloo() -> Iterator[None]:
-    """Torch 2.8's gloo adds up where a reduce-scatter is to average, as FSDP2 wants it."""
+    """Torch 2.8's gloo sums where a reduce-scatter should average, which FSDP2 needs."""
     original = dist.reduce_scatter_tensor
 
     def reduce_scatter_tensor(
@@ -64,7 +64,7 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 def step_through(
     model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, batch: int = 6
 ) -> dict[str, torch.Tensor]:
-    """Trains on data of each rank's own; the losses, averaged over the ranks."""
+    """Trains on different data on each rank. Returns the losses, averaged over the ranks."""
     data = torch.Generator().manual_seed(dist.get_rank())
     losses = []
     for _ in range(steps):
@@ -107,20 +107,20 @@ def powersgd() -> tuple[Any, Any]:
 
 
 def check_ddp() -> None:
-    """Small buckets, gradients as views of them, and hooks, which wait for futures in ways of their own."""
+    """Small buckets, gradients as views of them, and hooks, which wait for futures in their own ways."""
     like_gloo(
         ddp,
         functools.partial(ddp, gradient_as_bucket_view=True, static_graph=True),
         functools.partial(ddp, lambda: (None, default_hooks.allreduce_hook)),
         (functools.partial(ddp, lambda: (None, default_hooks.fp16_compress_hook)), 2e-2),
         (functools.partial(ddp, lambda: (None, default_hooks.bf16_compress_hook)), 5e-2),
-        # One bucket: with several, what the hooks call when a bucket has come is in no order, over any backend.
+        # One bucket: with several, the order of the hooks' calls is undefined, over any backend.
         (functools.partial(ddp, powersgd, bucket_cap_mb=25), 1e-3),
     )
 
 
 class Branches(nn.Module):
-    """Ranks take different ways, so that each leaves parameters without gradients; and there are buffers."""
+    """Ranks take different branches, so that each leaves some parameters without gradients; and there are buffers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ def fsdp1(strategy: ShardingStrategy) -> dict[str, torch.Tensor]:
 
 
 def fsdp2(shape: tuple[int, ...] = (-1,), reduced: torch.dtype | None = None) -> dict[str, torch.Tensor]:
-    """With two dimensions: replicas of shards."""
+    """Fully sharded. With two dimensions, the shards have replicas."""
     rest = dist.get_world_size() // math.prod(abs(size) for size in shape)
     shape = tuple(rest if size < 0 else size for size in shape)
     mesh = init_device_mesh("cpu", shape, mesh_dim_names=("replicas", "shards")[-len(shape) :])
@@ -232,7 +232,7 @@ def digest(tensors: Iterable[torch.Tensor]) -> str:
 
 
 def check_replicas(steps: int = 50) -> dict[str, str]:
-    """Digests of the parameters after many steps: the same on all ranks."""
+    """Digests of the parameters after many steps, which must be the same on all ranks."""
     digests = {}
     for form in FORMS:
         with world(form):
@@ -244,7 +244,7 @@ def check_replicas(steps: int = 50) -> dict[str, str]:
             sharded = fully_shard(seeded(), mesh=mesh)
             step_through(sharded, torch.optim.AdamW(sharded.parameters(), lr=0.01), steps)
             digests[f"FSDP2 {form}"] = digest(sharded.parameters())
-            # And the shards, before they are put together, among their replicas.
+            # The shards, before they are gathered, must be the same among their replicas.
             replicas = mesh["replicas"]
             found = [""] * replicas.size()
             local = digest(parameter.to_local() for parameter in sharded.parameters())

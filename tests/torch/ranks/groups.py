@@ -15,7 +15,7 @@ from ranks.values import MOVING, REDUCING, Case, Running
 
 
 def check_forms() -> None:
-    """What a group is made of, and that both forms do everything a training job needs."""
+    """The classes that a group consists of. Both forms do everything that a training job needs."""
     with world() as (_, ranks):
         assert type(dist.group.WORLD).__name__ == "RingroadProcessGroup"
         assert dist.get_backend() == "ringroad" and dist.group.WORLD.name() == "ringroad"
@@ -34,7 +34,7 @@ def check_forms() -> None:
             assert type(group._get_backend(torch.device("cpu"))).__name__ == "RingroadBackend"
             for kind in REDUCING + MOVING:
                 for async_op in (False, True):
-                    if kind != "gather":  # torch 2.15 does not let Python serve gather_single in a Backend
+                    if kind != "gather":  # torch 2.15 does not let Python implement gather_single in a Backend
                         Running(Case(kind, 1000, async_op=async_op, seed=1)).finish()
             check_objects(rank, ranks)
             work = dist.all_reduce(tensor := torch.ones(5), async_op=True)
@@ -76,7 +76,7 @@ def check_subgroups() -> None:
         check_objects(rank, ranks)
         even, odd = (dist.new_group(list(range(start, ranks, 2))) for start in (0, 1))
         mine, members = (even, range(0, ranks, 2)) if rank % 2 == 0 else (odd, range(1, ranks, 2))
-        for _ in range(3):  # groups overlap the world, and take turns with it
+        for _ in range(3):  # the groups overlap the world and take turns with it
             dist.all_reduce(tensor := torch.tensor([rank]), group=mine)
             assert tensor.item() == sum(members)
             dist.all_reduce(tensor := torch.tensor([rank]))
@@ -96,7 +96,7 @@ def check_subgroups() -> None:
         dist.all_reduce(tensor := torch.tensor([rank]), group=local)
         assert tensor.item() == rank
 
-        if TORCH >= (2, 15):  # before, split_group takes an accelerator
+        if TORCH >= (2, 15):  # older versions of split_group need an accelerator
             check_split(rank, ranks)
 
 
@@ -114,7 +114,7 @@ def check_split(rank: int, ranks: int) -> None:
 
 
 def check_again() -> None:
-    """Groups over one store, one after the other, with other members under the same names."""
+    """Groups over one store, one after the other, with different members under the same names."""
     for attempt in range(3):
         with world() as (rank, ranks):
             dist.all_reduce(tensor := torch.tensor([rank + attempt]))
@@ -127,7 +127,7 @@ def check_again() -> None:
 
 
 def check_after_a_failure() -> None:
-    """Groups that could not be made are made over the same store, whoever was late or mistaken."""
+    """Groups that could not be made can be made over the same store, whichever rank was late or wrong."""
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
     for late in range(ranks):
@@ -182,7 +182,7 @@ def check_options() -> None:
 
 
 def check_deterministic() -> None:
-    """One order for all lengths."""
+    """The order of reduction is the same for all lengths."""
     options = ringroad.torch.Options(deterministic="size-invariant")
     with world(pg_options=options) as (rank, _):
         whole = torch.randn(5000, generator=torch.Generator().manual_seed(rank))

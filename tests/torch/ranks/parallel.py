@@ -1,5 +1,6 @@
-"""Torch's libraries for models that are spread over ranks, and who watches them: DTensor, tensor and pipeline
-parallelism, functional collectives, compiled graphs, checkpoints."""
+"""Torch's libraries for models that are spread over ranks, and its tools for watching them: DTensor, tensor and
+pipeline parallelism, functional collectives, compiled graphs, checkpoints.
+"""
 
 import functools
 import tempfile
@@ -30,7 +31,7 @@ from ranks.frameworks import like_gloo, named, seeded, step_through, whole
 
 
 def dtensors() -> dict[str, torch.Tensor]:
-    """Every way from one placement to another, and operations on what is spread, on one and two dimensions."""
+    """All changes of placement, and operations on distributed tensors, on one and two dimensions."""
     ranks = dist.get_world_size()
     mesh, plane = init_device_mesh("cpu", (ranks,)), init_device_mesh("cpu", (2, ranks // 2))
     torch.manual_seed(0)
@@ -64,7 +65,7 @@ class Feedforward(nn.Module):
 
 
 def tensor_parallel() -> dict[str, torch.Tensor]:
-    """Columns then rows, with a sequence that is spread, and a loss of logits that are."""
+    """Column-wise, then row-wise layers, with a distributed sequence, and a loss of distributed logits."""
     ranks = dist.get_world_size()
     mesh = init_device_mesh("cpu", (ranks,))
     model = seeded(Feedforward)
@@ -125,14 +126,14 @@ def collectives(x: torch.Tensor, group: dist.ProcessGroup) -> list[torch.Tensor]
 
 
 def compiled(backend: str | None) -> dict[str, torch.Tensor]:
-    """Functional collectives as they are, or in a graph."""
+    """Functional collectives, run eagerly or in a compiled graph."""
     function = collectives if backend is None else torch.compile(collectives, backend=backend, fullgraph=True)
     x = torch.randn(6, 2, generator=torch.Generator().manual_seed(dist.get_rank()))
     return {str(index): whole(tensor) for index, tensor in enumerate(function(x, dist.group.WORLD))}
 
 
 def compiled_model() -> dict[str, torch.Tensor]:
-    """A fully sharded model whose layers are compiled."""
+    """A fully sharded model with compiled layers."""
     model = fully_shard(seeded())
     model.compile(backend="aot_eager")
     return step_through(model, torch.optim.SGD(model.parameters(), lr=0.1), 3)
@@ -179,7 +180,7 @@ def check_pipelines() -> None:
 
 
 def check_checkpoints() -> None:
-    """What one group saves, at once or in the background, another one of another form loads."""
+    """One group saves, at once or in the background; a group of another form loads."""
     with tempfile.TemporaryDirectory() as here:
         for form in FORMS:
             with world(form):
@@ -201,7 +202,7 @@ def check_checkpoints() -> None:
                     )
                     for parameter, tensor in named(fresh.named_parameters()).items():
                         assert torch.equal(tensor, before[parameter]), (form, name, parameter)
-                dist.barrier()  # the first rank's folder goes when it leaves
+                dist.barrier()  # the first rank deletes the folder when it leaves
 
 
 def trained(steps: int = 3) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -215,7 +216,7 @@ def trained(steps: int = 3) -> tuple[nn.Module, torch.optim.Optimizer]:
 
 
 def check_watchers() -> list[str]:
-    """CommDebugMode counts calls; the profiler sees them by name."""
+    """CommDebugMode counts calls, and the profiler sees them by name."""
     with world() as (rank, ranks):
         with CommDebugMode() as watcher:
             dist.all_reduce(tensor := torch.ones(3))

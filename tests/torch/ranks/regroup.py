@@ -1,4 +1,4 @@
-"""Groups that change: with fewer, more and other ranks, and after one was killed in the middle of a call."""
+"""Groups that change: with fewer, more and other ranks, and after one was killed during a call."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ class Job:
         return [self.store.get(f"{self.rounds}/{number}").decode() for number in self.all]
 
     def check(self, uuid: int, handles: Sequence[str] | set[str], rank: int, size: int) -> None:
-        """Regroups; then all ranks add up their numbers, and each hears from the one before it."""
+        """Regroups. Then all ranks add up their numbers, and each receives a message from the previous one."""
         dist._reconfigure(uuid, handles, timeout=LONG).wait()
         assert (dist.get_rank(), dist.get_world_size()) == (rank, size)
         group = distributed_c10d._get_default_group()
@@ -85,7 +85,7 @@ def check_shapes() -> None:
 
 
 def check_join_merge_and_abort() -> None:
-    """Some begin, others come later; two groups become one; a group that was aborted is made anew."""
+    """Some ranks start and others come later; two groups become one; an aborted group is made again."""
     with job() as self:
         number, handles = self.number, self.handles()
         if number < 2:
@@ -101,7 +101,7 @@ def check_join_merge_and_abort() -> None:
 
 
 def check_death(victim: int) -> float:
-    """A rank is killed in the middle of a collective; the others regroup. Returns how long that took."""
+    """A rank is killed during a collective, and the others regroup. Returns how long that took."""
     with job() as self:
         number, handles = self.number, self.handles()
         self.check(1, handles, number, 4)
@@ -125,7 +125,7 @@ def check_shrink(flag: int) -> None:
     dist.barrier()
     if number == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-    if flag:  # in flight, or refused since another rank has aborted it
+    if flag:  # in flight, or refused because another rank has aborted it
         with suppress(RuntimeError):
             dist.all_reduce(torch.ones(3), async_op=True)
     else:

@@ -1,4 +1,6 @@
-"""As CUDA tensors go, by way of the host. There is no accelerator here: CPU tensors pretend to be on one."""
+"""Tensors that go by way of the host, like CUDA tensors. There is no accelerator here: CPU tensors stand for device
+tensors.
+"""
 
 import contextlib
 import itertools
@@ -21,11 +23,11 @@ from ranks import world
 from ranks.values import MOVING, REDUCING, UNEVEN, Case, Running
 
 CHUNK = 1920
-"""Bytes. A number that 3 ranks' blocks of all types divide."""
+"""The bytes of a chunk, divisible into blocks of 3 ranks for all types."""
 
 
 class LazySide:
-    """A stream that copies as late as it may, so that whoever does not wait finds other data."""
+    """A stream that copies as late as possible, so that code that does not wait finds other data."""
 
     def __init__(self, device: torch.device) -> None:
         self.copies: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -66,7 +68,7 @@ class LazySide:
 def elsewhere(
     is_here: Callable[[torch.Tensor], bool] = lambda tensor: False, chunk: int = CHUNK
 ) -> Iterator[list[Any]]:
-    """Tensors are on a device, unless `is_here`; yields what was cut how."""
+    """Tensors count as being on a device, unless `is_here`. Yields the lists of chunk lengths."""
     cuts: list[list[int]] = []
     cut = staging.cut
 
@@ -93,7 +95,7 @@ def elsewhere(
 
 
 def check_whole() -> None:
-    """Tensors too short to be cut, and those of uneven pieces."""
+    """Tensors too short to be cut, and tensors with uneven pieces."""
     with elsewhere(chunk=1 << 20) as cuts, world() as (_, ranks):
         for index, kind in enumerate(REDUCING + MOVING):
             for uneven, async_op in itertools.product((False, True) if kind in UNEVEN else (False,), (False, True)):
@@ -103,7 +105,7 @@ def check_whole() -> None:
 
 
 def check_chunks() -> None:
-    """All collectives, cut in chunks of one length and another; many in flight, and each rank waits as it likes."""
+    """All collectives, in equal and unequal chunks, with many in flight. Each rank waits in an order of its own."""
     with elsewhere() as cuts, world() as (rank, ranks):
         shuffle = random.Random(rank).shuffle
         turn = itertools.count()
@@ -129,8 +131,9 @@ def check_chunks() -> None:
 
 
 def check_order() -> None:
-    """Ranks wait for what they like, when they like: native calls are made in one order, and go on while nobody waits.
-    Short tensors are the host's here."""
+    """Ranks wait in any order, at any time. Native calls are made in one order, and progress while no rank waits. Short
+    tensors are on the host here.
+    """
     with elsewhere(lambda tensor: tensor.numel() < 100), world() as (rank, ranks):
         total = sum(range(ranks))
         for turn in range(12):
@@ -179,7 +182,7 @@ def check_modes() -> None:
 
 
 def different() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
-    """What the ranks call, and what one of them calls instead."""
+    """Pairs: the call of all ranks except one, and the call of that one."""
     most = CHUNK // 4
 
     def reduce(count: int, *times: int, dtype: torch.dtype = torch.float32, **options: Any) -> Callable[[Any], Any]:
@@ -207,7 +210,7 @@ def different() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
 
 
 def check_different_calls() -> None:
-    """One rank calls something else: everybody is told what everybody called."""
+    """One rank calls something else: all ranks are told what every rank called."""
     with elsewhere(), world(timeout=timedelta(seconds=20)) as (rank, ranks):
         for name, (all_call, one_calls) in different().items():
             group = dist.new_group()
@@ -227,7 +230,7 @@ def check_different_calls() -> None:
 
 
 def failing(group: Any, calls: int, fail: Callable[[], Any]) -> None:
-    """This rank's pipeline fails in the midst of its native calls."""
+    """Lets this rank's pipeline fail after `calls` native calls."""
     pipeline = group.backend._pipeline
     communicator = pipeline._communicator
     before = itertools.count()
@@ -243,7 +246,7 @@ def failing(group: Any, calls: int, fail: Callable[[], Any]) -> None:
 
 
 def check_abort() -> None:
-    """A rank aborts between two chunks: all hear of it, nothing is left in flight, and a new group works."""
+    """A rank aborts between two chunks: all ranks learn of it, nothing stays in flight, and a new group works."""
     with elsewhere():
         for async_op in (False, True):
             with world(timeout=timedelta(seconds=20)) as (rank, _):
@@ -274,7 +277,7 @@ def check_abort() -> None:
 
 
 def check_local_error() -> None:
-    """A copy fails on one rank: the others do not wait for the native calls that it will not make."""
+    """A copy fails on one rank. The others do not wait for the native calls that it will not make."""
 
     def fail() -> None:
         raise MemoryError("nothing to pin")
@@ -296,7 +299,7 @@ def check_local_error() -> None:
 
 
 def check_death() -> str:
-    """Rank 1 vanishes between two chunks."""
+    """Rank 1 dies between two chunks."""
     with elsewhere(), world(timeout=timedelta(seconds=30)) as (rank, _):
         if rank == 1:
             failing(dist.group.WORLD, 3, lambda: os._exit(0))
@@ -308,11 +311,11 @@ def check_death() -> str:
 
 
 def check_deadline() -> None:
-    """A call's time is that of all its chunks."""
+    """The timeout of a call covers all its chunks."""
     with elsewhere(), world(timeout=timedelta(seconds=2)) as (rank, ranks):
         late = rank == ranks - 1
         if late:
-            # Every chunk within the time, and not all of them.
+            # Each chunk takes less than the timeout, but all together take longer.
             failing(dist.group.WORLD, 0, lambda: None)
             pipeline = dist.group.WORLD.backend._pipeline
             run_raw = pipeline._communicator._run_raw

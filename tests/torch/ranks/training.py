@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch._dynamo  # optimizers import it when they are first used: once, rather than in every rank
+import torch._dynamo  # optimizers import it at their first use: once here, instead of in every rank
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.distributed_c10d import ReduceOp
@@ -41,7 +41,7 @@ def train(backend: str, steps: int, **options: Any) -> tuple[list[float], str]:
 
 
 def check_training(compile: bool = False) -> list[str]:
-    """Digests by rank, of ringroad's replicas; their losses are gloo's."""
+    """Digests of ringroad's replicas by rank. The losses must be equal to gloo's."""
     steps = 4 if compile else 20
     reference, _ = train("gloo", steps)
     digests = []

@@ -29,7 +29,7 @@ OPS = {
 REDUCING = ["allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_list"]
 UNEVEN = ["allgather_list", "reduce_scatter_list", "alltoall_list", "alltoall_sizes"]
 GUARD = 77
-"""Lies between the elements of strided tensors."""
+"""The value between the elements of strided tensors."""
 
 MOVING = [
     "broadcast",
@@ -67,14 +67,16 @@ def reduce_op(name: str, rank: int) -> Any:
 
 
 def length(kind: str, count: int, uneven: bool, source: int, target: int) -> int:
-    """How many elements `source` has for `target`: to gather, the same for all; to reduce, as many from all."""
+    """The number of elements that `source` has for `target`. A gather has equally many for every target, a reduction
+    equally many from every source.
+    """
     more = {"allgather_list": source, "reduce_scatter_list": target}.get(kind, source + 2 * target)
     return count + more if uneven else count
 
 
 @functools.cache
 def vectors(lengths: tuple[int, ...], dtype: np.dtype, op: str, seed: int) -> list[np.ndarray]:
-    """What the ranks contribute."""
+    """The vectors that the ranks contribute."""
     return [helpers.vector(rank, length, dtype, op, seed) for rank, length in enumerate(lengths)]
 
 
@@ -87,9 +89,10 @@ def reduced(lengths: tuple[int, ...], dtype: np.dtype, op: str, seed: int) -> tu
 def expectation(
     kind: str, lengths: list[list[int]], dtype: np.dtype, op: str, seed: int, root: int
 ) -> tuple[np.ndarray, np.ndarray | None, Any]:
-    """What this rank contributes, its result, flat (None: it has none), and its tolerance.
+    """This rank's input, its flat result (None if it has none), and its tolerance.
 
-    `lengths[source][target]` elements of each rank's vector are for another, or all for all."""
+    `lengths[source][target]` is the number of elements of a rank's vector that are for another, or for all.
+    """
     rank = dist.get_rank()
     totals = tuple(map(sum, lengths))
     inputs = vectors(totals, dtype, op, seed)
@@ -123,13 +126,13 @@ def expectation(
 
 
 def strided(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements with others between them, which nobody may touch."""
+    """The same elements with guards between them, which no call may change."""
     view = torch.full((tensor.numel(), 2), GUARD).to(tensor.dtype)[:, 0]
     return view.copy_(tensor)
 
 
 def is_guarded(tensor: torch.Tensor) -> bool:
-    """Whether what lies between the elements of a `strided` tensor, or of pieces of it, is as it was."""
+    """Whether the guards between the elements of a `strided` tensor, or of pieces of it, are unchanged."""
     if tensor.numel() < 2:
         return True
     between = tensor.as_strided((tensor.numel() - 1,), (2,), tensor.storage_offset() + 1)
@@ -139,9 +142,10 @@ def is_guarded(tensor: torch.Tensor) -> bool:
 def call(
     kind: str, mine: torch.Tensor, lengths: list[list[int]], op: Any, root: int, adjacent: bool, **options: Any
 ) -> tuple[Any, list[torch.Tensor]]:
-    """Starts the collective: its Work or None, and the tensors that receive the result (none: it has no result).
+    """Starts the collective. Returns its Work or None, and the tensors that receive the result (none if it has no
+    result).
 
-    Outputs are laid out as the input is. `adjacent`: tensors of a list are views of one.
+    Outputs have the layout of the input. With `adjacent`, the tensors of a list are views of one tensor.
     """
     rank = dist.get_rank()
     is_root = rank == root
@@ -217,7 +221,7 @@ class Case:
 
 
 class Running:
-    """A collective that was started; `finish` waits for it and compares with NumPy."""
+    """A collective that was started. `finish` waits for it and compares its result with NumPy's."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -252,19 +256,21 @@ class Running:
 
 
 def torch_refuses(kind: str, dtype: str, op: str) -> bool:
-    """all_reduce sees complex numbers as pairs of real ones."""
+    """all_reduce treats complex numbers as pairs of real ones, so it has no product of them."""
     return kind.startswith("allreduce") and dtype in helpers.COMPLEX and op == "product"
 
 
 def pairs_of(kind: str) -> list[tuple[str, str]]:
-    """What the collective can be called with: dtypes, and operations if it reduces."""
+    """The dtypes that the collective takes, with the operations if it reduces."""
     pairs = helpers.PAIRS if kind in REDUCING else [(dtype, "sum") for dtype in helpers.DTYPES]
     return [pair for pair in pairs if not torch_refuses(kind, *pair)]
 
 
 def cases(kind: str, dtype: str, op: str, turn: int) -> Iterator[Case]:
-    """Nothing, a few elements and uneven pieces, contiguous and strided; and with the turns all sizes, roots and,
-    with the seed, lists of one tensor's pieces and of tensors apart. Each both ways."""
+    """Empty tensors, a few elements and uneven pieces, contiguous and strided. The turns bring all sizes and roots, and
+    the seed decides whether lists are pieces of one tensor or separate tensors. Each case is synchronous and
+    asynchronous.
+    """
     ranks = dist.get_world_size()
     sizes = [1, 2, ranks + 1, 1000, 20011]
     large = 70_001 if (dtype, op) == ("float32", "sum") else sizes[turn % len(sizes)]
@@ -278,9 +284,10 @@ def cases(kind: str, dtype: str, op: str, turn: int) -> Iterator[Case]:
 
 
 def check_values() -> dict[str, str]:
-    """The product of all collectives, dtypes, operations, layouts and ways of calling; digests of what must be the same
-    on all ranks. All asynchronous calls of a dtype and operation are in flight at once, and each rank waits for them in
-    an order of its own."""
+    """All collectives with all dtypes, operations, layouts and ways of calling. Returns digests of the results that
+    must be the same on all ranks. All asynchronous calls of a dtype and operation are in flight at once, and each rank
+    waits for them in an order of its own.
+    """
     digests = {}
     turns = {kind: itertools.count() for kind in REDUCING + MOVING}
     roots: dict[str, set[int]] = {kind: set() for kind in turns}
@@ -310,7 +317,7 @@ def check_values() -> dict[str, str]:
 def check_uneven() -> None:
     """Sizes that only some ranks know."""
     with world() as (rank, ranks):
-        # Uneven on some ranks only.
+        # Pieces are uneven on some ranks only.
         outs = [torch.empty(1 + rank * peer) for peer in range(ranks)]
         dist.all_to_all(outs, [torch.full((1 + rank * peer,), float(rank)) for peer in range(ranks)])
         assert all((out == peer).all() for peer, out in enumerate(outs))
@@ -323,7 +330,7 @@ def check_uneven() -> None:
 
 
 def check_disagreement() -> None:
-    """Everybody hears who expects something else than it is given, and the group goes on."""
+    """All ranks learn which rank expects a length other than the one it gets, and the group stays usable."""
     with world() as (rank, ranks):
         sent, expected = [1] * ranks, [1] * ranks
         if rank == 1:
@@ -336,7 +343,7 @@ def check_disagreement() -> None:
             text = str(error)
         assert "rank 2 has 1 elements for rank 1, which expects 3" in text, text
         dist.all_to_all([torch.empty(2) for _ in range(ranks)], [torch.ones(2) for _ in range(ranks)])
-        # Nothing at all for some, and in the background.
+        # Some pieces are empty, and the call is asynchronous.
         sizes = [0 if rank == peer else rank + peer for peer in range(ranks)]
         got = torch.empty(sum(sizes))
         work = dist.all_to_all_single(got, torch.full((sum(sizes),), float(rank)), sizes, sizes, async_op=True)
@@ -345,7 +352,7 @@ def check_disagreement() -> None:
 
 
 def check_scalars() -> None:
-    """Tensors without a dimension, and without an element."""
+    """Tensors without dimensions, and tensors without elements."""
     with world() as (rank, ranks):
         for shape in ((), (0,), (3, 0, 2)):
             count = int(np.prod(shape))

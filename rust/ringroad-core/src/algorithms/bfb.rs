@@ -3,12 +3,12 @@
 //! Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), section 5.
 //!
 //! ```text
-//! Petersen graph    step 0: a rank gives two neighbours' farther neighbours' blocks to each of its three neighbours
-//!                   step 1: and their own
+//! Petersen graph    step 0: each rank sends its own block to its three neighbours
+//!                   step 1: and to each neighbour the blocks of the two others
 //! ```
 //!
-//! Cost: as many steps as the diameter in each phase. Where all ranks look alike each sends (n-1)/n of the vector in a
-//! phase; elsewhere those in the middle pass on more.
+//! Cost: as many steps per phase as the diameter. If all ranks look alike, each sends (n-1)/n of the vector per phase;
+//! elsewhere, central ranks pass on more.
 
 use super::{CostLine, Request};
 use crate::collective::Collective;
@@ -16,10 +16,10 @@ use crate::schedule::Schedule;
 use crate::synthesis::bfb;
 use crate::topology::Topology;
 
-/// The most ranks of a graph whose rows are written out.
+/// The most ranks of a graph whose schedule is written out for all ranks.
 const MAX_WRITTEN: usize = 4096;
 
-/// Whether every rank reaches every other one over ranks, and the schedule is of a size that can be handled.
+/// Whether every rank reaches every other one over links between ranks, and the schedule is small enough.
 pub(super) fn fits(topology: &Topology) -> bool {
     let fits = |symmetric: bool| symmetric || topology.ranks() <= MAX_WRITTEN;
     topology.is_torus() || bfb::is_suitable(topology).is_ok_and(fits)
@@ -31,7 +31,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     bfb::schedule(name, topology, collective).expect("the catalogue admits no other graphs")
 }
 
-/// In one phase.
+/// The cost of the schedule.
 pub(super) fn cost(request: &Request<'_>) -> CostLine {
     let ranks = request.shape.ranks();
     let reach = bfb::reach(request.topology).expect("the catalogue admits no other graphs");

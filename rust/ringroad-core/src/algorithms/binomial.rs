@@ -1,7 +1,7 @@
-//! Binomial tree: in every step, everybody who has the data passes it on to somebody at half the distance.
+//! Binomial tree: in every step, each rank that has the data passes it on to a rank at half the previous distance.
 //!
-//! Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005.
-//! A scatter passes on the blocks of the receiver's subtree only. Reduce and gather are the reverse in time. Ranks count
+//! Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005. A
+//! scatter passes on only the blocks of the receiver's subtree. Reduce and gather are the reverse in time. Ranks count
 //! from the root.
 //!
 //! ```text

@@ -1,23 +1,23 @@
-//! Bruck: two messages in every step, to ranks once and twice as far on the same side, at three times the distance in
-//! every step.
+//! Bruck: in every step, two messages to ranks at one and two times a distance on the same side. The distance triples
+//! from step to step.
 //!
 //! Bruck, Ho: Efficient global combine operations in multi-port message-passing systems, PPL 3(4), 1993; Bruck, Ho,
-//! Kipnis, Upfal, Weathersby, TPDS 8(11), 1997, for two ports. A rank gives a block away according to the lowest digit
-//! other than 0 of its offset from the block's own rank, written with digits 0, 1, 2. Near ranks come first, when
-//! messages are large, unlike in the paper.
+//! Kipnis, Upfal, Weathersby, TPDS 8(11), 1997, for two ports. When a rank gives a block away depends on the rank's
+//! offset from the block's own rank: on the lowest nonzero digit of the offset in base 3. Unlike in the paper, the
+//! nearest ranks come first, when messages are large.
 //!
 //! ```text
-//! n = 8   after step 1    { 0 }                  a block is at home
+//! n = 8   after step 1    { 0 }                  a block is at its own rank
 //!         after step 0    { 0, 3, 6 }            step 1, distances 3 and 6: offsets 3 and 6 give it home
 //!         at first        { 0, 1, ..., 7 }       step 0, distances 1 and 2: 1, 2 home, 4, 5 to 3, 7 to 6
 //! ```
 //!
-//! With whole vectors, by the generalised allreduce for two ports (see `generalized`): a step that finds N parts leaves
-//! N' = ceil(N/3) of them and sends the others as one or two sums, N' or N' - 1 and 2N', 2N' - 1 or 2N' - 2 ranks down.
-//! With one port both are members of that family, r = 0 and r = L.
+//! The exchange of whole vectors uses the generalised allreduce for two ports (see `generalized`): a step that starts
+//! with N parts leaves N' = ceil(N/3) of them and sends the others as one or two sums, N' or N' - 1 and 2N', 2N' - 1 or
+//! 2N' - 2 ranks down. With one port, both variants are members of that family, r = 0 and r = L.
 //!
-//! Cost: 2 ceil(log3 n) steps, 2(n-1)/n of the vector over two ports.
-//! Exchanging whole vectors: ceil(log3 n) steps, two vectors each, but one in the last if n <= 2/3 of a power of three.
+//! Cost: 2 ceil(log3 n) steps, 2(n-1)/n of the vector over two ports. Exchanging whole vectors: ceil(log3 n) steps with
+//! two vectors each, but one in the last step if n <= 2/3 of a power of three.
 
 use super::dimension_wise::{allreduce, rotated};
 use super::generalized::Group;
@@ -41,7 +41,7 @@ pub(super) fn latency(request: &Request<'_>) -> Schedule {
     })
 }
 
-/// Steps and volume of the allreduce that exchanges whole vectors.
+/// The steps and the volume of the allreduce that exchanges whole vectors.
 pub(super) fn latency_cost(request: &Request<'_>) -> CostLine {
     let steps = |size: &usize| ceil_log(3, *size);
     let single = |size: &&usize| **size > 1 && **size <= 2 * 3usize.pow(steps(size) as u32 - 1);

@@ -1,40 +1,41 @@
-//! Bruck's all-to-all: blocks travel by the digits of how far they have to go, and all that have a digit in common travel
-//! together.
+//! Bruck's all-to-all: the digits of a block's distance say by which hops it travels; blocks with a digit in common
+//! travel together.
 //!
-//! Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing
-//! systems, IEEE TPDS 8(11), 1997, section 3. A distance is written with digits of radix r, and digit z of place k takes a
-//! block z * r^k ranks farther. A step is for one place: up to r - 1 messages at once. Ranks on the way keep blocks of
-//! others.
+//! Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
+//! message-passing systems, IEEE TPDS 8(11), 1997, section 3. A distance is written with digits of radix r. Digit z of
+//! place k takes a block z * r^k ranks further. Each step handles one place, with up to r - 1 messages at once. Ranks
+//! on the path keep blocks of others.
 //!
-//! Digits are balanced, from -(r-1)/2 to r/2, so that both directions are busy in the same step and what has more than
-//! half of a ring to go leaves the other way (for radix 3 known as ReTri). Of a distance and the way back the one counts
-//! whose digits take fewer hops. Radix 2 has the digits 0 and 1, and one message at a time.
+//! Digits are balanced, from -(r-1)/2 to r/2, so that both directions are busy in the same step, and blocks that have
+//! to go more than half of a ring leave in the other direction (for radix 3 this is known as ReTri). Of a distance and
+//! its complement, the one whose digits take fewer hops is used. Radix 2 has the digits 0 and 1, and one message at a
+//! time.
 //!
-//! On a torus every dimension has digits of its own; they take turns, place by place, and blocks begin in different
-//! dimensions. Hosts are a torus of hosts and their ranks, whose steps are within the hosts or between them, never both,
-//! as those within take less time.
+//! On a torus every dimension has digits of its own. Dimensions take turns, place by place, and blocks begin in
+//! different dimensions. Hosts are a torus of hosts and ranks per host. Each step is either within the hosts or between
+//! them, never both, since messages within a host take less time.
 //!
 //! ```text
 //! n = 7, r = 3   rank 0   step 0, digits +1 and -1    blocks for 1 and 5 to 1        blocks for 2 and 6 to 6
 //!                         step 1, digits +3 and -3    for 3, its own and rank 1's    for 4, its own and rank 6's
 //! ```
 //!
-//! Cost: the sum over the dimensions of ceil(log_r size) steps; a block is sent as often as its distance has digits other
-//! than 0.
+//! Cost: the sum over the dimensions of ceil(log_r size) steps; a block is sent once for each nonzero digit of its
+//! distance.
 
 use super::shape::in_turns;
 use super::{ceil_log, pairwise, CostLine, Request, Shape};
 use crate::schedule::{Action, ChunkSet, Schedule, Step};
 
-/// The most messages of a step, and one.
+/// The most messages of a step, plus one.
 const MAX_RADIX: usize = 256;
-/// From more ranks on at most so many places are tried.
+/// With more than `MANY` ranks, at most `FEW_PLACES` places are tried.
 const MANY: usize = 1024;
 const FEW_PLACES: usize = 4;
 
-/// The radices worth trying: 2, and for every number of places the least that is odd, as digits then go as far both ways,
-/// or all at once along the longest dimension. On a ring that would be the direct all-to-all. Among many ranks places are
-/// few, since it takes long to look at a schedule.
+/// The radices worth trying: 2, and for every number of places the smallest odd one, whose digits reach equally far in
+/// both directions; or the length of the longest dimension, which takes all distances at once. On a ring, that would be
+/// the direct all-to-all. With many ranks there are few places, since it takes long to examine a schedule.
 pub(super) fn radices(shape: &Shape) -> Vec<usize> {
     let grid = grid(shape);
     let longest = longest(&grid);
@@ -50,7 +51,7 @@ pub(super) fn radices(shape: &Shape) -> Vec<usize> {
     radices
 }
 
-/// Whether there is this radix.
+/// Whether this radix is possible.
 pub(super) fn admits(shape: &Shape, radix: usize) -> bool {
     (2..=longest(&grid(shape)).clamp(2, MAX_RADIX)).contains(&radix)
 }
@@ -67,7 +68,7 @@ fn longest(grid: &Shape) -> usize {
     grid.sizes().iter().copied().max().unwrap_or(1)
 }
 
-/// How far up a ring each place takes a block that has to go so far up, from the lowest place on.
+/// How far up a ring each place moves a block that has to go `distance` up, from the lowest place on.
 fn leaps(size: usize, radix: usize, distance: usize) -> Vec<usize> {
     let places = ceil_log(radix, size);
     let (size, radix) = (size as isize, radix as isize);
@@ -112,7 +113,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let mut steps = vec![Step::default(); places.iter().sum()];
     for (distance, blocks) in blocks.into_iter().enumerate() {
         let way = grid.coordinates(distance);
-        // Spreads any distance along one dimension over all the orders.
+        // Spreads the distances along a single dimension evenly over all orders.
         let order: usize = way.iter().enumerate().map(|(dimension, along)| (2 * dimension + 1) * along).sum();
         let mut turns: Vec<(usize, usize, usize)> = Vec::new();
         for (dimension, times) in orders[order % starts].iter().enumerate() {
@@ -120,7 +121,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
             turns.extend(taken.filter(|(_, leap)| **leap > 0).map(|(time, leap)| (*time, dimension, *leap)));
         }
         turns.sort_unstable();
-        // Of the rank whose block of this distance is here.
+        // The rank whose block of this distance is here.
         let mut source = 0;
         for (time, dimension, leap) in turns {
             let block = ChunkSet::range(blocks[source], blocks[source] + 1);
@@ -135,7 +136,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     schedule
 }
 
-/// Steps and volume of it.
+/// The steps and the volume of the all-to-all.
 pub(super) fn cost(request: &Request<'_>) -> CostLine {
     let grid = grid(request.shape);
     let sent = |along: &Vec<Vec<usize>>| {

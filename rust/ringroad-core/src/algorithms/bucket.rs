@@ -1,11 +1,11 @@
-//! Bucket: a torus as rings of one dimension after the other, with a slice for every port.
+//! Bucket: rings along one dimension of a torus after the other, with a slice for every port.
 //!
 //! Barnett, Littlefield, Payne, van de Geijn: Global combine on mesh architectures with wormhole routing, IPPS 1993;
 //! Jain, Sabharwal: Optimal bucket algorithms for large MPI collectives on torus interconnects, ICS 2010. Every slice
-//! has a dimension to start in and a direction. It reduce-scatters along that dimension's rings, and what is left along
-//! those of the next. The allgather runs backwards, with blocks going around the same way. All slices go on to their
-//! next dimensions at the same time, also where some have shorter rings to run around: no two of them ever share a
-//! link.
+//! has a dimension to start in, and a direction. It is reduce-scattered along the rings of that dimension, and what is
+//! left along those of the next dimension. The allgather runs backwards, with blocks going around in the same
+//! direction. All slices change to their next dimensions at the same time, even if some have shorter rings, so that no
+//! two slices ever share a link.
 //!
 //! ```text
 //! torus:2x3    slice    phase 0                     phase 1                     for each there is one
@@ -13,7 +13,8 @@
 //!              1        rows, 2 steps               columns, in 1 of 2 steps
 //! ```
 //!
-//! Cost: 2D (a-1) steps, where a is the largest of D dimensions; 2(n-1)/n of the vector, by 2D ports; one phase half.
+//! Cost: 2D (a-1) steps, where a is the largest of D dimensions; 2(n-1)/n of the vector, by 2D ports; one phase takes
+//! half.
 
 use super::in_trees::{perform, InTrees, Table};
 use super::ring::upwards;

@@ -1,10 +1,11 @@
-//! Butterfly: groups of two or three exchange whole vectors, and all of a group add them up in the same order.
+//! Butterfly: groups of two or three ranks exchange whole vectors, and all ranks of a group add them up in the same
+//! order.
 //!
-//! Recursive doubling with threes as well as twos, which takes two ports (Bruck, Ho, Kipnis, Upfal, Weathersby:
-//! Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997).
-//! Ours is the alignment: all of a group hold sums of the same ranks and add them in the order of their digits, and so
-//! all ranks end with the same bits. Factors of two come first: at the last and largest distance the third of three is
-//! next to the first.
+//! Recursive doubling with groups of three as well as two, which takes two ports (Bruck, Ho, Kipnis, Upfal, Weathersby:
+//! Efficient algorithms for all-to-all communications in multiport message-passing systems, IEEE TPDS 8(11), 1997). The
+//! alignment is ours: all ranks of a group hold sums of the same ranks and add them in the order of their digits, so
+//! that all ranks end with the same bits. Factors of two come first: at the last and largest distance, the third rank
+//! of a group is next to the first.
 //!
 //! ```text
 //! n = 6   step 0    0-1     2-3     4-5
@@ -19,8 +20,8 @@ use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Local, Motion, Schedule, Send, Step};
 use crate::units::Rank;
 
-/// The allreduce on tori whose sizes have no other factors than two and three. In groups of three, what is added first
-/// depends on where a rank stands, and so all of them are written out.
+/// The allreduce on tori whose sizes have no factors other than two and three. In groups of three, a rank's position
+/// decides which sum it forms first, so the schedule is written out for all ranks.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, .. } = *request;
     if shape.sizes().iter().all(|size| size.is_power_of_two()) {
@@ -38,7 +39,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     })
 }
 
-/// On a ring of a power of two all ranks do the same, seen from their own places.
+/// On a ring of a power of two, all ranks act alike.
 fn pairs(name: &str, size: usize) -> Schedule {
     let ring = Shape::ring(size);
     let mut schedule = line(name, size, Motion::Flip);
@@ -48,7 +49,7 @@ fn pairs(name: &str, size: usize) -> Schedule {
     schedule
 }
 
-/// How many factors of two and of three there are, if no others.
+/// The number of factors of two and of three; `None` if there are others.
 pub(super) fn factors(mut size: usize) -> Option<[usize; 2]> {
     let count = [2, 3].map(|factor| {
         let mut count = 0;
@@ -61,13 +62,13 @@ pub(super) fn factors(mut size: usize) -> Option<[usize; 2]> {
     (size == 1).then_some(count)
 }
 
-/// Ranks that differ in one digit only exchange what they have.
+/// Ranks that differ in one digit only exchange their vectors.
 fn exchange(size: usize, radix: usize, stride: usize) -> Step {
     let ring = Shape::ring(size);
     let mut step = Step::default();
     for rank in 0..size {
         let digit = rank / stride % radix;
-        // The first two may add what comes, in this order; the last must add the others before its own.
+        // The first two ranks may add what arrives, in this order. The last one must add the others before its own.
         let apart = digit == 2;
         for other in (0..radix).filter(|other| *other != digit) {
             let source = rank + other * stride - digit * stride;

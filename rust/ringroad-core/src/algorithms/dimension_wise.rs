@@ -1,8 +1,9 @@
-//! An allreduce on a torus from allreduces on its rings: all lines of one dimension at once, then those of the next.
+//! An allreduce on a torus, made of allreduces on its rings: all lines of one dimension at once, then those of the
+//! next.
 //!
-//! When a dimension is done, all ranks of a line hold the same, and so the next dimension only ever adds what is
-//! disjoint. Slices of the vector that start in different dimensions, and run both ways, keep all ports busy.
-//! Where a line first makes every rank complete some blocks and then spreads them, the next dimensions come in between.
+//! After a dimension, all ranks of a line hold the same sum, so the next dimension only adds disjoint sums. Slices of
+//! the vector that start in different dimensions and run in both directions keep all ports busy. If a line first
+//! completes some blocks on each rank and then spreads them, the other dimensions run in between.
 //!
 //! ```text
 //! torus:2x3    slice 0: the columns 0-3, 1-4, 2-5, then the rows 0-1-2, 3-4-5    slice 1: the rows, then the columns
@@ -13,14 +14,14 @@ use crate::collective::Collective;
 use crate::schedule::{Axis, ChunkSet, Local, Motion, Schedule, Send, Slice, Step, Symmetry};
 use crate::units::{ChunkId, Rank};
 
-/// Which dimensions a slice visits, in this order, and whether as a mirror image.
+/// The order in which a slice visits dimensions, and whether it is a mirror image.
 #[derive(Debug, Clone)]
 pub(super) struct Course {
     pub order: Vec<usize>,
     pub mirrored: bool,
 }
 
-/// One slice, from the first dimension to the last: one port at a time, or one pair of ports.
+/// One slice, from the first dimension to the last: it uses one port at a time, or one pair of ports.
 pub(super) fn single(shape: &Shape) -> Vec<Course> {
     vec![Course { order: shape.order(0), mirrored: false }]
 }
@@ -31,25 +32,25 @@ pub(super) fn rotated(shape: &Shape) -> Vec<Course> {
     starts.map(|first| Course { order: shape.order(first), mirrored: false }).collect()
 }
 
-/// A slice starting in every dimension, and the mirror image of each.
+/// A slice that starts in every dimension, each with a mirror image.
 pub(super) fn rotated_both_ways(shape: &Shape) -> Vec<Course> {
     let both = |course: Course| [false, true].map(|mirrored| Course { mirrored, ..course.clone() });
     rotated(shape).into_iter().flat_map(both).collect()
 }
 
-/// An allreduce on a ring in two parts, between which other dimensions find their place.
+/// An allreduce on a ring in two parts, between which other dimensions run.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
-    /// Until every rank has some blocks complete.
+    /// The steps until every rank has completed some blocks.
     pub inward: Schedule,
-    /// Those that each position then has. Where all lines are symmetric, position 0 is the only one that is asked.
+    /// The blocks that each position has completed. With symmetric lines, only the entry of position 0 is used.
     pub complete: Vec<ChunkSet>,
-    /// From then on.
+    /// The steps after that.
     pub outward: Schedule,
 }
 
 impl Line {
-    /// A line that is done when its way inward, or outward, is: of all chunks in all positions.
+    /// A line with one part only, inward or outward. All positions complete all chunks.
     pub fn one_way(schedule: Schedule, inward: bool) -> Line {
         let complete = vec![ChunkSet::range(0, schedule.chunks); schedule.ranks];
         let nothing = Schedule { steps: Vec::new(), ..schedule.clone() };
@@ -58,8 +59,8 @@ impl Line {
     }
 }
 
-/// The allreduce on `shape` of which `line(size, mirrored)` is the allreduce on a ring, with one slice per course. All
-/// lines of a shape are symmetric, or none is.
+/// The allreduce on `shape` with one slice per course, where `line(size, mirrored)` is the allreduce on a ring. Either
+/// all lines of a shape are symmetric, or none.
 pub(super) fn allreduce(
     name: &str,
     shape: &Shape,
@@ -71,8 +72,8 @@ pub(super) fn allreduce(
     })
 }
 
-/// The allreduce on `shape` of which `line(course, dimension)` is the part in one dimension, with one slice per course.
-/// A reduce-scatter is only the way inward, and an allgather the way outward.
+/// The allreduce on `shape` with one slice per course, where `line(course, dimension)` is the part of one dimension. A
+/// reduce-scatter has the inward parts only, an allgather the outward parts.
 pub(super) fn nested(
     name: &str,
     collective: Collective,
@@ -88,10 +89,10 @@ pub(super) fn nested(
     Schedule::split(name, &slices).expect("all slices have as many chunks")
 }
 
-/// The chunks of a torus: one for every combination of its lines' chunks. Where the vector has a block for every rank, so
-/// have lines for every position, and pieces of blocks combine to pieces of blocks.
+/// The chunks of a torus: one for every combination of its lines' chunks. If the vector has a block for every rank,
+/// lines have a block for every position, and pieces of blocks combine to pieces of blocks.
 struct Numbering {
-    /// For every dimension how many chunks its line has, and how many of them make up a block.
+    /// For every dimension, the number of chunks of its line, and the number of chunks per block.
     lines: Vec<(usize, usize)>,
 }
 
@@ -105,7 +106,7 @@ impl Numbering {
         self.lines.iter().map(|(chunks, _)| chunks).product()
     }
 
-    /// All combinations of these chunks of every line, in the order of a C array.
+    /// All combinations of these chunks of every line, in row-major order.
     fn product(&self, chunks: &[Vec<ChunkId>]) -> Vec<ChunkId> {
         let mut combined = vec![(0, 0)];
         for ((all, pieces), own) in self.lines.iter().zip(chunks) {
@@ -119,8 +120,8 @@ impl Numbering {
     }
 }
 
-/// `lines[d]` in every line of dimension `d`, dimension after dimension, and back. A chunk for every combination of
-/// their chunks.
+/// Runs `lines[d]` in every line of dimension `d`: the inward parts dimension by dimension, then the outward parts in
+/// reverse order. The chunks are the combinations of the lines' chunks.
 fn on_all_lines(
     name: &str,
     collective: Collective,
@@ -140,14 +141,14 @@ fn on_all_lines(
     let outward = outward.filter(|_| collective != Collective::ReduceScatter);
     for (before, dimension, line) in inward.chain(outward) {
         let line = if symmetric { line.clone() } else { line.expand() };
-        // Where a line's first position is all that counts, so is the first line.
+        // With symmetry, only the first position of the first line counts.
         let starts: Vec<Rank> = if symmetric {
             vec![0]
         } else {
             (0..shape.ranks()).filter(|rank| shape.coordinates(*rank)[dimension] == 0).collect()
         };
         let stride = shape.stride(dimension);
-        // The chunks of the line that starts here, of each slice.
+        // For each slice, the chunks of the line that starts here.
         let chunks = |start: Rank, set: &ChunkSet| -> Vec<ChunkSet> {
             let place = shape.coordinates(start);
             let of_dimension = |d: usize| -> Vec<ChunkId> {
@@ -166,7 +167,7 @@ fn on_all_lines(
             let within = |slice: &ChunkSet| all.iter().copied().filter(|c| slice.contains(*c)).collect();
             slices.iter().map(within).filter(|chunks: &ChunkSet| !chunks.is_empty()).collect()
         };
-        // Where all positions have the same complete, so have all lines.
+        // If all positions have completed the same chunks, all lines have.
         let same = |d: &usize| lines[*d].complete.windows(2).all(|pair| pair[0] == pair[1]);
         let alike = order[..before].iter().all(same);
         for step in &line.steps {
@@ -221,7 +222,7 @@ fn symmetry(lines: &[Line], numbering: &Numbering) -> Symmetry {
     Symmetry { slices: grids.into_iter().map(slice).collect() }
 }
 
-/// A symmetric allreduce of whole vectors on a ring, without any step yet.
+/// A symmetric allreduce of whole vectors on a ring, without steps.
 pub(super) fn line(name: &str, size: usize, motion: Motion) -> Schedule {
     let axes = vec![Axis { size, blocks: 1, motion }];
     let slice = Slice::on_grid(axes, vec![0]);
@@ -229,7 +230,7 @@ pub(super) fn line(name: &str, size: usize, motion: Motion) -> Schedule {
     Schedule { symmetry, ..Schedule::empty(name, Collective::Allreduce, size, 1) }
 }
 
-/// What position 0 sends of the whole vector, to be reduced.
+/// A message of position 0 with the whole vector, to be reduced.
 pub(super) fn whole(destination: usize, port: usize) -> Send {
     let (action, chunks) = (crate::schedule::Action::Reduce, ChunkSet::range(0, 1));
     Send { source: 0, destination, chunks, action, port, from: 0, into: 0 }

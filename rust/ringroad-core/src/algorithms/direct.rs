@@ -1,19 +1,19 @@
-//! Direct: every rank talks to every other one, all at once.
+//! Direct: every rank exchanges with every other one, all at once.
 //!
-//! Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing
-//! systems, IEEE TPDS 8(11), 1997: with a port for everybody there is one round. Fit for ranks that read each other's
-//! memory, and behind a switch for messages of middling length. All begin with the rank after them, so that not all turn
-//! to the same one first.
+//! Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
+//! message-passing systems, IEEE TPDS 8(11), 1997: with a port for each rank, one round is enough. Suits ranks that
+//! read each other's memory, and medium messages behind a switch. Every rank begins with the rank after it, so that
+//! they do not all send to the same rank first.
 //!
 //! ```text
 //! n = 4   reduce-scatter    0 gives block 1 to 1, 2 to 2, 3 to 3; 1 gives block 2 to 2, 3 to 3, 0 to 0; ...
 //!         allgather         0 gives block 0 to 1, 2, 3; 1 gives block 1 to 2, 3, 0; ...
-//!         on vectors        the same with whole vectors, and everybody adds up 0 + 1 + 2 + 3
+//!         on vectors        the same with whole vectors, and every rank adds up 0 + 1 + 2 + 3
 //! ```
 //!
-//! A block is reduced by its own rank alone, to whose part all others are added in the same step. A reduce is a
-//! reduce-scatter and a gather; an all-to-all is the pairwise one with all its steps at once. Short vectors are sent as
-//! they are, which saves a step (see `gather_sum` for the same bits everywhere).
+//! Only a block's own rank reduces it: in the same step it adds all other parts to its own. A reduce is a
+//! reduce-scatter and a gather. An all-to-all is the pairwise one with all its steps at once. Short vectors are sent
+//! whole, which saves a step (`gather_sum` explains how all ranks get the same bits).
 //!
 //! Cost: one step, (n-1)/n of the vector; allreduce twice that, or one step, n-1 vectors; broadcast one step, n-1
 //! vectors; reduce two steps, one vector; gather one step, a block; scatter and all-to-all one step, (n-1)/n.
@@ -23,7 +23,7 @@ use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Slice, Symmetry};
 use crate::units::Rank;
 
-/// Beyond this the messages of one step, and the routes of all pairs, are too many.
+/// With more ranks, the messages of one step and the routes of all pairs would be too many.
 pub(super) const MAX_RANKS: usize = 256;
 
 /// Every collective, for any number of ranks and any root.
@@ -62,7 +62,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     }
 }
 
-/// One step in which rank 0 sends every other one a block, and all others what their shifts make of that.
+/// One step in which rank 0 sends every other rank a block; shifts determine what the other ranks send.
 fn phase(request: &Request<'_>, action: Action, block: impl Fn(Rank) -> ChunkSet) -> Schedule {
     let Request { name, shape, collective, .. } = *request;
     let ranks = shape.ranks();
@@ -73,7 +73,7 @@ fn phase(request: &Request<'_>, action: Action, block: impl Fn(Rank) -> ChunkSet
     schedule
 }
 
-/// The allreduce of whole vectors.
+/// The allreduce that exchanges whole vectors.
 pub(super) fn latency(request: &Request<'_>) -> Schedule {
     gather_sum::at_once(request.name, request.shape)
 }

@@ -1,10 +1,10 @@
-//! Direct, ordered: as direct, but whoever reduces a block adds up rank 0's part, then rank 1's, and so on.
+//! Direct, ordered: like direct, but the rank that reduces a block adds up rank 0's part, then rank 1's, and so on.
 //!
-//! Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport message-passing
-//! systems, IEEE TPDS 8(11), 1997, for the exchange; the order is ours. In direct a block's sum begins with the rank that
-//! the block belongs to. How a vector is divided depends on its length, and so do the last bits of an element's sum.
-//! Here they do not: every element is reduced in the same order, that of gather-sum and direct-latency, at the price
-//! of memory for everybody's part.
+//! Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
+//! message-passing systems, IEEE TPDS 8(11), 1997, for the exchange; the order is ours. In direct, a block's sum begins
+//! with the rank to which the block belongs. The division into blocks depends on the vector's length, and so do the
+//! last bits of an element's sum. Here they do not: every element is reduced in the same order, that of gather-sum and
+//! direct-latency. The price is memory for the parts of all ranks.
 //!
 //! ```text
 //! n = 4   reduce-scatter    0 gives block 1 to 1, 2 to 2, 3 to 3; ...; then all add up ((0 + 1) + 2) + 3
@@ -33,7 +33,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     }
 }
 
-/// Blocks travel to slots of their own, and are added up there.
+/// Blocks arrive in slots of their own and are added up there.
 fn reduce_scatter(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, .. } = *request;
     let ranks = shape.ranks();

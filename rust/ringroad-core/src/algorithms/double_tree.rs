@@ -1,11 +1,11 @@
-//! Double binary tree: two trees with half of the vector each, in only one of which a rank has children.
+//! Double binary tree: two trees with half of the vector each. Each rank has children in at most one of them.
 //!
 //! Sanders, Speck, Traff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35,
 //! 2009; in NCCL since 2.4. The first tree is in order, and its left subtrees are perfect: every other rank is a leaf.
-//! The second is its mirror image, or of an odd number the same shifted by one, so that the leaves of the one are the
-//! other's inner nodes. Each half moves on in pieces, by one edge in every step. In an allreduce the first pieces are
-//! on their way down while the last are on theirs up. In a broadcast the root feeds both roots of two trees of all
-//! others.
+//! The second tree is its mirror image, or for an odd number of ranks the same tree shifted by one, so that the leaves
+//! of one tree are inner nodes of the other. Each half moves in pieces, by one edge in every step. In an allreduce, the
+//! first pieces move down while the last ones still move up. In a broadcast, the root sends to the roots of two trees
+//! of all other ranks.
 //!
 //! ```text
 //! n = 7   allreduce           3                4         broadcast        0 - 4          0 - 3
@@ -23,7 +23,7 @@ use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::units::Rank;
 
-/// From a rank to one that is this many edges away from the top.
+/// An edge of a tree; the child is `depth` edges below the top.
 struct Edge {
     parent: Rank,
     child: Rank,
@@ -52,7 +52,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     }
 }
 
-/// What is sent in each step along the edges of one tree.
+/// The messages of each step along the edges of one tree.
 fn flow(shape: &Shape, collective: Collective, edges: &[Edge], pieces: usize) -> Vec<Vec<Send>> {
     let height = edges.iter().map(|edge| edge.depth).max().unwrap_or(0);
     let up = if collective == Collective::Allreduce { height } else { 0 };
@@ -72,7 +72,7 @@ fn flow(shape: &Shape, collective: Collective, edges: &[Edge], pieces: usize) ->
     flow
 }
 
-/// One of the two trees of all ranks, or of all but the root, which is put on top.
+/// The edges of one of the two trees: of all ranks, or of all except the root, which is then put on top.
 fn tree(ranks: usize, root: Option<Rank>, second: bool) -> Vec<Edge> {
     let nodes = if root.is_some() { ranks - 1 } else { ranks };
     let rank = |node: usize| {
@@ -88,7 +88,7 @@ fn tree(ranks: usize, root: Option<Rank>, second: bool) -> Vec<Edge> {
     edges
 }
 
-/// Puts the in-order tree of a range of nodes below `parent`.
+/// Adds the in-order tree of a range of nodes below `parent`.
 fn grow(
     nodes: Range<usize>,
     parent: Option<Rank>,

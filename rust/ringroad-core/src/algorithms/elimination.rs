@@ -1,11 +1,13 @@
-//! Elimination: halving and doubling for any number of ranks, where three ranks become two whenever one is left over.
+//! Elimination: halving and doubling for any number of ranks, where three ranks become two whenever a rank is left
+//! over.
 //!
 //! Rabenseifner, Traff: More efficient reduction algorithms for non-power-of-two number of processors in
-//! message-passing parallel systems, EuroPVM/MPI 2004. Ranks pair up; one of each pair goes on with the lower half of
-//! what they hold, the other with the upper half, and so there are two groups half as large. Of an odd number three
-//! ranks x, y, z make two: y and z exchange halves, and in the next step z gives its half to x and x the other to y.
-//! That makes x and y one step late. A late rank is the x of the next three, which has nothing to do at first, or makes
-//! its partner late: of every group just one is late, and all ends one step late.
+//! message-passing parallel systems, EuroPVM/MPI 2004. Ranks form pairs. One rank of each pair continues with the lower
+//! half of what they hold, the other with the upper half, so that there are two groups of half the size. If the number
+//! is odd, three ranks x, y, z become two: y and z exchange halves, and in the next step z gives its half to x, and x
+//! gives the other half to y. That makes x and y one step late. A late rank becomes x of the next three, where x is
+//! idle at first, or makes its partner late. So exactly one rank of every group is late, and the whole ends one step
+//! late.
 //!
 //! ```text
 //! n = 7   step 0    1 = 2              3 = 4   5 = 6      1 goes on with the upper half, 2 with the lower half
@@ -13,9 +15,9 @@
 //!         step 2    5 > 0    0 > 3     6 > 1   1 > 4      0, 3, 1 and 4 end with a quarter each; then backwards
 //! ```
 //!
-//! Cost, with p = 2^floor(log2 n), q the largest power of two that divides n, and unless n = p: 2 log2 p + 2 steps. The
+//! Cost, with p = 2^floor(log2 n) and q the largest power of two that divides n, unless n = p: 2 log2 p + 2 steps. The
 //! first y sends one half more than others, in all 2(p-1)/p + 1/(2q) of the vector. The largest messages of all steps
-//! are 2 + 1/q - 2/p of it. Folding takes as many steps, 2(p-1)/p + 1 and 2(p-1)/p + 2.
+//! add up to 2 + 1/q - 2/p of it. Folding takes as many steps, and for these two volumes 2(p-1)/p + 1 and 2(p-1)/p + 2.
 
 use std::ops::Range;
 
@@ -24,16 +26,16 @@ use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule};
 use crate::units::{ChunkId, Rank};
 
-/// Ranks that reduce a part of the vector among themselves. The first may be a step late.
+/// Ranks that reduce a part of the vector among themselves. The first rank may be one step late.
 struct Group {
     ranks: Vec<Rank>,
     chunks: Range<ChunkId>,
 }
 
-/// One message: when, from whom, to whom, and what.
+/// A message: step, source, destination and chunks.
 type Message = (usize, Rank, Rank, Range<ChunkId>);
 
-/// The allreduce on any shape; ranks count as they do.
+/// The allreduce on any shape, with ranks in the order of their numbers.
 pub(super) fn allreduce(name: &str, shape: &Shape) -> Schedule {
     let ranks = shape.ranks();
     let rounds = ranks.ilog2() as usize;
@@ -57,7 +59,8 @@ pub(super) fn allreduce(name: &str, shape: &Shape) -> Schedule {
     schedule
 }
 
-/// One round: whoever goes on with the lower half of the chunks, and with the upper.
+/// One round: splits a group into the ranks that continue with the lower half of the chunks and those with the upper
+/// half.
 fn halve(group: &Group, round: usize, late: bool, messages: &mut Vec<Message>) -> [Group; 2] {
     let Group { ranks, chunks } = group;
     let middle = chunks.start.midpoint(chunks.end);

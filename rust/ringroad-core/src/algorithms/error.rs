@@ -1,4 +1,4 @@
-//! What goes wrong when an algorithm is chosen by hand, and what to choose instead.
+//! Errors in the choice of an algorithm, each with alternatives.
 
 use super::{
     catalogue, Algorithm, Offer, Parameter, Ports, Request, Requirement, Shape, MAX_LENGTH, MAX_RANKS,
@@ -8,27 +8,27 @@ use crate::topology::Topology;
 use crate::units::Rank;
 use strsim::levenshtein;
 
-/// An algorithm does not perform this collective over this number of ranks.
+/// Why an algorithm does not perform a collective on a topology.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// More ranks than schedules are made for.
+    /// There are more ranks than a schedule may have.
     #[error(
         "{collective} over {ranks} ranks is too large; schedules are made for up to {MAX_RANKS} ranks, and {MAX_LENGTH} in a dimension"
     )]
     TooManyRanks {
         /// The collective.
         collective: Collective,
-        /// How many ranks were asked for.
+        /// The number of ranks.
         ranks: usize,
     },
-    /// The root takes no part.
+    /// The root is not one of the ranks.
     #[error("{} needs a root below its {ranks} ranks, not {root}", collective.name())]
     Root {
         /// The collective.
         collective: Collective,
         /// Its root.
         root: Rank,
-        /// How many ranks take part.
+        /// The number of ranks.
         ranks: usize,
     },
     /// The algorithm performs the collective, but not on this shape.
@@ -36,13 +36,13 @@ pub enum Unavailable {
     Shape {
         /// The algorithm.
         algorithm: &'static str,
-        /// What it needs.
+        /// The requirement that is not met.
         requirement: &'static str,
         /// The ring or torus, or the topology's spec.
         shape: String,
         /// The collective.
         collective: Collective,
-        /// The algorithms that perform it.
+        /// The algorithms that perform the collective there.
         alternatives: Vec<&'static str>,
     },
     /// The algorithm does not perform the collective at all.
@@ -54,7 +54,7 @@ pub enum Unavailable {
         shape: String,
         /// The collective.
         collective: Collective,
-        /// The algorithms that perform it.
+        /// The algorithms that perform the collective there.
         alternatives: Vec<&'static str>,
     },
     /// The family has no such member on this shape.
@@ -65,15 +65,15 @@ pub enum Unavailable {
     Parameter {
         /// The algorithm.
         algorithm: &'static str,
-        /// What its parameter is called.
+        /// The name of the parameter.
         parameter: &'static str,
-        /// What was asked for.
+        /// The value that was asked for.
         value: String,
         /// The collective.
         collective: Collective,
         /// The ring or torus.
         shape: String,
-        /// Values worth trying.
+        /// The values worth trying.
         values: Vec<String>,
     },
     /// A search found no schedule for this graph.
@@ -85,9 +85,9 @@ pub enum Unavailable {
         collective: Collective,
         /// The topology's spec.
         topology: String,
-        /// What stands in the way.
+        /// Why not.
         why: String,
-        /// Algorithms that perform the collective there.
+        /// The other algorithms that perform the collective there.
         alternatives: Vec<&'static str>,
     },
 }
@@ -112,7 +112,7 @@ impl Unavailable {
         topology: &Topology,
         collective: Collective,
     ) -> Unavailable {
-        // What is made for any graph looks at links, not at a shape.
+        // Algorithms for any graph depend on links, not on a shape.
         let shape = match algorithm.ports {
             Ports::Any => topology.spec(),
             _ => Shape::of(topology).to_string(),
@@ -154,7 +154,7 @@ fn use_instead(shape: &str, collective: Collective, alternatives: &[&str]) -> St
     format!("for {} on {shape} use {}", collective.name(), join(alternatives, "or"))
 }
 
-/// `a, b or c`.
+/// Joins words as in `a, b or c`.
 fn join<T: AsRef<str>>(words: &[T], last: &str) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     match &words[..] {
@@ -166,20 +166,20 @@ fn join<T: AsRef<str>>(words: &[T], last: &str) -> String {
 /// No algorithm has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownAlgorithm {
-    /// There is none.
+    /// There is no such algorithm.
     #[error("unknown algorithm {name:?}; did you mean {nearest}? There are {}", join(&all_names(), "and"))]
     Name {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// The most similar name that exists.
+        /// The most similar name.
         nearest: &'static str,
     },
-    /// What stands behind the colon makes no sense.
+    /// The text after the colon is no value of the parameter.
     #[error("unknown algorithm {name:?}; {expected}")]
     Parameter {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What may stand there.
+        /// What to write instead.
         expected: String,
     },
 }

@@ -1,16 +1,16 @@
-//! All-to-all along a flow, on any graph of ranks (see [`crate::synthesis::alltoall`]): blocks are passed on from
-//! neighbour to neighbour, over ways that keep the busiest link as little busy as can be.
+//! All-to-all along a flow, on any graph of ranks (see [`crate::synthesis::alltoall`]): neighbours pass blocks on, over
+//! paths that keep the load of the busiest link as small as possible.
 //!
 //! Basu et al.: Efficient all-to-all collective communication schedules for direct-connect topologies, HPDC 2024; with
 //! equilibration instead of linear programs.
 //!
 //! ```text
-//! 2x2 torus without the cable 0-1    step 0: 0 gives 2 what is for 1, 2 and 3, ...
-//!                                    step 1: 2 gives 3 what 0 has for 1 and 3, ...
+//! 2x2 torus without the cable 0-1    step 0: 0 sends 2 its blocks for 1, 2 and 3, ...
+//!                                    step 1: 2 sends 3 the blocks from 0 for 1 and 3, ...
 //! ```
 //!
-//! Cost: the schedule itself is asked. With steps enough the busiest link carries little more than in any flow; with as few
-//! as the longest way has, some more.
+//! Cost: there is no formula; the schedule itself tells. With enough steps the busiest link carries little more than in
+//! any flow. With as few steps as the longest path has links, it carries somewhat more.
 
 use super::Request;
 use crate::schedule::Schedule;
@@ -18,13 +18,13 @@ use crate::synthesis::alltoall::{concurrent_flow, relayed, Demands};
 use crate::synthesis::Network;
 use crate::topology::{Lattice, Topology};
 
-/// The most ranks, whose blocks are chunks that are written out, and the most that it is tried for unasked.
+/// The most ranks, since all blocks are written out; and the most with which it is a candidate without being asked for.
 const MOST_RANKS: usize = 1 << 10;
 const MOST_UNASKED: usize = 1 << 7;
-/// How near to the best the flow is, and after how many looks at all pairs it has to do.
+/// The gap to the best flow at which the search ends, and the most sweeps over all pairs.
 const GAP: f64 = 0.01;
 const MOST_SWEEPS: usize = 300;
-/// Into so many chunks a block is cut, at most.
+/// The most chunks of a block.
 const PIECES: usize = 8;
 
 pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, String> {
@@ -39,7 +39,7 @@ pub(super) fn fits(topology: &Topology) -> bool {
     topology.ranks() <= MOST_RANKS && Network::of(topology).apart().is_none()
 }
 
-/// Where links are alike on a torus, straight to every rank is as good.
+/// On a torus with equal links, sending directly to every rank is as good.
 pub(super) fn worth_trying(topology: &Topology) -> bool {
     topology.ranks() <= MOST_UNASKED && Lattice::of(topology).is_none()
 }

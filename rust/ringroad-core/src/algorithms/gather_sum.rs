@@ -1,19 +1,20 @@
-//! Gather and sum: along every ring all ranks gather all vectors, and then add them up in one and the same order.
+//! Gather and sum: along every ring, all ranks gather all vectors and then add them up in the same order.
 //!
-//! Our own: floating-point addition is not associative, and so exchanges that add up on the way, such as those of
-//! trivance-latency, leave every rank with other bits. This takes as many steps and leaves all with the same. The
-//! vectors travel as the blocks of an allgather do, by the distances that load the links least for that many steps (see
-//! `distances`), last ones first; each has a slot of its own until all are there. The sum of a ring is the same on all
-//! of it, and the next dimension goes on with that. There are no members with more and shorter steps: before those make
-//! up for their latency, reduce-scatter and allgather are mostly the faster ones.
+//! This algorithm is ours. Floating-point addition is not associative, so exchanges that add on the way, such as those
+//! of trivance-latency, leave every rank with different bits. This one takes as many steps and leaves all ranks with
+//! the same bits. The vectors travel like the blocks of an allgather, by the distances that load the links least for
+//! that number of steps (see `distances`), the last distances first. Each vector has a slot of its own until all are
+//! there. All ranks of a ring have the same sum, with which the next dimension continues. There are no members with
+//! more and shorter steps: before those gain more than their latency costs, reduce-scatter and allgather are mostly
+//! faster.
 //!
 //! ```text
-//! n = 7   step 0    vectors of x - 2 and x + 2 arrive
-//!         step 1    those of x - 1 and x + 1, and with them those of x - 3 and x + 3; then ((0 + 1) + 2) + ... + 6
+//! n = 7    step 0    vectors of x - 2 and x + 2 arrive
+//!          step 1    those of x - 1 and x + 1, and with them those of x - 3 and x + 3; then ((0 + 1) + 2) + ... + 6
 //! ```
 //!
-//! Cost: the sum over the dimensions of ceil(log3 a) steps and a-1 vectors, over all ports. The busiest link carries about
-//! a/2 times the load of the distances on a ring of a, each dimension for 1/D of the vector.
+//! Cost: the sum over the dimensions of ceil(log3 a) steps and a-1 vectors, over all ports. On a ring of a, the busiest
+//! link carries about a/2 times the load of the distances; each dimension does so for 1/D of the vector.
 
 use super::dimension_wise::{allreduce, rotated};
 use super::in_trees::Give;
@@ -23,14 +24,15 @@ use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Local, Schedule, Send};
 use crate::units::{Rank, Slot};
 
-/// The allreduce on any torus. What is added first depends on where a rank stands, and so all of them are written out.
+/// The allreduce on any torus. A rank's position decides its order of operations, so the schedule is written out for
+/// all ranks.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, .. } = *request;
     allreduce(name, shape, &rotated(shape), |size, _| line(name, size))
 }
 
 fn line(name: &str, size: usize) -> Schedule {
-    // Dimensions follow each other, and so each is a ring of its own to the search.
+    // Dimensions follow each other, so the search treats each as a single ring.
     let table = table(size, &distances::plan(&[size], &[distances::fewest(size)])[0]);
     let step = |level| {
         let pairs = (0..size).flat_map(|taker| (0..size).map(move |vector| (taker, vector)));
@@ -41,7 +43,7 @@ fn line(name: &str, size: usize) -> Schedule {
     summed(name, size, (0..table.levels()).rev().map(step))
 }
 
-/// The table backwards: whoever would have been given the vector passes it on.
+/// Reverses the table: the rank to which the vector would be given sends it.
 fn taken(give: Give, taker: Rank, vector: Rank) -> Send {
     Send {
         source: give.parent,
@@ -54,7 +56,7 @@ fn taken(give: Give, taker: Rank, vector: Rank) -> Send {
     }
 }
 
-/// The allreduce in which all vectors travel at once, each straight to everybody.
+/// The allreduce in which every rank sends its vector directly to all others at once.
 pub(super) fn at_once(name: &str, shape: &Shape) -> Schedule {
     let ranks = shape.ranks();
     let pairs = (1..ranks).flat_map(|turn| (0..ranks).map(move |source| (source, (source + turn) % ranks)));
@@ -65,7 +67,7 @@ pub(super) fn at_once(name: &str, shape: &Shape) -> Schedule {
     summed(name, ranks, [pairs.map(send).collect()])
 }
 
-/// These steps, by which everybody gets all vectors, and the sum at the end of the last.
+/// An allreduce of steps that bring all vectors to every rank, with the sum at the end of the last step.
 fn summed(name: &str, ranks: usize, steps: impl IntoIterator<Item = Vec<Send>>) -> Schedule {
     let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, 1);
     steps.into_iter().for_each(|sends| schedule.push(sends));
@@ -75,7 +77,7 @@ fn summed(name: &str, ranks: usize, steps: impl IntoIterator<Item = Vec<Send>>) 
     schedule
 }
 
-/// Where a rank keeps a vector: its own in slot 0, where the sum is to be, and the others in order after that.
+/// The slot in which a rank keeps a vector. Its own is in slot 0, where the sum will be; the others follow in order.
 pub(super) fn slot(rank: Rank, vector: Rank) -> Slot {
     if vector == rank {
         0
@@ -84,8 +86,8 @@ pub(super) fn slot(rank: Rank, vector: Rank) -> Slot {
     }
 }
 
-/// Adds these chunks up from rank 0's vector on, all of them into slot 0. A rank other than 0 moves its own vector out of
-/// the way first, to the place that it has among the others.
+/// Adds these chunks up, from rank 0's vector on, into slot 0. A rank other than 0 first moves its own vector to its
+/// place among the others.
 pub(super) fn sum(rank: Rank, size: usize, chunks: ChunkSet) -> impl Iterator<Item = Local> {
     let local = move |action, from, into| Local { rank, chunks: chunks.clone(), action, from, into };
     let begin = [(Action::Copy, 0, rank + 1), (Action::Copy, 1, 0)];

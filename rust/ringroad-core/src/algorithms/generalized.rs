@@ -1,35 +1,38 @@
-//! Generalised allreduce: fold what is left in half in every step, for so many results at once that the way back is
-//! `r` steps shorter.
+//! Generalised allreduce: every step halves the number of parts that are left, for several results at once, so that the
+//! second phase is `r` steps shorter.
 //!
 //! Kolmakov, Zhang: A generalization of the allreduce operation, arXiv 2004.09362, sections 7 to 9. Position x of rank
-//! p is the part of block p - x that p holds. A step that finds n positions sends the upper floor(n/2) of them as many
-//! ranks down, onto the lower ones. If n is odd, position 0 gets nothing. What is left in the end is position 0, whose
-//! block is complete. The way back is the same reversed.
+//! p is the part of block p - x that p holds. A step that starts with n positions sends the upper floor(n/2) of them
+//! the same number of ranks down, onto the lower ones. If n is odd, position 0 receives nothing. In the end position 0
+//! is left, whose block is complete. The second phase is the first one reversed.
 //!
-//! The same messages shifted by j make position j complete. R = ceil(n / 2^(L-r)) such results at once, L = ceil(log2 n),
-//! need no way back for the last r steps. The paper takes 2^r of them. They share all parts but one: position j for
-//! result j itself, which an odd step leaves alone, is from then on another sum than position j for the other results.
-//! So a rank keeps it apart, in slot 0, and the parts for others in slot 1. For r = L that is a census (Bar-Noy,
-//! Kipnis, Schieber, PPL 3(1), 1993), all positions do the same, and the vector is not divided.
+//! The same messages shifted by j complete position j. R = ceil(n / 2^(L-r)) such results at once, with L = ceil(log2
+//! n), make the last r steps of the second phase unnecessary; the paper takes 2^r of them. The results share all parts
+//! but one. Position j for result j itself, which receives nothing in an odd step, is from then on another sum than
+//! position j for the other results. So a rank keeps it apart, in slot 0, and the parts for other results in slot 1.
+//! For r = L this is a census (Bar-Noy, Kipnis, Schieber, PPL 3(1), 1993): all positions do the same, and the vector is
+//! not divided.
 //!
-//! With a flip of bits instead of the shift, for powers of two, nothing is ever kept apart: r = 0 is recursive halving,
-//! r = L recursive doubling. Its steps may come in any order; here near ranks come first, when messages are large.
+//! With bit flips instead of shifts, for powers of two, nothing has to be kept apart: r = 0 is recursive halving, r = L
+//! recursive doubling. Its steps may come in any order; here the nearest ranks come first, when messages are large.
 //!
 //! ```text
 //! n = 7, r = 0   step 0    0 1 2 3 (4 5 6)    4 5 6 go to rank - 3, onto 1 2 3
 //!                step 1    0 1 (2 3)          2 3 go to rank - 2, onto 0 1
 //!                step 2    0 (1)              1 goes to rank - 1, onto 0
-//!        r = 1   step 0    0 1 2 3 (4 5 6 0)  for result 1 as well, which takes 1 2 3 4 5 6 0 for 0 1 2 3 4 5 6;
-//!                          slot 0 of 0 and 1 stays, slot 1 of 1 2 3 4 is slot 0 and what comes
+//!        r = 1   step 0    0 1 2 3 (4 5 6 0)  also for result 1, where 1 2 3 4 5 6 0 replace 0 1 2 3 4 5 6;
+//!                          slot 0 of 0 and 1 stays, slot 1 of 1 2 3 4 gets slot 0 plus what arrives
 //!                step 1    0 1 (2 3 4)        slot 1 goes to rank - 2, onto 0 1 2
 //!                step 2    0 (1 2)            slot 1 goes to rank - 1, onto slot 0 of 0 1
 //! ```
 //!
-//! Dimensions of a torus are nested: the second folds what the first has left. The last ones save the steps.
+//! Dimensions of a torus are nested: the second dimension continues with what the first has left. The last ones save
+//! the steps.
 //!
-//! Cost: 2L - r steps. With N_0 = n and N_{i+1} = ceil(N_i / 2), of n blocks min(n, floor(N_i / 2) + R - 1) in every
-//! step, and floor(N_i / 2) in those of the way back; at most (2(n-1) + (2^r - 1)(L-1)) / n of the vector for r < L. Erratum:
-//! (36) and (44) count no reduction for n = 2, r = 1. Bits: 2(n-R)/n + rR/n of the vector.
+//! Cost: 2L - r steps. With N_0 = n and N_{i+1} = ceil(N_i / 2), step i sends min(n, floor(N_i / 2) + R - 1) of n
+//! blocks, and its counterpart in the second phase floor(N_i / 2); at most (2(n-1) + (2^r - 1)(L-1)) / n of the vector
+//! for r < L. Erratum: (36) and (44) count no reduction for n = 2, r = 1. With bit flips: 2(n-R)/n + rR/n of the
+//! vector.
 
 use std::ops::Range;
 
@@ -40,11 +43,11 @@ use crate::collective::Collective;
 use crate::schedule::{Action, Axis, ChunkSet, Local, Motion, Schedule, Send, Slice, Step, Symmetry};
 use crate::units::{Rank, Seconds, Slot};
 
-/// The allreduce with `r` steps less, and for r = 0 its halves, on any torus.
+/// The allreduce with `r` steps saved, and for r = 0 also reduce-scatter and allgather, on any torus.
 pub(super) fn cyclic(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, parameter, .. } = *request;
     let whole = parameter == levels(shape);
-    // Where start-up time is all that counts, one message is better than two halves.
+    // If only start-up time matters, one message is better than two halves.
     let courses = if whole { rotated(shape) } else { rotated_both_ways(shape) };
     nested(name, collective, shape, &courses, |course, dimension| {
         let group = Group::cyclic(shape.sizes()[dimension], course.mirrored, whole);
@@ -52,7 +55,7 @@ pub(super) fn cyclic(request: &Request<'_>) -> Schedule {
     })
 }
 
-/// The allreduce with `r` steps less over a power of two of ranks in each dimension.
+/// The allreduce with `r` steps saved, for a power of two of ranks in each dimension.
 pub(super) fn bitwise(request: &Request<'_>) -> Schedule {
     let Request { name, shape, parameter, .. } = *request;
     let whole = parameter == levels(shape);
@@ -60,19 +63,20 @@ pub(super) fn bitwise(request: &Request<'_>) -> Schedule {
     let slice = |course: &Course| {
         let group = Group::bitwise(shape, course, whole);
         let Line { inward, outward, .. } = group.line(1, parameter);
-        // What travels together gets adjacent numbers.
+        // Chunks that travel together get adjacent numbers.
         inward.compose(&outward).expect("the way back is of the same group").renumbered(&group.positions())
     };
     let slices: Vec<Schedule> = courses.iter().map(slice).collect();
     Schedule::split(name, &slices).expect("all slices have as many chunks")
 }
 
-/// The most steps that can be saved: the steps of a phase.
+/// The most steps that can be saved: the number of steps of a phase.
 pub(super) fn levels(shape: &Shape) -> usize {
     shape.sizes().iter().map(|size| ceil_log(2, *size)).sum()
 }
 
-/// How many steps each dimension saves if they visit them in this order: the last ones, where least is sent, save first.
+/// The number of steps that each dimension saves, if dimensions come in this order. The last ones, which send least,
+/// save first.
 fn saved(shape: &Shape, order: &[usize], parameter: usize) -> Vec<usize> {
     let mut left = parameter;
     let mut saved = vec![0; shape.sizes().len()];
@@ -83,7 +87,7 @@ fn saved(shape: &Shape, order: &[usize], parameter: usize) -> Vec<usize> {
     saved
 }
 
-/// Steps and volume of the allreduce.
+/// The steps and the volume of the allreduce.
 pub(super) fn cost(request: &Request<'_>) -> CostLine {
     let Request { shape, parameter, .. } = *request;
     let courses = rotated(shape);
@@ -105,9 +109,9 @@ pub(super) fn cost(request: &Request<'_>) -> CostLine {
     CostLine { steps: 2 * levels(shape) - parameter, sent }
 }
 
-/// The parameter that equation (37) of the paper takes for the best, for vectors of `bytes`, messages that take
-/// `alpha` and `beta` for every byte, and reductions that take `gamma` for every byte. It is what minimises (36), an upper
-/// bound, over the real numbers; to compare the costs of all members, as [`crate::cost`] does, is exact.
+/// The best parameter by equation (37) of the paper, for vectors of `bytes`, messages that take `alpha` and `beta` for
+/// every byte, and reductions that take `gamma` for every byte. It minimises (36), an upper bound, over the real
+/// numbers. To compare the costs of all members, as [`crate::cost`] does, is exact.
 pub fn best_r(ranks: usize, bytes: usize, alpha: Seconds, beta: Seconds, gamma: Seconds) -> usize {
     let (ranks, bytes, most) = (ranks as f64, bytes as f64, ceil_log(2, ranks));
     let network = alpha / (bytes * (beta + 2.0 * gamma));
@@ -115,20 +119,20 @@ pub fn best_r(ranks: usize, bytes: usize, alpha: Seconds, beta: Seconds, gamma: 
     (network.log2() + size.log2()).round().clamp(0.0, most as f64) as usize
 }
 
-/// How many positions each step finds, and the 1 that is left, if a step sends by so many ports.
+/// The number of positions at the start of each step, and the final 1, if a step sends by `ports` ports.
 fn counts(ranks: usize, ports: usize) -> Vec<usize> {
     std::iter::successors(Some(ranks), |n| (*n > 1).then(|| n.div_ceil(ports + 1))).collect()
 }
 
-/// From which slot into which, of which positions.
+/// A reduction: from a slot into a slot, for these positions.
 type Reduction = (Slot, Slot, Range<usize>);
 
-/// What to do with what comes by a port onto these positions, where a rank keeps its results' own parts in slot 0 apart
-/// from slot 1, or begins to: action, slot, and what to reduce then.
+/// How a rank handles what arrives by a port for these positions, if it keeps its results' own parts in slot 0 apart
+/// from slot 1, or begins to: the action, the slot, and the reductions that follow.
 fn keep(onto: &Range<usize>, port: usize, apart: bool) -> (Action, Slot, Vec<Reduction>) {
     let spare = 2 + port;
     match (onto.start, apart) {
-        // Position 0 takes it too, which is the results' own.
+        // Position 0, which is the results' own part, receives it, too.
         (0, _) => (Action::Copy, spare, vec![(spare, 0, 0..1), (spare, 1, 1..onto.end)]),
         (_, true) => (Action::Reduce, 1, Vec::new()),
         (_, false) if port == 0 => (Action::Copy, 1, vec![(0, 1, onto.clone())]),
@@ -136,14 +140,15 @@ fn keep(onto: &Range<usize>, port: usize, apart: bool) -> (Action, Slot, Vec<Red
     }
 }
 
-/// A group that takes rank 0 to every rank, and the order in which its elements are folded.
+/// A group that takes rank 0 to every rank, with the order in which its elements are folded.
 pub(super) struct Group {
     shape: Shape,
     motion: Motion,
     mirrored: bool,
-    /// The vector is not divided.
+    /// Whether the vector is not divided.
     whole: bool,
-    /// The rank whose block has this position at rank 0. It is also to whom rank 0 sends what is to move down by it.
+    /// For each position at rank 0, the rank that owns the block. Rank 0 sends to this rank what moves down by that
+    /// many positions.
     places: Vec<Rank>,
 }
 
@@ -176,7 +181,7 @@ impl Group {
         positions
     }
 
-    /// There and back, with `saved` steps less on the way back.
+    /// Both phases, the second without its last `saved` steps.
     pub fn line(&self, ports: usize, saved: usize) -> Line {
         let counts = counts(self.places.len(), ports);
         let back = counts.len() - 1 - saved;
@@ -190,15 +195,15 @@ impl Group {
         }
     }
 
-    /// The steps after which rank 0 holds so many results.
+    /// The steps after which rank 0 holds `results` results.
     fn fold(&self, counts: &[usize], ports: usize, results: usize) -> Schedule {
         let mut schedule = self.empty();
         let mut apart = false;
         for pair in counts.windows(2) {
             let (found, left) = (pair[0], pair[1]);
-            // By so many ports one position less is sent, and position 0 left alone.
+            // The number of ports that send one position less and leave position 0 alone.
             let short = (ports + 1) * left - found;
-            // Whether a position is the same for all results, or it no longer matters.
+            // Whether every position is the same sum for all results, or this no longer matters.
             let direct = results == 1 || left == 1 || !apart && short == 0;
             let mut step = Step::default();
             let mut start = left;
@@ -222,7 +227,7 @@ impl Group {
         schedule
     }
 
-    /// What has these positions at rank 0, for so many results.
+    /// The blocks at these positions of rank 0, for `results` results.
     fn chunks(&self, positions: Range<usize>, results: usize) -> ChunkSet {
         if self.whole {
             return ChunkSet::range(0, 1);
@@ -230,7 +235,7 @@ impl Group {
         let ranks = self.places.len();
         let positions = match self.motion {
             Motion::Shift => positions.start..(positions.end + results - 1).min(positions.start + ranks),
-            // Both are ranges of an aligned power of two.
+            // Both are aligned ranges of a power of two.
             _ if positions.len() < results => 0..results,
             _ => positions,
         };

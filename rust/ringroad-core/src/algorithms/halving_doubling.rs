@@ -1,9 +1,9 @@
 //! Halving and doubling: partners exchange half of what they hold, at twice the distance in every step; then backwards.
 //!
 //! Rabenseifner: Optimization of collective reduction operations, ICCS 2004; Thakur, Rabenseifner, Gropp, IJHPCA 19(1),
-//! 2005. Near partners come first, when messages are large; on a torus dimensions take turns (Sack, Gropp: Faster
-//! topology-aware collective algorithms through non-minimal communication, PPoPP 2012). For other numbers than powers
-//! of two see `elimination` for the allreduce, and `fold` for reduce-scatter and allgather.
+//! 2005. The nearest partners come first, when messages are large. On a torus, dimensions take turns (Sack, Gropp:
+//!   Faster topology-aware collective algorithms through non-minimal communication, PPoPP 2012). For other numbers than
+//!   powers of two, see `elimination` for the allreduce, and `fold` for reduce-scatter and allgather.
 //!
 //! ```text
 //! n = 8   what rank 0 holds before    step 0    0 1 2 3 4 5 6 7    gives 1 3 5 7 to 1
@@ -11,8 +11,8 @@
 //!         reduce-scatter              step 2    0       4          gives 4 to 4
 //! ```
 //!
-//! Cost: 2 log2 n steps, 2(n-1)/n of the vector; one phase half of both. On all ports a slice starts in every
-//! dimension, and a mirror image of each: the same steps and volume.
+//! Cost: 2 log2 n steps, 2(n-1)/n of the vector; one phase takes half of both. On all ports, a slice starts in every
+//! dimension, each with a mirror image: the same steps and volume.
 
 use super::elimination;
 use super::fold::fold_blocks;
@@ -40,7 +40,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     }
 }
 
-/// The same where all sizes are powers of two, on all ports.
+/// The same on all ports, for sizes that are powers of two.
 pub(super) fn multiport(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, .. } = *request;
     perform(name, collective, &interleaved(shape, &tables(shape), true))
@@ -50,7 +50,7 @@ fn tables(shape: &Shape) -> Vec<Table> {
     shape.sizes().iter().map(|size| table(*size)).collect()
 }
 
-/// Whoever differs in bit k exchanges in step k.
+/// Ranks that differ in bit k only exchange in step k.
 pub(super) fn table(size: usize) -> Table {
     let ring = Shape::ring(size);
     Table::symmetric(size, Motion::Flip, |block| {

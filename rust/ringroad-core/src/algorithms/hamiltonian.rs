@@ -1,11 +1,13 @@
-//! Hamiltonian cycles: as many rings through all ranks of a torus as it has dimensions, which share no cable.
+//! Hamiltonian cycles of a torus: as many cycles through all ranks as there are dimensions, no two of which share a
+//! cable.
 //!
 //! Kotzig: Every Cartesian product of two circuits is decomposable into two Hamiltonian circuits, CRM report, 1973.
 //! Aubert, Schneider: Décomposition de la somme cartésienne d'un cycle et de l'union de deux cycles hamiltoniens en
-//! cycles hamiltoniens, Discrete Mathematics 38, 1982. They prove that sides of 3 or longer are enough for that; the
-//! construction is ours. Two dimensions: a small torus from a table; then two rows more, and two columns more, as often
-//! as needed (see `lengthen`). One dimension more, of n ranks: n copies of the cycles so far. The first of them and the
-//! new dimension are a torus of two dimensions. The copies of each other one are joined by switches (see `Switch`).
+//! cycles hamiltoniens, Discrete Mathematics 38, 1982. They prove that sides of at least 3 are sufficient. The
+//! construction is ours. For two dimensions, it starts with a small torus from a table and adds two rows or two columns
+//! as often as needed (see `lengthen`). For another dimension of n ranks, it makes n copies of the cycles so far. The
+//! copies of the first cycle and the new dimension form a torus of two dimensions. Switches join the copies of each
+//! other cycle (see `Switch`).
 //!
 //! ```text
 //!      |   |          4 x 3, the first of two cycles;
@@ -19,23 +21,25 @@
 //!      |   |
 //! ```
 //!
-//! Cost: time proportional to the ranks for two dimensions. A switch walks through the cycles that it changes; three
-//! dimensions of n take n - 1 switches.
+//! Cost: for two dimensions, time proportional to the number of ranks. A switch walks along the cycles that it changes;
+//! three dimensions of n take n - 1 switches.
 
 use super::shape::Shape;
 use crate::schedule::Cycle;
 use crate::units::Port;
 
-/// Whether [`cycles`] finds as many cycles as dimensions, of which there are several. There are none for 2 x odd,
-/// 2 x 2 x odd, and 2 x 2 x 2.
+/// Whether [`cycles`] finds as many cycles as there are dimensions, of which there must be several. There are none for
+/// 2 x odd, 2 x 2 x odd, and 2 x 2 x 2.
 pub(super) fn exist(shape: &Shape) -> bool {
     let sides: Vec<usize> = order(shape).iter().map(|dimension| shape.sizes()[*dimension]).collect();
     match sides[..] {
         [] | [_] => false,
-        // A cycle goes around an odd side an even number of times, since its length and the other sides are even. So it
-        // crosses at least twice between any two layers, but for one pair, and there are too few cables for that.
+        // A cycle goes around the odd side an even number of times, since its length and the other sides are even. So
+        // it crosses at least twice between any two layers, except for one pair of layers, and there are too few cables
+        // for that.
         [2, odd] | [2, 2, odd] if odd % 2 == 1 => false,
-        // Neither here nor for 2 x 2 x 3, which the argument leaves open, do any three of all cycles fit together.
+        // An enumeration of all cycles shows: here, and for 2 x 2 x 3, which the argument leaves open, no three fit
+        // together.
         [2, 2, 2] => false,
         // There are cycles, but the search could take long.
         [2, .., odd] if odd % 2 == 1 => shape.ranks() <= 512,
@@ -43,8 +47,8 @@ pub(super) fn exist(shape: &Shape) -> bool {
     }
 }
 
-/// As many cycles as dimensions, each from rank 0; they must [`exist`]. Together they use every cable once. The same on
-/// every machine.
+/// As many cycles as dimensions, each from rank 0. They must [`exist`]. Together they use every cable once. The result
+/// is the same on every machine.
 pub(super) fn cycles(shape: &Shape) -> Vec<Cycle> {
     let order = order(shape);
     let mut colouring = Colouring::line(shape.sizes()[order[0]]);
@@ -54,14 +58,14 @@ pub(super) fn cycles(shape: &Shape) -> Vec<Cycle> {
         let improved = colouring.clone();
         let last = before + 1 == order.len();
         if !colouring.search(if last { usize::MAX } else { 100_000 }) {
-            // Without the dimensions to come there may be no cycles.
+            // Cycles may exist only with the dimensions that are still missing.
             colouring = improved;
         }
     }
     (0..order.len()).map(|colour| colouring.cycle(colour, shape, &order)).collect()
 }
 
-/// Any one cycle from rank 0, on every torus.
+/// One cycle from rank 0, on every torus.
 pub(super) fn one(shape: &Shape) -> Cycle {
     let order = order(shape);
     let Some((first, others)) = order.split_first() else { return Cycle { ranks: vec![0], ports: vec![0] } };
@@ -70,7 +74,7 @@ pub(super) fn one(shape: &Shape) -> Cycle {
     others.iter().fold(line, grow).cycle(0, shape, &order)
 }
 
-/// In which order dimensions come: even ones before odd ones, short ones before long ones.
+/// The order in which dimensions are added: even before odd, then short before long.
 fn order(shape: &Shape) -> Vec<usize> {
     let mut order = shape.wide();
     order.sort_by_key(|dimension| (shape.sizes()[*dimension] % 2, shape.sizes()[*dimension]));
@@ -80,9 +84,10 @@ fn order(shape: &Shape) -> Vec<usize> {
 /// The colours of the cables that lead down and right from each place of a torus of two dimensions, row by row.
 type Grid = Vec<Vec<[usize; 2]>>;
 
-/// Two Hamiltonian cycles of a torus of two dimensions; the rows are even in number if the columns are.
+/// Two Hamiltonian cycles of a torus of two dimensions. If the number of columns is even, so must be the number of
+/// rows.
 fn grid(rows: usize, columns: usize) -> Option<Grid> {
-    // The first cycle: its cables lead down from |, right from -, and both ways from +.
+    // The cables of the first cycle lead down from |, right from -, and in both directions from +.
     let base: &[&str] = match (rows % 2, columns % 2) {
         (0, 0) => &["|-", "-|"],
         (0, _) => &[".|+", "+.|", "--.", "|+-"],
@@ -93,11 +98,11 @@ fn grid(rows: usize, columns: usize) -> Option<Grid> {
     (rows >= base.len()).then(|| lengthen(lengthen(base_grid, rows), columns))
 }
 
-/// Puts pairs of rows between the last row and the first one; then exchanges rows and columns.
+/// Inserts pairs of rows between the last row and the first one, then exchanges rows and columns.
 ///
-/// Both cycles have cables there. In the first row of a pair, a strand of cycle 0 that comes from above goes right as
-/// far as it gets before the next one, and on down. Those of cycle 1 take the steps to the right that are left out. The
-/// second row takes all strands back. So they meet all new places and are connected as before.
+/// Both cycles have cables between these rows. In the first row of a pair, a strand of cycle 0 that comes from above
+/// goes right until just before the next strand, and on down. The strands of cycle 1 take the remaining steps to the
+/// right. The second row takes all strands back. So the cycles visit all new places and stay connected as before.
 fn lengthen(mut grid: Grid, rows: usize) -> Grid {
     let above: Vec<usize> = grid[grid.len() - 1].iter().map(|[down, _]| *down).collect();
     let mut shifted = above.clone();
@@ -110,33 +115,35 @@ fn lengthen(mut grid: Grid, rows: usize) -> Grid {
     (0..above.len()).map(column).collect()
 }
 
-/// Every cable has a colour, and every vertex two cables of each colour; so those of a colour are cycles.
+/// A colouring of all cables in which every vertex has two cables of each colour, so that the cables of a colour form
+/// cycles.
 #[derive(Clone)]
 struct Colouring {
-    /// The first dimension is the fastest one in the numbering of the vertices, which are not the ranks.
+    /// The first dimension is the fastest one in the numbering of vertices. Vertex numbers are not ranks.
     sides: Vec<usize>,
-    /// Where a port leads.
+    /// The vertex to which each port of each vertex leads.
     next: Vec<Vec<usize>>,
-    /// By which ports the cycle of a colour enters and leaves a vertex.
+    /// The ports by which the cycle of a colour enters and leaves each vertex.
     ports: Vec<Vec<[Port; 2]>>,
-    /// The name of the cycle of a colour through a vertex.
+    /// A number that identifies the cycle of a colour through each vertex.
     names: Vec<Vec<usize>>,
     fresh: usize,
     cycles: isize,
 }
 
-/// Four cables that connect four vertices, a and b in turn, become b and a. The vertices still have two of each colour.
+/// A square of four cables with colours a and b in turn, which exchange colours. Each vertex keeps two cables of each
+/// colour.
 ///
 /// ```text
-///   z --a-- w       z --b-- w      Two cycles of colour a become one. If it is one cycle already, it remains one if it
-///   b       b  -->  a       a      has both cables in the same direction, as in y -> x ... z -> w, and else falls into
-///   y --a-- x       y --b-- x      two. The same goes for b.
+///   z --a-- w       z --b-- w      Two cycles of colour a become one. If both cables are on one cycle, it stays one if it
+///   b       b  -->  a       a      takes them in the same direction, as in y -> x ... z -> w; otherwise it falls into
+///   y --a-- x       y --b-- x      two. The same holds for b.
 /// ```
 struct Switch {
     colours: [usize; 2],
-    /// The vertices x, y, w, z, each with its ports of colour a and b.
+    /// The vertices x, y, w, z, each with its ports of colours a and b.
     corners: [(usize, Port, Port); 4],
-    /// How many cycles come to the two colours.
+    /// The change in the number of cycles of the two colours.
     growth: isize,
 }
 
@@ -170,7 +177,7 @@ impl Colouring {
         colouring
     }
 
-    /// Gives a name and a direction to the cycle of `colour` through `start`.
+    /// Numbers the cycle of `colour` through `start`, and gives it a direction.
     fn walk(&mut self, colour: usize, start: usize) {
         self.fresh += 1;
         let mut vertex = start;
@@ -185,14 +192,14 @@ impl Colouring {
         }
     }
 
-    /// The cycle of `colour` through vertex 0: the vertices and by which ports it leaves them.
+    /// The cycle of `colour` through vertex 0: its vertices, and the ports by which it leaves them.
     fn path(&self, colour: usize) -> Vec<(usize, Port)> {
         let at = |vertex: usize| (vertex, self.ports[colour][vertex][1]);
         let on = |(vertex, port): &(usize, Port)| Some(at(self.next[*vertex][*port])).filter(|(v, _)| *v > 0);
         std::iter::successors(Some(at(0)), on).collect()
     }
 
-    /// The cycle of `colour` through rank 0, if the dimensions are those in `order`.
+    /// The cycle of `colour` through rank 0, for dimensions that were added in this `order`.
     fn cycle(&self, colour: usize, shape: &Shape, order: &[usize]) -> Cycle {
         let mut ranks = vec![0];
         for dimension in order {
@@ -205,7 +212,7 @@ impl Colouring {
         Cycle { ranks, ports }
     }
 
-    /// `side` copies, connected by another dimension. Colour 0 is one cycle.
+    /// `side` copies, joined by another dimension. Colour 0 must be one cycle.
     fn with_dimension(&self, side: usize) -> Colouring {
         let vertices = self.next.len();
         let sides = [&self.sides[..], &[side]].concat();
@@ -213,7 +220,7 @@ impl Colouring {
         let mut ports: Vec<_> = self.ports.iter().map(|ports| ports.repeat(side)).collect();
         ports.insert(0, vec![[down, up]; side * vertices]);
         let Some(grid) = grid(vertices, side) else {
-            // For 2 x odd colour 0 are the two long cycles, and the first improvement joins them.
+            // For 2 x odd, colour 0 is the two long cycles; the first improvement joins them.
             let mut colouring = Colouring::new(&sides, ports);
             colouring.improve();
             return colouring;
@@ -236,13 +243,13 @@ impl Colouring {
         Colouring::new(&sides, ports)
     }
 
-    /// The switch of the square that two ports of a vertex span, if its cables have two colours in turn.
+    /// The switch of the square that two ports of a vertex span; `None` unless its cables have two colours in turn.
     fn switch(&self, x: usize, a: Port, b: Port) -> Option<Switch> {
         let colour = |port| self.ports.iter().position(|ports| ports[x].contains(&port));
         let colours = [colour(a)?, colour(b).filter(|other| Some(*other) != colour(a))?];
         let (y, w) = (self.next[x][a], self.next[x][b]);
         let z = self.next[y][b];
-        // Opposite cables leave by the same port, but for a side of 2 the other port leads to the same vertex.
+        // Opposite cables leave by the same port, except that on a side of 2 the other port leads to the same vertex.
         let opposite = |colour: usize, vertex: usize, port: Port| {
             let fits = |p: &Port| self.next[vertex][*p] == z && self.ports[colour][vertex].contains(p);
             [port, port ^ 1].into_iter().find(fits)
@@ -284,7 +291,7 @@ impl Colouring {
         self.cycles == self.ports.len() as isize
     }
 
-    /// Switches wherever that makes the cycles fewer. No colour gets more of them.
+    /// Applies switches as long as they reduce the number of cycles. No colour gets more cycles.
     fn improve(&mut self) {
         let mut before = isize::MAX;
         while self.cycles < before && !self.solved() {
@@ -301,7 +308,8 @@ impl Colouring {
         }
     }
 
-    /// Improves after random switches, if there is no other way, which has been seen only with sides of 2.
+    /// Applies random switches with improvements after each until the cycles are right or the budget is spent. This has
+    /// been necessary only with sides of 2.
     fn search(&mut self, budget: usize) -> bool {
         // Marsaglia: Xorshift RNGs, Journal of Statistical Software 8, 2003.
         let mut state = 0x9e37_79b9_7f4a_7c15u64;
@@ -332,7 +340,7 @@ impl Colouring {
 mod tests {
     use super::*;
 
-    /// Each cycle visits all ranks once, from 0, by cables that exist; no cable is used twice.
+    /// Checks that each cycle visits all ranks once, from 0, by cables that exist, and that no cable is used twice.
     fn check_cycles(shape: &Shape, cycles: &[Cycle]) {
         let mut cables = vec![false; shape.ranks() * shape.sizes().len()];
         for Cycle { ranks, ports } in cycles {
@@ -350,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Whether there are as many cycles as dimensions; whatever there is is correct.
+    /// Checks the cycles of a torus, and returns whether there are as many as dimensions.
     fn check(sizes: &[usize]) -> bool {
         let shape = Shape::new(sizes.to_vec());
         check_cycles(&shape, &[one(&shape)]);

@@ -1,25 +1,25 @@
-//! Hierarchical: directly within hosts, by any other algorithm between them.
+//! Hierarchical: direct exchanges within hosts, any other algorithm between them.
 //!
 //! Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994, have hybrids of collectives
-//! over the rows and columns of a grid; here hosts are its rows. Ranks of one number are a group, which works on a slice
-//! of the vector by itself: so every rank has a part in what goes over the network, and a host's cable carries each
-//! byte no more often than if the host were one rank.
+//! over the rows and columns of a grid; here hosts are its rows. Ranks with the same number in their hosts form a
+//! group, which works on one slice of the vector. So all ranks share the traffic over the network, and a host's cable
+//! carries each byte no more often than if the host were one rank.
 //!
 //! ```text
 //! hosts:2x3    allreduce    0 1 2 | 3 4 5    reduce-scatter within each host, directly
-//!                           0-3  1-4  2-5    allreduce of a third of the vector by each pair, as the member says
+//!                           0-3  1-4  2-5    each pair: allreduce of a third of the vector, by the member's algorithm
 //!                           0 1 2 | 3 4 5    allgather within each host, directly
 //! ```
 //!
-//! A reduce-scatter is the way there, an allgather the way back. In a broadcast the root deals the vector out within its
-//! host, every group broadcasts its slice, and hosts gather them; a reduce is that backwards.
+//! A reduce-scatter is the first half of this, an allgather the second half. In a broadcast the root scatters the
+//! vector within its host, every group broadcasts its slice, and hosts gather the slices; a reduce does that backwards.
 //!
-//! With short vectors the slices are not worth their steps: a host's ranks send each other whole vectors and add them up
-//! in the same order, and every group exchanges what is then the same in all of a host.
+//! For short vectors the slices are not worth their steps. Instead, a host's ranks send each other whole vectors and
+//! add them up in the same order. Then every group exchanges the host's sum, which all ranks of the host have.
 //!
-//! Cost, for R ranks on a host: two steps and 2(R-1)/R of the vector, and an R-th of what the network's algorithm sends;
-//! a phase half of the former; a reduce (R-1)/R at first. With whole vectors one step and R-1 vectors, and what the
-//! network's algorithm sends.
+//! Cost, for R ranks on a host: two steps and 2(R-1)/R of the vector, plus 1/R of what the network's algorithm sends;
+//! one phase takes half of the former; a reduce sends (R-1)/R first. With whole vectors, one step and R-1 vectors, plus
+//! what the network's algorithm sends.
 
 use super::catalogue::flat::FLAT;
 use super::dimension_wise::{nested, Course, Line};
@@ -28,7 +28,7 @@ use crate::collective::Collective;
 use crate::schedule::{ChunkSet, Schedule, Send, Step};
 use crate::units::{ChunkId, Rank};
 
-/// What groups may do across the network.
+/// The algorithms that groups may use between hosts.
 pub(super) const NETWORKS: &[&str] = &[
     "ring",
     "halving-doubling",
@@ -43,7 +43,7 @@ pub(super) const NETWORKS: &[&str] = &[
     "scatter-allgather",
 ];
 
-/// What they may do with whole vectors.
+/// The algorithms that they may use with whole vectors.
 pub(super) const WHOLE: &[&str] = &["recursive-doubling", "direct-latency", "gather-sum"];
 
 /// The dimensions of the grid.
@@ -55,7 +55,7 @@ pub(super) fn network(name: &str) -> &'static Algorithm {
     FLAT.iter().find(|algorithm| algorithm.name == name).expect("it is in the catalogue")
 }
 
-/// Whether it works between the hosts of `shape`, for all that it offers.
+/// Whether the algorithm works between the hosts of `shape`, for all collectives that it offers.
 pub(super) fn works(name: &str, shape: &Shape) -> bool {
     network(name).offers.iter().all(|offer| (offer.requirement.admits)(&hosts(shape)))
 }
@@ -65,12 +65,12 @@ fn hosts(shape: &Shape) -> Shape {
     Shape::ring(shape.ranks() / shape.per_host())
 }
 
-/// A host's ranks, or as many as a collective of theirs has.
+/// The ranks of one host.
 fn host(shape: &Shape) -> Shape {
     Shape::ring(shape.per_host())
 }
 
-/// As the network's algorithm does it with the parameter that the hosts settle.
+/// Calls `ask` for the network's algorithm, with the default parameter for this number of hosts.
 fn between<T>(
     request: &Request<'_>,
     network_name: &str,
@@ -104,7 +104,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     }
 }
 
-/// The collectives without a root, as those of a torus of hosts and their ranks.
+/// The collectives without a root, as those of a torus with the dimensions hosts and ranks per host.
 fn everywhere(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, parameter, .. } = *request;
     let within = |collective| direct::schedule(&Request { shape: &host(shape), collective, ..*request });
@@ -123,13 +123,13 @@ fn everywhere(request: &Request<'_>) -> Schedule {
     if collective != Collective::Allreduce {
         return schedule;
     }
-    // What a rank has of the vector gets adjacent numbers.
+    // The chunks of each rank's slice get adjacent numbers.
     let (slices, chunks) = (shape.per_host(), schedule.chunks);
     let number = |chunk: ChunkId| chunk % slices * (chunks / slices) + chunk / slices;
     Schedule { name: name.to_owned(), ..schedule.renumbered(&(0..chunks).map(number).collect::<Vec<_>>()) }
 }
 
-/// The allreduce of whole vectors.
+/// The allreduce that exchanges whole vectors.
 pub(super) fn latency(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, parameter, .. } = *request;
     on_grid(request, |dimension| match dimension {
@@ -138,7 +138,7 @@ pub(super) fn latency(request: &Request<'_>) -> Schedule {
     })
 }
 
-/// First within hosts, then between them, and back.
+/// Runs within hosts, then between them, and back.
 fn on_grid(request: &Request<'_>, line: impl Fn(usize) -> Line) -> Schedule {
     let Request { name, shape, collective, .. } = *request;
     let grid = Shape::new(vec![hosts(shape).ranks(), shape.per_host()]);
@@ -154,7 +154,7 @@ fn rooted(request: &Request<'_>, root: Rank) -> Schedule {
     let network = across(request, NETWORKS[parameter], collective.with_root(home));
     let slice =
         |set: &ChunkSet| set.iter().flat_map(|s| s * network.chunks..(s + 1) * network.chunks).collect();
-    // The steps of one host, and those of all groups.
+    // `on_host` makes the steps of one host, `group` those of one group.
     let on_host = |collective, host: usize| {
         let part =
             direct::schedule(&Request { shape: &self::host(shape), collective, parameter: 0, ..*request })
@@ -165,9 +165,9 @@ fn rooted(request: &Request<'_>, root: Rank) -> Schedule {
         let own = move |set: &ChunkSet| set.iter().map(|chunk| number * network.chunks + chunk).collect();
         lifted(&network.expand(), ACROSS, |host| host * per_host + number, own)
     };
-    let deal = on_host(Collective::Scatter { root: place }, home);
+    let scatter = on_host(Collective::Scatter { root: place }, home);
     let mut gather = side_by_side((0..ranks / per_host).map(|host| on_host(Collective::Allgather, host)));
-    // The root has everything.
+    // The root has all slices already.
     gather.iter_mut().for_each(|step| step.sends.retain(|send| send.destination != root));
     let groups = side_by_side((0..per_host).map(group));
     let of = |steps, collective| Schedule {
@@ -175,16 +175,16 @@ fn rooted(request: &Request<'_>, root: Rank) -> Schedule {
         ..Schedule::empty(name, collective, ranks, per_host * network.chunks)
     };
     if let Collective::Broadcast { .. } = collective {
-        return of(deal.into_iter().chain(groups).chain(gather).collect(), collective);
+        return of(scatter.into_iter().chain(groups).chain(gather).collect(), collective);
     }
     let backwards = |steps| {
         let part = of(steps, Collective::Broadcast { root });
         part.reverse().expect("broadcasts can be reversed").steps
     };
-    of(backwards(gather).into_iter().chain(groups).chain(backwards(deal)).collect(), collective)
+    of(backwards(gather).into_iter().chain(groups).chain(backwards(scatter)).collect(), collective)
 }
 
-/// The steps of a schedule along a dimension of the grid, its ranks and chunks called otherwise.
+/// The steps of a schedule along a dimension of the grid, with its ranks and chunks renamed.
 fn lifted(
     schedule: &Schedule,
     dimension: usize,
@@ -202,7 +202,7 @@ fn lifted(
     schedule.steps.iter().map(step).collect()
 }
 
-/// The steps of parts that have as many.
+/// The steps of parts that run side by side and have equally many steps.
 fn side_by_side(parts: impl Iterator<Item = Vec<Step>>) -> Vec<Step> {
     let joint = |mut all: Vec<Step>, part: Vec<Step>| {
         all.iter_mut().zip(part).for_each(|(step, more)| step.sends.extend(more.sends));
@@ -211,7 +211,7 @@ fn side_by_side(parts: impl Iterator<Item = Vec<Step>>) -> Vec<Step> {
     parts.reduce(joint).unwrap_or_default()
 }
 
-/// Two direct steps around an R-th of what the network's algorithm sends, or one before or after.
+/// One or two direct steps, and 1/R of what the network's algorithm sends.
 pub(super) fn cost(request: &Request<'_>) -> CostLine {
     let network = across_cost(request, NETWORKS[request.parameter]);
     let (hosts, per_host) = (hosts(request.shape).ranks() as f64, request.shape.per_host() as f64);
@@ -219,7 +219,8 @@ pub(super) fn cost(request: &Request<'_>) -> CostLine {
     let (steps, sent) = match request.collective {
         Collective::Allreduce | Collective::Broadcast { .. } => (2, 2.0 * phase + network.sent / per_host),
         Collective::Reduce { .. } => {
-            // Busiest is a rank beside the root, which still passes on what its group has, or any of another host.
+            // The busiest rank is one beside the root, which still passes on what its group has, or any rank of another
+            // host.
             let scatters = ["direct", "scatter-allgather"].contains(&NETWORKS[request.parameter]);
             let beside = if scatters { (hosts - 1.0) / hosts } else { 0.0 };
             (2, phase + network.sent.max(1.0 + beside) / per_host)
@@ -229,7 +230,7 @@ pub(super) fn cost(request: &Request<'_>) -> CostLine {
     CostLine { steps: steps + network.steps, sent }
 }
 
-/// A step of whole vectors, and what the network's algorithm sends.
+/// One step of whole vectors, and what the network's algorithm sends.
 pub(super) fn latency_cost(request: &Request<'_>) -> CostLine {
     let network = across_cost(request, WHOLE[request.parameter]);
     CostLine { steps: 1 + network.steps, sent: (request.shape.per_host() - 1) as f64 + network.sent }

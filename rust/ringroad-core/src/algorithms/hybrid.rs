@@ -1,11 +1,12 @@
-//! Trivance between blocks and whole vectors: reduce-scatter for some steps, exchange what is left, allgather.
+//! Trivance between blocks and whole vectors: some steps of reduce-scatter, an exchange of what is left, then
+//! allgather.
 //!
-//! After j steps of Trivance's reduce-scatter on a ring of 3^j m ranks, every 3^j-th rank has the same of 3^j blocks, each
-//! with the sum over 3^j neighbours. Such ranks are a ring of m, on which Trivance's exchange of whole vectors is an
-//! allreduce of the block. So every step of reduce-scatter costs one more step and leaves a third of the data. Kolmakov,
-//! Zhang: A Generalization of the Allreduce Operation, arXiv 2004.09362, have the same choice for one port; the
-//! exchanges are those of Juerss, Addanki, Schmid: Trivance, arXiv 2602.17254. On a torus the reduce-scatter goes
-//! through all dimensions before the exchange does.
+//! After j steps of Trivance's reduce-scatter on a ring of 3^j m ranks, the ranks whose numbers differ by multiples of
+//! 3^j hold the same one of 3^j blocks, each with the sum over 3^j neighbours. These ranks form a ring of m, on which
+//! Trivance's exchange of whole vectors is an allreduce of the block. So every step of reduce-scatter costs one more
+//! step and reduces the data to a third. Kolmakov, Zhang: A Generalization of the Allreduce Operation, arXiv
+//! 2004.09362, offer the same choice for one port. The exchanges are those of Juerss, Addanki, Schmid: Trivance, arXiv
+//! 2602.17254. On a torus, the reduce-scatter goes through all dimensions before the exchange does.
 //!
 //! ```text
 //! n = 9, j = 1    step 0    reduce-scatter    0 gives block 1 to 1 and block 2 to 8
@@ -13,7 +14,8 @@
 //!                 step 2    allgather         0 gets block 1 from 1 and block 2 from 8
 //! ```
 //!
-//! Cost: 2j + ceil(log3 m) steps, 2(3^j-1)/3^j of the vector and as many 3^j-ths as the exchange sends vectors.
+//! Cost: 2j + ceil(log3 m) steps; 2(3^j-1)/3^j of the vector, plus 1/3^j of the vector for each vector that the
+//! exchange sends.
 
 use super::in_trees::{perform, InTrees, Table};
 use super::shape::{in_turns, Shape};
@@ -22,7 +24,7 @@ use crate::collective::Collective;
 use crate::schedule::{Axis, ChunkSet, Local, Schedule, Send, Step};
 use crate::units::ChunkId;
 
-/// The allreduce on a torus of which some dimension is a multiple of three.
+/// The allreduce on a torus with a dimension that is a multiple of three.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, parameter, .. } = *request;
     let blocks = blocks(shape, parameter);
@@ -32,23 +34,24 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     Schedule::split(name, &slices).expect("all slices have as many blocks")
 }
 
-/// Into how many blocks every dimension cuts the vector: three in each of `steps` steps, as long as they are alike.
+/// The number of blocks along every dimension: a factor of three for each of `steps` steps, as long as the size is
+/// divisible.
 pub(super) fn blocks(shape: &Shape, steps: usize) -> Shape {
     Shape::new(shape.sizes().iter().map(|size| 3usize.pow(steps.min(threes(*size)) as u32)).collect())
 }
 
-/// The most steps that make a difference.
+/// The largest number of steps that makes a difference.
 pub(super) fn most_steps(shape: &Shape) -> usize {
     shape.sizes().iter().map(|size| threes(*size)).max().unwrap_or(0)
 }
 
-/// How often three divides it.
+/// How often the size can be divided by three.
 fn threes(size: usize) -> usize {
     (1..=ceil_log(3, size)).take_while(|power| size.is_multiple_of(3usize.pow(*power as u32))).count()
 }
 
-/// One slice, which visits dimensions in this order: the allreduce on a torus with a rank for every block, made wide, and
-/// between its reduce-scatter and its allgather the exchanges.
+/// One slice, which visits dimensions in this order. It is the allreduce on a torus with one rank per block, extended
+/// to all ranks, with the exchanges between its reduce-scatter and its allgather.
 fn slice(name: &str, shape: &Shape, blocks: &Shape, order: &[usize]) -> Schedule {
     let tables = blocks.sizes().iter().map(|size| nested::table(*size, &distances::trivance(*size)));
     let tables: Vec<Table> = tables.collect();
@@ -69,7 +72,7 @@ fn slice(name: &str, shape: &Shape, blocks: &Shape, order: &[usize]) -> Schedule
     schedule
 }
 
-/// Where a send on the small torus goes on the large one: as far, and the same way.
+/// The destination, on the large torus, of a send on the small torus: equally far, in the same direction.
 fn widened(send: &Send, shape: &Shape, blocks: &Shape) -> usize {
     let dimension = send.port / 2;
     let (size, small) = (shape.sizes()[dimension], blocks.sizes()[dimension]);
@@ -79,7 +82,7 @@ fn widened(send: &Send, shape: &Shape, blocks: &Shape) -> usize {
     shape.with(0, dimension, coordinate)
 }
 
-/// Whole vectors of position 0's own block along a dimension, among those that have it too.
+/// The exchange of position 0's own block along a dimension, among the positions that hold the same block.
 fn exchange(name: &str, shape: &Shape, blocks: &Shape, dimension: usize, own: ChunkId) -> Vec<Step> {
     let apart = blocks.sizes()[dimension];
     let line = trivance::whole_vectors(name, shape.sizes()[dimension] / apart);

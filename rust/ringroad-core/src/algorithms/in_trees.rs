@@ -1,13 +1,14 @@
-//! Families of in-trees: one table per algorithm that reduce-scatter, allgather and allreduce are read from.
+//! Families of in-trees: one table per algorithm, which determines reduce-scatter, allgather and allreduce.
 //!
 //! A table says for every rank and every block in which step the rank gives its partial result of the block away, and
 //! to whom. The block's own rank is the root of the block's tree and keeps it. The table performs a reduce-scatter that
-//! counts every contribution exactly once if and only if every other rank has a parent that gives the block away in a
-//! later step, or is the root. Allgather is the reverse in time, and allreduce is the one after the other.
+//! counts every contribution exactly once if and only if every parent is the root or gives the block away in a later
+//! step. Allgather is the reverse in time, and allreduce is one after the other.
 //!
-//! A torus is the product of its rings: with a table per dimension, and a time for each of its levels, a rank gives a
-//! block away at the earliest time that any dimension says, along that dimension. Its parent differs in that coordinate
-//! only and so gives the block away later, as the others' times stay and that dimension's level has grown.
+//! A torus is the product of its rings: there is a table per dimension, and a time for each level of each table. A rank
+//! gives a block away at the earliest time of all dimensions, along that dimension. Its parent differs in that
+//! coordinate only. So the parent gives the block away later: the times of other dimensions are the same, and the level
+//! of that dimension is higher.
 
 use super::shape::{in_turns, Shape};
 use crate::collective::Collective;
@@ -17,11 +18,11 @@ use crate::units::{ChunkId, Port, Rank};
 /// How a rank gives its partial result of a block away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Give {
-    /// In which step.
+    /// The step.
     pub level: usize,
-    /// To whom.
+    /// The receiver.
     pub parent: Rank,
-    /// By which port.
+    /// The port.
     pub port: Port,
 }
 
@@ -31,19 +32,19 @@ pub struct Table {
     size: usize,
     levels: usize,
     motion: Option<Motion>,
-    /// Of position `x` and block `q` at `x * size + q`; with a motion of position 0 only. A position's own block has
-    /// the level `levels`.
+    /// For position `x` and block `q` at index `x * size + q`; with a motion, for position 0 only. A position's own
+    /// block has the level `levels`.
     gives: Vec<Give>,
 }
 
 impl Table {
-    /// The table that `give(position, block)` tells; it is not asked for a position's own block.
+    /// The table of `give(position, block)`, which is not called for a position's own block.
     pub fn new(size: usize, give: impl Fn(usize, usize) -> Give) -> Table {
         Table::of(size, None, size, give)
     }
 
-    /// The table in which every position does as position 0 does, seen from its own place: `give(block)` tells how
-    /// position 0 gives a block other than 0 away.
+    /// The table in which all positions act alike, each seen from its own place. `give(block)` says how position 0
+    /// gives a block other than 0 away.
     pub fn symmetric(size: usize, motion: Motion, give: impl Fn(usize) -> Give) -> Table {
         Table::of(size, Some(motion), 1, |_, block| give(block))
     }
@@ -58,7 +59,7 @@ impl Table {
         Table { size, levels, motion, gives }
     }
 
-    /// How `position` gives `block` away; its own block it keeps, at a level past the last.
+    /// How `position` gives `block` away. Its own block, which it keeps, has a level past the last.
     pub fn give(&self, position: usize, block: usize) -> Give {
         let Some(motion) = self.motion else { return self.gives[position * self.size + block] };
         if position == 0 {
@@ -70,22 +71,23 @@ impl Table {
         Give { level, parent, port: port ^ usize::from(turned) }
     }
 
-    /// How many steps the table describes.
+    /// The number of steps.
     pub fn levels(&self) -> usize {
         self.levels
     }
 
-    /// How many positions.
+    /// The number of positions.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// What makes the other positions' rows from that of position 0, if they are alike.
+    /// The motion that makes the other positions' rows from the row of position 0; `None` if positions do not act
+    /// alike.
     pub(super) fn motion(&self) -> Option<Motion> {
         self.motion
     }
 
-    /// The mirror image: what position `x` did upwards, position `-x` does downwards.
+    /// The mirror image: position `-x` does downwards what position `x` does upwards in this table.
     pub fn mirrored(&self) -> Table {
         let mirror = |x: usize| (self.size - x) % self.size;
         let give = |position, block| {
@@ -98,7 +100,7 @@ impl Table {
         }
     }
 
-    /// For every block and level the lowest position that holds a part of the block before that level or later.
+    /// For every block and level, the lowest position that gives the block away at that level or later, or keeps it.
     fn holders(&self) -> Vec<Vec<usize>> {
         let of_block = |block| {
             let mut holders = vec![self.size; self.levels + 1];
@@ -119,14 +121,14 @@ impl Table {
 pub struct InTrees {
     shape: Shape,
     tables: Vec<Table>,
-    /// For every dimension the time of each level of its table.
+    /// For every dimension, the time of each level of its table.
     times: Vec<Vec<usize>>,
-    /// The cycle along which the positions of the only dimension stand, if they do not stand in order.
+    /// The cycle along which the positions of the only dimension stand; `None` if they stand in the order of the ranks.
     cycle: Option<Cycle>,
 }
 
 impl InTrees {
-    /// The product of `tables`, of which table `d` is for the size of dimension `d`; no time may occur twice.
+    /// The product of `tables`: table `d` has the size of dimension `d`. No time may occur twice.
     pub fn product(shape: &Shape, tables: Vec<Table>, times: Vec<Vec<usize>>) -> InTrees {
         InTrees { shape: shape.clone(), tables, times, cycle: None }
     }
@@ -142,7 +144,7 @@ impl InTrees {
         InTrees { cycle: Some(cycle), ..InTrees::of(table) }
     }
 
-    /// How position `x` gives `block` away; its own block it keeps.
+    /// How position `x` gives `block` away; `None` for its own block, which it keeps.
     pub fn give(&self, x: usize, block: usize) -> Option<Give> {
         let mut earliest: Option<Give> = None;
         let mut stride = 1;
@@ -169,7 +171,7 @@ impl InTrees {
         self.times.iter().flatten().map(|time| time + 1).max().unwrap_or(0)
     }
 
-    /// The symmetry that the tables' motions make, if all have one.
+    /// The symmetry given by the tables' motions; `None` if some table has no motion.
     fn symmetry(&self) -> Option<Symmetry> {
         let axis = |table: &Table| Some(Axis { size: table.size, blocks: table.size, motion: table.motion? });
         let axes = self.tables.iter().map(axis).collect::<Option<Vec<Axis>>>()?;
@@ -182,8 +184,8 @@ impl InTrees {
         self.cycle.as_ref().map_or(position, |cycle| cycle.ranks[position])
     }
 
-    /// Reduce-scatter in chunks of one block each; every rank sends `ranks - 1` blocks. Steps at which nothing is sent
-    /// are there, so that trees with the same times can be run side by side.
+    /// The reduce-scatter, in chunks of one block each; every rank sends `ranks - 1` blocks. Keeps steps without
+    /// messages, so that trees with the same times can run side by side.
     fn reduce_scatter(&self, name: &str) -> Schedule {
         let mut schedule = Schedule::empty(name, Collective::ReduceScatter, self.ranks(), self.ranks());
         schedule.symmetry = self.symmetry();
@@ -214,8 +216,8 @@ impl InTrees {
         schedule
     }
 
-    /// A number for every block such that blocks that travel together have adjacent numbers, provided that any two
-    /// sets of blocks that ranks hold before a step are equal or disjoint. They are for powers of two and three.
+    /// A number for every block such that blocks that travel together have adjacent numbers. This requires that any two
+    /// sets of blocks that ranks hold before a step are equal or disjoint, which holds for powers of two and three.
     fn numbering(&self) -> Vec<ChunkId> {
         let holders: Vec<Vec<Vec<usize>>> = self.tables.iter().map(Table::holders).collect();
         let mut levels: Vec<(usize, usize, usize)> = Vec::new();
@@ -223,8 +225,8 @@ impl InTrees {
             levels.extend(times.iter().enumerate().map(|(level, time)| (*time, dimension, level)));
         }
         levels.sort_unstable();
-        // In the order of their sets, from coarse to fine, each named by the lowest position that holds it: sorted by the
-        // finest first, keeping the order of equals. Levels in a row of one dimension make one key.
+        // Sorts blocks by their sets, from coarse to fine, where the lowest position that holds a set stands for it.
+        // This is a stable sort by the finest set first. Consecutive levels of one dimension form one key.
         let mut blocks: Vec<usize> = (0..self.ranks()).collect();
         for row in levels.chunk_by(|a, b| a.1 == b.1).rev() {
             let dimension = row[0].1;
@@ -250,9 +252,8 @@ impl InTrees {
     }
 }
 
-/// The schedule of a reduce-scatter along `scatter`, of an allgather along `gather` backwards, or of both in turn as an
-/// allreduce. In an allreduce it does not matter which rank reduces which chunk: they are numbered anew if that leaves
-/// fewer runs to send.
+/// A reduce-scatter along `scatter`, an allgather along the reverse of `gather`, or both in turn as an allreduce. In an
+/// allreduce any rank may reduce any chunk, so chunks get other numbers if that leaves fewer runs to send.
 fn slice(name: &str, collective: Collective, scatter: &InTrees, gather: &InTrees) -> Schedule {
     let reversed = |scatter: &Schedule| scatter.reverse().expect("a reduce-scatter can be reversed");
     match collective {
@@ -278,8 +279,8 @@ fn slice(name: &str, collective: Collective, scatter: &InTrees, gather: &InTrees
     }
 }
 
-/// Reduce-scatter, allgather or allreduce: side by side on a slice of the vector each, the reduce-scatter along one
-/// family of trees, and the allgather backwards along another.
+/// Reduce-scatter, allgather or allreduce in slices that run side by side. Each slice has a family of trees for the
+/// reduce-scatter and another whose reverse is for the allgather.
 pub fn perform<'a>(
     name: &str,
     collective: Collective,
@@ -290,8 +291,8 @@ pub fn perform<'a>(
     Schedule::split(name, &slices).expect("all slices have a block for every rank")
 }
 
-/// On a slice that starts in every dimension, `tables` with one step in each dimension in turn; both ways on half of it,
-/// if wanted, as a mirror image as well.
+/// Trees for slices that start in every dimension, where `tables` take one step in each dimension in turn. With
+/// `both_ways`, each slice has a mirror image, so that each takes half of the vector.
 pub fn interleaved(shape: &Shape, tables: &[Table], both_ways: bool) -> Vec<(InTrees, InTrees)> {
     let levels: Vec<usize> = tables.iter().map(Table::levels).collect();
     let mut images = vec![tables.to_vec()];
@@ -305,7 +306,7 @@ pub fn interleaved(shape: &Shape, tables: &[Table], both_ways: bool) -> Vec<(InT
     trees.collect()
 }
 
-/// Items by a key less than `keys`, equals in the order that they had.
+/// Sorts items by a key less than `keys`, without changing the order of equals.
 fn sorted_by(items: Vec<usize>, keys: usize, key: impl Fn(usize) -> usize) -> Vec<usize> {
     let mut next = vec![0; keys + 1];
     items.iter().for_each(|item| next[key(*item) + 1] += 1);

@@ -1,21 +1,22 @@
-//! Leaders: a few ranks add up a share of the vector each, and give the sum to everybody.
+//! Leaders: a few ranks each reduce one share of the vector and send the sum to all ranks.
 //!
-//! With one leader this is the linear reduce and broadcast, the oldest allreduce there is; with as many as ranks it would
-//! be the direct one. Fit for ranks that take turns on fewer cores: 2k(n-1) messages instead of the direct one's 2n(n-1)
-//! are work that somebody has to do, and a leader for each core keeps all of them busy.
+//! With one leader, this is the linear reduce and broadcast, the oldest allreduce; with as many leaders as ranks, it
+//! would be the direct one. It suits ranks that take turns on fewer cores: somebody has to process every message, and
+//! there are only 2k(n-1) of them instead of the direct algorithm's 2n(n-1). A leader for each core keeps all cores
+//! busy.
 //!
 //! ```text
-//! n = 4, k = 2   0 adds up the first half, 1 the second one: 1, 2, 3 give 0 the first half of theirs, and 0, 2, 3 give 1
-//!                the second one; then 0 gives the sum of the first half to 1, 2, 3, and 1 that of the second to 0, 2, 3
+//! n = 4, k = 2   step 0    1, 2, 3 send the first half of theirs to 0; 0, 2, 3 send the second half to 1
+//!                step 1    0 sends the sum of the first half to 1, 2, 3; 1 sends that of the second half to 0, 2, 3
 //! ```
 //!
-//! Cost: two steps; a leader sends (n-1)/k of the vector, and what of it the others lead.
+//! Cost: two steps; a leader sends (n-1)/k of the vector, plus the shares that the other leaders reduce.
 
 use super::Request;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::units::Rank;
 
-/// Allreduce, with any number of leaders up to that of ranks; the first ones lead.
+/// The allreduce with any number of leaders up to the number of ranks. The first ranks are the leaders.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, parameter: leaders, .. } = *request;
     let ranks = shape.ranks();

@@ -1,15 +1,15 @@
 //! The catalogue of algorithms: named constructors of schedules, with what they require and what they cost.
 //!
-//! An algorithm is data: a row of [`catalogue()`] whose offers say which collectives it performs, on which shapes, and in
-//! how many steps. It has no communication code; its constructor returns a [`Schedule`]. Reduce-scatter, allgather and
-//! allreduce of most families come from tables of in-trees (see [`in_trees`]).
+//! An algorithm is data: a row of [`catalogue()`] whose offers say which collectives it performs, on which shapes, and
+//! in how many steps. It has no communication code; its constructor returns a [`Schedule`]. Reduce-scatter, allgather
+//! and allreduce of most families come from tables of in-trees (see [`in_trees`]).
 //!
-//! Some algorithms are families with a parameter; a [`Member`] is an algorithm with its parameter settled, and what is
-//! built, compared and chosen. Its name is that of the algorithm, with the parameter behind a colon: `swing`,
-//! `generalized:2`, or `hierarchical:swing` where the parameter has names.
+//! Some algorithms are families with a parameter. A [`Member`] is an algorithm with its parameter set; members are what
+//! is built, compared and chosen. A member's name is the algorithm's name, followed by a colon and the parameter if
+//! there is one: `swing`, `generalized:2`, or `hierarchical:swing` where the values have names.
 //!
-//! On a torus ports are those of [`Topology::port_link`]; behind a switch and on hosts ranks count as a ring, of which
-//! port 0 leads to rank + 1 and port 1 to rank - 1. A message leaves by the shorter way.
+//! On a torus, ports are those of [`Topology::port_link`]. Behind a switch and on hosts, ranks count as a ring: port 0
+//! leads to rank + 1 and port 1 to rank - 1. A message leaves by the shorter way around.
 
 mod bfb;
 mod binomial;
@@ -48,6 +48,7 @@ mod trees;
 mod trivance;
 mod windows;
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use serde::de::Error as _;
@@ -61,32 +62,32 @@ use crate::collective::{is_name, Collective};
 use crate::schedule::Schedule;
 use crate::topology::Topology;
 
-/// The most ranks that a schedule is made for. Above 8192 ranks, what goes around all of them can be judged but not run: a
-/// rank sends its neighbour two messages for each other one, and no more can be told apart (see
+/// The most ranks of a schedule. With more than 8192 ranks, algorithms that go around all of them can be compared but
+/// not run: a rank sends its neighbour two messages for each other rank, and a plan cannot number more messages (see
 /// [`crate::plan::MAX_MESSAGES`]).
 pub const MAX_RANKS: usize = 1 << 16;
-/// The most of them in a dimension.
+/// The most ranks in one dimension.
 pub const MAX_LENGTH: usize = 1 << 13;
 
 /// A named way to perform one or several collectives.
 #[derive(Debug)]
 pub struct Algorithm {
-    /// What users write, in kebab-case.
+    /// The name that users write, in kebab-case.
     pub name: &'static str,
     /// The idea in one line.
     pub summary: &'static str,
-    /// Where it comes from: paper and section.
+    /// The source: paper and section.
     pub source: &'static str,
-    /// By how many ports a rank sends at once, at most.
+    /// The most ports by which a rank sends at once.
     pub ports: Ports,
-    /// What distinguishes the members of a family.
+    /// The parameter of a family; `None` if the algorithm has no parameter.
     pub parameter: Option<Parameter>,
     /// The collectives it performs.
     pub offers: &'static [Offer],
     consistent: fn(&Request<'_>) -> bool,
 }
 
-/// By how many ports a rank sends at once.
+/// The number of ports by which a rank sends at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ports {
     /// One.
@@ -95,18 +96,18 @@ pub enum Ports {
     Two,
     /// Both ports of every dimension.
     All,
-    /// All that there are.
+    /// All ports of the rank.
     Any,
 }
 
 impl Ports {
-    /// How many that are on `topology`.
+    /// The number of ports on `topology`.
     pub fn count(self, topology: &Topology) -> usize {
         match self {
             Ports::One => 1,
             Ports::Two => 2,
             Ports::All => 2 * Shape::of(topology).wide().len().max(1),
-            // Behind a switch ranks count as a ring, whose ports are two.
+            // Behind a switch, ranks count as a ring, which has two ports.
             Ports::Any => topology.max_degree().max(2),
         }
     }
@@ -123,28 +124,28 @@ impl fmt::Display for Ports {
     }
 }
 
-/// What distinguishes the members of a family.
+/// The parameter that distinguishes the members of a family.
 #[derive(Debug)]
 pub struct Parameter {
-    /// What the literature calls it.
+    /// Its name in the literature.
     pub name: &'static str,
-    /// What it stands for.
+    /// What it means.
     pub meaning: &'static str,
-    /// The values worth trying on a shape, ascending; the first is taken where none is given.
+    /// The values worth trying on a shape, ascending. The first is the default.
     pub values: fn(&Shape) -> Vec<usize>,
-    /// Whether a value makes sense on a shape.
+    /// Whether a value is possible on a shape.
     pub admits: fn(&Shape, usize) -> bool,
-    /// What the values 0, 1, ... are called; empty where they are numbers.
+    /// The names of the values 0, 1, ...; empty if users write numbers.
     pub names: &'static [&'static str],
 }
 
 impl Parameter {
-    /// What users write for a value.
+    /// The text that users write for a value.
     fn text(&self, value: usize) -> String {
         self.names.get(value).map_or_else(|| value.to_string(), |name| (*name).to_owned())
     }
 
-    /// The value that users write so.
+    /// The value of a text that a user has written; `None` if there is no such value.
     fn value(&self, text: &str) -> Option<usize> {
         if self.names.is_empty() {
             text.parse().ok()
@@ -159,12 +160,12 @@ impl Parameter {
 pub struct Offer {
     /// The collective, with root 0 where there is one; every other root is offered as well.
     pub collective: Collective,
-    /// On which shapes.
+    /// The shapes on which it performs it.
     pub requirement: Requirement,
-    /// The values of the family's parameter with which it is offered, if it is not offered with all.
+    /// Which values of the family's parameter perform it; `None` if all do.
     pub only: Option<fn(usize) -> bool>,
-    /// Whether every element of the result is `((0 + 1) + 2) + ...`, the ranks' values added up in their order, whatever
-    /// the root. Others may do so as well; of these it need not be found out.
+    /// Whether every element of the result is known to be `((0 + 1) + 2) + ...`, the ranks' values added in the order
+    /// of the ranks, whatever the root. If false, it is not known.
     pub in_rank_order: bool,
     construct: Construct,
 }
@@ -172,11 +173,11 @@ pub struct Offer {
 /// How a schedule is made, and what is known of its cost.
 #[derive(Debug, Clone, Copy)]
 enum Construct {
-    /// Wherever the requirement is met, with a formula for its cost.
+    /// A schedule wherever the requirement is met, with a formula for its cost.
     Always(fn(&Request<'_>) -> Schedule, fn(&Request<'_>) -> CostLine),
-    /// Likewise, as two schedules in turn.
+    /// The same, for a schedule that consists of two schedules in turn.
     InTurn(fn(&Request<'_>) -> [Schedule; 2], fn(&Request<'_>) -> CostLine),
-    /// If a search finds one; else it says why not.
+    /// A search for a schedule. If it finds none, it says why.
     Search(fn(&Request<'_>) -> Result<Schedule, String>),
 }
 
@@ -211,41 +212,41 @@ impl Construct {
 }
 
 impl Offer {
-    /// Whether it is made for this value of the family's parameter, or for some if that is left open.
+    /// Whether it holds for this value of the family's parameter, or for any value if `parameter` is `None`.
     pub fn has(&self, parameter: Option<usize>) -> bool {
         self.only.is_none_or(|only| parameter.is_none_or(only))
     }
 }
 
-/// What is to be built.
+/// A request for a schedule.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     /// The member's name.
     pub name: &'a str,
-    /// The whole network, also where the shape is that of a part of it.
+    /// The whole network, even where the shape is only a part of it.
     pub topology: &'a Topology,
     pub shape: &'a Shape,
     pub collective: Collective,
-    /// 0 where the algorithm has none.
+    /// 0 if the algorithm has none.
     pub parameter: usize,
 }
 
-/// On which networks an algorithm works.
+/// The networks on which an algorithm works.
 #[derive(Debug, Clone, Copy)]
 pub struct Requirement {
-    /// Reads as "needs ...".
+    /// A text that reads as "needs ...".
     pub text: &'static str,
     admits: fn(&Shape) -> bool,
-    /// For what is made for the graph as it is.
+    /// A further condition, for schedules that are made for a graph.
     fits: fn(&Topology) -> bool,
-    /// Whether it is: then making it may take long.
+    /// Whether the schedule is made for the graph, which may take long.
     made: bool,
-    /// Where it is tried unasked: not where something else is known to be as good.
+    /// Where the algorithm is a candidate without being asked for: not where another one is known to be as good.
     worth_trying: fn(&Topology) -> bool,
 }
 
 impl Requirement {
-    /// Whether it works on `topology`.
+    /// Whether the algorithm works on `topology`.
     pub fn admits(self, topology: &Topology) -> bool {
         (self.admits)(&Shape::of(topology)) && (self.fits)(topology)
     }
@@ -257,12 +258,12 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// What a schedule costs, independent of any network.
+/// The cost of a schedule, independent of any network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CostLine {
-    /// How many steps.
+    /// The number of steps.
     pub steps: usize,
-    /// What the busiest rank sends, over all its ports, as a fraction of the vector.
+    /// What the busiest rank sends over all its ports, as a fraction of the vector.
     pub sent: f64,
 }
 
@@ -271,16 +272,16 @@ pub fn catalogue() -> impl Iterator<Item = &'static Algorithm> + Clone {
     catalogue::rows()
 }
 
-/// An algorithm, with its parameter if it has one.
+/// An algorithm, with a value of its parameter if it has one.
 #[derive(Debug, Clone, Copy)]
 pub struct Member {
     algorithm: &'static Algorithm,
-    /// `None` leaves it to the shape.
+    /// `None` lets the shape decide the value.
     parameter: Option<usize>,
 }
 
-/// The member of this name; case does not matter, nor whether `-` or `_` joins the words. A family's name alone leaves
-/// the parameter to the shape.
+/// Finds a member by its name. Ignores case, and whether `-` or `_` joins words. With a family's name alone, the shape
+/// decides the parameter.
 pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
     let (base, value) = match name.split_once(':') {
         Some((base, value)) => (base, Some(value)),
@@ -299,8 +300,9 @@ pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
     Ok(Member { algorithm, parameter })
 }
 
-/// What can perform `collective` on `topology`, with every parameter worth trying, in catalogue order. There is at least
-/// one for every collective among up to 4096 ranks, and beyond them for every one but the all-to-all.
+/// The members that can perform `collective` on `topology`, with every parameter worth trying, in catalogue order.
+/// There is at least one for every collective on up to 4096 ranks, and beyond for every collective except the
+/// all-to-all.
 pub fn available(topology: &Topology, collective: Collective) -> Vec<Member> {
     let offered = |algorithm: &&'static Algorithm| {
         let tried = |needs: Requirement| (needs.worth_trying)(topology) && needs.admits(topology);
@@ -319,13 +321,13 @@ impl Algorithm {
         self.offers.iter().map(|offer| offer.collective)
     }
 
-    /// What is offered for `collective`, whatever its root.
+    /// The offer for `collective`, for any root.
     pub fn offer(&self, collective: Collective) -> Option<&'static Offer> {
         self.offers.iter().find(|offer| offer.collective == collective.with_root(0))
     }
 
-    /// The members of the family that are worth trying on `topology`, whatever the collective; of an algorithm without
-    /// a parameter the only one.
+    /// The members of the family that are worth trying on `topology`, for any collective. An algorithm without a
+    /// parameter has one member.
     pub fn members(&'static self, topology: &Topology) -> Vec<Member> {
         let member = |parameter| Member { algorithm: self, parameter };
         match &self.parameter {
@@ -338,17 +340,22 @@ impl Algorithm {
 }
 
 impl Member {
+    /// The member that stands for a message from one rank to another, which is always sent directly.
+    pub fn of_messages() -> Member {
+        find("direct").expect("it is in the catalogue")
+    }
+
     /// The algorithm.
     pub fn algorithm(&self) -> &'static Algorithm {
         self.algorithm
     }
 
-    /// The parameter, if it is settled.
+    /// The parameter, if it is set.
     pub fn parameter(&self) -> Option<usize> {
         self.parameter
     }
 
-    /// What users write, such as `swing` or `generalized:2`.
+    /// The name that users write, such as `swing` or `generalized:2`.
     pub fn name(&self) -> String {
         match (self.parameter, &self.algorithm.parameter) {
             (Some(value), Some(family)) => format!("{}:{}", self.algorithm.name, family.text(value)),
@@ -356,17 +363,17 @@ impl Member {
         }
     }
 
-    /// Whether `other` is meant where this one is named: a family's name stands for all its members.
+    /// Whether this member's name means `other`, too: a family's name stands for all its members.
     pub fn covers(&self, other: &Member) -> bool {
         self == other || self.parameter.is_none() && self.algorithm.name == other.algorithm.name
     }
 
-    /// Whether the schedule of `collective` is made for the graph, and not written down once for all networks of a kind.
+    /// Whether the schedule of `collective` is made for the given graph, and not for a whole kind of networks.
     pub fn is_made_for_graph(&self, collective: Collective) -> bool {
         self.algorithm.offer(collective).is_some_and(|offer| offer.requirement.made)
     }
 
-    /// Whether it is known to add up every element in the order of the ranks (see [`Offer::in_rank_order`]).
+    /// Whether this member is known to add up every element in the order of the ranks (see [`Offer::in_rank_order`]).
     pub fn in_rank_order(&self, collective: Collective) -> bool {
         self.algorithm.offer(collective).is_some_and(|offer| offer.in_rank_order)
     }
@@ -399,7 +406,7 @@ impl Member {
         }
     }
 
-    /// The parameter, or where it is left open the first with which the collective is offered.
+    /// The parameter; if it is not set, the first value that performs the collective.
     fn settled(&self, shape: &Shape, collective: Collective) -> usize {
         let offered =
             |value: &usize| self.algorithm.offer(collective).is_some_and(|offer| offer.has(Some(*value)));
@@ -407,7 +414,7 @@ impl Member {
         self.parameter.unwrap_or_else(|| self.algorithm.parameter.as_ref().map_or(0, first))
     }
 
-    /// Whether `collective` on `topology` is offered; the error says why not and what to use instead.
+    /// Succeeds if the member performs `collective` on `topology`. The error says why not, and what to use instead.
     pub fn supports(&self, topology: &Topology, collective: Collective) -> Result<(), Unavailable> {
         self.check(topology, &Shape::of(topology), collective).map(|_| ())
     }
@@ -417,8 +424,9 @@ impl Member {
         self.construct(topology, collective, Construct::schedule)
     }
 
-    /// That schedule as what it is composed of: one part after the other costs the same, and where all ranks do alike in a
-    /// part but not in the whole, takes far less time to look at (see [`crate::cost::ScheduleCost::in_turn`]).
+    /// The schedules of which that schedule is composed, in order. Their costs add up to its cost. If all ranks act
+    /// alike in each part but not in the whole, examining the parts takes far less time (see
+    /// [`crate::cost::ScheduleCost::in_turn`]).
     pub fn parts(&self, topology: &Topology, collective: Collective) -> Result<Vec<Schedule>, Unavailable> {
         self.construct(topology, collective, Construct::parts)
     }
@@ -435,7 +443,7 @@ impl Member {
         make(offer.construct, &Request { name, topology, shape: &shape, collective, parameter })
     }
 
-    /// Steps and volume of that schedule, from the closed formula and without building it.
+    /// The steps and the volume of that schedule. Computed by a formula if there is one, else from the schedule.
     pub fn cost_line(&self, topology: &Topology, collective: Collective) -> Result<CostLine, Unavailable> {
         let shape = Shape::of(topology);
         let offer = self.check(topology, &shape, collective)?;
@@ -445,8 +453,8 @@ impl Member {
 
     /// Whether all ranks end with bit-identical results when floating-point numbers are reduced.
     ///
-    /// They do where every chunk is reduced along one tree and then copied. Algorithms that exchange whole vectors add
-    /// the same numbers in another order on every rank, and floating-point addition is commutative but not associative.
+    /// They do if every chunk is reduced along one tree and then copied. Where ranks exchange whole vectors, each may
+    /// add the same numbers in a different order, and floating-point addition is commutative but not associative.
     pub fn consistent(&self, topology: &Topology, collective: Collective) -> bool {
         let shape = Shape::of(topology);
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
@@ -462,13 +470,30 @@ impl PartialEq for Member {
 
 impl Eq for Member {}
 
+/// Orders members by their names.
+impl Ord for Member {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self.parameter, other.parameter) {
+            (None, None) => self.algorithm.name.cmp(other.algorithm.name),
+            _ if self == other => Ordering::Equal,
+            _ => self.name().cmp(&other.name()),
+        }
+    }
+}
+
+impl PartialOrd for Member {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl std::hash::Hash for Member {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         (self.algorithm.name, self.parameter).hash(state);
     }
 }
 
-/// By its name.
+/// Written as the member's name.
 impl Serialize for Member {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -487,7 +512,7 @@ impl fmt::Display for Member {
     }
 }
 
-/// The least `k` with `base^k >= number`.
+/// The smallest `k` with `base^k >= number`.
 fn ceil_log(base: usize, number: usize) -> usize {
     let mut power = 1usize;
     let mut exponent = 0;

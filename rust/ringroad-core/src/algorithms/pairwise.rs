@@ -1,7 +1,7 @@
-//! Pairwise all-to-all: in every step all ranks send equally far, and farther in every step.
+//! Pairwise all-to-all: in every step all ranks send over the same distance, which grows from step to step.
 //!
 //! Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005. On a
-//! torus ranks that are equally far are so in every dimension.
+//! torus, the distance is the same in every dimension.
 //!
 //! ```text
 //! n = 7   rank 0    step 0: to 1, from 6    step 1: to 2, from 5    ...    step 5: to 6, from 1
@@ -26,8 +26,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     schedule
 }
 
-/// An all-to-all without any step yet, in which all ranks do the same. There is a slice for the blocks that go equally far:
-/// slice `d` has those that go from rank 0 to `d` and, at place `s`, as far from rank `s`.
+/// An all-to-all without steps, in which all ranks act alike. There is one slice per distance: slice `d` has the block
+/// from rank 0 to rank `d` and, at position `s`, the block that goes equally far from rank `s`.
 pub(super) fn without_steps(name: &str, shape: &Shape) -> Schedule {
     let ranks = shape.ranks();
     let coordinates: Vec<Vec<usize>> = (0..ranks).map(|rank| shape.coordinates(rank)).collect();

@@ -1,7 +1,7 @@
 //! Recursive doubling: partners exchange whole vectors, at twice the distance in every step.
 //!
-//! Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005.
-//! Other numbers than powers of two are folded (see `fold`).
+//! Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005. Other
+//! numbers than powers of two are folded (see `fold`).
 //!
 //! ```text
 //! n = 8   step 0    0-1   2-3   4-5   6-7
@@ -9,8 +9,8 @@
 //!         step 2    0-4   1-5   2-6   3-7
 //! ```
 //!
-//! Cost: log2 n steps, log2 n vectors; folded floor(log2 n) + 2 steps, floor(log2 n) + 1 vectors. On all ports a slice
-//! starts in every dimension, and a mirror image of each: the same steps and volume.
+//! Cost: log2 n steps, log2 n vectors; folded floor(log2 n) + 2 steps, floor(log2 n) + 1 vectors. On all ports, a slice
+//! starts in every dimension, each with a mirror image: the same steps and volume.
 
 use super::dimension_wise::{allreduce, rotated_both_ways, single};
 use super::fold::fold;
@@ -30,13 +30,13 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     }
 }
 
-/// The same where all sizes are powers of two, on all ports.
+/// The same on all ports, for sizes that are powers of two.
 pub(super) fn multiport(request: &Request<'_>) -> Schedule {
     let Request { name, shape, .. } = *request;
     allreduce(name, shape, &rotated_both_ways(shape), |size, mirrored| exchanges(name, size, mirrored))
 }
 
-/// Whoever exchanges blocks in halving and doubling exchanges vectors here.
+/// The partners of halving and doubling exchange whole vectors.
 fn exchanges(name: &str, size: usize, mirrored: bool) -> Schedule {
     let table = if mirrored { table(size).mirrored() } else { table(size) };
     shape_merged::allreduce(name, &table).expect("partners have the same of all blocks")

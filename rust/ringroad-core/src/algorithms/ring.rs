@@ -1,38 +1,38 @@
-//! Ring: every block travels once around, from neighbour to neighbour.
+//! Ring: every block travels once around the ring, from neighbour to neighbour.
 //!
 //! Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69(2), 2009.
 //! The bidirectional ring sends each half of the vector in one direction.
 //!
-//! The way of block 0 for n = 7; the number over an arrow is the step:
+//! The path of block 0 for n = 7; the number in an arrow is the step:
 //!
 //! ```text
 //! reduce-scatter    1 -0-> 2 -1-> 3 -2-> 4 -3-> 5 -4-> 6 -5-> 0
 //! allgather         0 -0-> 1 -1-> 2 -2-> 3 -3-> 4 -4-> 5 -5-> 6
 //! ```
 //!
-//! Cost: 2(n-1) steps, 2(n-1)/n of the vector by one port, or half of it by each of two; one phase half of both.
+//! Cost: 2(n-1) steps, 2(n-1)/n of the vector by one port, or half of it by each of two; one phase takes half of both.
 
 use super::in_trees::{perform, Give, InTrees, Table};
 use super::{hamiltonian, Request, Shape};
 use crate::schedule::{Cycle, Motion, Schedule};
 
-/// All blocks upwards.
+/// The whole of every block goes upwards.
 pub(super) fn unidirectional(request: &Request<'_>) -> Schedule {
     perform(request.name, request.collective, single(request.shape).iter().take(1))
 }
 
-/// Half of every block upwards and half of it downwards.
+/// Half of every block goes upwards, half of it downwards.
 pub(super) fn bidirectional(request: &Request<'_>) -> Schedule {
     perform(request.name, request.collective, &single(request.shape))
 }
 
-/// Along every cycle of the torus, both ways.
+/// Along every cycle of the torus, in both directions.
 pub(super) fn hamiltonian(request: &Request<'_>) -> Schedule {
     let cycles = hamiltonian::cycles(request.shape).into_iter().map(Some).collect();
     perform(request.name, request.collective, &ways(request.shape, cycles))
 }
 
-/// Along each of these cycles, upwards and downwards.
+/// The in-trees along each of these cycles, upwards and downwards.
 fn ways(shape: &Shape, cycles: Vec<Option<Cycle>>) -> Vec<(InTrees, InTrees)> {
     let up = upwards(shape.ranks());
     let down = up.mirrored();
@@ -46,13 +46,14 @@ fn ways(shape: &Shape, cycles: Vec<Option<Cycle>>) -> Vec<(InTrees, InTrees)> {
     cycles.into_iter().flat_map(both).collect()
 }
 
-/// A ring goes around as its ranks are numbered, a torus along any one cycle.
+/// A ring goes around in the order of its ranks, a torus along one cycle.
 fn single(shape: &Shape) -> Vec<(InTrees, InTrees)> {
     let cycle = (shape.sizes().len() > 1).then(|| hamiltonian::one(shape));
     ways(shape, vec![cycle])
 }
 
-/// Going backwards in an allgather, blocks travel upwards along the mirror image of this.
+/// The table by which a reduce-scatter moves blocks upwards. An allgather reverses its table, so it moves blocks
+/// upwards along the mirror image of this one.
 pub(super) fn upwards(ranks: usize) -> Table {
     Table::symmetric(ranks, Motion::Shift, |block| Give { level: ranks - block - 1, parent: 1, port: 0 })
 }

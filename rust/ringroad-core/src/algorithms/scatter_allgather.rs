@@ -1,14 +1,14 @@
-//! Scatter and allgather: the root deals the vector out along a binomial tree, then the blocks go around a ring.
+//! Scatter and allgather: the root scatters the vector along a binomial tree, then the blocks go around a ring.
 //!
 //! Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994. The reduce is a ring
-//! reduce-scatter and then a gather (Rabenseifner: Optimization of collective reduction operations, ICCS 2004).
+//! reduce-scatter followed by a gather (Rabenseifner: Optimization of collective reduction operations, ICCS 2004).
 //!
 //! ```text
 //! n = 7   broadcast    0 gives 4 5 6 to 4; 0 gives 2 3 to 2, 4 gives 6 to 6; ...; then the ring
 //!         reduce       the ring; then 1 gives 1 to 0, 3 gives 3 to 2, 5 gives 5 to 4; ...; 4 gives 4 5 6 to 0
 //! ```
 //!
-//! Cost: n - 1 + ceil(log2 n) steps, (n-1)/n of the vector and what the binomial scatter or gather sends.
+//! Cost: n - 1 + ceil(log2 n) steps, (n-1)/n of the vector plus what the binomial scatter or gather sends.
 
 use super::{binomial, ring, Request};
 use crate::collective::Collective;

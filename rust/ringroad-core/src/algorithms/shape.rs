@@ -1,4 +1,4 @@
-//! The sizes of a torus, a ring being one of a single dimension, and the order in which algorithms visit dimensions.
+//! The sizes of a torus or, with a single dimension, of a ring; and the order in which algorithms visit dimensions.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::schedule::{Action, Axis, ChunkSet, Motion, Send};
 use crate::topology::{coordinates, Topology};
 use crate::units::{Port, Rank};
 
-/// The sizes of a torus. Ranks count like the elements of a C array, as in [`Topology`].
+/// The sizes of a torus. Ranks are numbered in row-major order, as in [`Topology`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape {
     sizes: Vec<usize>,
@@ -14,7 +14,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// What algorithms see of a topology: every grid is taken for a torus, and ranks that form none for a ring.
+    /// The shape of a topology: every grid counts as a torus, and ranks that form no grid count as a ring.
     pub fn of(topology: &Topology) -> Shape {
         let sizes = match topology.dimensions() {
             [] => vec![topology.ranks()],
@@ -33,17 +33,17 @@ impl Shape {
         Shape::new(vec![ranks])
     }
 
-    /// The size of every dimension, those of one rank included.
+    /// The sizes of all dimensions, including those of one rank.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }
 
-    /// How many ranks share a host; 1 where each is on its own.
+    /// The number of ranks on each host; 1 if each rank has a host of its own.
     pub fn per_host(&self) -> usize {
         self.per_host
     }
 
-    /// How many ranks.
+    /// The number of ranks.
     pub fn ranks(&self) -> usize {
         self.sizes.iter().product()
     }
@@ -53,45 +53,45 @@ impl Shape {
         (0..self.sizes.len()).filter(|d| self.sizes[*d] > 1).collect()
     }
 
-    /// The dimensions that have links, from the `first` of them on and around: the order in which slice `first` visits
-    /// them.
+    /// The dimensions that have links, starting with number `first` of them and going around: the order in which slice
+    /// `first` visits them.
     pub fn order(&self, first: usize) -> Vec<usize> {
         let mut order = self.wide();
         order.rotate_left(first);
         order
     }
 
-    /// The place of a rank.
+    /// The coordinates of a rank.
     pub fn coordinates(&self, rank: Rank) -> Vec<usize> {
         coordinates(&self.sizes, rank)
     }
 
-    /// How far apart neighbours of a dimension are numbered.
+    /// The difference between the numbers of neighbours along a dimension.
     pub fn stride(&self, dimension: usize) -> usize {
         self.sizes[dimension + 1..].iter().product()
     }
 
-    /// The rank that `rank` becomes with another coordinate in a dimension.
+    /// The rank at the position of `rank` with another coordinate in one dimension.
     pub fn with(&self, rank: Rank, dimension: usize, coordinate: usize) -> Rank {
         let stride = self.stride(dimension);
         let old = rank / stride % self.sizes[dimension];
         rank + coordinate * stride - old * stride
     }
 
-    /// The grid of all ranks, with a block for each, on which everybody does the same, shifted.
+    /// The grid of all ranks, with one block for each, where shifts take each rank to any other.
     pub fn shifts(&self) -> Vec<Axis> {
         let axis = |size: &usize| Axis { size: *size, blocks: *size, motion: Motion::Shift };
         self.sizes.iter().map(axis).collect()
     }
 
-    /// A message of the vector that leaves by the shorter way.
+    /// A message that leaves by the shorter way around.
     pub fn send(&self, source: Rank, destination: Rank, chunks: ChunkSet, action: Action) -> Send {
         let port = self.port_towards(source, destination);
         Send { source, destination, chunks, action, port, from: 0, into: 0 }
     }
 
-    /// The port of the dimension in which two ranks differ by which the shorter way begins; the upper one if both are
-    /// equal. Ranks that differ in several dimensions begin with the first of them.
+    /// The port of the shorter way around the dimension in which two ranks differ; the upper one if both ways are
+    /// equally long. For ranks that differ in several dimensions, the first of them counts.
     pub fn port_towards(&self, source: Rank, destination: Rank) -> Port {
         let (from, to) = (self.coordinates(source), self.coordinates(destination));
         let dimension = (0..from.len()).find(|d| from[*d] != to[*d]).unwrap_or(0);
@@ -112,7 +112,8 @@ impl fmt::Display for Shape {
     }
 }
 
-/// The times of dimensions' levels if each takes one step in turn, in this order, those that are done being skipped.
+/// The time of each level of each dimension, if dimensions take one step each in turn, in this order, without those
+/// that are done.
 pub fn in_turns(levels: &[usize], order: &[usize]) -> Vec<Vec<usize>> {
     let mut times: Vec<Vec<usize>> = vec![Vec::new(); levels.len()];
     let mut time = 0;
@@ -127,8 +128,8 @@ pub fn in_turns(levels: &[usize], order: &[usize]) -> Vec<Vec<usize>> {
     times
 }
 
-/// The times of dimensions' levels if one dimension follows the other in this order, each at the end of a phase of so many
-/// steps. (At the end, so that all are done at the same time, and side by side also backwards.)
+/// The time of each level of each dimension, if one dimension follows the other in this order. Each takes the last
+/// steps of a phase of `phase` steps, so that all are done at the same time, and can run side by side backwards, too.
 pub fn one_by_one(levels: &[usize], order: &[usize], phase: usize) -> Vec<Vec<usize>> {
     let mut times: Vec<Vec<usize>> = vec![Vec::new(); levels.len()];
     let mut end = 0;

@@ -1,8 +1,8 @@
-//! From blocks to whole vectors: a reduce-scatter's in-trees become an allreduce with no allgather.
+//! From blocks to whole vectors: a reduce-scatter's in-trees become an allreduce without an allgather.
 //!
-//! Every block has a tree of its own, along which its parts are added up. If all ranks want everything, there is no
-//! block to give away: a rank sends what its part of the block would be, of the whole vector. It sends as many vectors
-//! as its blocks have different sets of contributors, all of which may be equal, as in
+//! Every block has its own tree, along which its parts are added up. If all ranks need everything, a rank does not send
+//! its part of a block: it sends what that part would be for the whole vector. It sends as many vectors as its blocks
+//! have different sets of contributors. All of these may be equal, as in
 //!
 //! ```text
 //! halving and doubling, n = 8    step 0    0 gives the blocks 1 3 5 7 to 1      each has: 0
@@ -16,15 +16,16 @@ use super::in_trees::{Give, Table};
 use super::slots::{exchange, Message, Pieces};
 use crate::schedule::Schedule;
 
-/// The allreduce of whole vectors along the trees of a symmetric table, if a vector per port and step is enough.
+/// The allreduce of whole vectors along the trees of a symmetric table; `None` if one vector per port and step is not
+/// enough.
 pub(super) fn allreduce(name: &str, table: &Table) -> Option<Schedule> {
     Some(exchange(name, table.size(), table.motion()?, &messages(table)?))
 }
 
-/// What position 0 sends in every step.
+/// The messages of position 0 in every step; `None` if a message would need several vectors.
 fn messages(table: &Table) -> Option<Vec<Vec<Message>>> {
     let (size, motion) = (table.size(), table.motion()?);
-    // What position 0 has of each block.
+    // The pieces that position 0 has of each block.
     let mut held: Vec<Pieces> = vec![1; size];
     let mut pieces = 1;
     let mut steps = Vec::new();
@@ -40,12 +41,12 @@ fn messages(table: &Table) -> Option<Vec<Vec<Message>>> {
                 return None;
             }
             step.push(Message { destination: parent, port, pieces: before[first] });
-            // Position 0 receives what the parent does, seen from the parent's place.
+            // Position 0 receives what its parent receives, seen from the parent's place.
             message.iter().for_each(|(_, block)| held[motion.back(size, parent, *block)] |= 1 << pieces);
             pieces += 1;
         }
         steps.push(step);
     }
-    // Its own block has the result.
+    // The position's own block contains the result.
     (held[0] == (1 << pieces) - 1).then_some(steps)
 }

@@ -1,8 +1,9 @@
-//! Exchanges of whole vectors in which not every receiver wants the same sum, by every rank alike.
+//! Exchanges of whole vectors in which receivers need different sums. All ranks act alike.
 //!
-//! What a rank receives are pieces of the result, and what it sends are sums of pieces. Pieces that are never again
-//! wanted one without the other are added to each other as they arrive; as long as they are, they stay in slots of their
-//! own. A sum that is wanted but once is made in the place of its parts, or beside them if they are still needed.
+//! A rank receives pieces of the result, and sends sums of pieces. Two pieces are inseparable if no later message needs
+//! one of them without the other; a rank adds inseparable pieces up as they arrive. Other pieces stay in slots of their
+//! own. A sum to be sent is made in place of its parts if these are not needed separately any more, otherwise beside
+//! them.
 //!
 //! ```text
 //! n = 7    step 0    sends piece 0 to both sides      slot 0: 0      slot 1: 1        slot 2: 2
@@ -14,8 +15,8 @@ use super::dimension_wise::{line, whole};
 use crate::schedule::{Action, ChunkSet, Local, Motion, Schedule, Send, Step};
 use crate::units::{Port, Slot};
 
-/// What position 0 sends: the sum of some pieces. Piece 0 is its own vector, and the others are what it receives,
-/// counted in the order of the messages of which it receives one each.
+/// What position 0 sends: the sum of some pieces. Piece 0 is the position's own vector. The others are the pieces that
+/// it receives, one per message, numbered in the order of the messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     pub destination: usize,
@@ -23,18 +24,18 @@ pub(super) struct Message {
     pub pieces: Pieces,
 }
 
-/// A set of pieces, as bits.
+/// A set of pieces, one bit each.
 pub(super) type Pieces = u64;
 
-/// A sum of pieces and where it is.
+/// A sum of pieces and its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Sum {
     pieces: Pieces,
     slot: Slot,
 }
 
-/// The allreduce on a ring of `size` in which position 0 sends these messages, step by step, and all others what their
-/// motions make of them. The result is the sum of all pieces.
+/// The allreduce on a ring of `size` in which position 0 sends these messages in each step. Motions determine what the
+/// other positions send. The result is the sum of all pieces.
 pub(super) fn exchange(name: &str, size: usize, motion: Motion, steps: &[Vec<Message>]) -> Schedule {
     let mut rank = Position::default();
     let mut schedule = line(name, size, motion);
@@ -55,7 +56,7 @@ pub(super) fn exchange(name: &str, size: usize, motion: Motion, steps: &[Vec<Mes
     schedule
 }
 
-/// Whether nobody wants a part of these pieces without the rest; the result has them all.
+/// Whether no later message needs some of these pieces without the others. The result needs them all.
 fn inseparable(pieces: Pieces, later: &[Vec<Message>]) -> bool {
     later
         .iter()
@@ -63,11 +64,11 @@ fn inseparable(pieces: Pieces, later: &[Vec<Message>]) -> bool {
         .all(|message| matches!(message.pieces & pieces, 0) || message.pieces & pieces == pieces)
 }
 
-/// What a rank has.
+/// The state of a rank.
 struct Position {
-    /// All pieces so far, each in one of these.
+    /// Sums that together contain every piece once.
     parts: Vec<Sum>,
-    /// Sums beside them that the next step sends.
+    /// Additional sums that the next step sends.
     extra: Vec<Sum>,
     pieces: usize,
 }
@@ -84,7 +85,8 @@ impl Position {
         (1..).find(|slot| !taken(slot)).expect("there are more slots than sums")
     }
 
-    /// A step's sends, and what arrives. A piece is added to what it stays with, if that is there already.
+    /// A step's sends. An arriving piece is added to a sum that it is inseparable from, if there is one; else it gets a
+    /// slot.
     fn transfer(&mut self, messages: &[Message], later: &[Vec<Message>]) -> Vec<Send> {
         let before = self.parts.len();
         let sent: Vec<Slot> = messages.iter().map(|message| self.slot_of(message.pieces)).collect();
@@ -115,7 +117,7 @@ impl Position {
         sum.expect("it has been prepared").slot
     }
 
-    /// Adds up what need not be kept apart any more.
+    /// Adds up parts that need not be separate any more.
     fn join(&mut self, later: &[Vec<Message>], locals: &mut Vec<Local>) {
         self.parts.sort_by_key(|sum| sum.slot);
         let mut joined: Vec<Sum> = Vec::new();
@@ -131,10 +133,10 @@ impl Position {
         self.parts = joined;
     }
 
-    /// Makes the sums that are sent next.
+    /// Makes the sums that the next step sends.
     fn prepare(&mut self, next: &[Message], later: &[Vec<Message>], locals: &mut Vec<Local>) {
         let mut wanted: Vec<Pieces> = next.iter().map(|message| message.pieces).collect();
-        // What destroys its parts comes last.
+        // Sums that replace their parts come last.
         wanted.sort_by_key(|pieces| (inseparable(*pieces, later), pieces.count_ones(), *pieces));
         wanted.dedup();
         for (index, &pieces) in wanted.iter().enumerate() {
@@ -149,7 +151,7 @@ impl Position {
         }
     }
 
-    /// Makes a sum in the place of one of its parts.
+    /// Makes a sum in place of its parts, in the slot of one of them.
     fn add_in_place(&mut self, pieces: Pieces, locals: &mut Vec<Local>) {
         let (mut inside, outside): (Vec<Sum>, Vec<Sum>) =
             self.parts.iter().partition(|sum| sum.pieces & pieces != 0);
@@ -160,7 +162,7 @@ impl Position {
         self.parts.push(Sum { pieces, slot });
     }
 
-    /// Makes a sum beside its parts, unless it is there, from as few as possible.
+    /// Makes a sum beside its parts, from as few sums as possible, unless it exists already.
     fn add_apart(&mut self, pieces: Pieces, locals: &mut Vec<Local>) {
         let mut sums: Vec<Sum> = self.parts.iter().chain(&self.extra).copied().collect();
         sums.sort_by_key(|sum| std::cmp::Reverse(sum.pieces.count_ones()));

@@ -1,9 +1,9 @@
-//! Swing: partners alternate between both sides of a ring, so that their distance grows by a third of 2 to the step.
+//! Swing: partners alternate between both sides of a ring, at distances of about 2^(s+1)/3 in step s.
 //!
 //! De Sensi, Bonato, Saam, Hoefler: Swing, short-cutting rings for higher bandwidth allreduce, NSDI 2024, arXiv
-//! 2401.09356, sections 3.1 and 3.2. Even ranks go 1, -1, 3, -5, 11, ... and odd ranks the opposite way. A rank gives a block away
-//! in the last step in which it can. Of an odd number of ranks the last one exchanges blocks with every other one
-//! directly, about half of them in step 0, a quarter in step 1, and so on.
+//! 2401.09356, sections 3.1 and 3.2. Even ranks use the offsets 1, -1, 3, -5, 11, ..., odd ranks the opposite ones. A
+//! rank gives a block away in the last step in which it can. If the number of ranks is odd, the last rank exchanges
+//! blocks directly with every other one: about half of them in step 0, a quarter in step 1, and so on.
 //!
 //! ```text
 //! n = 8   step 0    0-1   2-3   4-5   6-7        n = 7   0..5 as for n = 6, and
@@ -11,10 +11,10 @@
 //!         step 2    0-3   2-5   4-7   6-1
 //! ```
 //!
-//! Cost: 2 ceil(log2 n) steps (of n - 1 if n is odd), 2(n-1)/n of the vector; each half by a mirror image of the other.
-//! Exchanging whole vectors: as many steps as one phase has, and ceil(log2 n) vectors, half of each by a mirror image.
-//! That needs one vector per step for n = 2^k and 3 * 2^k, if sums are kept apart that not all want (see `slots`); for
-//! other numbers a step would send several.
+//! Cost: 2 ceil(log2 n) steps (of n - 1 if n is odd), 2(n-1)/n of the vector; a mirror image takes half of it.
+//! Exchanging whole vectors: as many steps as one phase has, and ceil(log2 n) vectors; a mirror image takes half of
+//! each. One vector per step is enough for n = 2^k and 3 * 2^k, if sums that not all ranks need are kept apart (see
+//! `slots`); for other numbers a step would send several.
 
 use super::dimension_wise::{allreduce, rotated_both_ways};
 use super::in_trees::{interleaved, perform, Give, Table};
@@ -38,7 +38,7 @@ pub(super) fn latency(request: &Request<'_>) -> Schedule {
     })
 }
 
-/// Whom `rank` meets; being met is mutual if `ranks` is even.
+/// The partner of `rank` in a step. If `ranks` is even, partners are mutual.
 fn partner(ranks: usize, rank: Rank, step: usize) -> Rank {
     let distance = (1 - (-2isize).pow(step as u32 + 1)) / 3;
     let signed = if rank.is_multiple_of(2) { distance } else { -distance };
@@ -57,14 +57,14 @@ fn table(size: usize) -> Table {
         Give { level, parent, port: port_towards(size, position, parent) }
     };
     if size <= 3 {
-        // All meet at once.
+        // All ranks exchange at once.
         return Table::symmetric(size, Motion::Shift, |parent| Give {
             level: 0,
             parent,
             port: port_towards(size, 0, parent),
         });
     }
-    // Seen from an odd position, everything is the other way round.
+    // For odd positions, all directions are reversed.
     let motion = Motion::Reflect;
     let last_chances = last_chances(paired, steps);
     let chance = |position, block| last_chances[motion.back(paired, block, position)];
@@ -81,7 +81,7 @@ fn table(size: usize) -> Table {
     })
 }
 
-/// The last step in which each rank can give block 0 away such that it still gets home.
+/// The last step in which each rank can give block 0 away such that it still reaches rank 0.
 fn last_chances(ranks: usize, steps: usize) -> Vec<usize> {
     let mut chances = vec![None; ranks];
     chances[0] = Some(steps);
@@ -96,7 +96,7 @@ fn last_chances(ranks: usize, steps: usize) -> Vec<usize> {
     chances.into_iter().map(|chance| chance.expect("every rank reaches every other one")).collect()
 }
 
-/// In which step the last of an odd number of ranks meets `rank`.
+/// The step in which the last one of an odd number of ranks exchanges blocks with `rank`.
 fn meeting(paired: usize, steps: usize, rank: Rank) -> usize {
     let mut met = 0;
     for step in 0..steps - 1 {

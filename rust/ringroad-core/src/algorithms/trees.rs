@@ -1,24 +1,24 @@
-//! Trees packed side by side, on any graph (see [`crate::synthesis::trees`]): as many from every rank, fewer from ranks with
-//! poor links, or undirected ones.
+//! Trees packed side by side, on any graph (see [`crate::synthesis::trees`]): equally many from every rank, fewer from
+//! ranks with poor links, or undirected ones.
 //!
-//! Packings: Edmonds: Edge-disjoint branchings, 1973; switches as in Zhao et al.: ForestColl (arXiv 2402.06787). Unequal
-//! roots and how undirected trees are grown are ours.
+//! Packings: Edmonds: Edge-disjoint branchings, 1973; switches as in Zhao et al.: ForestColl (arXiv 2402.06787). The
+//! choice of roots and the growth of undirected trees are ours.
 //!
 //! ```text
 //! 2x2 torus without the cable 0-1, undirected trees    0 - 2 - 3 - 1    2 - 0, 2 - 3 - 1    ...
 //! ```
 //!
-//! Cost: pipelines. The busiest link has its load in about so many parts, one a step, and the trees' height comes on top:
-//! the schedule itself is asked.
+//! Cost: pipelines. The steps are about as many as the parts of the busiest link's load plus the height of the trees.
+//! There is no formula; the schedule itself tells.
 
 use super::Request;
 use crate::schedule::Schedule;
 use crate::synthesis::trees::{undirected, Variant, MOST_RANKS, MOST_RANKS_WEIGHTED};
 use crate::topology::Topology;
 
-/// The most ranks for which as many trees from every rank are packed unasked.
+/// The most ranks for which equal trees are a candidate without being asked for.
 const MOST_UNASKED: usize = 32;
-/// The most ranks for which fewer trees are, and undirected ones, which take less time.
+/// The same for weighted trees and for undirected ones, which take less time.
 const MOST_UNASKED_FEW: usize = 128;
 const MOST_UNASKED_UNDIRECTED: usize = 512;
 
@@ -39,27 +39,27 @@ fn schedule(variant: Variant, request: &Request<'_>) -> Result<Schedule, String>
     Ok(Schedule { name: request.name.to_owned(), ..packing.schedule(request.parameter) })
 }
 
-/// With as many trees from every rank.
+/// Equal trees, for collectives without a root.
 pub(super) fn fits_all(topology: &Topology) -> bool {
     topology.ranks() <= MOST_RANKS
 }
 
-/// With a few trees.
+/// Trees from few roots.
 pub(super) fn fits_few(topology: &Topology) -> bool {
     topology.ranks() <= MOST_RANKS_WEIGHTED
 }
 
-/// With undirected trees.
+/// Undirected trees.
 pub(super) fn fits_undirected(topology: &Topology) -> bool {
     fits_few(topology) && undirected(topology)
 }
 
-/// Where that does not take long.
+/// Packing equal trees takes long, so only small irregular networks try them.
 pub(super) fn worth_trying_all(topology: &Topology) -> bool {
     topology.is_irregular() && topology.ranks() <= MOST_UNASKED
 }
 
-/// Where ranks may have unequal links, as on what is left of a network.
+/// Irregular networks may have unequal links, such as after a failure.
 pub(super) fn worth_trying_few(topology: &Topology) -> bool {
     topology.is_irregular() && topology.ranks() <= MOST_UNASKED_FEW
 }

@@ -1,12 +1,13 @@
 //! Trivance: a rank exchanges with two partners at once, one on each side, at three times the distance in every step.
 //!
-//! Juerss, Addanki, Schmid: Trivance, arXiv 2602.17254, lemma 1 and figure 4. Distances are 1, 3, 9, ... and for other
-//! numbers than powers of three the last is the least that still reaches everybody. Which blocks a rank gives away when
-//! follows from the distances (see `nested`). Erratum: the byte counts of the authors' simulator are not those of a
-//! schedule for most other numbers, as it moves blocks to the less loaded port also if that is in another step.
+//! Juerss, Addanki, Schmid: Trivance, arXiv 2602.17254, lemma 1 and figure 4. Distances are 1, 3, 9, ...; if the number
+//! of ranks is no power of three, the last distance is the smallest with which every rank is reached. The distances
+//! determine which blocks a rank gives away in which step (see `nested`). Erratum: for most other numbers, the byte
+//! counts of the authors' simulator are not those of a schedule, as it moves blocks to the less loaded port even if
+//! that is in another step.
 //!
-//! Whole vectors would count some contributions twice for other numbers than powers of three; how they need not is told
-//! in `windows`.
+//! With whole vectors, other numbers than powers of three would count some contributions twice; `windows` explains how
+//! to avoid that.
 //!
 //! ```text
 //! n = 7   after step 1    { 0 }                          a block is at home
@@ -36,10 +37,10 @@ pub(super) fn latency(request: &Request<'_>) -> Schedule {
     })
 }
 
-/// On a ring: distances and sums are those of the windows' plan.
+/// The exchange on a ring, with the distances and sums of the plan of `windows`.
 pub(super) fn whole_vectors(name: &str, size: usize) -> Schedule {
     let message = |message: &windows::Message| {
-        // Where messages come from one side, they go to the other.
+        // A rank that receives from one side sends to the other.
         let destination = (-message.distance).rem_euclid(size as isize) as usize;
         let port = Shape::ring(size).port_towards(0, destination);
         let pieces = message.pieces.iter().map(|piece| 1 << piece).sum();
@@ -50,7 +51,7 @@ pub(super) fn whole_vectors(name: &str, size: usize) -> Schedule {
     exchange(name, size, Motion::Shift, &steps)
 }
 
-/// How many vectors a rank sends in it.
+/// The number of vectors that a rank sends.
 pub(super) fn vectors(size: usize) -> usize {
     windows::plan(size).iter().map(Vec::len).sum()
 }

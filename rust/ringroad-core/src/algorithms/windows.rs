@@ -1,9 +1,10 @@
 //! Growing windows: plans for an allreduce of whole vectors in ceil(log3 n) steps, for any number of ranks on a ring.
 //!
-//! Juerss, Addanki, Schmid: Trivance, arXiv 2602.17254, exchange whole vectors with a partner on each side; that counts
-//! every contribution once only if n is a power of three. Here a rank keeps what it receives as separate pieces, each a
-//! sum over some neighbours in a row, and sends the sum of some adjacent pieces. All ranks do the same, so a plan tells
-//! offsets from a rank. What arrives lies next to what is there already; in the end this window is the whole ring.
+//! Juerss, Addanki, Schmid: Trivance, arXiv 2602.17254, exchange whole vectors with a partner on each side. That counts
+//! every contribution once only if n is a power of three. Here a rank keeps what it receives as separate pieces. Each
+//! piece is the sum over some consecutive neighbours. A message is the sum of some adjacent pieces. All ranks act
+//! alike, so a plan uses offsets relative to a rank. The window is the range of offsets that the pieces cover. Each
+//! arriving piece extends it at one end, until it covers the whole ring.
 //!
 //! ```text
 //! n = 7   at first       .  .  .  0  .  .  .      a number is a piece, in order of arrival
@@ -11,12 +12,12 @@
 //!         after step 1   4  4  2  0  1  3  3      from +2: pieces 0 and 1, from -2: pieces 2 and 0
 //! ```
 //!
-//! No formula for the best plan is known, so it is searched for. For some n, as 25 and 26, both messages of a step have
-//! to come from the same side, as they always do in Bruck, Ho: Efficient global combine operations in multi-port
-//! message-passing systems, Parallel Processing Letters 3(4), 1993. Their plan is the last resort.
+//! No formula for the best plan is known, so it is searched for. For some n, such as 25 and 26, both messages of a step
+//! have to come from the same side, as they always do in Bruck, Ho: Efficient global combine operations in multi-port
+//! message-passing systems, Parallel Processing Letters 3(4), 1993. Their plan is the fallback.
 //!
-//! Cost: ceil(log3 n) steps of at most two vectors; a link carries about (n-1)/2 vectors each way, up to 5/3 of that
-//! where n is little less than a power of three.
+//! Cost: ceil(log3 n) steps of at most two vectors; a link carries about (n-1)/2 vectors in each direction, and up to
+//! 5/3 of that if n is a little less than a power of three.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -25,11 +26,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::ceil_log;
 
 /// One message of a step: every rank receives from the rank `distance` places up (modulo n) the sum of its pieces over
-/// offsets `first..=last` relative to the sender. The receiver's offsets `distance + first` and on lie right below or
-/// above its window, and what earlier messages of the step add to it.
+/// the offsets `first..=last` relative to the sender. For the receiver these offsets begin at `distance + first`; they
+/// lie directly below or above its window, which includes what earlier messages of the step add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// How many places up the sender is; negative if it is down.
+    /// The number of places up to the sender; negative if the sender is down.
     pub distance: isize,
     /// The lowest offset.
     pub first: isize,
@@ -37,18 +38,19 @@ pub struct Window {
     pub last: isize,
 }
 
-/// A window told by pieces: every rank receives the sum of these from the rank `distance` places up (modulo n).
+/// A message in terms of pieces: every rank receives the sum of these from the rank `distance` places up (modulo n).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// How many places up the sender is; negative if it is down.
+    /// The number of places up to the sender; negative if the sender is down.
     pub distance: isize,
-    /// Pieces of the sender, in order of their offsets. Piece 0 is a rank's own vector; the others are numbered in the
-    /// order in which the plan lists the messages that bring them.
+    /// The sender's pieces, in the order of their offsets. Piece 0 is a rank's own vector; the others are numbered in
+    /// the order in which the plan lists the messages that bring them.
     pub pieces: Vec<usize>,
 }
 
-/// For every step its one or two windows. The plan for a number of ranks is always the same, and up to 243 ranks none
-/// loads the links less. A search takes milliseconds, for thousands of ranks tenths of a second: plans are kept.
+/// The plan for a number of ranks: one or two windows for every step. It is always the same, and up to 243 ranks no
+/// plan loads the links less. A search takes milliseconds, with thousands of ranks tenths of a second, so plans are
+/// cached.
 pub fn plan(ranks: usize) -> Arc<Vec<Vec<Window>>> {
     static PLANS: Mutex<BTreeMap<usize, Arc<Vec<Vec<Window>>>>> = Mutex::new(BTreeMap::new());
     let plans = || PLANS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +61,7 @@ pub fn plan(ranks: usize) -> Arc<Vec<Vec<Window>>> {
     })
 }
 
-/// For every step its messages, in the order of the plan's windows.
+/// The messages of every step, in the order of the plan's windows.
 pub fn messages(plan: &[Vec<Window>]) -> Vec<Vec<Message>> {
     let mut held = vec![(0, 0)];
     let mut steps = Vec::new();
@@ -76,14 +78,14 @@ pub fn messages(plan: &[Vec<Window>]) -> Vec<Vec<Message>> {
     steps
 }
 
-/// How many vectors the busier direction of the links carries, summed over the steps; at least (n-1)/2. A message takes
-/// the shorter way, and where both are n/2 long, half of it each.
+/// The number of vectors that the busier direction of the links carries, summed over the steps; at least (n-1)/2. A
+/// message takes the shorter way around. If both are n/2 long, half of it takes each.
 #[cfg(test)]
 pub fn link_load(ranks: usize, plan: &[Vec<Window>]) -> f64 {
     plan.iter().map(|step| half_load(ranks, step)).sum::<isize>() as f64 / 2.0
 }
 
-/// Twice the load of one step, which is an integer.
+/// Twice the load of one step, which is a whole number.
 fn half_load<'a>(ranks: usize, step: impl IntoIterator<Item = &'a Window>) -> isize {
     let (mut downwards, mut upwards) = (0, 0);
     for window in step {
@@ -99,8 +101,9 @@ fn half_load<'a>(ranks: usize, step: impl IntoIterator<Item = &'a Window>) -> is
     downwards.max(upwards)
 }
 
-/// The plan of Bruck and Ho, which exists for every number: a rank's window begins with its own vector and grows up
-/// to a third of n, and last to n. Where three windows would be too much, senders leave out their own vector.
+/// The plan of Bruck and Ho, which exists for every number of ranks. A rank's window begins with its own vector, grows
+/// to a third of n (rounded up), and in the last step to n. Where three windows would be too much, senders leave out
+/// their own vector.
 fn bruck_ho(ranks: usize) -> Vec<Vec<Window>> {
     let steps = ceil_log(3, ranks) as u32;
     let width = |step: u32| ranks.div_ceil(3usize.pow(steps - step)) as isize;
@@ -114,11 +117,12 @@ fn bruck_ho(ranks: usize) -> Vec<Vec<Window>> {
     (0..steps).map(step).collect()
 }
 
-/// How many states the search keeps in a step. Up to 243 ranks a fifth of that finds what keeping all of them does.
+/// The number of states that the search keeps in a step. Up to 243 ranks, a fifth of it finds the same plans as keeping
+/// all.
 const BREADTH: usize = 1000;
 
-/// The plan with the least load. A step that widens the window by m has a load of m/2 or more, and what is more is
-/// waste. At first none is allowed, then more and more: the less is, the fewer states there are.
+/// The plan with the least load. A step that widens the window by m has a load of at least m/2; the excess is waste.
+/// The search first allows no waste, then more and more, because less waste leaves fewer states.
 fn search(ranks: usize) -> Vec<Vec<Window>> {
     let fallback = bruck_ho(ranks);
     let most = fallback.iter().map(|step| half_load(ranks, step)).sum::<isize>() - (ranks as isize - 1);
@@ -134,12 +138,12 @@ fn search(ranks: usize) -> Vec<Vec<Window>> {
     }
 }
 
-/// The least wasteful plan that wastes no more than `allowed`.
+/// The least wasteful plan with a waste of at most `allowed`; `None` if the search finds none.
 fn search_within(ranks: usize, allowed: isize) -> Option<Vec<Vec<Window>>> {
     let steps = ceil_log(3, ranks) as u32;
     let mut states = vec![State { pieces: vec![1], lowest: 0, wasted: 0, plan: Vec::new() }];
     for step in 1..=steps {
-        // No later step can do more than triple the window.
+        // Each later step can at most triple the window.
         let least = ranks.div_ceil(3usize.pow(steps - step)) as isize;
         let widths = least..=if step < steps { isize::MAX } else { least };
         let mut extensions = Vec::new();
@@ -151,8 +155,8 @@ fn search_within(ranks: usize, allowed: isize) -> Option<Vec<Vec<Window>>> {
     states.into_iter().next().map(|state| state.plan)
 }
 
-/// The states that are worth going on with. The least wasteful of every width come first, then the second, and so on:
-/// which widths will fit in the end is not known before.
+/// The states that the search keeps. The least wasteful state of every width comes first, then the second of every
+/// width, and so on, since nobody knows in advance which widths will fit in the end.
 fn select(states: &[State], mut extensions: Vec<(usize, Extension)>) -> Vec<State> {
     extensions.sort_by_key(|(_, e)| (e.width, e.wasted));
     for alike in extensions.chunk_by_mut(|(_, a), (_, b)| a.width == b.width) {
@@ -164,15 +168,15 @@ fn select(states: &[State], mut extensions: Vec<(usize, Extension)>) -> Vec<Stat
     extended.filter(|state| seen.insert(state.pieces.clone())).take(BREADTH).collect()
 }
 
-/// What a rank holds after some steps.
+/// The state of a rank after some steps.
 struct State {
-    /// The lengths of its pieces, in order of their offsets.
+    /// The lengths of its pieces, in the order of their offsets.
     pieces: Vec<isize>,
     /// The lowest offset.
     lowest: isize,
-    /// Half-loads beyond those that the window needs.
+    /// The waste so far, in half-loads: the load beyond what the window needs.
     wasted: isize,
-    /// How it got there.
+    /// The steps that led here.
     plan: Vec<Vec<Window>>,
 }
 
@@ -181,11 +185,11 @@ struct Extension {
     step: [Option<Window>; 2],
     width: isize,
     wasted: isize,
-    /// How many extensions to the same width waste less.
+    /// The number of extensions to the same width with less waste.
     place: usize,
 }
 
-/// Adjacent pieces of some total length: the lowest and the highest offset at which there are such.
+/// The runs of adjacent pieces with a given total length: the lowest and the highest offset at which one begins.
 struct Run {
     len: isize,
     lowest: isize,
@@ -193,8 +197,8 @@ struct Run {
 }
 
 impl State {
-    /// The steps that lead to one of `widths`: a message from above, and maybe another from either side. Two from below
-    /// are left out; up to 243 ranks no plan would be better for them.
+    /// All steps that lead to one of `widths`: a message from above, and possibly another from either side. Two
+    /// messages from below are left out; up to 243 ranks they would not make any plan better.
     fn extend(
         &self,
         ranks: usize,
@@ -210,7 +214,7 @@ impl State {
                 found(Extension { step, width: now + grown, wasted, place: 0 });
             }
         };
-        // Of equal runs the one nearest to where it is wanted comes the shortest way.
+        // Of equal runs, the one nearest to its destination travels the shortest distance.
         let window = |at, first, len| Some(Window { distance: at - first, first, last: first + len - 1 });
         let above = |at, run: &Run| window(at, run.highest, run.len);
         let below = |run: &Run| window(self.lowest - run.len, run.lowest, run.len);
@@ -261,7 +265,7 @@ mod tests {
         (1..=260).chain([300, 400, 512, 700, 728, 729, 1000, 4096])
     }
 
-    /// Counts how often each contribution, by its offset modulo n, is in each piece of a rank; all ranks hold the same.
+    /// Counts how often each contribution, by its offset modulo n, is in each piece of a rank. All ranks hold the same.
     fn check(ranks: usize, plan: &[Vec<Window>]) {
         let count = ranks as isize;
         let at = |offset: isize| offset.rem_euclid(count) as usize;

@@ -1,8 +1,8 @@
-//! Finds out what schedules cost on a topology.
+//! Computes what schedules cost on a topology.
 //!
-//! Routes are minimal (see [`crate::topology::Routes`]). Everything is computed from the schedule itself, so that a
-//! schedule from a file is judged like one of the library's own. All sums run in the order of the schedule: every
-//! machine gets the same bits, and with them the same choice.
+//! Messages take the topology's routes (see [`crate::topology::Routes`]). Everything is computed from the schedule
+//! itself, so a schedule from a file is assessed like one of the library's own. All sums run in the order of the
+//! schedule, so every machine gets the same bits and makes the same choice.
 
 use super::bound::Bounds;
 use super::incast::Inlets;
@@ -15,26 +15,28 @@ use crate::topology::{Routes, Topology};
 use crate::units::Rank;
 
 impl ScheduleCost {
-    /// The cost of `schedule` on `topology`, whose first ranks are the schedule's.
+    /// The cost of `schedule` on `topology`, whose first ranks are the ranks of the schedule.
     pub fn of(schedule: &Schedule, topology: &Topology) -> Result<ScheduleCost, CostError> {
         ScheduleCost::with_routes(schedule, &mut Routes::new(topology))
     }
 
-    /// As [`ScheduleCost::of`], with routes that other schedules on the same topology have found already.
+    /// As [`ScheduleCost::of`], with routes that can be reused for other schedules on the same topology.
     pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         ScheduleCost::in_turn(std::slice::from_ref(schedule), routes)
     }
 
-    /// As [`ScheduleCost::with_routes`], of schedules on vectors of as many chunks that are performed one after the other.
+    /// As [`ScheduleCost::with_routes`], for schedules that are performed one after the other. Their vectors must have
+    /// the same number of chunks.
     pub fn in_turn(schedules: &[Schedule], routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         let vector = chunks_per_vector(schedules, routes.topology())?;
         let views: Vec<View<'_>> = schedules.iter().map(Schedule::view).collect();
         ScheduleCost::seen(&views, vector, routes)
     }
 
-    /// As [`ScheduleCost::with_routes`], where the ranks' blocks have these lengths, in any unit. All figures are still in
-    /// vectors, those of all blocks together. For reduce-scatter, allgather, gather and scatter, and for all-to-alls with the
-    /// lengths of all pairs, by source, then by target, and figures in the mean of what ranks send.
+    /// As [`ScheduleCost::with_routes`], for blocks with these lengths, in any unit. For reduce-scatter, allgather,
+    /// gather and scatter there is a length for each rank, and the figures are in vectors of all blocks together. For
+    /// an all-to-all there is a length for each pair, by source, then by target, and the figures are in the mean of
+    /// what ranks send.
     pub fn of_blocks(
         schedule: &Schedule,
         lengths: &[usize],
@@ -45,8 +47,8 @@ impl ScheduleCost {
         let Schedule { ref name, collective, ranks, chunks, .. } = *schedule;
         if !Counts::PerBlock(lengths).fits(collective, ranks) || all == 0 {
             let what = format!(
-                "{} lengths of blocks, {all} in all, are not those of {collective} over {ranks} ranks; give a length for \
-                 each rank, of a reduce_scatter, allgather, gather or scatter, or for each pair, of an alltoall, and not 0 for all",
+                "{} block lengths with the sum {all} do not fit {collective} over {ranks} ranks; give a length for each rank (in a \
+                 reduce_scatter, allgather, gather or scatter) or for each pair of ranks (in an alltoall), not all of them 0",
                 lengths.len()
             );
             return Err(CostError::Malformed { name: name.clone(), what });
@@ -57,14 +59,14 @@ impl ScheduleCost {
         ScheduleCost::seen(&[written.view_of_blocks(lengths)], vector, routes)
     }
 
-    /// Of a vector of so many chunks, or of what the view counts instead.
+    /// The cost of schedules on a vector of `vector` chunks, or of units that the views count instead.
     fn seen(views: &[View<'_>], vector: f64, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         let mut totals = Totals::new(routes);
         let (topology, mut steps) = (routes.topology(), Vec::new());
         for view in views {
             let alike = Alike::of(view);
             if routes.lattice().is_none() {
-                // Ask for all routes to one destination in a row, which is what finding them is fast at.
+                // Finding routes is fastest with all routes to one destination in a row.
                 let mut pairs: Vec<(Rank, Rank)> = Vec::new();
                 for step in alike.different() {
                     let unknown = |t: &Transfer| !routes.is_known(t.source, t.destination);
@@ -84,8 +86,8 @@ impl ScheduleCost {
         Ok(ScheduleCost { steps, busiest_link: totals.most(routes) / vector })
     }
 
-    /// No more than the cost of these schedules in turn on the bounds' topology, and found without looking for routes: a
-    /// message takes as many hops as there must be, and all links share the load alike.
+    /// A lower bound of the cost of these schedules one after the other on the bounds' topology. It needs no routes: a
+    /// message counts with the fewest possible hops, and all links share the load equally.
     pub fn at_least(schedules: &[Schedule], bounds: &Bounds<'_>) -> Result<ScheduleCost, CostError> {
         let vector = chunks_per_vector(schedules, bounds.topology())?;
         let mut steps: Vec<StepCost> = Vec::new();
@@ -98,11 +100,11 @@ impl ScheduleCost {
     }
 }
 
-/// Which steps are alike, so that one tells what all of them cost.
+/// Which steps have the same cost, so that it is computed once.
 struct Alike {
-    /// For every step the first that is like it.
+    /// For every step, the first step with the same cost.
     first: Vec<usize>,
-    /// How many are like it, of those that are first.
+    /// For every step that is the first, how many steps have its cost; 0 for the others.
     times: Vec<usize>,
 }
 
@@ -118,7 +120,7 @@ impl Alike {
         (0..self.first.len()).filter(|index| self.first[*index] == *index)
     }
 
-    /// What all steps cost; `links` says what one does as far as links are concerned.
+    /// The costs of all steps. `links` returns the part of a step's cost that depends on links.
     fn steps(
         &self,
         view: &View<'_>,
@@ -146,7 +148,7 @@ impl Alike {
     }
 }
 
-/// How many chunks the vector has that all these schedules are of.
+/// How many chunks the vector of these schedules has; an error where they differ.
 fn chunks_per_vector(schedules: &[Schedule], topology: &Topology) -> Result<f64, CostError> {
     let Some(first) = schedules.first() else { return Ok(1.0) };
     let vector = first.chunks_per_vector();
@@ -154,7 +156,7 @@ fn chunks_per_vector(schedules: &[Schedule], topology: &Topology) -> Result<f64,
         check(schedule, topology)?;
         if schedule.chunks_per_vector() != vector {
             let what = format!(
-                "its vector has {} chunks, and that of {:?} before it {vector}",
+                "its vector has {} chunks, but that of {:?}, the first schedule, has {vector}",
                 schedule.chunks_per_vector(),
                 first.name
             );
@@ -173,7 +175,7 @@ fn check(schedule: &Schedule, topology: &Topology) -> Result<(), CostError> {
         let what = format!("{} chunks over {ranks} ranks leave nothing to send", schedule.chunks);
         return Err(CostError::Malformed { name, what });
     }
-    // Costs only count: they need no set of ranks for every rank.
+    // Not `check_indices`: unlike a replay, costs need no set of ranks for every rank.
     schedule.check_named().map_err(|what| CostError::Malformed { name, what })?;
     Ok(())
 }

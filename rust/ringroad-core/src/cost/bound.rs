@@ -1,8 +1,9 @@
-//! What a schedule costs at least: enough to see that it cannot be the fastest, without looking for any route.
+//! Lower bounds of the cost of a schedule, which show that it cannot be the fastest without finding any route.
 //!
-//! A message takes no fewer hops than there are links on a shortest way, and what it puts on links is its bytes times
-//! these hops, however they are spread: the busiest link carries no less than all would if they shared that alike. Less
-//! still is known before a schedule is made: its steps, and what must reach the ranks whatever the algorithm.
+//! A message takes at least as many hops as a shortest path has links, and it loads links with its bytes times these
+//! hops, however they are spread. The busiest link carries at least as much as each link would if all shared this load
+//! equally. Before a schedule is made there is a weaker bound, from its number of steps and from what must reach the
+//! ranks whatever the algorithm.
 
 use super::step::{CostError, ScheduleCost, StepCost, Work};
 use crate::collective::Collective;
@@ -10,34 +11,38 @@ use crate::schedule::View;
 use crate::topology::{Topology, Unreachable};
 use crate::units::{NodeId, Seconds};
 
-/// The most ranks of which all distances are kept.
+/// The most ranks for which all distances are stored.
 const MOST_RANKS: usize = 1 << 12;
-/// Sums in another order differ by less than this: bounds stay below what they bound. They must not by much: what has a
-/// bound that is less steep by as much wins for more bytes than there are, and need not be looked at.
+/// The factor by which bounds are reduced, so that they stay below the cost although sums in another order round
+/// differently. It must be close to 1: a candidate whose bound is flatter than the best line by this factor only would
+/// win only for more bytes than a call can have, and need not be assessed.
 const BELOW: f64 = 1.0 - 1e-11;
-/// No way leads there.
+/// The distance of ranks between which no path leads.
 const NONE: u16 = u16::MAX;
 
-/// What any schedule on a topology is subject to.
+/// The properties of a topology from which lower bounds follow.
 #[derive(Debug, Clone)]
 pub struct Bounds<'a> {
     topology: &'a Topology,
-    /// From each rank to each; ranks in rows.
+    /// The hops from each rank to each rank, by source, then by destination.
     hops: Vec<u16>,
-    /// The fewest and the most from a rank to another one that it reaches.
+    /// The fewest hops from a rank to another rank that it reaches.
     nearest: u16,
+    /// The most hops from a rank to another rank that it reaches.
     farthest: u16,
-    /// What all links carry together: in units of capacity, and in bytes per second.
+    /// The bandwidth of all links together.
     capacity: Carried,
-    /// What those carry together that end at ranks.
+    /// The bandwidth of all links that end at ranks.
     inlets: Carried,
-    /// The least that ends at a rank, and the least that starts at one.
+    /// The least bandwidth into a rank, and the least bandwidth out of a rank.
     least: [Carried; 2],
-    /// The shortest that a hop takes, and of that the link's own.
+    /// The least latency of a link, including its extra latency.
     latency: Seconds,
+    /// The least extra latency of a link.
     extra_latency: Seconds,
 }
 
+/// The bandwidth of several links together: in units of capacity, and in bytes per second.
 #[derive(Debug, Clone, Copy, Default)]
 struct Carried {
     units: f64,
@@ -50,7 +55,7 @@ impl Carried {
         Carried { units, bytes_per_second }
     }
 
-    /// What a load of so many vectors takes if all of these links share it.
+    /// The load in vectors and the seconds per byte of each of these links if they share a load of `vectors`.
     fn of(self, vectors: f64) -> (f64, f64) {
         let share = |all: f64| if vectors > 0.0 { vectors / all * BELOW } else { 0.0 };
         (share(self.units), share(self.bytes_per_second))
@@ -58,7 +63,7 @@ impl Carried {
 }
 
 impl<'a> Bounds<'a> {
-    /// The bounds of a topology, unless it has too many ranks to keep their distances.
+    /// The bounds of a topology; `None` where it has no links, or too many ranks to store their distances.
     pub fn new(topology: &'a Topology) -> Option<Bounds<'a>> {
         let ranks = topology.ranks();
         if ranks > MOST_RANKS || topology.links().is_empty() {
@@ -97,12 +102,12 @@ impl<'a> Bounds<'a> {
         self.topology
     }
 
-    /// What any schedule costs at least that performs `collective` in so many steps, or in some number of them.
+    /// A lower bound of the cost of any schedule that performs `collective` in `steps` steps, or in any number of them.
     pub fn of_collective(&self, collective: Collective, steps: Option<usize>) -> ScheduleCost {
         let ranks = self.topology.ranks();
         let others = (ranks - 1) as f64;
-        // What reaches all ranks together, and what must reach and leave each of them. Reducing to everybody takes as much
-        // again as gathering (Patarasuk and Yuan 2009, on bandwidth-optimal allreduce).
+        // What must reach all ranks together, and what must reach and leave each of them, in vectors. An allreduce
+        // takes twice as much as an allgather (Patarasuk and Yuan 2009, on bandwidth-optimal allreduce).
         let block = others / ranks as f64;
         let (all, reaches, leaves) = match collective {
             _ if ranks == 1 => (0.0, 0.0, 0.0),
@@ -115,7 +120,7 @@ impl<'a> Bounds<'a> {
         };
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
         let ends = larger(self.least[0].of(reaches), self.least[1].of(leaves));
-        // In an all-to-all every block goes all the way.
+        // In an all-to-all every block takes all hops from its source to its target.
         let hops = match collective {
             Collective::Alltoall => {
                 self.hops.iter().filter(|hops| **hops != NONE).map(|hops| f64::from(*hops)).sum()
@@ -129,7 +134,7 @@ impl<'a> Bounds<'a> {
         let nearest = self.nearest as usize;
         let mut steps = vec![StepCost { messages: 1, ..self.hops(nearest) }; count];
         if let Some(first) = steps.first_mut() {
-            // What is to come from the farthest rank may come over ranks in between, a step later each.
+            // Data of the farthest rank may come over ranks in between, one step for each of them.
             let farthest = if rooted { nearest } else { self.farthest as usize };
             let hops = farthest.saturating_sub((count - 1) * nearest).max(nearest);
             let all = Work { sent: all * BELOW, ..Work::default() };
@@ -138,14 +143,14 @@ impl<'a> Bounds<'a> {
         ScheduleCost { steps, busiest_link: link_load }
     }
 
-    /// What so many hops in a row take.
+    /// A lower bound of the latencies of a route of `hops` hops.
     fn hops(&self, hops: usize) -> StepCost {
         let latency = hops as f64 * self.latency * BELOW;
         let extra_latency = hops as f64 * self.extra_latency * BELOW;
         StepCost { hops, latency, extra_latency, ..StepCost::default() }
     }
 
-    /// What a step costs at least as far as links are concerned, where a vector has so many chunks.
+    /// A lower bound of the part of a step's cost that depends on links, for a vector of `vector` chunks.
     pub(super) fn of_step(&self, view: &View<'_>, step: usize, vector: f64) -> Result<StepCost, CostError> {
         let ranks = self.topology.ranks();
         let (mut most, mut load) = (0, 0);
@@ -164,7 +169,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// How many links each rank is from each.
+/// The hops from each rank to each rank, by source, then by destination.
 fn distances(topology: &Topology) -> Vec<u16> {
     let (ranks, nodes) = (topology.ranks(), topology.nodes());
     let mut next: Vec<Vec<NodeId>> = vec![Vec::new(); nodes];
@@ -199,7 +204,7 @@ mod tests {
     use crate::algorithms::available;
     use crate::cost::CostModel;
 
-    /// No bound is above what it bounds, whatever counts, on networks of all kinds.
+    /// No bound is above the cost, with several models, on networks of all kinds.
     #[test]
     fn nothing_costs_less() {
         let plain = CostModel { message_latency: 0.3e-6, reduce_cost: 5e-11, ..CostModel::default() };

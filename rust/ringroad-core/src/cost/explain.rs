@@ -1,4 +1,4 @@
-//! Why an algorithm is the fastest, and what would make another one so.
+//! Explains why an algorithm is the fastest, and what would make another one the fastest.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,21 +12,21 @@ use crate::units::{Bytes, Seconds};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
-    /// Starting steps.
+    /// The start-up of steps.
     Steps,
-    /// Further messages of the same step.
+    /// Messages beyond the first of a rank's step.
     Messages,
-    /// Further senders to the same port.
+    /// Senders beyond the first of a port.
     Incast,
-    /// Links' latencies.
+    /// The latencies of links.
     Hops,
-    /// Bytes on the most loaded links.
+    /// The bytes on the most loaded links.
     Bytes,
-    /// Reducing.
+    /// Reductions.
     Reduction,
 }
 
-/// The time of a schedule, in seconds.
+/// The time of a schedule by terms, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// [`Term::Steps`].
@@ -44,13 +44,13 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// What `model` says of `cost` for a vector of `bytes`.
+    /// The terms of `cost` by `model`, for a vector of `bytes`.
     pub fn of(model: &CostModel, cost: &ScheduleCost, bytes: Bytes) -> Terms {
         let free = CostModel { step_latency: 0.0, message_latency: 0.0, incast_latency: 0.0, ..*model };
         let hops = free.fixed(cost);
         let messages = CostModel { message_latency: model.message_latency, ..free }.fixed(cost) - hops;
         let incast = CostModel { incast_latency: model.incast_latency, ..free }.fixed(cost) - hops;
-        // Where reductions overlap transfers, what of them takes longer than those.
+        // Where reductions overlap transfers, the reduction counts only as far as it takes longer than the transfer.
         let transfer = CostModel { reduce_cost: 0.0, ..*model }.per_byte(cost);
         let bytes = bytes as f64;
         Terms {
@@ -63,7 +63,7 @@ impl Terms {
         }
     }
 
-    /// Each with its name.
+    /// Each term with its seconds.
     pub fn all(&self) -> [(Term, Seconds); 6] {
         [
             (Term::Steps, self.steps),
@@ -75,25 +75,25 @@ impl Terms {
         ]
     }
 
-    /// Their sum.
+    /// The sum of all terms.
     pub fn seconds(&self) -> Seconds {
         self.all().iter().map(|(_, seconds)| seconds).sum()
     }
 }
 
-/// What would have to be different for `rival` to be as fast as `best`.
+/// How a rival compares with the best candidate, and what would make both equally fast.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The faster one's time.
+    /// The time of the best candidate.
     pub best: Terms,
-    /// The other one's.
+    /// The time of the rival.
     pub rival: Terms,
-    /// By how much of the best one's time the rival takes longer; 0 where they differ by rounding only. Negative where
-    /// the model does not agree that the best one is.
+    /// How much longer the rival takes, as a fraction of the best candidate's time. 0 where the two differ by rounding
+    /// only. Negative where the model predicts that the rival is faster.
     pub margin: f64,
-    /// From how many bytes on, or up to how many, the rival is faster.
+    /// From how many bytes on, or up to how many bytes, the rival is faster; `None` where it never is.
     pub bytes: Option<Crossing>,
-    /// If this term of all algorithms took this many times as long as it does, both would be equally fast.
+    /// Terms with a factor: if the term of both candidates were multiplied by the factor, both would be equally fast.
     pub factors: Vec<(Term, f64)>,
 }
 
@@ -105,7 +105,7 @@ impl Comparison {
         let behind = other.seconds() - winner.seconds();
         let factor = |((term, a), (_, b)): ((Term, Seconds), (Term, Seconds))| {
             let factor = 1.0 - behind / (b - a);
-            // Less is a difference of rounding.
+            // A smaller difference is due to rounding.
             let differ = (b - a).abs() > 1e-9 * winner.seconds();
             (differ && factor.is_finite() && factor > 0.0).then_some((term, factor))
         };

@@ -1,13 +1,14 @@
-//! The model's coefficients from measured times: least squares with coefficients that are not negative.
+//! Fits the coefficients of the cost model to measured times: least squares with coefficients that are not negative.
 //!
-//! Every time is the sum of its schedule's terms (steps, further messages, hops, bytes on links, bytes reduced), each times
-//! a coefficient; how often each counts is asked of the model itself, one coefficient at a time. Deviations are
-//! relative, so that microseconds count as much as seconds, and large ones count less (Huber, Robust estimation of a
-//! location parameter, Annals of Mathematical Statistics 35(1), 1964), so that a measurement that something disturbed
-//! does not move the others. There are so few coefficients that every choice of those that are 0 is tried, which is exact.
+//! A time is the sum of its schedule's terms (steps, further messages, hops, bytes on links, bytes reduced), each times
+//! a coefficient. How often each coefficient counts is computed with the model itself, one coefficient at a time.
+//! Deviations are relative, so that microseconds count as much as seconds. Large deviations count less (Huber, Robust
+//! estimation of a location parameter, Annals of Mathematical Statistics 35(1), 1964), so that a disturbed measurement
+//! does not distort the result. There are so few coefficients that every choice of those that are 0 is tried, which
+//! makes the result exact.
 //!
-//! Messages that meet at a port are further messages of the rank that receives them, and only other networks than the
-//! measured one could tell both apart: what they cost is in what further messages do.
+//! Incast is not fitted: the senders of a port are also further messages of the receiver, and only measurements on
+//! another network could separate the two. So the coefficient of further messages includes incast.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,47 +16,47 @@ use super::model::CostModel;
 use super::step::ScheduleCost;
 use crate::units::{Bytes, Seconds};
 
-/// How long a schedule was measured to take.
+/// A measured time of a schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation<'a> {
-    /// What it costs.
+    /// The cost of the schedule.
     pub cost: &'a ScheduleCost,
-    /// The vector.
+    /// The size of the vector.
     pub bytes: Bytes,
-    /// The time.
+    /// The measured time.
     pub seconds: Seconds,
 }
 
-/// A model, and how well it tells what was measured.
+/// A fitted model, and how well it predicts the measurements.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
     /// The model.
     pub model: CostModel,
-    /// From how many observations.
+    /// How many observations it was fitted to.
     pub observations: usize,
-    /// By how much of the measured time predictions are wrong: half of them by less than this.
+    /// The median error of its predictions, as a fraction of the measured time.
     pub median_error: f64,
-    /// The same for nine tenths of them.
+    /// The error that nine tenths of its predictions do not exceed, as a fraction of the measured time.
     pub p90_error: f64,
-    /// By how much the worst is wrong.
+    /// The largest error of its predictions, as a fraction of the measured time.
     pub worst_error: f64,
 }
 
-/// Why nothing can be fitted.
+/// Why no model can be fitted.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FitError {
-    /// No observation.
+    /// There are no observations.
     #[error("there are no measurements to fit a model to")]
     Empty,
-    /// A time that no call takes.
-    #[error("a measurement of {0} seconds cannot be: times are finite and above 0")]
+    /// A time that is not finite or not above 0.
+    #[error("a measurement of {0} seconds is impossible; times must be finite and above 0")]
     Time(Seconds),
-    /// Schedules that send nothing tell nothing.
+    /// All schedules send nothing, so that no coefficient counts.
     #[error("the measured schedules have no steps; measure with two ranks or more")]
     Nothing,
 }
 
-/// What is fitted.
+/// The coefficients that are fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Coefficient {
     Step,
@@ -70,13 +71,14 @@ const COEFFICIENTS: [Coefficient; 5] =
     [Coefficient::Step, Coefficient::Message, Coefficient::Hop, Coefficient::Link, Coefficient::Reduction];
 const COUNT: usize = COEFFICIENTS.len();
 
-/// Links of which bytes take no time that can be measured; a finite number, which files can hold.
+/// The largest bandwidth, for links whose time is too short to measure. It is finite, so that files can store it.
 const FASTEST: f64 = 1e15;
-/// Deviations of up to so many standard deviations count in full.
+/// Deviations of up to this many standard deviations count in full.
 const HUBER: f64 = 1.345;
-/// Rounds of weighing anew; what is left to gain after so many is nothing.
+/// The most rounds of reweighting; later rounds would gain nothing.
 const ROUNDS: usize = 30;
-/// Below this share of its own length a column is a combination of the others.
+/// A column counts as a combination of the others where less than this share of its squared length is independent of
+/// them.
 const INDEPENDENT: f64 = 1e-9;
 
 type Row = [f64; COUNT];
@@ -97,7 +99,7 @@ impl Coefficient {
     }
 }
 
-/// `model` with nothing that takes time, but for what links take more than others.
+/// `model` with all coefficients 0. What remains are the links' own extra latencies.
 fn free(model: &CostModel) -> CostModel {
     let mut free = *model;
     (free.step_latency, free.message_latency, free.incast_latency) = (0.0, 0.0, 0.0);
@@ -106,7 +108,8 @@ fn free(model: &CostModel) -> CostModel {
     free
 }
 
-/// The model that tells these observations best. What none of them depends on stays as `prior` has it.
+/// The model that predicts these observations best. Coefficients on which no observation depends keep their value in
+/// `prior`.
 pub fn fit(prior: &CostModel, observations: &[Observation<'_>]) -> Result<Fit, FitError> {
     if observations.is_empty() {
         return Err(FitError::Empty);
@@ -116,7 +119,7 @@ pub fn fit(prior: &CostModel, observations: &[Observation<'_>]) -> Result<Fit, F
     }
     let free = free(prior);
     let rows: Vec<Row> = observations.iter().map(|o| row(&free, o)).collect();
-    // What links add on their own is not for the coefficients to tell.
+    // The links' own extra latencies are subtracted: no coefficient is to explain them.
     let wanted: Vec<f64> =
         observations.iter().map(|o| 1.0 - free.seconds(o.cost, o.bytes) / o.seconds).collect();
     if rows.iter().flatten().all(|entry| *entry == 0.0) {
@@ -143,6 +146,7 @@ pub fn fit(prior: &CostModel, observations: &[Observation<'_>]) -> Result<Fit, F
     })
 }
 
+/// `model` with the coefficient's value in `prior`.
 fn untouched(coefficient: Coefficient, model: CostModel, prior: &CostModel) -> CostModel {
     match coefficient {
         Coefficient::Step => CostModel { step_latency: prior.step_latency, ..model },
@@ -157,14 +161,14 @@ fn untouched(coefficient: Coefficient, model: CostModel, prior: &CostModel) -> C
     }
 }
 
-/// How often each coefficient counts in the observed time, as a share of that time.
+/// How often each coefficient counts in the observed time, divided by that time.
 fn row(free: &CostModel, observation: &Observation<'_>) -> Row {
     let Observation { cost, bytes, seconds } = *observation;
     let without = free.seconds(cost, bytes);
     COEFFICIENTS.map(|coefficient| (coefficient.put(*free, 1.0).seconds(cost, bytes) - without) / seconds)
 }
 
-/// Least squares, in which what deviates much counts less.
+/// Least squares in which large deviations count less.
 fn robust(rows: &[Row], wanted: &[f64]) -> Row {
     let mut weights = vec![1.0; rows.len()];
     let mut values = least_squares(rows, wanted, &weights);
@@ -189,7 +193,8 @@ fn robust(rows: &[Row], wanted: &[f64]) -> Row {
     values
 }
 
-/// The values, none below 0, with the least weighted sum of squared deviations; among equals those with the most zeros.
+/// The values, none negative, with the least weighted sum of squared deviations; among equals those with the most
+/// zeros.
 fn least_squares(rows: &[Row], wanted: &[f64], weights: &[f64]) -> Row {
     let mut squares = [[0.0; COUNT]; COUNT];
     let mut sides = [0.0; COUNT];
@@ -217,11 +222,11 @@ fn least_squares(rows: &[Row], wanted: &[f64], weights: &[f64]) -> Row {
     best
 }
 
-/// The solution in which only the coefficients of the subset are not 0, by Cholesky's factorisation; `None` where they
-/// depend on each other.
+/// The solution in which only the coefficients of `subset` may differ from 0, by Cholesky's factorisation; `None` where
+/// the coefficients depend on each other.
 fn solve(squares: &[[f64; COUNT]; COUNT], sides: &Row, subset: u32) -> Option<Row> {
     let used: Vec<usize> = (0..COUNT).filter(|i| subset >> i & 1 == 1).collect();
-    // Seconds per byte and seconds per step differ by many orders of magnitude.
+    // Columns are scaled: seconds per byte and seconds per step differ by many orders of magnitude.
     let scale: Vec<f64> = used.iter().map(|i| squares[*i][*i].sqrt()).collect();
     if scale.contains(&0.0) {
         return None;
@@ -272,9 +277,10 @@ mod tests {
         reduce_cost: 8e-11,
         overlapped: false,
         cores: None,
+        over_links: false,
     };
 
-    /// All costs of these collectives on a topology, each with some sizes.
+    /// The costs of all algorithms for these collectives on a topology, each with several sizes.
     fn costs(topology: &str, collectives: &[Collective]) -> Vec<(ScheduleCost, Bytes)> {
         let topology = Topology::parse(topology).unwrap();
         let mut found = Vec::new();
@@ -291,7 +297,7 @@ mod tests {
     const ALL: &[Collective] =
         &[Collective::Allreduce, Collective::Allgather, Collective::Broadcast { root: 0 }];
 
-    /// A number between -1 and 1 that looks random, the same everywhere.
+    /// A pseudorandom number between -1 and 1, the same on every machine.
     fn noise(seed: usize) -> f64 {
         let hash = (seed as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -338,8 +344,8 @@ mod tests {
         assert!(found.median_error < 0.05 && (0.85..0.95).contains(&found.worst_error), "{found:?}");
     }
 
-    /// Behind a switch every message has two hops: what a step takes and what hops take cannot be told apart, but their
-    /// sum can.
+    /// Behind a switch every message takes two hops, so step latency and hop latency cannot be separated, but their sum
+    /// is determined.
     #[test]
     fn what_cannot_be_told_apart_is_still_right_together() {
         let found = fitted("switch:8", ALL, |_| 1.0);

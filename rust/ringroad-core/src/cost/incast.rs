@@ -1,24 +1,24 @@
-//! Messages that meet at a port: how many ranks wait for each other because a receiver has fewer ports than senders.
+//! Incast: messages of several senders that arrive by the same port of a receiver and wait for each other.
 //!
-//! What links carry says nothing of that: 255 short messages fit a link easily. But what serves a port takes a gap between
-//! two messages (g of Culler et al.: LogP, PPoPP 1993), and switches hold back or drop what arrives at once. Models
-//! without such a term have everybody send to everybody in one step, at any number of ranks; Xiong et al. (Revisiting the
-//! time cost model of allreduce, arXiv 2409.04202) measured it as a share of the bytes from some number of senders on.
-//! Here every sender but the first of a port adds as much, however much it sends.
+//! The loads of links do not show incast: 255 short messages fit a link easily. But hardware needs a gap between two
+//! messages at a port (g of Culler et al.: LogP, PPoPP 1993), and switches delay or drop messages that arrive at the
+//! same time. A model without this term prefers that all ranks send to all others in one step, at any number of ranks.
+//! Xiong et al. (Revisiting the time cost model of allreduce, arXiv 2409.04202) measured incast as a share of the bytes
+//! from some number of senders on. Here every sender but the first of a port adds the same time, however much it sends.
 //!
-//! A rank has as many ports as links end there, one behind a switch and 2D on a torus, and messages spread over them.
-//! Whoever sends one message by each port, to ranks that receive as many, never waits. What ranks of one host give each
-//! other lies in memory and passes no port.
+//! A rank has as many ports as links end at it, one behind a switch and 2D on a torus, and messages spread over them.
+//! So there is no incast where ranks send and receive one message by each port. Messages between ranks of one host are
+//! in memory and pass no port.
 
 use crate::schedule::View;
 use crate::topology::Topology;
 use crate::units::{Rank, Seconds};
 
-/// What every sender but the first of a port adds to a step, unless told otherwise: ten million messages a second, about
-/// what one core takes from a network card.
+/// The default time in seconds that every sender but the first of a port adds to a step: ten million messages per
+/// second, about what one core takes from a network card.
 pub const DEFAULT_INCAST_LATENCY: Seconds = 0.1e-6;
 
-/// Where messages come in.
+/// The ports by which messages arrive at ranks.
 pub(crate) struct Inlets {
     /// How many links end at each rank.
     links: Vec<usize>,
@@ -39,21 +39,21 @@ impl Inlets {
         self.links[rank].max(1)
     }
 
-    /// Whether what the source sends arrives by a port.
+    /// Whether messages from the source to the destination pass a port: whether the ranks are on different hosts.
     pub fn pass(&self, source: Rank, destination: Rank) -> bool {
         source / self.per_host != destination / self.per_host
     }
 
-    /// How many of so many senders to a rank are not the first of their port, on the busiest one.
+    /// How many senders the busiest port of `rank` has beyond the first, if `senders` ranks send to it.
     pub fn further(&self, rank: Rank, senders: usize) -> usize {
         senders.div_ceil(self.ports(rank)).saturating_sub(1)
     }
 
-    /// The most of them in a step.
+    /// The most senders beyond the first that a port has in a step.
     pub fn of_step(&self, view: &View<'_>, step: usize) -> usize {
         let ranks = 0..view.ranks();
         if let Some(partners) = view.partners(step).filter(|_| self.per_host == 1) {
-            // The rank with the fewest ports has the most.
+            // All ranks have the same number of senders, but not of ports.
             return ranks.map(|rank| self.further(rank, partners)).max().unwrap_or(0);
         }
         let senders = view.senders(step, |source, destination| self.pass(source, destination));
@@ -87,24 +87,25 @@ mod tests {
         let allreduce = Collective::Allreduce;
         check("direct", allreduce, "switch:256", &[254, 254]);
         check("direct-latency", allreduce, "switch:16", &[14]);
-        // One partner, two, and a root that everybody sends to or that sends to everybody.
+        // One partner, two partners, a root that receives from all, and a root that sends to all.
         check("recursive-doubling", allreduce, "switch:8", &[0, 0, 0]);
         check("trivance-latency", allreduce, "switch:9", &[1, 1]);
         check("direct", Collective::Gather { root: 3 }, "switch:16", &[14]);
         check("direct", Collective::Scatter { root: 3 }, "switch:16", &[0]);
-        // 15 messages by two ports, by four, by six, and by the two of a corner; one for each has no further ones.
+        // 15 messages by two ports, by four, by six, and by the two of a corner. With one message for each port there
+        // is no incast.
         check("direct-latency", allreduce, "ring:16", &[7]);
         check("direct-latency", allreduce, "torus:4x4", &[3]);
         check("direct-latency", allreduce, "hyperx:4x4", &[2]);
         check("direct-latency", allreduce, "mesh:4x4", &[7]);
         check("trivance-latency", allreduce, "torus:9x9", &[0; 4]);
         check("swing", allreduce, "torus:4x4", &[0; 8]);
-        // In memory nothing meets; across, three other hosts.
+        // There is no incast in memory; between hosts there are three senders.
         check("hierarchical:direct", allreduce, "hosts:4x8", &[0, 2, 2, 0]);
         check("direct-latency", allreduce, "hosts:2x4", &[3]);
     }
 
-    /// By hand: 2 steps that 5 messages reach one port in, of half a microsecond each after a step of 2 and hops of 1.
+    /// By hand: 2 steps of 2 µs in which 5 messages reach one port (0.5 µs for each but the first) over 2 hops of 1 µs.
     #[test]
     fn seconds() {
         let topology = topology("switch:6");
@@ -117,15 +118,15 @@ mod tests {
             ..CostModel::default()
         };
         assert!((model.fixed(&cost) - 2.0 * (2.0 + 4.0 * 0.5 + 2.0) * 1e-6).abs() < 1e-15);
-        // Each rank has a message of each port's beyond what it does for further messages.
+        // Every message beyond the first takes both its incast latency and its message latency.
         let both = CostModel { message_latency: 0.25e-6, ..model };
         assert!((both.fixed(&cost) - 2.0 * (2.0 + 4.0 * 0.75 + 2.0) * 1e-6).abs() < 1e-15);
-        // Ranks that take turns on cores give each other messages in memory.
+        // The messages of ranks that share cores are in memory, without incast.
         let cores = CostModel { cores: Some(2), message_latency: 0.0, ..model };
         assert!((cores.fixed(&cost) - 2.0 * (2.0 + 2.0) * 1e-6).abs() < 1e-15);
     }
 
-    /// What follows from a symmetry is what is counted message by message.
+    /// The counts of a symmetric schedule are those of the same schedule written out.
     #[test]
     fn symmetric_and_written_out() {
         let specs = ["switch:8", "ring:9", "torus:4x4", "torus:3x4", "mesh:3x4", "hyperx:3x4", "hypercube:3"];
@@ -141,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Everybody sending to everybody is for few ranks.
+    /// With incast, sending from all ranks to all others pays off for few ranks only.
     #[test]
     fn choices_behind_a_switch() {
         let fastest = |ranks: usize, model: &CostModel, bytes: f64| {

@@ -1,9 +1,9 @@
-//! Seconds as a function of bytes, compared without rounding.
+//! Seconds as a linear function of bytes, compared without rounding.
 //!
 //! A switch table must agree with a comparison of all candidates at every number of bytes, and equal costs must tie.
-//! Floating-point arithmetic spoils both: near a crossing the order of two rounded values flickers, and a cost summed
-//! in another order differs in the last bit. So coefficients are first rounded to 40 significant bits, which
-//! makes equal costs equal, and then compared exactly, which makes the order a total one.
+//! Floating-point arithmetic breaks both: near a crossing the order of two rounded values is unstable, and a cost that
+//! is summed in another order differs in the last bit. So coefficients are first rounded to 40 significant bits, which
+//! makes equal costs equal. Then seconds are compared exactly, which makes the order total.
 
 use std::cmp::Ordering;
 
@@ -13,12 +13,12 @@ use super::model::CostModel;
 use super::step::ScheduleCost;
 use crate::units::{Bytes, Seconds};
 
-/// Beyond this a coefficient counts as infinite; far enough from the largest number for exact products.
+/// The largest coefficient; larger ones count as this. It is small enough that products do not overflow.
 const LARGEST: f64 = 1e200;
-/// Below this a coefficient counts as zero, so that no rounding error is too small to be represented.
+/// A smaller coefficient counts as zero, so that the rounding error of every product can be represented.
 const SMALLEST: f64 = 1e-200;
 
-/// The seconds that a schedule takes.
+/// The seconds that a schedule takes: `fixed + per_byte · bytes`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
     fixed: Seconds,
@@ -30,9 +30,9 @@ impl Line {
         Line { fixed: rounded(model.fixed(cost)), per_byte: rounded(model.per_byte(cost)) }
     }
 
-    /// Compares the seconds for `bytes`.
+    /// Compares the seconds of two lines for `bytes`.
     pub(super) fn compare(&self, other: &Line, bytes: Bytes) -> Ordering {
-        // Both halves of the bytes are exact as floating-point numbers; the whole need not be.
+        // Both halves of `bytes` are exact floating-point numbers; the whole may not be.
         let halves = [(bytes >> 32 << 32) as f64, (bytes & 0xffff_ffff) as f64];
         let mut difference = ExactSum::default();
         difference.add(self.fixed);
@@ -54,13 +54,13 @@ impl Line {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Crossing {
-    /// From so many bytes on.
+    /// From this many bytes on.
     From(Bytes),
-    /// Up to and including so many.
+    /// Up to and including this many bytes.
     UpTo(Bytes),
 }
 
-/// Whether `rival` is to be preferred to `best` for `bytes`.
+/// Whether `rival` is faster than `best` for `bytes`, or as fast and earlier in the list.
 fn beats(lines: &[Line], rival: usize, best: usize, bytes: Bytes) -> bool {
     match lines[rival].compare(&lines[best], bytes) {
         Ordering::Less => true,
@@ -69,13 +69,14 @@ fn beats(lines: &[Line], rival: usize, best: usize, bytes: Bytes) -> bool {
     }
 }
 
-/// Which line is the fastest for `bytes`; among equals the earlier one.
+/// The index of the fastest line for `bytes`, among equals the earliest; `None` where there is no line.
 pub(super) fn fastest(lines: &[Line], bytes: Bytes) -> Option<usize> {
     (0..lines.len()).reduce(|best, rival| if beats(lines, rival, best, bytes) { rival } else { best })
 }
 
-/// The first number of bytes after `from` and up to `until` for which `rival` beats `best`, the fastest at `from`. Only a
-/// flatter line can, and it does so from some point on for ever, which bisection finds.
+/// The first number of bytes after `from` and up to `until` for which `rival` beats `best`, which is the fastest at
+/// `from`; `None` where there is none. Only a flatter line can overtake, and it stays ahead afterwards, so that
+/// bisection finds the point.
 pub(super) fn overtakes(
     lines: &[Line],
     rival: usize,
@@ -98,7 +99,8 @@ pub(super) fn overtakes(
     Some(faster)
 }
 
-/// From how many bytes on, or up to how many, `rival` beats `best`; nowhere, unless `best` is the faster one for `bytes`.
+/// From how many bytes on, or up to how many bytes, `rival` beats `best`; `None` where it never does, and where it does
+/// so for `bytes`.
 pub(super) fn overtaken_at(best: Line, rival: Line, bytes: Bytes) -> Option<Crossing> {
     let lines = [best, rival];
     if beats(&lines, 1, 0, bytes) {
@@ -107,14 +109,15 @@ pub(super) fn overtaken_at(best: Line, rival: Line, bytes: Bytes) -> Option<Cros
     if let Some(from) = overtakes(&lines, 1, 0, bytes, Bytes::MAX) {
         return Some(Crossing::From(from));
     }
-    // Otherwise the rival is ahead at 0 bytes, if anywhere, until the best one overtakes it.
+    // If the rival is ahead anywhere, it is ahead from 0 bytes until `best` overtakes it.
     if !beats(&lines, 1, 0, 0) {
         return None;
     }
     overtakes(&lines, 0, 1, 0, Bytes::MAX).map(|from| Crossing::UpTo(from - 1))
 }
 
-/// To 40 significant bits, half away from zero, and into the range that [`ExactSum`] is exact in.
+/// The value rounded to 40 significant bits (half away from zero) and limited to the range in which [`ExactSum`] is
+/// exact.
 fn rounded(value: f64) -> f64 {
     const DROPPED: u32 = f64::MANTISSA_DIGITS - 40;
     if value.is_nan() || value >= LARGEST {
@@ -126,7 +129,7 @@ fn rounded(value: f64) -> f64 {
     }
 }
 
-/// A sum as numbers of ascending magnitude that share no bits (Shewchuk 1997), as in Python's `math.fsum`.
+/// An exact sum, as numbers of ascending magnitude that share no bits (Shewchuk 1997), as in Python's `math.fsum`.
 #[derive(Default)]
 struct ExactSum {
     parts: Vec<f64>,
@@ -156,7 +159,7 @@ impl ExactSum {
         self.add(a.mul_add(b, -product));
     }
 
-    /// Compares the sum with zero: the last part outweighs all others.
+    /// Compares the sum with zero. The last part decides: it is larger than the sum of all others.
     fn sign(&self) -> Ordering {
         self.parts.last().map_or(Ordering::Equal, |last| {
             if *last == 0.0 {

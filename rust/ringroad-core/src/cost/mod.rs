@@ -1,4 +1,4 @@
-//! What a schedule costs on a topology, and which schedule is the fastest for a number of bytes.
+//! The cost model: what a schedule costs on a topology, and which schedule is the fastest for a number of bytes.
 
 mod assess;
 mod bound;

@@ -1,7 +1,8 @@
-//! Which candidate is the fastest for a number of bytes.
+//! Selects the fastest candidate for a number of bytes.
 //!
-//! All candidates' seconds are straight lines over the bytes; the fastest is their lower envelope. Costs within one
-//! part in 10¹² of each other are equal, and among equals the earlier candidate wins: catalogue order is preference.
+//! The seconds of a candidate are a linear function of the bytes, so the fastest candidates form a lower envelope.
+//! Costs within about one part in 10¹² of each other count as equal, and among equals the earlier candidate wins: the
+//! order of the catalogue is the order of preference.
 
 use std::fmt;
 
@@ -10,32 +11,35 @@ use serde::{Deserialize, Serialize};
 use super::line::{fastest, overtakes, Line};
 use super::model::CostModel;
 use super::step::ScheduleCost;
+use crate::algorithms::Member;
 use crate::units::{Bytes, Seconds};
 
-/// An algorithm that could run.
+/// An algorithm that could serve a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// The algorithm's name.
-    pub name: String,
-    /// What its schedule costs.
+    /// The algorithm.
+    #[serde(rename = "name")]
+    pub member: Member,
+    /// The cost of its schedule.
     pub cost: ScheduleCost,
-    /// Whether all ranks end with the same bits. Nothing here excludes a candidate that does not promise it: leave it
-    /// out of the list where it matters.
+    /// Whether all ranks end with the same bits. The functions here do not exclude candidates that do not ensure this:
+    /// the caller must leave them out where it matters.
     pub consistent: bool,
 }
 
 /// A candidate's place among the others for a number of bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ranked {
-    /// The algorithm's name.
-    pub name: String,
-    /// How long it takes.
+    /// The algorithm.
+    #[serde(rename = "name")]
+    pub member: Member,
+    /// The predicted seconds.
     pub seconds: Seconds,
-    /// How many times as long as the best it takes; 1 for the best.
+    /// The seconds divided by those of the best candidate; 1 for the best.
     pub ratio: f64,
-    /// How many steps it has.
+    /// How many steps its schedule has.
     pub steps: usize,
-    /// The hops of all steps' longest routes.
+    /// The hops of the longest route of each step, summed over the steps.
     pub hops: usize,
     /// What the most loaded link of each step carries, summed over the steps, in vectors.
     pub link_load: f64,
@@ -43,7 +47,8 @@ pub struct Ranked {
     pub consistent: bool,
 }
 
-/// All candidates with what they cost for `bytes`, the best first. The first is what [`SwitchTable::pick`] picks.
+/// All candidates with their costs for `bytes`, the best first. The first is the one that [`SwitchTable::pick`]
+/// returns.
 pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ranked> {
     let mut order: Vec<(Line, &Candidate)> =
         candidates.iter().map(|c| (Line::of(model, &c.cost), c)).collect();
@@ -52,10 +57,10 @@ pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ra
     let mut last = best;
     let ranked = order.into_iter().map(|(_, candidate)| {
         let seconds = model.seconds(&candidate.cost, bytes);
-        // What costs the same but for rounding is in catalogue order, and no ratio is less than the one before it.
+        // Candidates whose costs differ by rounding only are in catalogue order. The maximum keeps ratios ascending.
         last = last.max(seconds);
         Ranked {
-            name: candidate.name.clone(),
+            member: candidate.member,
             seconds,
             ratio: if last > best { last / best } else { 1.0 },
             steps: candidate.cost.steps.len(),
@@ -67,18 +72,18 @@ pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ra
     ranked.collect()
 }
 
-/// What an algorithm was chosen by.
+/// Why an algorithm was chosen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The cost model says that it is the fastest.
+    /// The cost model predicts that it is the fastest.
     #[default]
     Model,
     /// It was measured to be the fastest.
     Measured,
-    /// A file of rules names it.
+    /// A rule of the user's names it.
     Rules,
-    /// Nothing else may be used.
+    /// No other algorithm may be used.
     Only,
 }
 
@@ -94,23 +99,23 @@ impl fmt::Display for Origin {
 }
 
 /// The algorithm for all sizes from `from_bytes` up to the next range.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchRange {
     /// The first size.
     pub from_bytes: Bytes,
-    /// The algorithm's name.
-    pub algorithm: String,
-    /// What it was chosen by.
+    /// The algorithm.
+    pub algorithm: Member,
+    /// Why it was chosen.
     #[serde(default)]
     pub origin: Origin,
 }
 
 impl SwitchRange {
-    fn new(from_bytes: Bytes, algorithm: &str, origin: Origin) -> SwitchRange {
-        SwitchRange { from_bytes, algorithm: algorithm.to_owned(), origin }
+    fn new(from_bytes: Bytes, algorithm: Member, origin: Origin) -> SwitchRange {
+        SwitchRange { from_bytes, algorithm, origin }
     }
 
-    pub(super) fn measured(from_bytes: Bytes, algorithm: &str) -> SwitchRange {
+    pub(super) fn measured(from_bytes: Bytes, algorithm: Member) -> SwitchRange {
         SwitchRange::new(from_bytes, algorithm, Origin::Measured)
     }
 }
@@ -122,13 +127,13 @@ pub struct SwitchTable {
     ranges: Vec<SwitchRange>,
 }
 
-/// There is no such table.
+/// Why a switch table cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// Nothing to choose from.
+    /// There are no candidates.
     #[error("there is no algorithm to choose from")]
     Empty,
-    /// A stored table that does not cover all sizes once.
+    /// The ranges do not cover all sizes once, in ascending order. The number is the index of the first wrong range.
     #[error("the ranges of a switch table begin at 0 bytes and ascend, but range {0} does not")]
     Order(usize),
 }
@@ -147,7 +152,7 @@ impl TryFrom<StoredTable> for SwitchTable {
 }
 
 impl SwitchTable {
-    /// The table with these ranges: the first from 0 bytes, ascending.
+    /// The table with these ranges, of which the first starts at 0 bytes and which ascend.
     pub fn new(ranges: Vec<SwitchRange>) -> Result<SwitchTable, TableError> {
         let start = ranges.first().ok_or(TableError::Empty)?.from_bytes;
         if start != 0 {
@@ -159,26 +164,26 @@ impl SwitchTable {
         }
     }
 
-    /// The same algorithm for every number of bytes.
-    pub fn always(algorithm: &str) -> SwitchTable {
+    /// The table with one algorithm for every number of bytes.
+    pub fn always(algorithm: Member) -> SwitchTable {
         SwitchTable { ranges: vec![SwitchRange::new(0, algorithm, Origin::Only)] }
     }
 
-    /// The fastest of `candidates` for every number of bytes; among equals the earlier one.
+    /// The table with the fastest of `candidates` for every number of bytes; among equals the earliest.
     pub fn build<'a>(
         model: &CostModel,
         candidates: impl IntoIterator<Item = &'a Candidate>,
     ) -> Result<SwitchTable, TableError> {
-        let (names, lines): (Vec<&str>, Vec<Line>) =
-            candidates.into_iter().map(|c| (&*c.name, Line::of(model, &c.cost))).unzip();
+        let (members, lines): (Vec<Member>, Vec<Line>) =
+            candidates.into_iter().map(|c| (c.member, Line::of(model, &c.cost))).unzip();
         let mut ranges = Vec::new();
         let mut next = Some(0);
         while let Some(from_bytes) = next {
             let best = fastest(&lines, from_bytes).ok_or(TableError::Empty)?;
-            ranges.push(SwitchRange::new(from_bytes, names[best], Origin::Model));
+            ranges.push(SwitchRange::new(from_bytes, members[best], Origin::Model));
             next = None;
             for rival in 0..lines.len() {
-                // Only who is ahead before the first so far is worth a search.
+                // Only a rival that overtakes before the first one found so far matters.
                 let until = next.map_or(Bytes::MAX, |next| next - 1);
                 next = overtakes(&lines, rival, best, from_bytes, until).or(next);
             }
@@ -186,32 +191,32 @@ impl SwitchTable {
         SwitchTable::new(ranges)
     }
 
-    /// The ranges, ascending; the first begins at 0.
+    /// The ranges in ascending order; the first starts at 0 bytes.
     pub fn ranges(&self) -> &[SwitchRange] {
         &self.ranges
     }
 
-    /// The same table with another algorithm from `from` up to and including `to`.
-    pub fn overlaid(&self, from: Bytes, to: Bytes, algorithm: &str, origin: Origin) -> SwitchTable {
+    /// The same table, but with `algorithm` for the sizes from `from` up to and including `to`.
+    pub fn overlaid(&self, from: Bytes, to: Bytes, algorithm: Member, origin: Origin) -> SwitchTable {
         let mut ranges: Vec<SwitchRange> =
             self.ranges.iter().filter(|r| r.from_bytes < from).cloned().collect();
         ranges.push(SwitchRange::new(from, algorithm, origin));
         if let Some(after) = to.checked_add(1) {
-            ranges.push(SwitchRange { from_bytes: after, ..self.range(after).clone() });
+            ranges.push(SwitchRange { from_bytes: after, ..*self.range(after) });
             ranges.extend(self.ranges.iter().filter(|r| r.from_bytes > after).cloned());
         }
-        ranges.dedup_by(|next, before| (&next.algorithm, next.origin) == (&before.algorithm, before.origin));
+        ranges.dedup_by(|next, before| (next.algorithm, next.origin) == (before.algorithm, before.origin));
         SwitchTable { ranges }
     }
 
-    /// The range that has `bytes`.
+    /// The range that contains `bytes`.
     pub fn range(&self, bytes: Bytes) -> &SwitchRange {
         let after = self.ranges.partition_point(|r| r.from_bytes <= bytes);
         &self.ranges[after - 1]
     }
 
     /// The algorithm for `bytes`.
-    pub fn pick(&self, bytes: Bytes) -> &str {
-        &self.range(bytes).algorithm
+    pub fn pick(&self, bytes: Bytes) -> Member {
+        self.range(bytes).algorithm
     }
 }

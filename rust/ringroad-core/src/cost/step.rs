@@ -1,34 +1,35 @@
-//! What is found out about the cost of a schedule, step by step, before anybody says what latencies and bandwidths are.
+//! The quantities that determine the cost of a schedule, step by step, to which a [`CostModel`](super::CostModel)
+//! applies its coefficients.
 
 use serde::{Deserialize, Serialize};
 
 use crate::topology::Unreachable;
 use crate::units::Seconds;
 
-/// Why a schedule has no cost.
+/// Why the cost of a schedule cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CostError {
-    /// The schedule is for more ranks than there are.
+    /// The schedule is for more ranks than the topology has.
     #[error("the schedule {name:?} is for {ranks} ranks, but {topology} has {available}; give a topology with at least {ranks}")]
     TooFewRanks {
         /// The schedule's name.
         name: String,
-        /// Its ranks.
+        /// How many ranks the schedule has.
         ranks: usize,
         /// The topology's spec.
         topology: String,
-        /// Its ranks.
+        /// How many ranks the topology has.
         available: usize,
     },
-    /// No vector, or a rank that the schedule does not have; [`crate::Schedule::verify`] says more.
+    /// The schedule has no vector, or names ranks or chunks that do not exist, or its vector does not fit.
     #[error("the schedule {name:?} is malformed: {what}")]
     Malformed {
         /// The schedule's name.
         name: String,
-        /// What does not fit.
+        /// What is wrong.
         what: String,
     },
-    /// A message has no way to its destination.
+    /// A message has no route to its destination.
     #[error(transparent)]
     Unreachable(#[from] Unreachable),
 }
@@ -36,45 +37,45 @@ pub enum CostError {
 /// The cost of one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
-    /// How many messages the busiest rank sends, or receives.
+    /// The most messages that a rank sends, or that a rank receives.
     pub messages: usize,
-    /// How many ranks send to a rank by its busiest port besides the first one, if those of other hosts spread evenly over
-    /// the links that end there.
+    /// The most ranks but the first whose messages arrive by one port of a rank. Ranks of the same host do not count,
+    /// and the others spread evenly over the links that end at the rank.
     #[serde(default)]
     pub incast: usize,
-    /// The most hops that a message takes.
+    /// The most hops of a message's route.
     pub hops: usize,
-    /// The largest sum of link latencies on a message's way.
+    /// The largest latency of a message's route, including extra latencies.
     pub latency: Seconds,
-    /// The largest sum of extra latencies on a message's way.
+    /// The largest sum of extra latencies on a message's route.
     #[serde(default)]
     pub extra_latency: Seconds,
-    /// What the most loaded link carries, in vectors; of what a link of greater capacity carries, as much less counts.
+    /// What the most loaded link carries, in vectors. The load of each link is divided by its capacity.
     pub link_load: f64,
-    /// The largest time that a link needs for its load, per byte of the vector.
+    /// The longest time that a link takes for its load, in seconds per byte of the vector.
     pub seconds_per_byte: f64,
-    /// What the busiest rank reduces, in vectors.
+    /// The most that a rank reduces, in vectors.
     pub reduced: f64,
-    /// What the busiest port of a rank sends, in vectors. A rank behind a switch or on a host has one.
+    /// The most that a rank sends by one port, in vectors. A rank that is not on a grid has one port.
     #[serde(default)]
     pub port_load: f64,
-    /// What the busiest rank copies where messages are read in their senders' memory, in vectors: what it sends to be
-    /// reduced, and what it receives to keep it.
+    /// The most that a rank copies where receivers read messages in their senders' memory, in vectors: what it sends to
+    /// be reduced, and what it receives to copy.
     #[serde(default)]
     pub copied: f64,
-    /// What all ranks do.
+    /// The totals over all ranks.
     #[serde(default)]
     pub all: Work,
 }
 
-/// What all ranks do together in a step.
+/// The totals over all ranks in a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
-    /// How many messages they send.
+    /// How many messages the ranks send.
     pub messages: usize,
-    /// What is in them, in vectors.
+    /// What the ranks send, in vectors.
     pub sent: f64,
-    /// What they reduce, in vectors.
+    /// What the ranks reduce, in vectors.
     pub reduced: f64,
 }
 
@@ -83,12 +84,12 @@ pub struct Work {
 pub struct ScheduleCost {
     /// The cost of each step.
     pub steps: Vec<StepCost>,
-    /// What the busiest link carries in all steps together, in vectors, as in [`StepCost::link_load`].
+    /// What the busiest link carries in all steps together, in vectors, counted as in [`StepCost::link_load`].
     pub busiest_link: f64,
 }
 
 impl ScheduleCost {
-    /// The hops of all steps' longest routes.
+    /// The hops of the longest route of each step, summed over the steps.
     pub fn hops(&self) -> usize {
         self.steps.iter().map(|s| s.hops).sum()
     }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::algorithms::Member;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::topology::{Topology, DEFAULT_BANDWIDTH, DEFAULT_LATENCY, MEMORY_LATENCY};
@@ -10,7 +11,7 @@ fn send(source: Rank, destination: Rank, chunks: ChunkSet) -> Send {
     Send { source, destination, chunks, action: Action::Reduce, port: 0, from: 0, into: 0 }
 }
 
-/// One step in which every `(source, destination, chunks)` sends that many of `chunks` chunks.
+/// A schedule of one step in which each `(source, destination, count)` sends `count` of `chunks` chunks.
 fn one_step(ranks: usize, chunks: usize, sends: &[(Rank, Rank, usize)]) -> Schedule {
     let mut schedule = Schedule::empty("one step", Collective::Allreduce, ranks, chunks);
     schedule.push(sends.iter().map(|&(s, d, count)| send(s, d, ChunkSet::range(0, count))).collect());
@@ -85,12 +86,12 @@ fn loads_and_hops_follow_the_routes() {
     };
     check("ring:8", 1, &shift(8, 1), 1, 1.0);
     check("ring:8", 1, &shift(8, 3), 3, 3.0);
-    // Antipodes: each rank's vector goes half up, half down, over 4 links each.
+    // Opposite ranks: half of each vector goes up and half down, over 4 links each.
     check("ring:8", 1, &shift(8, 4), 4, 2.0);
     check("ring:8", 4, &[(0, 4, 3)], 4, 0.375);
-    // Two ranks have two links each way.
+    // Two ranks have two links in each direction.
     check("ring:2", 1, &[(0, 1, 1), (1, 0, 1)], 1, 0.5);
-    // Opposite directions do not meet.
+    // Opposite directions share no link.
     check("ring:8", 1, &[shift(8, 1), shift(8, 7)].concat(), 1, 1.0);
     // Neighbours on a torus, in the last and in the first dimension.
     check("torus:4x4", 4, &[(0, 1, 1), (0, 4, 2), (0, 3, 1), (0, 12, 1)], 1, 0.5);
@@ -101,7 +102,7 @@ fn loads_and_hops_follow_the_routes() {
     check("switch:4", 2, &[(1, 0, 1), (2, 0, 1), (3, 0, 1)], 2, 1.5);
 }
 
-/// On hosts memory links carry more and cables take longer, whether links' properties are stated for all or not.
+/// On hosts, memory links have more bandwidth and cables more latency, even where properties are set for all links.
 #[test]
 fn steps_within_a_host_are_cheaper_than_steps_between_hosts() {
     let hosts = Topology::parse("hosts:2x2").unwrap().with_hosts(Some(4.0), Some(2e-6)).unwrap();
@@ -120,7 +121,7 @@ fn steps_within_a_host_are_cheaper_than_steps_between_hosts() {
     check(&[(0, 2, 1), (2, 0, 1)], 4, 1.0, 4e-6);
 }
 
-/// Ranks that take turns share out what all of them do; but no rank works on two cores.
+/// Cores share the work of all ranks, but no rank works on two cores.
 #[test]
 fn cores_share_out_the_work_of_all_ranks() {
     let model = CostModel {
@@ -132,7 +133,7 @@ fn cores_share_out_the_work_of_all_ranks() {
         ..CostModel::default()
     };
     let to_one: Vec<(Rank, Rank, usize)> = (1..8).map(|source| (source, 0, 1)).collect();
-    // What all ranks do, and messages, copies and reductions of the busiest one.
+    // The work of all ranks, and the messages, copies and reductions of the busiest rank.
     let cases = [
         (to_one, Work { messages: 7, sent: 7.0, reduced: 7.0 }, [7.0, 1.0, 7.0]),
         (vec![(0, 1, 1)], Work { messages: 1, sent: 1.0, reduced: 1.0 }, [1.0, 1.0, 1.0]),
@@ -148,6 +149,15 @@ fn cores_share_out_the_work_of_all_ranks() {
             assert_close(crowded.fixed(&cost), fixed, "fixed");
             let bytes = share(all.sent, copied) / 1e9 + share(all.reduced, reduced) * 3e-9;
             assert_close(crowded.per_byte(&cost), bytes, "per byte");
+            // On hosts that the machine emulates, bytes pass links as ever.
+            let emulated = CostModel { over_links: true, ..crowded };
+            assert_close(
+                emulated.fixed(&cost),
+                fixed + cost.steps[0].incast as f64 * emulated.incast_latency,
+                "fixed, over links",
+            );
+            let bytes = cost.link_load() / 1e9 + share(all.reduced, reduced) * 3e-9;
+            assert_close(emulated.per_byte(&cost), bytes, "per byte, over links");
         }
     }
 }
@@ -194,8 +204,14 @@ fn schedules_may_use_part_of_a_topology_but_not_more() {
     );
 }
 
+/// Any algorithm, by its place in the catalogue.
+fn numbered(place: usize) -> Member {
+    let name = crate::algorithms::catalogue().nth(place).unwrap().name;
+    crate::algorithms::find(name).unwrap()
+}
+
 /// A candidate that takes `latency + load · bytes` on links of one byte per second.
-fn candidate(name: &str, latency: Seconds, load: f64) -> Candidate {
+fn candidate(member: Member, latency: Seconds, load: f64) -> Candidate {
     let messages = 1;
     let step = StepCost {
         messages,
@@ -205,11 +221,7 @@ fn candidate(name: &str, latency: Seconds, load: f64) -> Candidate {
         seconds_per_byte: load,
         ..StepCost::default()
     };
-    Candidate {
-        name: name.to_owned(),
-        cost: ScheduleCost { steps: vec![step], busiest_link: load },
-        consistent: true,
-    }
+    Candidate { member, cost: ScheduleCost { steps: vec![step], busiest_link: load }, consistent: true }
 }
 
 const PLAIN: CostModel = CostModel {
@@ -221,38 +233,39 @@ const PLAIN: CostModel = CostModel {
     reduce_cost: 0.0,
     overlapped: false,
     cores: None,
+    over_links: false,
 };
 
 #[test]
 fn tables_switch_where_lines_cross() {
     let check = |lines: &[(f64, f64)], expected: &[(Bytes, usize)]| {
-        let named = |(i, &(fixed, load)): (usize, &(f64, f64))| candidate(&i.to_string(), fixed, load);
+        let named = |(i, &(fixed, load)): (usize, &(f64, f64))| candidate(numbered(i), fixed, load);
         let candidates: Vec<_> = lines.iter().enumerate().map(named).collect();
         let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
-        let ranges: Vec<_> =
-            table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.parse().unwrap())).collect();
+        let ranges: Vec<_> = table.ranges().iter().map(|r| (r.from_bytes, r.algorithm)).collect();
+        let expected: Vec<_> = expected.iter().map(|(from, i)| (*from, numbered(*i))).collect();
         assert_eq!(ranges, expected, "{lines:?}");
         let json = serde_json::to_string(&table).unwrap();
         assert_eq!(serde_json::from_str::<SwitchTable>(&json).unwrap(), table);
     };
     check(&[(1.0, 1.0)], &[(0, 0)]);
-    // Equal at 4 bytes: the earlier one keeps the tie, whichever it is.
+    // Equal at 4 bytes: the earlier candidate wins the tie, whichever it is.
     check(&[(0.0, 2.0), (4.0, 1.0)], &[(0, 0), (5, 1)]);
     check(&[(4.0, 1.0), (0.0, 2.0)], &[(0, 1), (4, 0)]);
     // Never the fastest.
     check(&[(0.0, 2.0), (4.0, 1.0), (5.0, 1.5)], &[(0, 0), (5, 1)]);
     check(&[(0.0, 0.0), (4.0, 1.0)], &[(0, 0)]);
-    // Three in one point, and one that is the fastest for a single size.
+    // Three lines that cross in one point, and one that is the fastest for a single size.
     check(&[(0.0, 4.0), (2.0, 2.0), (3.0, 1.0)], &[(0, 0), (2, 2)]);
     check(&[(0.0, 4.0), (2.5, 2.0), (3.8, 1.0)], &[(0, 0), (2, 2)]);
     check(&[(0.0, 4.0), (2.5, 2.0), (4.75, 1.0)], &[(0, 0), (2, 1), (3, 2)]);
     // Equal at 0 bytes only.
     check(&[(1.0, 2.0), (1.0, 1.0)], &[(0, 0), (1, 1)]);
     check(&[(1.0, 1.0), (1.0, 1.0)], &[(0, 0)]);
-    // The same cost up to rounding is the same cost.
+    // Costs that differ by rounding only are equal.
     check(&[(0.1 + 0.2, 1.0), (0.3, 1.0)], &[(0, 0)]);
     check(&[(1.0, 0.1 + 0.2), (1.0, 0.3)], &[(0, 0)]);
-    // Numbers that no real model has do not upset the order.
+    // Unrealistic numbers do not break the order.
     check(&[(f64::INFINITY, 0.0), (1.0, f64::NAN), (1.0, 1e-320), (1.0, 0.0)], &[(0, 1), (1, 2)]);
 }
 
@@ -261,7 +274,7 @@ fn a_table_covers_every_size_once() {
     assert_eq!(SwitchTable::build(&PLAIN, &[]), Err(TableError::Empty));
     let check = |starts: &[Bytes], expected: Option<TableError>| {
         let range =
-            |&from_bytes: &Bytes| SwitchRange { from_bytes, algorithm: "ring".into(), origin: Origin::Model };
+            |&from_bytes: &Bytes| SwitchRange { from_bytes, algorithm: numbered(0), origin: Origin::Model };
         let ranges: Vec<_> = starts.iter().map(range).collect();
         let json = format!("{{\"ranges\":{}}}", serde_json::to_string(&ranges).unwrap());
         assert_eq!(serde_json::from_str::<SwitchTable>(&json).is_err(), expected.is_some(), "{json}");
@@ -273,7 +286,7 @@ fn a_table_covers_every_size_once() {
     check(&[0, 7, 7], Some(TableError::Order(2)));
 }
 
-/// Terms add up, and what is said to make two algorithms equally fast does.
+/// Terms add up to the seconds, and the returned factors do make two algorithms equally fast.
 #[test]
 fn a_comparison_says_what_would_change_the_choice() {
     let topology = Topology::parse("torus:4x4").unwrap();
@@ -286,21 +299,22 @@ fn a_comparison_says_what_would_change_the_choice() {
         reduce_cost: 5e-11,
         overlapped: false,
         cores: None,
+        over_links: false,
     };
     let all = crate::algorithms::available(&topology, Collective::Allreduce);
     let all = all.iter().map(|member| Candidate {
-        name: member.name(),
+        member: *member,
         cost: ScheduleCost::of(&member.build(&topology, Collective::Allreduce).unwrap(), &topology).unwrap(),
         consistent: true,
     });
     let all: Vec<Candidate> = all.collect();
-    let find = |name: &str| all.iter().find(|c| c.name == name).unwrap();
+    let find = |member: Member| all.iter().find(|c| c.member == member).unwrap();
     let mut factors = 0;
     for bytes in [8, 1 << 16, 1 << 20, 1 << 28] {
         let ranked = rank(&model, &all, bytes);
-        let best = find(&ranked[0].name);
+        let best = find(ranked[0].member);
         for other in &ranked[1..] {
-            let rival = find(&other.name);
+            let rival = find(other.member);
             let found = Comparison::of(&model, best, rival, bytes);
             assert_close(found.best.seconds(), model.seconds(&best.cost, bytes), "terms");
             assert_close(found.rival.seconds(), other.seconds, "terms");
@@ -313,15 +327,15 @@ fn a_comparison_says_what_would_change_the_choice() {
                 assert!((a - b).abs() <= 1e-9 * a, "{found:?}");
                 factors += 1;
             }
-            let first = |bytes| rank(&model, &[best.clone(), rival.clone()], bytes)[0].name.clone();
+            let first = |bytes| rank(&model, &[best.clone(), rival.clone()], bytes)[0].member;
             match found.bytes {
                 Some(Crossing::From(from)) => {
-                    assert!(from > bytes && first(from) == rival.name && first(from - 1) == best.name);
+                    assert!(from > bytes && first(from) == rival.member && first(from - 1) == best.member);
                 }
                 Some(Crossing::UpTo(to)) => {
-                    assert!(to < bytes && first(to) == rival.name && first(to + 1) == best.name);
+                    assert!(to < bytes && first(to) == rival.member && first(to + 1) == best.member);
                 }
-                None => assert!(first(0) == best.name && first(Bytes::MAX) == best.name, "{found:?}"),
+                None => assert!(first(0) == best.member && first(Bytes::MAX) == best.member, "{found:?}"),
             }
         }
     }
@@ -330,11 +344,12 @@ fn a_comparison_says_what_would_change_the_choice() {
 
 #[test]
 fn rules_are_laid_over_a_table() {
-    let candidates = [candidate("a", 0.0, 2.0), candidate("b", 4.0, 1.0)];
+    let [a, b, c] = [0, 1, 2].map(numbered);
+    let candidates = [candidate(a, 0.0, 2.0), candidate(b, 4.0, 1.0)];
     let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
-    let check = |from: Bytes, to: Bytes, algorithm: &str, expected: &[(Bytes, &str, Origin)]| {
+    let check = |from: Bytes, to: Bytes, algorithm: Member, expected: &[(Bytes, Member, Origin)]| {
         let over = table.overlaid(from, to, algorithm, Origin::Rules);
-        let found: Vec<_> = over.ranges().iter().map(|r| (r.from_bytes, &*r.algorithm, r.origin)).collect();
+        let found: Vec<_> = over.ranges().iter().map(|r| (r.from_bytes, r.algorithm, r.origin)).collect();
         assert_eq!(found, expected, "{algorithm} from {from} to {to}");
         assert_eq!(SwitchTable::new(over.ranges().to_vec()), Ok(over.clone()));
         for bytes in [0, 1, 4, 5, 6, 99, Bytes::MAX] {
@@ -343,25 +358,26 @@ fn rules_are_laid_over_a_table() {
         }
     };
     let (model, rules) = (Origin::Model, Origin::Rules);
-    check(0, Bytes::MAX, "c", &[(0, "c", rules)]);
-    check(0, 3, "c", &[(0, "c", rules), (4, "a", model), (5, "b", model)]);
-    check(3, 4, "c", &[(0, "a", model), (3, "c", rules), (5, "b", model)]);
-    check(3, 9, "c", &[(0, "a", model), (3, "c", rules), (10, "b", model)]);
-    check(5, Bytes::MAX, "c", &[(0, "a", model), (5, "c", rules)]);
-    check(7, 7, "b", &[(0, "a", model), (5, "b", model), (7, "b", rules), (8, "b", model)]);
+    check(0, Bytes::MAX, c, &[(0, c, rules)]);
+    check(0, 3, c, &[(0, c, rules), (4, a, model), (5, b, model)]);
+    check(3, 4, c, &[(0, a, model), (3, c, rules), (5, b, model)]);
+    check(3, 9, c, &[(0, a, model), (3, c, rules), (10, b, model)]);
+    check(5, Bytes::MAX, c, &[(0, a, model), (5, c, rules)]);
+    check(7, 7, b, &[(0, a, model), (5, b, model), (7, b, rules), (8, b, model)]);
 }
 
 #[test]
 fn the_ranking_explains_the_choice() {
-    let candidates = [candidate("slow", 4.0, 1.0), candidate("fast", 1.0, 1.0), candidate("same", 1.0, 1.0)];
+    let [slow, fast, same] = [0, 1, 2].map(numbered);
+    let candidates = [candidate(slow, 4.0, 1.0), candidate(fast, 1.0, 1.0), candidate(same, 1.0, 1.0)];
     let ranked = rank(&PLAIN, &candidates, 2);
-    let row = |r: &Ranked| (r.name.clone(), r.seconds, r.ratio, r.steps, r.hops, r.link_load);
+    let row = |r: &Ranked| (r.member, r.seconds, r.ratio, r.steps, r.hops, r.link_load);
     let rows: Vec<_> = ranked.iter().map(row).collect();
-    let expected = [("fast", 3.0, 1.0), ("same", 3.0, 1.0), ("slow", 6.0, 2.0)];
-    assert_eq!(rows, expected.map(|(name, s, ratio)| (name.to_owned(), s, ratio, 1, 1, 1.0)));
+    let expected = [(fast, 3.0, 1.0), (same, 3.0, 1.0), (slow, 6.0, 2.0)];
+    assert_eq!(rows, expected.map(|(member, s, ratio)| (member, s, ratio, 1, 1, 1.0)));
     assert!(rank(&PLAIN, &[], 2).is_empty());
-    // Nothing takes no time: the ratio is still a number.
-    let free = [candidate("free", 0.0, 0.0), candidate("also", 0.0, 0.0)];
+    // Where the best candidate takes no time, the ratio is still a number.
+    let free = [candidate(slow, 0.0, 0.0), candidate(same, 0.0, 0.0)];
     assert_eq!(rank(&PLAIN, &free, 9).iter().map(|r| r.ratio).collect::<Vec<_>>(), [1.0, 1.0]);
 }
 
@@ -385,7 +401,7 @@ proptest! {
             lines.into_iter().map(|(a, b)| if coarse { (a % 8, b % 4) } else { (a, b) }).collect();
         let unit = 0.5f64.powi(40);
         let candidates: Vec<Candidate> = lines.iter().enumerate()
-            .map(|(i, &(a, b))| candidate(&i.to_string(), a as f64 * unit, b as f64 * unit)).collect();
+            .map(|(i, &(a, b))| candidate(numbered(i), a as f64 * unit, b as f64 * unit)).collect();
         let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
         let mut sizes: Vec<Bytes> = sizes.into_iter().map(|(bytes, shift)| bytes >> shift).collect();
         sizes.extend([0, 1, 2, 3, Bytes::MAX]);
@@ -395,25 +411,25 @@ proptest! {
         }
         for bytes in sizes {
             let exact = |i: &usize| (u128::from(lines[*i].0) + u128::from(lines[*i].1) * u128::from(bytes), *i);
-            let best = (0..lines.len()).min_by_key(exact).unwrap().to_string();
-            prop_assert_eq!(table.pick(bytes), &best, "at {} bytes", bytes);
-            prop_assert_eq!(&rank(&PLAIN, &candidates, bytes)[0].name, &best, "at {} bytes", bytes);
+            let best = (0..lines.len()).min_by_key(exact).map(numbered).unwrap();
+            prop_assert_eq!(table.pick(bytes), best, "at {} bytes", bytes);
+            prop_assert_eq!(rank(&PLAIN, &candidates, bytes)[0].member, best, "at {} bytes", bytes);
         }
     }
 
-    /// The same with arbitrary numbers, against the ranking.
+    /// The same with arbitrary numbers, compared with the ranking.
     #[test]
     fn table_and_ranking_agree(
         lines in prop::collection::vec((0.0f64..1e-3, 1e-12f64..1e-9), 1..9),
         sizes in prop::collection::vec((any::<u64>(), 0u32..64), 1..20),
     ) {
         let candidates: Vec<Candidate> = lines.iter().enumerate()
-            .map(|(i, &(a, b))| candidate(&i.to_string(), a, b)).collect();
+            .map(|(i, &(a, b))| candidate(numbered(i), a, b)).collect();
         let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
         let switches = table.ranges().iter().flat_map(|r| [r.from_bytes.saturating_sub(1), r.from_bytes]);
         for bytes in sizes.into_iter().map(|(bytes, shift)| bytes >> shift).chain(switches) {
             let ranked = rank(&PLAIN, &candidates, bytes);
-            prop_assert_eq!(table.pick(bytes), &ranked[0].name, "at {} bytes", bytes);
+            prop_assert_eq!(table.pick(bytes), ranked[0].member, "at {} bytes", bytes);
             for r in &ranked {
                 prop_assert!(r.seconds >= ranked[0].seconds * (1.0 - 1e-11), "{:?}", ranked);
             }
@@ -421,7 +437,7 @@ proptest! {
     }
 }
 
-/// Blocks of equal lengths cost what they cost anyway, and of unequal ones the longest on each link.
+/// Blocks of equal lengths have the usual cost. With unequal blocks the longest one on each link counts.
 #[test]
 fn blocks_may_differ_in_length() {
     let topology = Topology::parse("ring:4").unwrap();
@@ -429,7 +445,7 @@ fn blocks_may_differ_in_length() {
     let schedule = ring_reduce_scatter(4);
     let equal = ScheduleCost::of(&schedule, &topology).unwrap();
     assert_eq!(ScheduleCost::of_blocks(&schedule, &[3; 4], routes).unwrap(), equal);
-    // In every step each block is on another link: the longest, half of all, is what the step takes.
+    // In every step each block is on another link, so the longest block, half of all bytes, determines the step's time.
     let uneven = ScheduleCost::of_blocks(&schedule, &[5, 0, 2, 3], routes).unwrap();
     assert_close(uneven.link_load(), 3.0 * 0.5, "three steps with half of the vector");
     assert_close(uneven.steps[0].all.sent, 1.0, "all blocks are sent");

@@ -1,8 +1,9 @@
-//! What links and ports carry in a step.
+//! The loads of links and ports in a step.
 //!
-//! In general every message is sent along its route. On a ring or torus whose links are all alike, what a symmetric
-//! schedule's ranks send along one dimension loads all lines of that dimension alike, so that one line tells; and if
-//! all ranks send the same way, so does one link. Both count halves of chunks in whole numbers, without rounding.
+//! In general every message is added to the links of its route. On a ring or torus whose links are all alike, the
+//! messages of a symmetric schedule along one dimension load all lines of that dimension alike, so one line is
+//! computed. If all ranks send the same way, one link of the line is enough. Both count halves of chunks in whole
+//! numbers, without rounding.
 
 use std::ops::Range;
 
@@ -11,11 +12,11 @@ use crate::schedule::{Motion, Orbit, Transfer, View};
 use crate::topology::{Lattice, Routes, Topology, Way};
 use crate::units::Port;
 
-/// What all links have carried so far.
+/// What all links have carried in the steps so far.
 pub(super) enum Totals {
-    /// Chunks by link.
+    /// The chunks of each link.
     Links(Vec<f64>),
-    /// On a ring or torus whose links are all alike.
+    /// The chunks on a ring or torus whose links are all alike.
     Lattice(Field),
 }
 
@@ -31,14 +32,14 @@ impl Totals {
     pub fn most(&self, routes: &mut Routes<'_>) -> f64 {
         match (self, routes.lattice()) {
             (Totals::Lattice(field), Some(lattice)) => field.most(lattice) / lattice.link().capacity,
-            (Totals::Lattice(_), None) => unreachable!("a topology does not cease to be a lattice"),
+            (Totals::Lattice(_), None) => unreachable!("the totals and the routes are of the same topology"),
             (Totals::Links(chunks), _) => chunks.iter().copied().fold(0.0, f64::max),
         }
     }
 }
 
-/// What a step costs as far as links are concerned, where a vector has so many chunks; it is added to the totals as often
-/// as it occurs.
+/// The part of a step's cost that depends on links, for a vector of `vector` chunks. The step's loads are added to
+/// `totals` `times` times.
 pub(super) fn of_step(
     view: &View<'_>,
     step: usize,
@@ -60,7 +61,7 @@ pub(super) fn of_step(
         (Totals::Links(total), None) => {
             on_links(&view.transfers(step), vector, topology, routes, total, times)
         }
-        _ => unreachable!("the totals are of the same topology"),
+        _ => unreachable!("the totals and the routes are of the same topology"),
     }
 }
 
@@ -93,7 +94,7 @@ fn on_links(
     Ok(cost)
 }
 
-/// What every link carries, and the most hops of a message.
+/// The load of every link, and the most hops of a message.
 fn on_lattice(view: &View<'_>, step: usize, lattice: &mut Lattice) -> (Field, usize) {
     let mut field = Field::new(lattice);
     let mut most = 0;
@@ -120,10 +121,10 @@ fn on_lattice(view: &View<'_>, step: usize, lattice: &mut Lattice) -> (Field, us
     (field, hops)
 }
 
-/// For every dimension along which the messages go, the motion that makes them of the first one, and its goal: if the
-/// load of each line follows from that alone. That is so for messages along a single dimension, and for messages along
-/// several if all of them go the same way, since what the shifts of the other dimensions add up to is a message along
-/// the line.
+/// For every dimension along which the messages of an orbit go: the dimension, its motion, and the coordinate to which
+/// position 0 sends. `None` where these do not determine the load of each line. They do for messages along one
+/// dimension, and for messages along several dimensions whose motions are all shifts: then the messages of all ranks
+/// load every line as if each rank on the line sent one message along it.
 fn straight(orbit: &Orbit<'_>, sizes: &[usize]) -> Option<Vec<(usize, Motion, usize)>> {
     let slice = orbit.slice();
     if slice.cycle.is_some() || !slice.axes.iter().map(|axis| axis.size).eq(sizes.iter().copied()) {
@@ -141,14 +142,15 @@ fn straight(orbit: &Orbit<'_>, sizes: &[usize]) -> Option<Vec<(usize, Motion, us
     (ways.len() <= 1 || ways.iter().all(|(_, motion, _)| *motion == Motion::Shift)).then_some(ways)
 }
 
-/// A number of chunks for every link of a lattice: what all parallel lines have alike, and what single links have
-/// besides.
+/// A number of chunks for every link of a lattice: the sum of a part that all parallel lines share and a part for
+/// single links.
 #[derive(Debug, Clone)]
 pub(super) struct Field {
     sizes: Vec<usize>,
-    /// Halves of chunks, for every dimension, direction and coordinate of the link's start.
+    /// The part that parallel lines share, in halves of chunks, by dimension, direction and coordinate of the link's
+    /// start.
     lines: Vec<u64>,
-    /// Chunks by link; empty where there are none.
+    /// The part for single links, in chunks; empty where it is 0.
     links: Vec<f64>,
 }
 
@@ -172,7 +174,7 @@ impl Field {
         &mut self.lines[place]
     }
 
-    /// The numbers of single links.
+    /// The part for single links.
     fn own(&mut self, links: usize) -> &mut [f64] {
         self.links.resize(links, 0.0);
         &mut self.links
@@ -186,7 +188,7 @@ impl Field {
         }
     }
 
-    /// The largest number.
+    /// The most chunks of a link.
     fn most(&self, lattice: &Lattice) -> f64 {
         let halves = |halves: u64| halves as f64 / 2.0;
         if self.links.is_empty() {
@@ -195,7 +197,7 @@ impl Field {
         let wide = (0..self.sizes.len()).filter(|dimension| self.sizes[*dimension] > 1);
         let lines: Vec<(usize, &[u64])> =
             wide.flat_map(|d| [0, 1].map(|way| (d, &self.lines[self.place(d, way)]))).collect();
-        // Links come rank by rank, dimension by dimension, the upper one first.
+        // Links come rank by rank, dimension by dimension, the upper link first.
         let of_rank = |(rank, own): (usize, &[f64])| {
             let sum = |(own, (dimension, line)): (&f64, &(usize, &[u64]))| {
                 own + halves(line[lattice.coordinate(rank, *dimension)])
@@ -205,7 +207,8 @@ impl Field {
         self.links.chunks(lines.len()).enumerate().map(of_rank).fold(0.0, f64::max)
     }
 
-    /// Adds what a line carries of what all its positions send; how many hops the farthest takes.
+    /// Adds the load of the links of a line when each of its positions sends the orbit's message along it; returns the
+    /// most hops of a message.
     fn add_line(&mut self, dimension: usize, motion: Motion, goal: usize, orbit: &Orbit<'_>) -> usize {
         let size = self.sizes[dimension];
         let halves = |way: Way| (2 * orbit.chunks() / way.parts()) as u64;
@@ -223,7 +226,8 @@ impl Field {
             let way = Way::to((motion.apply(size, position, goal) + size - position) % size, size);
             hops = hops.max(way.hops);
             let amount = halves(way) as i64;
-            // The links that lead up start at the position and above, those that lead down at it and below.
+            // A message up takes links that start at the position and above, a message down those at the position and
+            // below.
             let starts = [position, (position + size + 1 - way.hops) % size];
             for direction in (0..2).filter(|direction| way.directions[*direction]) {
                 let (start, end) = (starts[direction], starts[direction] + way.hops);
@@ -247,7 +251,7 @@ impl Field {
     }
 }
 
-/// The most chunks that leave a rank by one port. Ranks without a place on a torus have one cable, whatever ports say.
+/// The most chunks that leave a rank by one port. Without a grid all ports of a rank count as one.
 pub(super) fn busiest_port(view: &View<'_>, step: usize, topology: &Topology) -> usize {
     let sizes = topology.dimensions();
     let on_lines = |orbits: Vec<Orbit<'_>>| -> Option<usize> {
@@ -268,7 +272,7 @@ pub(super) fn busiest_port(view: &View<'_>, step: usize, topology: &Topology) ->
         return most;
     }
     let outlet = |port: Port| if sizes.is_empty() { 0 } else { port };
-    // By rank, those ports that it sends by.
+    // For each rank, the ports by which it sends.
     let mut sent: Vec<Vec<(Port, usize)>> = vec![Vec::new(); view.ranks()];
     for transfer in view.transfers(step) {
         let (port, own) = (outlet(transfer.port), &mut sent[transfer.source]);
@@ -288,7 +292,8 @@ mod tests {
     use crate::schedule::Schedule;
     use crate::topology::{Routes, Topology};
 
-    /// Formulas say the same as a search for every route and a sum over all messages, whether rows are written out or not.
+    /// Formulas agree with a search for every route and a sum over all messages, for schedules that are written out and
+    /// for symmetric ones.
     #[test]
     fn formulas_agree_with_search() {
         let specs = [
@@ -339,7 +344,7 @@ mod tests {
         }
     }
 
-    /// Whole numbers are added up where messages keep to one dimension, so that no order of summation matters.
+    /// Where messages go along one dimension, whole numbers are added, so that the order of summation does not matter.
     #[test]
     fn loads_along_one_dimension_are_exact() {
         let topology = Topology::parse("torus:12x18").unwrap();

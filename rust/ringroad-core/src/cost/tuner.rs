@@ -1,64 +1,65 @@
-//! Rules that say which algorithm to use: from measured times, and in the files of NCCL's tuner plugin.
+//! Rules that select an algorithm: made from measured times, or read from files in the format of NCCL's tuner plugin.
 //!
-//! A file is comma-separated, one rule a line: `collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks`
-//! and, optionally, `numPipeOps,regBuff` (NCCL, ext-tuner/example/README.md). Both borders belong to the range; `-1`
-//! stands for anything; lines that begin with `#` are comments, and so is the line of headings. The first rule that fits
-//! counts. Bytes are those of the whole vector. Protocols, channels, pipes and buffers mean nothing here: they are
-//! checked to be there, and not looked at. Algorithms have the names of the catalogue, and NCCL's `tree` is our
-//! `double-binary-tree`.
+//! A file has comma-separated values, with one rule per line:
+//! `collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks` and, optionally, `numPipeOps,regBuff`
+//! (NCCL, ext-tuner/example/README.md). Both bounds belong to the range. `-1` means any value. Lines that start with
+//! `#` and the line of headings are ignored. The first rule that fits counts. Bytes are those of the whole vector.
+//! Protocols, channels, pipes and buffers are checked to be well-formed and have no other effect. Algorithms have their
+//! names in the catalogue; NCCL's `tree` is `double-binary-tree`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::select::SwitchRange;
-use crate::algorithms;
+use crate::algorithms::{self, Member};
 use crate::collective::Collective;
 use crate::units::{Bytes, Seconds};
 
 /// The headings of a file.
 const HEADINGS: &str =
     "collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff";
-/// A measured time counts as good as the best up to this ratio: fewer switches, and none for noise.
+/// A measured time counts as equal to the best up to this ratio. This avoids switches of algorithm for little gain or
+/// noise.
 const AS_GOOD: f64 = 1.03;
 
 /// An algorithm for some sizes of a collective.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// With root 0 where there is one; it holds for all.
+    /// The collective; with root 0 where it has a root, and then for all roots.
     pub collective: Collective,
-    /// From so many bytes on.
+    /// The smallest size.
     pub from_bytes: Bytes,
-    /// Up to and including so many.
+    /// The largest size.
     pub to_bytes: Bytes,
-    /// The algorithm's name.
-    pub algorithm: String,
-    /// For so many hosts only.
+    /// The algorithm.
+    pub algorithm: Member,
+    /// The number of hosts for which the rule holds; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<usize>,
-    /// For so many ranks only.
+    /// The number of ranks for which the rule holds; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranks: Option<usize>,
 }
 
 impl Rule {
-    /// Whether it is meant for so many ranks on so many hosts.
+    /// Whether the rule holds for `ranks` ranks on `nodes` hosts.
     pub fn is_for(&self, nodes: usize, ranks: usize) -> bool {
         self.nodes.is_none_or(|n| n == nodes) && self.ranks.is_none_or(|n| n == ranks)
     }
 }
 
-/// A line that is no rule.
+/// Why a line is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}; a rule is {HEADINGS}, with -1 for anything, and the last two may be left out")]
 pub struct RuleError {
-    /// Which line, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub what: String,
 }
 
-/// Reads a file.
+/// Reads the rules of a file; the error is that of the first line that is not a rule.
 pub fn read_rules(text: &str) -> Result<Vec<Rule>, RuleError> {
     let lines = text.lines().map(str::trim).enumerate();
     let written = lines.filter(|(_, line)| {
@@ -67,7 +68,7 @@ pub fn read_rules(text: &str) -> Result<Vec<Rule>, RuleError> {
     written.map(|(index, line)| rule(line).map_err(|what| RuleError { line: index + 1, what })).collect()
 }
 
-/// Writes a file that [`read_rules`] reads.
+/// The text of a file with these rules, which [`read_rules`] reads.
 pub fn write_rules(rules: &[Rule]) -> String {
     let mut text = format!("{HEADINGS}\n");
     for rule in rules {
@@ -100,7 +101,7 @@ fn rule(line: &str) -> Result<Rule, String> {
     if from_bytes > to_bytes {
         return Err(format!("minbytes {from_bytes} is above maxbytes {to_bytes}"));
     }
-    // Not looked at, but a column in the wrong place is an error worth telling.
+    // The protocol has no effect, but a number shows that columns are shifted.
     if fields[4].parse::<u64>().is_ok() {
         return Err(format!("protocol {:?} is a number; a name belongs there", fields[4]));
     }
@@ -113,7 +114,7 @@ fn rule(line: &str) -> Result<Rule, String> {
     Ok(Rule { collective, from_bytes, to_bytes, algorithm: algorithm(fields[3], collective)?, nodes, ranks })
 }
 
-/// NCCL writes `reducescatter`.
+/// Reads the name of a collective, with or without separators: NCCL writes `reducescatter`.
 fn collective(name: &str) -> Result<Collective, String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['_', '-'], "");
     let found = Collective::ALL.into_iter().find(|collective| plain(collective.name()) == plain(name));
@@ -121,38 +122,39 @@ fn collective(name: &str) -> Result<Collective, String> {
     found.ok_or_else(|| format!("unknown collective {name:?}; choose one of {}", known()))
 }
 
-fn algorithm(name: &str, collective: Collective) -> Result<String, String> {
+fn algorithm(name: &str, collective: Collective) -> Result<Member, String> {
     let name = if name.eq_ignore_ascii_case("tree") { "double-binary-tree" } else { name };
     let member = algorithms::find(name).map_err(|error| error.to_string())?;
     match member.algorithm().offer(collective) {
-        Some(offer) if offer.has(member.parameter()) => Ok(member.name()),
+        Some(offer) if offer.has(member.parameter()) => Ok(member),
         _ => Err(format!("{member} performs no {}", collective.name())),
     }
 }
 
-/// How long an algorithm was measured to take.
+/// A measured time of an algorithm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// What was performed, with root 0 where there is one.
+    /// The collective, with root 0 where it has a root.
     pub collective: Collective,
     /// By which algorithm.
-    pub algorithm: String,
-    /// The vector.
+    pub algorithm: Member,
+    /// The size of the vector.
     pub bytes: Bytes,
-    /// The time.
+    /// The measured time.
     pub seconds: Seconds,
 }
 
-/// The rules that measured times of a collective make, from the smallest to the largest size that was measured: as few
-/// as leave no size with an algorithm that is noticeably slower than the best. Between two sizes times are taken to be
-/// straight lines in logarithms, and the border is where they cross.
+/// The rules that follow from measured times of a collective, for sizes from the smallest to the largest measured one.
+/// There are as few rules as possible such that no measured size gets an algorithm that is noticeably slower than the
+/// best. Between two sizes, the logarithm of the time is taken to be linear in the logarithm of the size, and the
+/// border is where two lines cross.
 pub fn rules_of(collective: Collective, measurements: &[Measurement]) -> Vec<Rule> {
     let collective = collective.with_root(0);
-    let mut sizes: BTreeMap<Bytes, BTreeMap<&str, Seconds>> = BTreeMap::new();
+    let mut sizes: BTreeMap<Bytes, BTreeMap<Member, Seconds>> = BTreeMap::new();
     for m in measurements.iter().filter(|m| m.collective == collective) {
-        sizes.entry(m.bytes).or_default().insert(&m.algorithm, m.seconds);
+        sizes.entry(m.bytes).or_default().insert(m.algorithm, m.seconds);
     }
-    let sizes: Vec<(Bytes, BTreeMap<&str, Seconds>)> = sizes.into_iter().collect();
+    let sizes: Vec<(Bytes, BTreeMap<Member, Seconds>)> = sizes.into_iter().collect();
     let mut ranges: Vec<SwitchRange> = Vec::new();
     let (mut at, mut before) = (0, None);
     while at < sizes.len() {
@@ -170,7 +172,7 @@ pub fn rules_of(collective: Collective, measurements: &[Measurement]) -> Vec<Rul
         collective,
         from_bytes: range.from_bytes,
         to_bytes,
-        algorithm: range.algorithm.clone(),
+        algorithm: range.algorithm,
         nodes: None,
         ranks: None,
     };
@@ -179,14 +181,14 @@ pub fn rules_of(collective: Collective, measurements: &[Measurement]) -> Vec<Rul
 
 /// The algorithm that stays as good as the best for the most sizes from `at` on, of equals the one that is the fastest
 /// over all of them; and after which size it does not.
-fn longest<'a>(sizes: &[(Bytes, BTreeMap<&'a str, Seconds>)], at: usize) -> (&'a str, usize) {
-    let best = |times: &BTreeMap<&str, Seconds>| times.values().copied().fold(f64::INFINITY, f64::min);
+fn longest(sizes: &[(Bytes, BTreeMap<Member, Seconds>)], at: usize) -> (Member, usize) {
+    let best = |times: &BTreeMap<Member, Seconds>| times.values().copied().fold(f64::INFINITY, f64::min);
     // How much longer than the best it takes at a size, as a logarithm.
-    let behind = |algorithm: &str, times: &BTreeMap<&str, Seconds>| {
+    let behind = |algorithm: &Member, times: &BTreeMap<Member, Seconds>| {
         let ratio = times.get(algorithm)? / best(times);
         (ratio <= AS_GOOD).then(|| ratio.ln())
     };
-    let run = |algorithm: &&'a str| {
+    let run = |algorithm: &Member| {
         let each = sizes[at..].iter().map_while(|(_, times)| behind(algorithm, times));
         let (count, sum) = each.fold((0, 0.0), |(count, sum), next| (count + 1, sum + next));
         (*algorithm, count, sum)
@@ -200,14 +202,14 @@ fn longest<'a>(sizes: &[(Bytes, BTreeMap<&'a str, Seconds>)], at: usize) -> (&'a
     (algorithm, at + count)
 }
 
-/// The first bytes after one size, up to the next, for which `next` takes no longer than `previous`.
+/// The first number of bytes after one size, up to the next size, for which `next` takes no longer than `previous`.
 fn crossing(
-    before: &(Bytes, BTreeMap<&str, Seconds>),
-    after: &(Bytes, BTreeMap<&str, Seconds>),
-    previous: &str,
-    next: &str,
+    before: &(Bytes, BTreeMap<Member, Seconds>),
+    after: &(Bytes, BTreeMap<Member, Seconds>),
+    previous: Member,
+    next: Member,
 ) -> Bytes {
-    let gap = |times: &BTreeMap<&str, Seconds>| Some((times.get(next)? / times.get(previous)?).ln());
+    let gap = |times: &BTreeMap<Member, Seconds>| Some((times.get(&next)? / times.get(&previous)?).ln());
     let (Some(first), Some(second)) = (gap(&before.1), gap(&after.1)) else { return after.0 };
     if first <= 0.0 {
         return before.0 + 1;
@@ -234,7 +236,7 @@ ReduceScatter,-1,-1,halving_doubling,-1,-1,2,16
     fn files_are_read_and_written() {
         let rules = read_rules(NCCL).unwrap();
         let line =
-            |r: &Rule| (r.collective.name(), r.from_bytes, r.to_bytes, r.algorithm.clone(), r.nodes, r.ranks);
+            |r: &Rule| (r.collective.name(), r.from_bytes, r.to_bytes, r.algorithm.name(), r.nodes, r.ranks);
         let lines: Vec<_> = rules.iter().map(line).collect();
         let name = str::to_owned;
         assert_eq!(
@@ -284,22 +286,25 @@ ReduceScatter,-1,-1,halving_doubling,-1,-1,2,16
             let all = times.iter().flat_map(|(algorithm, times)| times.iter().map(move |t| (algorithm, t)));
             let measurement = |(algorithm, (bytes, seconds)): (&&str, &(Bytes, f64))| Measurement {
                 collective: Collective::Allreduce,
-                algorithm: (*algorithm).to_owned(),
+                algorithm: algorithms::find(algorithm).unwrap(),
                 bytes: *bytes,
                 seconds: *seconds,
             };
             let measurements: Vec<_> = all.map(measurement).collect();
             let rules = rules_of(Collective::Allreduce, &measurements);
-            let found: Vec<_> = rules.iter().map(|r| (r.from_bytes, r.to_bytes, &*r.algorithm)).collect();
+            let found: Vec<_> =
+                rules.iter().map(|r| (r.from_bytes, r.to_bytes, r.algorithm.name())).collect();
+            let expected: Vec<_> =
+                expected.iter().map(|(from, to, name)| (*from, *to, (*name).to_owned())).collect();
             assert_eq!(found, expected, "{times:?}");
             assert!(rules_of(Collective::Allgather, &measurements).is_empty());
         };
         check(&[], &[]);
         check(&[("ring", &[(8, 1.0)])], &[(8, 8, "ring")]);
-        // Where the logarithms cross.
+        // The border is where the logarithms cross.
         let (a, b): (&[_], &[_]) = (&[(1, 1.0), (16, 4.0), (256, 16.0)], &[(1, 4.0), (16, 9.0), (256, 8.0)]);
         check(&[("ring", a), ("swing", b)], &[(1, 71, "ring"), (72, 256, "swing")]);
-        // What is hardly better at one size is no reason to switch; what is much better is.
+        // An algorithm that is slightly better at one size is no reason to switch; one that is much better is.
         let flicker = |better: f64| [(1, 1.0), (16, better), (256, 1.0)];
         let plain: &[_] = &[(1, 0.99), (16, 1.0), (256, 0.99)];
         check(&[("ring", &flicker(0.99)), ("swing", plain)], &[(1, 256, "swing")]);
@@ -307,7 +312,7 @@ ReduceScatter,-1,-1,halving_doubling,-1,-1,2,16
             &[("ring", &[(1, 2.0), (16, 0.5), (256, 2.5)]), ("swing", plain)],
             &[(1, 4, "swing"), (5, 52, "ring"), (53, 256, "swing")],
         );
-        // Not everybody was measured at every size.
+        // Not every algorithm was measured at every size.
         check(&[("ring", &[(1, 1.0)]), ("swing", &[(16, 1.0)])], &[(1, 15, "ring"), (16, 16, "swing")]);
     }
 }

@@ -1,10 +1,10 @@
-//! Derives dependencies from the byte ranges that operations read and write, in program order.
+//! Derives the dependencies of operations from the byte ranges that they read and write, in program order.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Buffer, Span};
 
-/// Who touched a byte range last.
+/// The operations that touched a byte range last: its last writer, and the readers since.
 #[derive(Debug, Clone, Default)]
 struct Touched {
     end: usize,
@@ -12,15 +12,15 @@ struct Touched {
     readers: Vec<u32>,
 }
 
-/// Remembers, for every byte of every buffer, its last writer and the readers since.
+/// Records, for every byte of every buffer, its last writer and the readers since.
 #[derive(Debug, Default)]
 pub(super) struct Hazards {
-    /// By start; ranges do not overlap.
+    /// The touched ranges of each buffer, by their start. They do not overlap.
     buffers: HashMap<Buffer, BTreeMap<usize, Touched>>,
 }
 
 impl Hazards {
-    /// Notes that `operation` reads `span`; returns whom it has to wait for (into `waits`).
+    /// Records that `operation` reads `span`, and adds the operations that it must wait for to `waits`.
     pub fn read(&mut self, span: Span, operation: u32, waits: &mut Vec<u32>) {
         self.touch(span, |touched| {
             waits.extend(touched.writer);
@@ -28,7 +28,7 @@ impl Hazards {
         });
     }
 
-    /// Notes that `operation` writes `span`.
+    /// Records that `operation` writes `span`, and adds the operations that it must wait for to `waits`.
     pub fn write(&mut self, span: Span, operation: u32, waits: &mut Vec<u32>) {
         self.touch(span, |touched| {
             waits.extend(touched.writer);
@@ -38,7 +38,7 @@ impl Hazards {
         waits.retain(|w| *w != operation);
     }
 
-    /// The operation that was the last to write anything of `span`, if one has written all of it.
+    /// The last writer of `span`, if a single operation was the last to write all of it.
     pub fn writer(&mut self, span: Span) -> Option<u32> {
         let mut writers = Vec::new();
         self.touch(span, |touched| writers.push(touched.writer));
@@ -46,14 +46,14 @@ impl Hazards {
         writers.iter().all(|writer| *writer == Some(first)).then_some(first)
     }
 
-    /// Whether any operation has written something of `span`.
+    /// Whether any operation has written bytes of `span`.
     pub fn is_written(&mut self, span: Span) -> bool {
         let mut written = false;
         self.touch(span, |touched| written |= touched.writer.is_some());
         written
     }
 
-    /// Whether an operation from `operation` on has touched anything of `span`.
+    /// Whether `operation` or a later operation has touched bytes of `span`.
     pub fn touched_since(&mut self, span: Span, operation: u32) -> bool {
         let mut found = false;
         self.touch(span, |touched| {
@@ -62,7 +62,8 @@ impl Hazards {
         found
     }
 
-    /// Calls `visit` for every remembered range within `span`, cut to fit; unknown bytes become known first.
+    /// Calls `visit` for every recorded range within `span`. Ranges that reach beyond are cut first, and gaps become
+    /// ranges that no operation has touched.
     fn touch(&mut self, span: Span, mut visit: impl FnMut(&mut Touched)) {
         if span.bytes == 0 {
             return;
@@ -83,7 +84,7 @@ impl Hazards {
     }
 }
 
-/// Makes sure that no range reaches across `at`.
+/// Cuts the range that reaches across `at`, if there is one.
 fn cut(ranges: &mut BTreeMap<usize, Touched>, at: usize) {
     if let Some((_, touched)) = ranges.range_mut(..at).next_back().filter(|(_, t)| t.end > at) {
         let rest = touched.clone();

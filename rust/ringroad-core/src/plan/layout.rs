@@ -1,4 +1,4 @@
-//! Where the chunks of a schedule lie in the vectors of a call.
+//! The positions of a schedule's chunks in the vectors of a call.
 
 use std::ops::Range;
 
@@ -9,10 +9,9 @@ use crate::units::{ChunkId, Rank};
 /// How many elements the blocks of a vector have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts<'a> {
-    /// As many each; for collectives without blocks, the whole vector.
+    /// All blocks have this many; for collectives without blocks, the whole vector has.
     Equal(usize),
-    /// As many as is said for each rank; in an all-to-all, whose blocks belong to two ranks, for each pair, by source, then
-    /// by target.
+    /// One count for each rank's block; in an all-to-all one for each pair of ranks, by source, then by target.
     PerBlock(&'a [usize]),
 }
 
@@ -23,17 +22,17 @@ impl From<usize> for Counts<'_> {
 }
 
 impl<'a> Counts<'a> {
-    /// Those of each block, where they are told, else as many each.
+    /// The counts `per_block` where they are given, otherwise `elements` for each block.
     pub fn of(elements: usize, per_block: Option<&'a [usize]>) -> Counts<'a> {
         per_block.map_or(Counts::Equal(elements), Counts::PerBlock)
     }
 
-    /// Elements in the whole vector of a rank, the longest where they differ; `None` where they overflow.
+    /// How many elements the whole vector of a rank has, the longest where they differ; `None` where that overflows.
     pub fn total(self, collective: Collective, ranks: usize) -> Option<usize> {
         match self {
             Counts::Equal(elements) => elements.checked_mul(collective.blocks_per_vector(ranks)),
             Counts::PerBlock(counts) if collective == Collective::Alltoall => {
-                // All that there are must be countable, too.
+                // The sum over all ranks must not overflow either.
                 sum(counts.iter())?;
                 (0..ranks).map(|rank| self.pairs(ranks, rank)?.into_iter().max()).try_fold(0, larger)
             }
@@ -41,7 +40,7 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// Elements in the input and in the output of a rank, or `None` where they overflow.
+    /// How many elements the input and the output of a rank have; `None` where that overflows.
     pub fn lengths(self, collective: Collective, ranks: usize, rank: Rank) -> Option<[usize; 2]> {
         if let (Counts::PerBlock(_), Collective::Alltoall) = (self, collective) {
             return self.pairs(ranks, rank);
@@ -54,7 +53,7 @@ impl<'a> Counts<'a> {
         Some([length(collective.input(rank))?, length(collective.output(rank))?])
     }
 
-    /// What a rank sends and receives in an all-to-all whose blocks differ.
+    /// How many elements a rank sends and receives in an all-to-all whose blocks differ; `None` where that overflows.
     fn pairs(self, ranks: usize, rank: Rank) -> Option<[usize; 2]> {
         let Counts::PerBlock(counts) = self else { return None };
         let sent = &counts[rank * ranks..(rank + 1) * ranks];
@@ -72,7 +71,7 @@ impl<'a> Counts<'a> {
         }
     }
 
-    /// Elements in a block.
+    /// How many elements a block has.
     pub fn block(self, block: usize) -> usize {
         match self {
             Counts::Equal(elements) => elements,
@@ -89,29 +88,31 @@ fn larger(most: usize, other: Option<usize>) -> Option<usize> {
     other.map(|other| most.max(other))
 }
 
-/// The division of a vector of any length into a schedule's blocks and chunks. All figures are elements.
+/// The division of a vector of any length into a schedule's blocks and chunks. All positions and lengths are in
+/// elements.
 ///
-/// Chunks need not be equal: a block of `n` elements in `k` chunks has its `j`-th at `n * j / k`, so that lengths
-/// differ by one at most, and chunks are empty where there are fewer elements than chunks.
+/// Chunks need not be equal: in a block of `n` elements and `k` chunks, chunk `j` starts at `n * j / k`. So lengths
+/// differ by at most one, and some chunks are empty where there are fewer elements than chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     collective: Collective,
     ranks: usize,
     chunks: usize,
     chunks_per_block: usize,
-    /// In the whole vector; in an all-to-all whose blocks differ those of all ranks' inputs, one after the other.
+    /// Where each block starts in the whole vector, and where the last ends. In an all-to-all whose blocks differ:
+    /// where each block starts in the inputs of all ranks, laid out one after the other.
     block_starts: Vec<usize>,
-    /// In an all-to-all whose blocks differ, those of all ranks' outputs likewise.
+    /// In an all-to-all whose blocks differ, where each block starts in the outputs of all ranks.
     output_starts: Option<Vec<usize>>,
-    /// Which part of every chunk is meant, of how many.
+    /// The number of the part of every chunk that this layout describes, and how many parts there are.
     part: (usize, usize),
 }
 
 impl Layout {
-    /// Parts of chunks begin at multiples of so many elements, so that they are aligned if the chunks are.
+    /// Parts of chunks start at multiples of this many elements, so that they are aligned if the chunks are.
     pub(super) const GRAIN: usize = 64;
 
-    /// The layout of a call on blocks of so many elements; there must be a count for every block.
+    /// The layout of a call on blocks with these counts of elements. There must be a count for every block.
     pub fn new<'a>(schedule: &Schedule, counts: impl Into<Counts<'a>>) -> Layout {
         let Schedule { collective, ranks, chunks, .. } = *schedule;
         let (counts, blocks) = (counts.into(), collective.blocks_per_vector(ranks));
@@ -137,7 +138,7 @@ impl Layout {
         }
     }
 
-    /// The same with part number `part` of `parts` of every chunk, as if there were no others.
+    /// Restricts the layout to part number `part` of `parts` of every chunk.
     pub(super) fn take_part(&mut self, part: usize, parts: usize) {
         self.part = (part, parts);
     }
@@ -145,7 +146,7 @@ impl Layout {
     /// How many elements `chunk` has.
     pub fn chunk_len(&self, chunk: ChunkId) -> usize {
         let block = match self.collective {
-            // All blocks that a chunk can be part of, two of them, have the same length.
+            // The two blocks that contain the chunk, one at each rank of the pair, have the same length.
             Collective::Alltoall if self.output_starts.is_none() => {
                 chunk / self.chunks_per_block % self.ranks
             }
@@ -154,6 +155,7 @@ impl Layout {
         self.within(&self.block_starts, block, chunk).len()
     }
 
+    /// The range of the chunk's part, for a chunk of `block`, where blocks start at `starts`.
     fn within(&self, starts: &[usize], block: usize, chunk: ChunkId) -> Range<usize> {
         let start = starts[block];
         let len = starts[block + 1] - start;
@@ -171,7 +173,7 @@ impl Layout {
         start + border(part)..start + border(part + 1)
     }
 
-    /// Where the chunk lies in the whole vector, for the collective's block `block`, less what the holding leaves out.
+    /// Where a chunk of `block` starts in the buffer of a rank with this holding.
     fn position(&self, holding: Holding, block: usize, chunk: ChunkId) -> usize {
         let base = match holding {
             Holding::Block(own) => self.block_starts[own],
@@ -180,13 +182,14 @@ impl Layout {
         self.within(&self.block_starts, block, chunk).start - base
     }
 
-    /// Where the chunk lies in the input or output of `rank`, of which `starts` are those of all ranks.
+    /// Where a chunk starts in the input or output of `rank`, in an all-to-all whose blocks differ. `starts` are those
+    /// of the inputs or outputs of all ranks.
     fn position_of_pair(&self, starts: &[usize], rank: Rank, peer: Rank, chunk: ChunkId) -> usize {
         let first = rank * self.ranks;
         self.within(starts, first + peer, chunk).start - starts[first]
     }
 
-    /// Where `chunk` starts in the input of `rank`.
+    /// Where `chunk` starts in the input of `rank`; `None` where the input does not contain it.
     pub fn input_position(&self, rank: Rank, chunk: ChunkId) -> Option<usize> {
         let block = self.collective.input_block(self.ranks, self.chunks, rank, chunk)?;
         if self.output_starts.is_some() {
@@ -195,7 +198,7 @@ impl Layout {
         Some(self.position(self.collective.input(rank), block, chunk))
     }
 
-    /// Where `chunk` starts in the output of `rank`.
+    /// Where `chunk` starts in the output of `rank`; `None` where the output does not contain it.
     pub fn output_position(&self, rank: Rank, chunk: ChunkId) -> Option<usize> {
         let block = self.collective.output_block(self.ranks, self.chunks, rank, chunk)?;
         if let Some(starts) = &self.output_starts {
@@ -216,7 +219,7 @@ impl Layout {
         starts[(rank + 1) * self.ranks] - starts[rank * self.ranks]
     }
 
-    /// Elements in the whole vector, the longest where they differ.
+    /// How many elements the whole vector has, the longest where ranks' vectors differ.
     pub fn total(&self) -> usize {
         if self.output_starts.is_none() {
             return self.len(Holding::Whole);
@@ -225,7 +228,7 @@ impl Layout {
         lengths.max().unwrap_or(0)
     }
 
-    /// Elements in the input of `rank`.
+    /// How many elements the input of `rank` has.
     pub fn input_len(&self, rank: Rank) -> usize {
         match self.output_starts {
             Some(_) => self.len_of_pairs(&self.block_starts, rank),
@@ -233,7 +236,7 @@ impl Layout {
         }
     }
 
-    /// Elements in the output of `rank`.
+    /// How many elements the output of `rank` has.
     pub fn output_len(&self, rank: Rank) -> usize {
         match &self.output_starts {
             Some(starts) => self.len_of_pairs(starts, rank),
@@ -241,7 +244,7 @@ impl Layout {
         }
     }
 
-    /// Where the smaller of the input and output of `rank` lies within the larger when a call is in place.
+    /// Where the input and the output of `rank` start in their common memory when a call is in place.
     pub(super) fn in_place_shift(&self, rank: Rank) -> (usize, usize) {
         match (self.collective.input(rank), self.collective.output(rank)) {
             (Holding::Block(own), Holding::Whole) => (self.block_starts[own], 0),

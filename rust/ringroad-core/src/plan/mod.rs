@@ -1,11 +1,11 @@
-//! A [`Plan`] is what one rank has to do for one call: operations on byte ranges with their dependencies.
+//! A [`Plan`] is one rank's part of one call: operations on byte ranges, with their dependencies.
 //!
-//! Lowering turns a schedule's chunks into byte ranges for any element count, cuts long messages into segments so that
-//! reduction overlaps transfer, and derives from the ranges which operation must wait for which. There is no barrier
-//! between steps: whatever does not touch the same bytes may run at once.
+//! Lowering turns a schedule's chunks into byte ranges for any number of elements, cuts long messages into segments so
+//! that reduction overlaps transfer, and derives from the ranges which operations depend on each other. There is no
+//! barrier between steps: operations that do not touch the same bytes may run at the same time.
 //!
 //! Both sides of a message derive its size and its number from the schedule and the layout alone, never from where
-//! their bytes happen to lie. So the buffers of each rank may be in place or not, as it likes.
+//! their bytes lie. So each rank may use buffers in place or not, whatever the others do.
 
 mod hazards;
 mod layout;
@@ -19,14 +19,14 @@ use crate::units::{Port, Rank};
 /// The memory that an operation works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Buffer {
-    /// What the caller passed in.
+    /// The caller's input.
     Input,
-    /// Where the caller wants the result. In place, this buffer stands for both (see [`LowerOptions::in_place`]).
+    /// The caller's memory for the result. In place, it is also the input (see [`LowerOptions::in_place`]).
     Output,
-    /// Memory of the communicator, `Plan::scratch` bytes.
+    /// Memory of the communicator, [`Plan::scratch`] bytes.
     Scratch,
-    /// A message where its sender left it: memory of a peer that this rank can read but not write, from
-    /// [`Command::Expect`] to [`Command::Release`] of this number.
+    /// A message in its sender's memory, which this rank can read but not write. It is valid from the completion of the
+    /// [`Command::Expect`] with this number to the [`Command::Release`] with this number.
     Arrived(u32),
 }
 
@@ -35,9 +35,9 @@ pub enum Buffer {
 pub struct Span {
     /// The buffer.
     pub buffer: Buffer,
-    /// First byte.
+    /// The position of the first byte in the buffer.
     pub offset: usize,
-    /// Number of bytes.
+    /// How many bytes.
     pub bytes: usize,
 }
 
@@ -53,7 +53,7 @@ impl Span {
         Span { offset: self.offset + offset, bytes, ..self }
     }
 
-    /// Whether they have bytes in common.
+    /// Whether both ranges have bytes in common.
     pub fn overlaps(self, other: Span) -> bool {
         self.buffer == other.buffer && self.offset.max(other.offset) < self.end().min(other.end())
     }
@@ -63,79 +63,80 @@ impl Span {
     }
 }
 
-/// The operands of a reduction: which of a plan's list (see [`Plan::sources`]).
+/// The operands of a reduction: a range of the plan's list of operands (see [`Plan::sources`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sources {
     start: u32,
     count: u32,
 }
 
-/// What to do. All operands of an operation have the same length.
+/// What an operation does. All operands of an operation have the same length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// Send `source` to `peer`.
     Send {
         /// The receiver.
         peer: Rank,
-        /// The outlet to use.
+        /// The port by which the message leaves.
         port: Port,
-        /// Counts the messages from this rank to `peer` within the call.
+        /// The number of the message among those from this rank to `peer` within the call.
         message: u32,
-        /// What to send.
+        /// The bytes to send.
         source: Span,
-        /// Nothing writes the source any more within the call: who keeps the memory may let the send end before its
-        /// receiver has read it.
+        /// Whether nothing writes the source any more within the call. Then a driver that keeps the memory alive may
+        /// complete the send before the receiver has read it.
         stays: bool,
     },
     /// Receive from `peer` into `target`.
     Receive {
         /// The sender.
         peer: Rank,
-        /// The sender's outlet.
+        /// The sender's port.
         port: Port,
-        /// Counts the messages from `peer` to this rank within the call.
+        /// The number of the message among those from `peer` to this rank within the call.
         message: u32,
-        /// Where to.
+        /// Where the bytes are written.
         target: Span,
     },
-    /// Wait for a message of `bytes` bytes from `peer`, whose memory this rank can read; from then on
-    /// [`Buffer::Arrived`] of this `arrival` stands for it.
+    /// Wait for a message of `bytes` bytes from `peer`, whose memory this rank can read. After that the message is
+    /// [`Buffer::Arrived`] with this `arrival`.
     Expect {
         /// The sender.
         peer: Rank,
-        /// The sender's outlet.
+        /// The sender's port.
         port: Port,
-        /// Counts the messages from `peer` to this rank within the call.
+        /// The number of the message among those from `peer` to this rank within the call.
         message: u32,
-        /// Counts the messages that are read where they are.
+        /// The number of the message among those that are read in their senders' memory.
         arrival: u32,
-        /// The message's length.
+        /// The length of the message.
         bytes: usize,
     },
-    /// Tell the sender that its memory has been read.
+    /// Tell the sender that this rank has read the message.
     Release {
-        /// Which message.
+        /// The number that the message has in [`Command::Expect`].
         arrival: u32,
     },
-    /// `target` = the sources, combined from left to right. The target is one of them or overlaps none.
+    /// `target` = the sources, combined from left to right. The target is one of the sources or overlaps none of them.
     Reduce {
-        /// Where the result goes.
+        /// Where the result is written.
         target: Span,
-        /// What is combined.
+        /// The operands.
         sources: Sources,
-        /// Where it also goes, while it is in the nearest cache: what others will read. Overlaps none of the rest.
+        /// A second place where the result is written, while it is in the nearest cache: memory that other ranks read.
+        /// It overlaps none of the other operands.
         also: Option<Span>,
     },
     /// `target = source`.
     Copy {
-        /// Where to.
+        /// Where the bytes are written.
         target: Span,
-        /// Where from.
+        /// Where the bytes are read.
         source: Span,
     },
     /// `target = factor * source`: the multiplication before a premultiplied sum.
     Premultiply {
-        /// Where the product goes; may be equal to `source`.
+        /// Where the product is written; may be equal to `source`.
         target: Span,
         /// This rank's data.
         source: Span,
@@ -148,7 +149,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// How many bytes it sends, receives or writes.
+    /// How many bytes the command sends, receives or writes.
     pub fn bytes(&self) -> usize {
         match *self {
             Command::Send { source: span, .. }
@@ -162,7 +163,7 @@ impl Command {
         }
     }
 
-    /// Whom it talks to.
+    /// The other rank of a message; `None` for commands that send or receive no message.
     pub fn peer(&self) -> Option<Rank> {
         match *self {
             Command::Send { peer, .. } | Command::Receive { peer, .. } | Command::Expect { peer, .. } => {
@@ -173,10 +174,10 @@ impl Command {
     }
 }
 
-/// A command and the schedule's step it belongs to (for errors and traces).
+/// A command, and the step of the schedule to which it belongs (for errors and traces).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What to do.
+    /// What the operation does.
     pub command: Command,
     /// The step of the schedule, from 0.
     pub step: u32,
@@ -186,7 +187,7 @@ pub struct Operation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     operations: Vec<Operation>,
-    /// For every operation, how many others it waits for.
+    /// For every operation, how many other operations it waits for.
     pending: Vec<u32>,
     /// The operations that wait for operation `i` are `dependents[starts[i]..starts[i + 1]]`.
     starts: Vec<u32>,
@@ -218,31 +219,31 @@ impl Plan {
         let expects: Vec<u32> = (0..operations.len() as u32).filter(is_expect).collect();
         assert!(
             expects.iter().all(|number| pending[*number as usize] == 0),
-            "nothing touches what has not come"
+            "no operation touches a message that has not arrived"
         );
         Plan { operations, pending, starts, dependents, sources, scratch, expects, peers }
     }
 
-    /// A plan of a single send of `bytes` input bytes to `peer` by `port`.
+    /// A plan with a single send of `bytes` input bytes to `peer` by `port`.
     pub fn send(peer: Rank, port: Port, bytes: usize) -> Plan {
         let source = Span::new(Buffer::Input, 0, bytes);
         let command = Command::Send { peer, port, message: 0, source, stays: false };
         Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], vec![], 0)
     }
 
-    /// A plan of a single receive of `bytes` output bytes that `peer` sends by its `port`.
+    /// A plan with a single receive of `bytes` output bytes that `peer` sends by its `port`.
     pub fn receive(peer: Rank, port: Port, bytes: usize) -> Plan {
         let target = Span::new(Buffer::Output, 0, bytes);
         let command = Command::Receive { peer, port, message: 0, target };
         Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], vec![], 0)
     }
 
-    /// The operations; one may only wait for those before it.
+    /// The operations. Each waits only for operations before it.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
-    /// For every operation, how many others must complete before it may start.
+    /// For every operation, how many other operations must complete before it may start.
     pub fn pending(&self) -> &[u32] {
         &self.pending
     }
@@ -253,7 +254,8 @@ impl Plan {
         &self.dependents[self.starts[index] as usize..self.starts[index + 1] as usize]
     }
 
-    /// Whom the messages go to that carry any of `span`, which `operation` writes, as soon as it is written.
+    /// The receivers of the messages that contain bytes of `span`, which `operation` writes, and that wait for
+    /// `operation`.
     pub fn readers(&self, operation: u32, span: Span) -> impl Iterator<Item = Rank> + Clone + '_ {
         self.dependents(operation).iter().filter_map(move |dependent| {
             match self.operations[*dependent as usize].command {
@@ -263,12 +265,12 @@ impl Plan {
         })
     }
 
-    /// Bytes of scratch memory that the plan needs.
+    /// How many bytes of scratch memory the plan needs.
     pub fn scratch(&self) -> usize {
         self.scratch
     }
 
-    /// How many bytes the plan itself takes, about.
+    /// About how many bytes of memory the plan itself takes.
     pub fn footprint(&self) -> usize {
         let numbers = self.pending.len() + self.starts.len() + self.dependents.len() + self.expects.len();
         let lists = size_of_val(&*self.operations) + size_of_val(&*self.sources) + size_of_val(&*self.peers);
@@ -280,17 +282,17 @@ impl Plan {
         &self.sources[sources.start as usize..(sources.start + sources.count) as usize]
     }
 
-    /// How many messages are read where their senders left them.
+    /// How many messages are read in their senders' memory: the number of [`Command::Expect`].
     pub fn arrivals(&self) -> usize {
         self.expects.len()
     }
 
-    /// The operations that wait for these messages, and for nothing else.
+    /// The numbers of the operations that are [`Command::Expect`]. They depend on no other operation.
     pub fn expects(&self) -> &[u32] {
         &self.expects
     }
 
-    /// The ranks that this one talks to, ascending.
+    /// The ranks to which this rank sends or from which it receives, in ascending order.
     pub fn peers(&self) -> &[Rank] {
         &self.peers
     }

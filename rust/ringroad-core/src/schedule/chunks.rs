@@ -1,4 +1,4 @@
-//! Sets of chunks, kept as sorted runs: what algorithms send is mostly contiguous.
+//! Sets of chunks, stored as sorted runs, because messages mostly contain contiguous chunks.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::ChunkId;
 
-/// A set of chunks as ascending, disjoint, non-adjacent half-open runs `[start, end)`.
+/// A set of chunks: ascending, disjoint, non-adjacent half-open runs `[start, end)`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "Vec<(ChunkId, ChunkId)>", into = "Vec<(ChunkId, ChunkId)>")]
 pub struct ChunkSet {
@@ -19,40 +19,40 @@ impl ChunkSet {
         ChunkSet::from(vec![(start, end)])
     }
 
-    /// How many chunks.
+    /// How many chunks the set has.
     pub fn len(&self) -> usize {
         self.runs.iter().map(|(s, e)| e - s).sum()
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The runs `(start, end)`, ascending; no two of them touch.
+    /// The runs `(start, end)` in ascending order; no two of them touch.
     pub fn runs(&self) -> &[(ChunkId, ChunkId)] {
         &self.runs
     }
 
-    /// The chunks, ascending.
+    /// The chunks in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = ChunkId> + '_ {
         self.runs.iter().flat_map(|&(s, e)| s..e)
     }
 
-    /// Whether `chunk` is one of them.
+    /// Whether `chunk` is in the set.
     pub fn contains(&self, chunk: ChunkId) -> bool {
         let after = self.runs.partition_point(|&(start, _)| start <= chunk);
         after > 0 && chunk < self.runs[after - 1].1
     }
 
-    /// Whether a chunk is in both.
+    /// Whether any chunk is in both sets.
     pub fn overlaps(&self, other: &ChunkSet) -> bool {
         let (mut left, mut right) = (self.runs.iter().peekable(), other.runs.iter().peekable());
         while let (Some(&&(s, e)), Some(&&(t, f))) = (left.peek(), right.peek()) {
             if s < f && t < e {
                 return true;
             }
-            // The one that ends first meets nothing more.
+            // The run that ends first cannot overlap a later run of the other set.
             if e <= f {
                 left.next();
             } else {
@@ -62,7 +62,7 @@ impl ChunkSet {
         false
     }
 
-    /// The highest chunk.
+    /// The highest chunk; `None` where the set is empty.
     pub fn max(&self) -> Option<ChunkId> {
         self.runs.last().map(|&(_, e)| e - 1)
     }
@@ -96,7 +96,7 @@ impl FromIterator<ChunkId> for ChunkSet {
             return ChunkSet { runs };
         }
         let (first, end) = runs.iter().fold((ChunkId::MAX, 0), |(a, b), run| (a.min(run.0), b.max(run.1)));
-        // Where they lie close together, to tick them off takes less time than to sort them.
+        // Where the chunks lie close together, a bit map takes less time than sorting.
         if (end - first) / 64 > runs.len() {
             return ChunkSet::from(runs);
         }
@@ -112,7 +112,7 @@ impl FromIterator<ChunkId> for ChunkSet {
     }
 }
 
-/// Chunks as runs in their order, and whether these ascend.
+/// Runs of the chunks in the given order, and whether the runs ascend.
 fn runs(chunks: impl Iterator<Item = ChunkId>) -> (Vec<(ChunkId, ChunkId)>, bool) {
     let mut runs: Vec<(ChunkId, ChunkId)> = Vec::new();
     let mut ascend = true;
@@ -158,7 +158,7 @@ mod tests {
     proptest! {
         #![proptest_config(seeded())]
 
-        /// Close together or far apart, in any order, with repetitions.
+        /// Chunks close together or far apart, in any order, with repetitions.
         #[test]
         fn a_set_has_each_chunk_once(
             chunks in prop::collection::vec(any::<u32>(), 0..200),

@@ -1,12 +1,12 @@
-//! A number that tells schedules apart, for ranks to see that they have the same one.
+//! The digest of a schedule, by which ranks check that they have the same schedule.
 
 use super::{Action, ChunkSet, Motion, Schedule, Slice, Step};
 use crate::digest::Fnv;
 
 impl Schedule {
-    /// 32 hexadecimal digits that are the same on every machine and in every version, and differ where the name, the
-    /// collective, the ranks, chunks, symmetry or any step differ. No protection against somebody who looks for two
-    /// schedules of one digest.
+    /// A digest of 32 hexadecimal digits, the same on every machine and in every version. It covers the name, the
+    /// collective, the ranks, chunks, symmetry and all steps. It is not cryptographic: an attacker can construct two
+    /// schedules with the same digest.
     pub fn digest(&self) -> String {
         let Schedule { name, collective, ranks, chunks, symmetry, steps } = self;
         let mut hash = Fnv::new();

@@ -1,4 +1,4 @@
-//! Schedules as text: JSON with a version, and one readable line per step.
+//! Schedules as text: versioned JSON, and a readable form with one line per step.
 
 use std::fmt;
 
@@ -8,28 +8,30 @@ use super::{Action, ChunkSet, Schedule, Symmetry};
 use crate::collective::Collective;
 use crate::units::{Rank, Slot};
 
-/// The version of the JSON format that this library writes. It reads the older ones as well: version 1 knows neither
-/// symmetries nor slots, and version 2 no symmetries but those of grids.
+/// The version of the JSON format that this library writes. It also reads the older versions: version 1 has neither
+/// symmetries nor slots, and version 2 only symmetries of grids.
 pub const FORMAT_VERSION: u32 = 3;
 
-/// The most slots that a rank may have for a chunk, slots of all chunks, and slots of all ranks times ranks.
+/// The most slots that a rank may have for a chunk.
 const MOST_SLOTS: usize = 1 << 14;
+/// The most slots that a rank may have for all chunks together.
 const MOST_PLACES: usize = 1 << 25;
+/// The most slots of one chunk at all ranks, times the number of ranks.
 const MOST_SETS: usize = 1 << 31;
 
-/// The text is no schedule.
+/// Why a text cannot be read as a schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// Not JSON, or fields are missing or of the wrong type.
+    /// The text is not JSON, or fields are missing or of the wrong type.
     #[error("this is not a schedule: {0}")]
     Json(#[from] serde_json::Error),
-    /// Written by a library with another format.
+    /// The text has a format version that this library does not read.
     #[error("schedule has format_version {found}, this library reads 1 to {FORMAT_VERSION}; convert it or update ringroad")]
     Version {
-        /// What the text says.
+        /// The version of the text.
         found: u32,
     },
-    /// Ranks or chunks that do not exist.
+    /// The schedule names ranks or chunks that do not exist, or is inconsistent otherwise.
     #[error("schedule is malformed: {0}")]
     Malformed(String),
 }
@@ -48,7 +50,8 @@ impl Schedule {
         serde_json::to_string(&value).expect("a schedule holds only numbers and strings")
     }
 
-    /// Reads what [`Schedule::to_json`] wrote. Indices are checked, the claim is not: call [`Schedule::verify`].
+    /// Reads a schedule that [`Schedule::to_json`] wrote. This checks indices, but not whether the schedule performs
+    /// its collective: call [`Schedule::verify`].
     pub fn from_json(text: &str) -> Result<Schedule, FormatError> {
         #[derive(Deserialize)]
         struct Version {
@@ -63,25 +66,26 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// As [`Schedule::check_named`], and that nobody needs too much memory to look into what it does.
+    /// As [`Schedule::check_named`], and checks that replaying the schedule does not take too much memory.
     pub(crate) fn check_indices(&self) -> Result<(), String> {
         self.check_named()?;
         let Schedule { ranks, chunks, .. } = self;
-        // Whoever replays or lowers it has a set of ranks, or a place, for each of these.
+        // Replaying a schedule needs a set of ranks for each slot of each rank, lowering it a place for each slot of
+        // each chunk.
         let slots = self.slots();
         let sets = ranks.checked_mul(*ranks).and_then(|pairs| pairs.checked_mul(slots));
         if sets.is_none_or(|sets| sets > MOST_SETS) || chunks.saturating_mul(slots) > MOST_PLACES {
             return Err(format!(
-                "{ranks} ranks with {chunks} chunks and {slots} slots are too many to look into"
+                "{ranks} ranks with {chunks} chunks and {slots} slots would take too much memory to verify"
             ));
         }
         Ok(())
     }
 
-    /// Whether all ranks, chunks and the chunk count make sense; the text says which do not.
+    /// Checks that all ranks, chunks and slots exist, and the symmetry; the error says what is wrong.
     pub(crate) fn check_named(&self) -> Result<(), String> {
         let Schedule { ranks, chunks, collective, .. } = self;
-        // More cannot be replayed or kept by any machine.
+        // No machine can replay or store larger schedules.
         const MOST: usize = 1 << 24;
         let blocks = collective.blocks(*ranks);
         if *ranks == 0 || *chunks == 0 || *ranks > MOST || *chunks > MOST || chunks % blocks != 0 {
@@ -126,8 +130,9 @@ impl Schedule {
         }
     }
 
-    /// Whether what holds for the first block of a slice holds for the others: rows start where slices start and keep to
-    /// one slice, and blocks belong to ranks as the collective wants it.
+    /// Checks that what holds for the first block of a slice holds for the others: every send and every local operation
+    /// starts at the first position of its slice and has chunks of this slice only, and each rank has the block that
+    /// the collective gives it.
     fn check_symmetry(&self, symmetry: &Symmetry) -> Result<(), String> {
         let Schedule { ranks, chunks, collective, .. } = *self;
         if collective.root().is_some() {
@@ -141,12 +146,12 @@ impl Schedule {
             let whole = slice.chunks.len() == ranks;
             let blocks: Vec<usize> = slice.chunks.iter().map(|chunk| chunk / per_block).collect();
             let everybody_has_its_own = match collective {
-                // The block that the first position sends to another moves with both of them.
+                // A motion that moves source and target of a block must move the block, too.
                 Collective::Alltoall => whole && slice.pairs_move(&blocks),
                 _ => !collective.has_blocks() || whole && (0..ranks).all(|p| blocks[p] == slice.rank(p)),
             };
             if !everybody_has_its_own {
-                return Err(format!("slice {index} does not give every rank its own block"));
+                return Err(format!("slice {index} does not assign every rank its own block"));
             }
         }
         let fits = |rank: Rank, chunks: &ChunkSet| {
@@ -159,12 +164,13 @@ impl Schedule {
             step.sends.iter().all(|s| fits(s.source, &s.chunks))
                 && step.locals.iter().all(|l| fits(l.rank, &l.chunks))
         });
-        all.then_some(()).ok_or_else(|| "a row does not start at the first position of its slice".to_owned())
+        let wrong = "a send or local operation has chunks of several slices, or does not start at the first position of its slice";
+        all.then_some(()).ok_or_else(|| wrong.to_owned())
     }
 }
 
-/// One line per step: `step 0: 0→1 +[3] | 1→0 =[0]`, where `+` reduces and `=` copies. Slots other than the vector stand
-/// behind a colon, `0:2→1:3`. What a rank does on its own follows after `then`: `0 s2+s1 [0]` reduces slot 1 into slot 2.
+/// One line per step: `step 0: 0→1 +[3] | 1→0 =[0]`, where `+` reduces and `=` copies. A slot other than 0 follows
+/// after a colon, `0:2→1:3`. Local operations follow after `then`: `0 s2+s1 [0]` reduces slot 1 of rank 0 into slot 2.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = |action| if action == Action::Reduce { '+' } else { '=' };

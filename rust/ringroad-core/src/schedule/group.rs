@@ -1,25 +1,27 @@
-//! A group of motions that need not be shifts along axes: any group, told by what its generators do.
+//! Groups of motions, given by the products with their generators.
 //!
-//! In a Cayley graph every port is a generator: it leads from element `x` to `x · s`. The motion that takes the identity,
-//! position 0, to `r` takes `x` to `r · x`, and so every port to the same port. An element is a way from the identity, so
-//! that `r · x` is where that way leads from `r`: the products with the generators tell all others.
+//! In a Cayley graph every port is a generator `s`: it leads from element `x` to `x · s`. The motion that takes the
+//! identity, position 0, to `r` takes `x` to `r · x`, and so maps every port to itself. A path of ports from the
+//! identity to `x` leads from `r` to `r · x`. So the products with the generators determine all other products.
 
 use serde::{Deserialize, Serialize};
 
-/// A finite group with generators; its elements are `0..size`, 0 the identity.
+/// A finite group with generators. Its elements are `0..size`, and 0 is the identity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Vec<usize>>", into = "Vec<Vec<usize>>")]
 pub struct Group {
-    /// For every generator `s` the products `x · s`.
+    /// For every generator `s`, the products `x · s`.
     products: Vec<Vec<usize>>,
-    /// For every element but the identity, the one before it on a shortest way from there, and the last generator.
+    /// For every element but the identity, the element before it on a shortest path from the identity, and the last
+    /// generator of this path.
     last: Vec<(u32, u32)>,
     inverses: Vec<usize>,
 }
 
 impl Group {
-    /// The group whose elements' products with every generator are told, if it is one that they generate: if the product
-    /// with any element from the left is compatible with all of these.
+    /// The group with these products `x · s` for each generator `s`; `None` where they are not those of a group that
+    /// the generators generate. This checks that multiplication by any generator from the left commutes with all of
+    /// them.
     pub fn new(products: Vec<Vec<usize>>) -> Option<Group> {
         let size = products.first()?.len();
         let fits = |row: &Vec<usize>| row.len() == size && is_permutation(row);
@@ -30,7 +32,7 @@ impl Group {
         let mut inverses = vec![0; size];
         let mut divided: Vec<Option<Vec<usize>>> = vec![None; products.len()];
         for (generator, row) in products.iter().enumerate() {
-            // Where the motion that takes the identity to this generator takes each element.
+            // The image of each element under the motion that takes the identity to this generator.
             let mut moved = vec![row[0]; size];
             for &x in &order[1..] {
                 let (before, by) = last[x];
@@ -52,23 +54,23 @@ impl Group {
         Some(Group { products, last, inverses })
     }
 
-    /// How many bytes it takes, about.
+    /// About how many bytes of memory the group takes.
     pub(super) fn footprint(&self) -> usize {
         let products: usize = self.products.iter().map(|row| size_of_val(&**row)).sum();
         products + size_of_val(&*self.last) + size_of_val(&*self.inverses)
     }
 
-    /// How many elements.
+    /// How many elements the group has.
     pub fn size(&self) -> usize {
         self.last.len()
     }
 
-    /// For every generator `s` the products `x · s`.
+    /// For every generator `s`, the products `x · s`.
     pub(super) fn products(&self) -> &[Vec<usize>] {
         &self.products
     }
 
-    /// `r · x`.
+    /// The product `r · x`.
     pub fn product(&self, r: usize, x: usize) -> usize {
         if x == 0 {
             return r;
@@ -88,7 +90,8 @@ fn is_permutation(row: &[usize]) -> bool {
     row.iter().all(|x| seen.get_mut(*x).is_some_and(|seen| !std::mem::replace(seen, true)))
 }
 
-/// Breadth first from the identity: the elements in order, and the last generator on the way to each.
+/// The elements in the order of a breadth-first search from the identity, and for each element the one before it and
+/// the generator that leads to it.
 type Ways = (Vec<usize>, Vec<(u32, u32)>);
 
 fn ways(products: &[Vec<usize>], size: usize) -> Option<Ways> {
@@ -113,7 +116,7 @@ impl TryFrom<Vec<Vec<usize>>> for Group {
     type Error = &'static str;
 
     fn try_from(products: Vec<Vec<usize>>) -> Result<Self, Self::Error> {
-        Group::new(products).ok_or("these products with generators are those of no group")
+        Group::new(products).ok_or("these products with generators do not define a group")
     }
 }
 
@@ -127,7 +130,7 @@ impl From<Group> for Vec<Vec<usize>> {
 mod tests {
     use super::*;
 
-    /// Z7 with the products of 3, which generates Z7, from both sides: (x, c)(y, e) = (x + 2^c y, c + e).
+    /// The semidirect product of Z7 and Z3: (x, c)(y, e) = (x + 2^c y, c + e), and (x, c) has the number 3 x + c.
     fn frobenius() -> Vec<Vec<usize>> {
         let product = |a: usize, b: usize| {
             let (x, c, y, e) = (a / 3, a % 3, b / 3, b % 3);

@@ -1,12 +1,13 @@
-//! The waist of the project: a [`Schedule`] says, for all ranks, who sends which chunks to whom in which step.
+//! The waist of the project: a [`Schedule`] says, for all ranks, which rank sends which chunks to which rank in which
+//! step.
 //!
-//! A schedule is a plain value: printable, comparable, serialisable. All sends of a step read the state that the ranks
-//! had when the step began; a received chunk is copied over, or reduced into, the receiver's. Everything else in the
-//! project (verifier, cost model, lowering, executor) works on any schedule, so that an algorithm is nothing but a
-//! function that returns one.
+//! A schedule is a plain value: printable, comparable, serialisable. All sends of a step read the state of the ranks at
+//! the start of the step. A received chunk replaces the receiver's or is reduced into it. Everything else in the
+//! project (verifier, cost model, lowering, executor) works on any schedule, so an algorithm is just a function that
+//! returns one.
 //!
-//! Where an algorithm must keep partial results apart (because not every receiver wants the same sum), a rank has
-//! several *slots* for each chunk, and combines them locally at the end of a step.
+//! Where an algorithm must keep partial results apart (because not every receiver needs the same sum), a rank has
+//! several *slots* for each chunk, and combines them with local operations at the end of a step.
 
 mod chunks;
 mod digest;
@@ -32,13 +33,13 @@ pub use verify::VerifyError;
 use crate::collective::Collective;
 use crate::units::{Port, Rank, Slot};
 
-/// What happens to the value that was there.
+/// What happens to the value that is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// It is replaced.
+    /// The new value replaces it.
     Copy,
-    /// It is combined with what arrives by the collective's reduction.
+    /// The collective's reduction combines it with the new value.
     Reduce,
 }
 
@@ -53,11 +54,11 @@ pub struct Send {
     pub source: Rank,
     /// The receiver.
     pub destination: Rank,
-    /// What is sent.
+    /// The chunks that are sent.
     pub chunks: ChunkSet,
-    /// What the receiver does with it.
+    /// Whether the receiver copies or reduces the chunks.
     pub action: Action,
-    /// The outlet by which it leaves the sender.
+    /// The port by which the message leaves the sender.
     pub port: Port,
     /// The sender's slot that is read.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -67,14 +68,14 @@ pub struct Send {
     pub into: Slot,
 }
 
-/// What a rank does with its own slots.
+/// A local operation: a rank copies or reduces one of its slots into another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Local {
     /// The rank.
     pub rank: Rank,
-    /// In which chunks.
+    /// The chunks whose slots are read and written.
     pub chunks: ChunkSet,
-    /// What happens to the slot that is written.
+    /// Whether the slot is copied or reduced.
     pub action: Action,
     /// The slot that is read.
     pub from: Slot,
@@ -82,12 +83,12 @@ pub struct Local {
     pub into: Slot,
 }
 
-/// Sends that may overlap in time, and then what ranks do on their own.
+/// Sends that may overlap in time, followed by local operations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// The sends; those that reduce into the same chunk do so in this order.
+    /// The sends. Sends that reduce into the same chunk do so in this order.
     pub sends: Vec<Send>,
-    /// What is done when everything of the step has arrived, one after the other.
+    /// The local operations, which ranks perform in this order when all messages of the step have arrived.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<Local>,
 }
@@ -97,22 +98,23 @@ pub struct Step {
 pub struct Schedule {
     /// The algorithm's name.
     pub name: String,
-    /// What the schedule claims to perform; [`Schedule::verify`] checks the claim.
+    /// The collective that the schedule claims to perform; [`Schedule::verify`] checks the claim.
     pub collective: Collective,
     /// How many ranks take part.
     pub ranks: usize,
     /// Into how many equal pieces the data is divided (see [`crate::collective`] for their numbering).
     pub chunks: usize,
-    /// How all ranks' rows follow from those that `steps` has; without it `steps` has them all.
+    /// How the sends of all ranks follow from those in `steps`. `None` where `steps` has the sends of all ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symmetry: Option<Symmetry>,
-    /// The steps, in order. With a symmetry they hold the rows of every slice's first position only: whoever wants a
-    /// rank's or everybody's asks for [`Schedule::rows`], [`Schedule::view`] or [`Schedule::expand`].
+    /// The steps, in order. With a symmetry they contain only the sends and local operations of every slice's first
+    /// position. [`Schedule::rows`] returns those of one rank, [`Schedule::view`] and [`Schedule::expand`] those of
+    /// all.
     pub steps: Vec<Step>,
 }
 
 impl Schedule {
-    /// A schedule without any step.
+    /// A schedule without steps.
     pub fn empty(name: &str, collective: Collective, ranks: usize, chunks: usize) -> Schedule {
         let name = name.to_owned();
         Schedule { name, collective, ranks, chunks, symmetry: None, steps: Vec::new() }
@@ -125,7 +127,7 @@ impl Schedule {
         }
     }
 
-    /// How many bytes it takes, about.
+    /// About how many bytes of memory the schedule takes.
     pub fn footprint(&self) -> usize {
         let runs = |chunks: &ChunkSet| size_of_val(chunks.runs());
         let of_step = |step: &Step| {
@@ -145,7 +147,7 @@ impl Schedule {
         sends.chain(locals).max().unwrap_or(0) + 1
     }
 
-    /// By how many ports a rank sends at once, at most.
+    /// The largest number of ports by which a rank sends in one step.
     pub fn ports(&self) -> usize {
         let view = self.view();
         let in_step = |step: usize| {
@@ -158,12 +160,12 @@ impl Schedule {
         (0..self.steps.len()).map(in_step).max().unwrap_or(0)
     }
 
-    /// How many chunks make up the vector of one rank.
+    /// How many chunks form the vector of one rank.
     pub fn chunks_per_vector(&self) -> usize {
         self.collective.chunks_per_vector(self.ranks, self.chunks)
     }
 
-    /// The most that any rank sends, as a fraction of the vector.
+    /// The most that any rank sends in all steps, as a fraction of one rank's vector.
     pub fn max_sent(&self) -> f64 {
         let mut sent = vec![0usize; self.ranks];
         let view = self.view();

@@ -1,37 +1,37 @@
-//! In which order a schedule adds up: whether every element's sum is the same expression, wherever it lies.
+//! The order in which a schedule adds up: whether the sums of all elements are the same expression.
 //!
-//! Floating-point addition is commutative and not associative. Where all chunks of all ranks end as one expression, the
-//! result of an element depends on the ranks' values alone: not on the length of the vector, nor on where in it the
-//! element lies, nor on how it is cut into messages.
+//! Floating-point addition is commutative but not associative. Where all chunks of all ranks end as the same
+//! expression, the result of an element depends on the ranks' values alone: not on the length of the vector, nor on the
+//! position of the element, nor on how the vector is cut into messages.
 
 use std::collections::HashMap;
 
 use super::{Action, Schedule};
 use crate::units::{ChunkId, Rank, Slot};
 
-/// Places or messages that are looked at, at most: a schedule that has more is not told.
+/// The most places (chunks in slots of ranks) or messages of a schedule whose expression is determined.
 const MOST: usize = 1 << 25;
 
-/// The expressions that schedules of one number of ranks have led to; equal ones have the same number, whichever
-/// schedule they come from. `a + b` is `b + a`, and nothing else is equal.
+/// The expressions of schedules for one number of ranks. Equal expressions have the same number, whichever schedule
+/// they come from. `a + b` equals `b + a`; nothing else is equal.
 #[derive(Debug)]
 pub struct Expressions {
     ranks: usize,
     sums: HashMap<(u32, u32), u32>,
 }
 
-/// An expression.
+/// The number of an expression in its [`Expressions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expression(u32);
 
 impl Expressions {
-    /// None yet.
+    /// No expressions yet.
     pub fn new(ranks: usize) -> Expressions {
         Expressions { ranks, sums: HashMap::new() }
     }
 
-    /// The one expression that every result of `schedule` is. `None` where they differ, and where it would take too long
-    /// to find out.
+    /// The expression of every result of `schedule`. `None` where results have different expressions, where `schedule`
+    /// has another number of ranks, and where the answer would take too long.
     ///
     /// The schedule must be verified.
     pub fn of(&mut self, schedule: &Schedule) -> Option<Expression> {
@@ -44,7 +44,7 @@ impl Expressions {
         self.replay(&schedule.expand())
     }
 
-    /// `((0 + 1) + 2) + ...`: the ranks' values, added up in their order.
+    /// The expression `((0 + 1) + 2) + ...`: the ranks' values, added up in the order of ranks.
     pub fn in_rank_order(&mut self) -> Expression {
         let all = (0..self.ranks as u32).reduce(|sum, rank| self.sum(sum, rank));
         Expression(all.unwrap_or_default())
@@ -61,7 +61,7 @@ impl Expressions {
         let mut held: Vec<u32> =
             (0..schedule.ranks * slots * chunks).map(|i| (i / (slots * chunks)) as u32).collect();
         for step in &schedule.steps {
-            // All sends read what was there when the step began.
+            // All sends read the values at the start of the step.
             let mut arriving = Vec::new();
             for send in &step.sends {
                 let from = |chunk| held[place(send.source, send.from, chunk)];

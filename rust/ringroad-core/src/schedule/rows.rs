@@ -1,4 +1,4 @@
-//! One rank's part of a schedule, and everybody's, whether written out or following from a symmetry.
+//! The parts of a schedule of one rank and of all ranks, whether it is written out or has a symmetry.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use crate::units::{Port, Rank, Slot};
 /// What one rank does in one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    /// What it sends.
+    /// The messages that it sends.
     pub sends: Vec<Send>,
-    /// What others send it; what two ranks exchange is in the same order in both their rows.
+    /// The messages that it receives. Messages between two ranks are in the same order in the rows of both.
     pub receives: Vec<Send>,
-    /// What it does on its own.
+    /// Its local operations.
     pub locals: Vec<Local>,
 }
 
@@ -24,15 +24,15 @@ pub struct Transfer {
     pub source: Rank,
     /// The receiver.
     pub destination: Rank,
-    /// The outlet by which it leaves the sender.
+    /// The port by which the message leaves the sender.
     pub port: Port,
-    /// What the receiver does with it.
+    /// Whether the receiver copies or reduces the chunks.
     pub action: Action,
-    /// How many chunks it has.
+    /// How many chunks the message has.
     pub chunks: usize,
 }
 
-/// A message that every rank of a symmetric schedule sends in a step, seen from its own place.
+/// A message of the first position in a step of a symmetric schedule, which stands for one message of every rank.
 pub struct Orbit<'a> {
     chart: &'a Chart<'a>,
     send: &'a Send,
@@ -41,27 +41,27 @@ pub struct Orbit<'a> {
 }
 
 impl Orbit<'_> {
-    /// The slice that it is of.
+    /// The slice that its chunks belong to.
     pub fn slice(&self) -> &Slice {
         self.chart.slice(self.slice)
     }
 
-    /// To which position the first one sends it.
+    /// The position to which the first position sends the message.
     pub fn goal(&self) -> usize {
         self.chart.position(self.slice, self.send.destination)
     }
 
-    /// By which port a position sends it.
+    /// The port by which `position` sends its message.
     pub fn port(&self, position: usize) -> Port {
         self.slice().port(position, self.goal(), self.send.port)
     }
 
-    /// How many chunks it has.
+    /// How many chunks the message has.
     pub fn chunks(&self) -> usize {
         self.chunks
     }
 
-    /// What all ranks send.
+    /// The messages of all ranks.
     pub fn transfers(&self) -> impl Iterator<Item = Transfer> + '_ {
         let (action, chunks) = (self.send.action, self.chunks);
         let all = self.chart.everywhere(self.send);
@@ -69,24 +69,25 @@ impl Orbit<'_> {
     }
 }
 
-/// A schedule as all ranks see it, whether it is written out or not: for whoever asks for more than one thing.
+/// What all ranks do in a schedule, whether it is written out or not. Its tables are made once, for several queries.
 pub struct View<'a> {
     schedule: &'a Schedule,
+    /// The tables of the symmetry, where the schedule has one.
     chart: Option<Chart<'a>>,
-    /// Where blocks differ in length: how long all chunks before each are together. Else every chunk counts 1.
+    /// Where blocks differ in length, the total length of all chunks before each chunk. `None`: every chunk counts 1.
     ends: Option<Vec<usize>>,
 }
 
 impl Schedule {
-    /// What all ranks do. Where the schedule is symmetric, this is the moment in which the symmetry is looked into.
+    /// What all ranks do. For a symmetric schedule this call builds the tables of the symmetry.
     pub fn view(&self) -> View<'_> {
         let chart = self.symmetry.as_ref().map(|symmetry| Chart::new(symmetry, self.chunks));
         View { schedule: self, chart, ends: None }
     }
 
-    /// What all ranks do where the blocks of the ranks (in an all-to-all of the pairs) have these lengths, in any unit; of a
-    /// schedule that is written out.
-    /// Whatever counts chunks counts their lengths then, in parts of that unit: as many as a block has chunks.
+    /// What all ranks do where the blocks of the ranks (in an all-to-all those of the pairs) have these lengths, in any
+    /// unit. The schedule must be written out. The view's counts of chunks are then lengths: with k chunks per block,
+    /// in units of 1/k of that unit.
     pub(crate) fn view_of_blocks(&self, lengths: &[usize]) -> View<'_> {
         debug_assert!(self.symmetry.is_none() && self.chunks.is_multiple_of(lengths.len()));
         let per_block = self.chunks / lengths.len();
@@ -98,7 +99,7 @@ impl Schedule {
         View { schedule: self, chart: None, ends: Some(ends.collect()) }
     }
 
-    /// What `rank` does, step by step. Takes no longer for more ranks where the schedule is symmetric.
+    /// What `rank` does, step by step. For a symmetric schedule the time does not depend on the number of ranks.
     pub fn rows(&self, rank: Rank) -> Vec<Row> {
         let view = self.view();
         let Some(chart) = &view.chart else {
@@ -112,13 +113,13 @@ impl Schedule {
         self.steps.iter().map(row).collect()
     }
 
-    /// The same schedule with all ranks' rows written out.
+    /// The same schedule with the rows of all ranks written out.
     pub fn expand(&self) -> Schedule {
         let Some(chart) = self.view().chart else { return self.clone() };
         let expanded = |step: &Step| {
             let row = |rank| merged(step.sends.iter().map(|send| chart.sent_by(rank, send)));
             let mut sends: Vec<(usize, Send)> = (0..self.ranks).flat_map(row).collect();
-            // What one rank receives stays in the order that its own row has.
+            // The messages to a rank keep the order of the rank's own row.
             sends.sort_by_key(|(number, _)| *number);
             let locals =
                 |rank| step.locals.iter().map(|local| chart.local_of(rank, local)).collect::<Vec<_>>();
@@ -130,7 +131,7 @@ impl Schedule {
 }
 
 impl View<'_> {
-    /// How many chunks these are, or how long.
+    /// How many chunks the set has, or their length where blocks have lengths.
     fn size(&self, chunks: &ChunkSet) -> usize {
         match &self.ends {
             None => chunks.len(),
@@ -138,8 +139,8 @@ impl View<'_> {
         }
     }
 
-    /// The messages of a symmetric schedule's step, each of which stands for one of every rank. Slices share one where
-    /// motions do the same to both.
+    /// The messages of a step of a symmetric schedule, each of which stands for one message of every rank; `None` where
+    /// the schedule is written out. Slices with the same motions share an orbit where their messages can be one.
     pub fn orbits(&self, step: usize) -> Option<Vec<Orbit<'_>>> {
         let chart = self.chart.as_ref()?;
         let mut orbits: Vec<Orbit<'_>> = Vec::new();
@@ -159,8 +160,8 @@ impl View<'_> {
         Some(orbits)
     }
 
-    /// The messages of all ranks in a step, without their contents. Of a symmetric schedule, slices that share a message
-    /// are told apart where motions do not do the same to them.
+    /// The messages of all ranks in a step, without their contents. For a symmetric schedule, a message with chunks of
+    /// several slices counts as several where the motions of these slices differ.
     pub fn transfers(&self, step: usize) -> Vec<Transfer> {
         if let Some(orbits) = self.orbits(step) {
             // An iterator of iterators would take several times as long.
@@ -178,8 +179,8 @@ impl View<'_> {
         self.schedule.steps[step].sends.iter().map(transfer).collect()
     }
 
-    /// For every step the first one that costs the same, because its messages differ in contents only. Of a schedule that
-    /// is written out, every step counts as different.
+    /// For every step, the first step that costs the same because its messages differ in their contents only. In a
+    /// schedule that is written out every step counts as different.
     pub fn first_alike(&self) -> Vec<usize> {
         let steps = &self.schedule.steps;
         let Some(chart) = &self.chart else { return (0..steps.len()).collect() };
@@ -193,7 +194,7 @@ impl View<'_> {
         steps.iter().enumerate().map(first).collect()
     }
 
-    /// What all ranks do together in a step: messages, chunks that are sent, and chunks that are reduced.
+    /// The totals over all ranks in a step: messages, chunks that are sent, and chunks that are reduced.
     pub fn all(&self, step: usize) -> [usize; 3] {
         let Step { sends, locals } = &self.schedule.steps[step];
         let reduces = |action: &Action| usize::from(*action == Action::Reduce);
@@ -201,14 +202,14 @@ impl View<'_> {
         let arriving: usize = sends.iter().map(|send| reduces(&send.action) * self.size(&send.chunks)).sum();
         let own: usize = locals.iter().map(|local| reduces(&local.action) * self.size(&local.chunks)).sum();
         match &self.chart {
-            // As every rank does.
+            // Every rank does as much as the first position.
             Some(_) => [self.messages(step), sent, arriving + own].map(|one| one * self.schedule.ranks),
             None => [sends.len(), sent, arriving + own],
         }
     }
 
-    /// The most chunks that a rank copies in a step where messages are read in their senders' memory: those it sends to be
-    /// reduced, and those it receives to keep them.
+    /// The most chunks that a rank copies in a step where receivers read messages in their senders' memory: the chunks
+    /// that it sends to be reduced, and those that it receives to copy.
     pub fn copied(&self, step: usize) -> usize {
         let sends = &self.schedule.steps[step].sends;
         if self.chart.is_some() {
@@ -227,7 +228,7 @@ impl View<'_> {
     pub fn messages(&self, step: usize) -> usize {
         let sends = &self.schedule.steps[step].sends;
         if let Some(chart) = &self.chart {
-            // One rank's, of which those that are alike travel together; as many arrive.
+            // The messages of one rank, of which those that can be one count once. As many arrive.
             let mut joints: Vec<Joint> = sends.iter().map(|send| joint(&chart.sent_by(0, send))).collect();
             joints.sort_unstable();
             joints.dedup();
@@ -241,7 +242,8 @@ impl View<'_> {
         counts.into_iter().flatten().max().unwrap_or(0)
     }
 
-    /// How many ranks send something to each in a step, of the senders and receivers that count.
+    /// For each rank, how many ranks send to it in a step. Only pairs (source, destination) for which `counts` holds
+    /// count.
     pub fn senders(&self, step: usize, counts: impl Fn(Rank, Rank) -> bool) -> Vec<usize> {
         let sends = self.schedule.steps[step].sends.iter();
         let mut pairs: Vec<(Rank, Rank)> = match &self.chart {
@@ -256,7 +258,8 @@ impl View<'_> {
         senders
     }
 
-    /// To how many ranks every rank sends in a step, and how many send to it; `None` where that is not everywhere the same.
+    /// To how many ranks every rank sends in a step, which is also how many send to it; `None` where the schedule is
+    /// written out, since the number may then differ between ranks.
     pub fn partners(&self, step: usize) -> Option<usize> {
         let chart = self.chart.as_ref()?;
         let sends = self.schedule.steps[step].sends.iter();
@@ -271,7 +274,7 @@ impl View<'_> {
         self.schedule.ranks
     }
 
-    /// The most chunks that a rank reduces in a step, whether they arrive or are its own.
+    /// The most chunks that a rank reduces in a step, by messages and by local operations.
     pub fn reduced(&self, step: usize) -> usize {
         let Step { sends, locals } = &self.schedule.steps[step];
         let arriving = sends.iter().map(|s| (s.destination, s.action, &s.chunks));
@@ -299,15 +302,15 @@ fn written_row(step: &Step, rank: Rank) -> Row {
     }
 }
 
-/// What two messages have in common that can be one.
+/// Two messages with the same values of these can be one message: source, destination, port, action and slots.
 type Joint = (Rank, Rank, Port, Action, Slot, Slot);
 
 fn joint(send: &Send) -> Joint {
     (send.source, send.destination, send.port, send.action, send.from, send.into)
 }
 
-/// Makes one message of all that a rank sends to another one by the same port for the same purpose, in the place of the
-/// first of them, which is told.
+/// Merges messages between the same two ranks with the same port, action and slots into one, at the place of the first
+/// of them. Returns the messages with their places.
 pub(super) fn merged(sends: impl Iterator<Item = Send>) -> Vec<(usize, Send)> {
     let most = sends.size_hint().0;
     let mut groups: Vec<Vec<(usize, Send)>> = Vec::with_capacity(most);
@@ -323,7 +326,7 @@ pub(super) fn merged(sends: impl Iterator<Item = Send>) -> Vec<(usize, Send)> {
     for group in groups {
         let runs: Vec<(usize, usize)> = group.iter().flat_map(|(_, s)| s.chunks.runs()).copied().collect();
         let chunks = ChunkSet::from(runs);
-        // What is sent twice stays as many messages, and wrong.
+        // Messages that send a chunk twice stay separate, so that the verifier finds the error.
         if chunks.len() == group.iter().map(|(_, send)| send.chunks.len()).sum::<usize>() {
             merged.extend(group.into_iter().next().map(|(number, send)| (number, Send { chunks, ..send })));
         } else {

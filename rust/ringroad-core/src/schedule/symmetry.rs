@@ -1,10 +1,10 @@
-//! Schedules in which every rank does the same, seen from its own place: one rank's sends stand for all.
+//! Schedules in which every rank does the same as seen from its own position, so that one rank's sends stand for all.
 //!
-//! The vector is cut into slices, and the ranks of a slice stand on a grid (a ring, a torus, or one cycle through all
-//! of it). A motion of the grid takes its first position to any other one, along every axis by a shift, by a shift or a
-//! reflection, or by flipping bits. It moves senders, receivers, ports and blocks of the vector alike. What the first
-//! position does, moved to position r, is what position r does: this *defines* the other ranks' sends, so nothing has to
-//! be believed about them, and whoever verifies one block of each slice has verified all.
+//! The vector is cut into slices. In each slice the ranks stand on a grid (a ring, a torus, or one cycle through all
+//! ranks) or are the elements of a group. For every position r a motion takes the first position to r: on a grid it is,
+//! along every axis, a shift, a shift or reflection, or a flip of bits. The motion moves senders, receivers, ports and
+//! blocks of the vector together. What position r does is *defined* as what the first position does, moved to r. So the
+//! verification of one block of each slice verifies all blocks.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{ChunkSet, Group, Local, Send};
 use crate::units::{ChunkId, Port, Rank};
 
-/// How motions along one axis look. `r` is where position 0 goes.
+/// The motions along one axis. There is one for every `r`, which takes position 0 to `r`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Motion {
@@ -23,12 +23,12 @@ pub enum Motion {
     Reflect,
     /// `x` goes to `x ^ r`; for powers of two.
     Flip,
-    /// `-x` goes to `-(x ^ r)`: the mirror image of [`Motion::Flip`].
+    /// `-x` goes to `-(x ^ -r)`: the mirror image of [`Motion::Flip`].
     MirroredFlip,
 }
 
 impl Motion {
-    /// Where `x` goes by the motion that takes 0 to `r`.
+    /// Where the motion that takes 0 to `r` takes `x`.
     pub fn apply(self, size: usize, r: usize, x: usize) -> usize {
         let negative = |x: usize| (size - x) % size;
         match self {
@@ -40,7 +40,7 @@ impl Motion {
         }
     }
 
-    /// The `r` by whose motion `x` goes to `target`.
+    /// The `r` whose motion takes `x` to `target`.
     fn between(self, size: usize, x: usize, target: usize) -> usize {
         let negative = |x: usize| (size - x) % size;
         match self {
@@ -52,12 +52,12 @@ impl Motion {
         }
     }
 
-    /// What goes to `x` by the motion that takes 0 to `r`.
+    /// The position that the motion that takes 0 to `r` takes to `x`.
     pub fn back(self, size: usize, r: usize, x: usize) -> usize {
         self.apply(size, self.between(size, r, 0), x)
     }
 
-    /// The motion of the mirror image, in which `x` and `-x` change places.
+    /// The motions of the mirror image, in which `x` and `-x` are exchanged.
     pub fn mirrored(self) -> Motion {
         match self {
             Motion::Flip => Motion::MirroredFlip,
@@ -66,7 +66,7 @@ impl Motion {
         }
     }
 
-    /// Whether the motion to `r` turns the way from 0 to `x` around.
+    /// Whether the motion to `r` reverses the direction from 0 to `x`.
     pub fn turns(self, size: usize, r: usize, x: usize) -> bool {
         match self {
             Motion::Shift => false,
@@ -76,6 +76,7 @@ impl Motion {
         }
     }
 
+    /// Whether these motions exist on an axis of `size` positions and `blocks` blocks.
     fn admits(self, size: usize, blocks: usize) -> bool {
         let divides = blocks > 0 && size.is_multiple_of(blocks);
         divides
@@ -92,11 +93,11 @@ impl Motion {
 /// One axis of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
-    /// Positions along it.
+    /// How many positions the axis has.
     pub size: usize,
-    /// How many blocks the vector is cut into along it: position `x` stands on block `x % blocks`.
+    /// Into how many blocks the vector is cut along the axis: position `x` has block `x % blocks`.
     pub blocks: usize,
-    /// The motions along it.
+    /// The motions along the axis.
     pub motion: Motion,
 }
 
@@ -105,22 +106,24 @@ pub struct Axis {
 pub struct Cycle {
     /// The ranks in order.
     pub ranks: Vec<Rank>,
-    /// By which port each leaves for the next. The way back leaves by the opposite port.
+    /// The port by which each rank reaches the next. A rank reaches the one before it by the opposite of that one's
+    /// port.
     pub ports: Vec<Port>,
 }
 
-/// A slice of the vector and the grid on which the ranks pass it around.
+/// A slice of the vector, and the grid or group on which the ranks exchange it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
-    /// The grid; positions count like the elements of a C array. Empty where there is a group.
+    /// The axes of the grid. Positions are numbered like the elements of a C array. Empty where there is a group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<Axis>,
-    /// The chunk of every block; blocks count like the elements of a C array of `axes[..].blocks`.
+    /// The chunk of every block. Blocks are numbered like the elements of a C array of `axes[..].blocks`.
     pub chunks: Vec<ChunkId>,
-    /// Which rank stands at which position of a grid of one axis; without it, rank `i` stands at position `i`.
+    /// The rank at each position of a grid of one axis. Without a cycle rank `i` is at position `i`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Cycle>,
-    /// The group that the positions are, where they form no grid: a block for every element, and every port a generator.
+    /// The group whose elements are the positions, where they form no grid. There is a block for every element, and
+    /// every port is a generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Arc<Group>>,
 }
@@ -128,12 +131,12 @@ pub struct Slice {
 /// The slices of a schedule; every message belongs to one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Symmetry {
-    /// They have no chunk in common, and all chunks between them.
+    /// The slices. Every chunk is in exactly one of them.
     pub slices: Vec<Slice>,
 }
 
 impl Slice {
-    /// How many bytes it takes, about.
+    /// About how many bytes of memory the slice takes.
     pub(super) fn footprint(&self) -> usize {
         let cycle = |cycle: &Cycle| size_of_val(&*cycle.ranks) + size_of_val(&*cycle.ports);
         let group = |group: &Arc<Group>| group.footprint();
@@ -143,12 +146,12 @@ impl Slice {
             + self.group.as_ref().map_or(0, group)
     }
 
-    /// A slice on a grid on which rank `i` stands at position `i`.
+    /// A slice on a grid on which rank `i` is at position `i`.
     pub fn on_grid(axes: Vec<Axis>, chunks: Vec<ChunkId>) -> Slice {
         Slice { axes, chunks, cycle: None, group: None }
     }
 
-    /// A slice of one chunk for every element of a group.
+    /// A slice with one chunk for every element of a group.
     pub fn of_group(group: Arc<Group>, chunks: Vec<ChunkId>) -> Slice {
         Slice { axes: Vec::new(), chunks, cycle: None, group: Some(group) }
     }
@@ -158,12 +161,12 @@ impl Slice {
         self.group.as_ref().map_or_else(|| self.axes.iter().map(|a| a.size).product(), |group| group.size())
     }
 
-    /// The rank at a position.
+    /// The rank at `position`.
     pub fn rank(&self, position: usize) -> Rank {
         self.cycle.as_ref().map_or(position, |cycle| cycle.ranks[position])
     }
 
-    /// The position that `x` goes to by the motion to `r`.
+    /// The position to which the motion to `r` takes `x`.
     pub(crate) fn moved(&self, r: usize, x: usize) -> usize {
         if let Some(group) = &self.group {
             return group.product(r, x);
@@ -171,7 +174,7 @@ impl Slice {
         self.fold(|axis, stride| axis.motion.apply(axis.size, r / stride % axis.size, x / stride % axis.size))
     }
 
-    /// Whether its motions do the same to ranks and ports as those of `other`.
+    /// Whether its motions move ranks and ports in the same way as those of `other`.
     pub(super) fn moves_like(&self, other: &Slice) -> bool {
         let motions =
             |slice: &'_ Slice| slice.axes.iter().map(|axis| (axis.size, axis.motion)).collect::<Vec<_>>();
@@ -183,7 +186,7 @@ impl Slice {
         same_group && motions(self) == motions(other) && self.cycle.is_none() && other.cycle.is_none()
     }
 
-    /// Where the motions to all positions take `x`.
+    /// For every position `r`, where the motion to `r` takes `x`.
     fn moved_by_all(&self, x: usize) -> Vec<usize> {
         if let Some(group) = &self.group {
             return (0..group.size()).map(|r| group.product(r, x)).collect();
@@ -200,7 +203,7 @@ impl Slice {
         all
     }
 
-    /// The position to which the motion leads that takes `x` to `target`.
+    /// The `r` whose motion takes `x` to `target`.
     pub(crate) fn between(&self, x: usize, target: usize) -> usize {
         if let Some(group) = &self.group {
             return group.product(target, group.inverse(x));
@@ -210,7 +213,7 @@ impl Slice {
         })
     }
 
-    /// The position whose coordinates are told for every axis and its stride.
+    /// The position with the coordinates `coordinate(axis, stride)`.
     fn fold(&self, coordinate: impl Fn(&Axis, usize) -> usize) -> usize {
         let mut stride = 1;
         let mut position = 0;
@@ -221,7 +224,7 @@ impl Slice {
         position
     }
 
-    /// Where the block goes by the motion to `r`.
+    /// The block to which the motion to `r` takes `block`.
     fn moved_block(&self, r: usize, block: usize) -> usize {
         if self.group.is_some() {
             return self.moved(r, block);
@@ -245,7 +248,7 @@ impl Slice {
         let mut positions = vec![0];
         for axis in self.axes.iter().rev() {
             let b = block / blocks % axis.blocks;
-            // Along an axis with fewer blocks than positions, every so many motions take it there.
+            // Along an axis with fewer blocks than positions, every `blocks`-th motion takes the block there.
             let first = axis.motion.between(axis.size, b, 0) % axis.blocks;
             let along = (first..axis.size).step_by(axis.blocks);
             positions = along.flat_map(|x| positions.iter().map(move |p| p + x * stride)).collect();
@@ -255,8 +258,8 @@ impl Slice {
         positions
     }
 
-    /// Whether these blocks of an all-to-all, one for each position, are what the motions make of the first one: a block
-    /// is numbered by who sends and who receives it.
+    /// Whether the motions take the first of these blocks of an all-to-all, one for each position, to all others. A
+    /// block is numbered by the rank that sends it and the rank that receives it.
     pub(super) fn pairs_move(&self, blocks: &[usize]) -> bool {
         if self.cycle.is_some() {
             return false;
@@ -267,7 +270,7 @@ impl Slice {
         (0..ranks).all(|r| blocks[self.moved_block(r, 0)] == block(r))
     }
 
-    /// The port by which the motion to `r` makes a message leave that leaves position 0 for `x` by `port`.
+    /// The port by which a message leaves position `r` where the same message leaves position 0 for `x` by `port`.
     pub(super) fn port(&self, r: usize, x: usize, port: Port) -> Port {
         if let Some(Cycle { ports, .. }) = &self.cycle {
             return if port == 0 { ports[r] } else { ports[(r + ports.len() - 1) % ports.len()] ^ 1 };
@@ -278,7 +281,7 @@ impl Slice {
         port ^ usize::from(turned)
     }
 
-    /// [`Slice::port`] for all positions in turn.
+    /// [`Slice::port`] as a function of the position.
     fn ports(&self, x: usize, port: Port) -> impl Fn(usize) -> Port + use<'_> {
         let axis = self.axes.get(port / 2).filter(|_| self.cycle.is_none());
         let stride: usize = self.axes.iter().skip(port / 2 + 1).map(|a| a.size).product();
@@ -297,7 +300,8 @@ impl Slice {
             let alone = self.axes.is_empty() && self.cycle.is_none();
             let fits = alone && group.size() == ranks && self.chunks.len() == ranks;
             let there = self.chunks.iter().all(|chunk| *chunk < chunks);
-            let what = "a slice of a group does not have one of the chunks for each rank";
+            let what =
+                "a slice with a group must have one existing chunk for each rank, and no axes or cycle";
             return (fits && there).then_some(()).ok_or_else(|| what.to_owned());
         }
         let product = |size: fn(&Axis) -> usize| {
@@ -306,7 +310,11 @@ impl Slice {
         let admitted = self.axes.iter().all(|a| a.motion.admits(a.size, a.blocks));
         if !admitted || product(|a| a.size) != Some(ranks) || product(|a| a.blocks) != Some(self.chunks.len())
         {
-            return Err(format!("a slice on {:?} does not hold {ranks} ranks", self.axes));
+            return Err(format!(
+                "a slice with {} chunks on the axes {:?} does not fit {ranks} ranks",
+                self.chunks.len(),
+                self.axes
+            ));
         }
         if self.chunks.iter().any(|c| *c >= chunks) {
             return Err(format!("a slice has chunks beyond {chunks}"));
@@ -321,12 +329,12 @@ impl Slice {
         {
             Ok(())
         } else {
-            Err(format!("a slice's cycle does not visit each of {ranks} ranks once"))
+            Err(format!("a slice's cycle does not visit each of {ranks} ranks once along one axis of shifts"))
         }
     }
 }
 
-/// A symmetry with its tables turned around: from chunks to blocks, from ranks to positions.
+/// A symmetry with the inverses of its tables: from chunks to blocks, and from ranks to positions.
 pub(super) struct Chart<'a> {
     slices: &'a [Slice],
     /// The slice and the block of every chunk.
@@ -351,7 +359,7 @@ impl<'a> Chart<'a> {
         Chart { slices: &symmetry.slices, blocks, positions: symmetry.slices.iter().map(turned).collect() }
     }
 
-    /// The index of the slice that `chunks` are of.
+    /// The index of the slice that `chunks` belong to.
     pub fn slice_of(&self, chunks: &ChunkSet) -> usize {
         chunks.max().map_or(0, |chunk| self.blocks[chunk].0 as usize)
     }
@@ -385,7 +393,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// To whom `rank` sends where position 0 makes `send`.
+    /// The rank to which `rank` sends where position 0 makes `send`.
     pub fn partner(&self, rank: Rank, send: &Send) -> Rank {
         let index = self.slice_of(&send.chunks);
         let (slice, goal) = (&self.slices[index], self.position(index, send.destination));
@@ -405,7 +413,7 @@ impl<'a> Chart<'a> {
         self.moved(slice, self.slices[slice].between(goal, self.position(slice, rank)), send)
     }
 
-    /// What `rank` does where position 0 does `local`.
+    /// The local operation of `rank` where position 0 performs `local`.
     pub fn local_of(&self, rank: Rank, local: &Local) -> Local {
         let slice = self.slice_of(&local.chunks);
         let r = self.position(slice, rank);
@@ -422,13 +430,13 @@ impl<'a> Chart<'a> {
             source: slice.rank(0),
             destination: slice.rank(goal),
             chunks: self.chunks(slice, back, &send.chunks),
-            // Turning around twice changes nothing; along a cycle ports count from the cycle in any case.
+            // To reverse a direction twice changes nothing. Along a cycle ports are relative to the cycle.
             port: if slice.cycle.is_some() { send.port } else { slice.port(start, goal, send.port) },
             ..*send
         }
     }
 
-    /// Who sends to whom by which port where position 0 makes `send`.
+    /// The (source, destination) and the port of the messages of all ranks where position 0 makes `send`.
     pub fn everywhere<'s>(
         &'s self,
         send: &'s Send,
@@ -440,7 +448,7 @@ impl<'a> Chart<'a> {
         slice.moved_by_all(goal).into_iter().enumerate().map(move |way| (pair(way), ports(way.0)))
     }
 
-    /// All `(source, destination)` between which block 0 of its slice travels because of `send`.
+    /// All `(source, destination)` whose message carries block 0 of the slice, of the messages that `send` stands for.
     pub fn carriers(&self, send: &Send) -> Vec<(Rank, Rank)> {
         let index = self.slice_of(&send.chunks);
         let (slice, goal) = (&self.slices[index], self.position(index, send.destination));
@@ -449,7 +457,7 @@ impl<'a> Chart<'a> {
         positions.map(|r| (slice.rank(r), slice.rank(slice.moved(r, goal)))).collect()
     }
 
-    /// All ranks at which `local` changes block 0 of its slice.
+    /// All ranks at which the operations that `local` stands for change block 0 of the slice.
     pub fn holders(&self, local: &Local) -> Vec<Rank> {
         let slice = &self.slices[self.slice_of(&local.chunks)];
         let homing = |chunk: ChunkId| slice.homing(self.blocks[chunk].1 as usize);
@@ -458,15 +466,15 @@ impl<'a> Chart<'a> {
 }
 
 impl Symmetry {
-    /// The chunk of block 0 of every slice; all others follow from them.
+    /// The chunk of block 0 of every slice, from which all others follow.
     pub fn representatives(&self) -> impl Iterator<Item = ChunkId> + '_ {
         self.slices.iter().map(|slice| slice.chunks[0])
     }
 
-    /// Whether every slice is a grid of all ranks and every chunk is in one slice.
+    /// Checks that every slice has a grid or group of all ranks and that every chunk is in exactly one slice.
     pub(super) fn check(&self, ranks: usize, chunks: usize) -> Result<(), String> {
         self.slices.iter().try_for_each(|slice| slice.check(ranks, chunks))?;
-        // A slice's check has found its chunks to be there.
+        // The check of each slice has ensured that its chunks exist.
         let mut seen = vec![false; chunks];
         let mut all = self.slices.iter().flat_map(|slice| &slice.chunks);
         let once = all.all(|chunk| !std::mem::replace(&mut seen[*chunk], true));

@@ -1,4 +1,4 @@
-//! Schedules made from schedules: reverse in time, one after the other, side by side on slices.
+//! Transformations of schedules: reversed in time, one after the other, and side by side on slices.
 
 use super::rows::{merged, unnumbered};
 use super::symmetry::Chart;
@@ -6,10 +6,10 @@ use super::{Action, ChunkSet, Local, Schedule, Send, Slice, Step, Symmetry};
 use crate::collective::Collective;
 use crate::units::ChunkId;
 
-/// Schedules that do not fit together.
+/// Why schedules cannot be transformed or combined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransformError {
-    /// Ranks or chunks differ.
+    /// The schedules differ in ranks or chunks.
     #[error("{what} needs schedules of equal ranks and chunks, not {left:?} and {right:?} (ranks, chunks)")]
     Shape {
         /// The transformation.
@@ -19,7 +19,7 @@ pub enum TransformError {
         /// Ranks and chunks of the other.
         right: (usize, usize),
     },
-    /// The collectives do not make up another one.
+    /// The collectives do not combine to another one.
     #[error("{what} of {left} and {right} performs no collective")]
     Collectives {
         /// The transformation.
@@ -29,32 +29,33 @@ pub enum TransformError {
         /// The other.
         right: Collective,
     },
-    /// Nothing to work on.
+    /// There is no schedule to split the vector for.
     #[error("split needs at least one schedule")]
     Empty,
     /// No collective is the reverse of this one.
     #[error("the reverse in time of {0} performs no collective")]
     Reverse(Collective),
-    /// There is no such slice.
+    /// The schedule does not have this slice.
     #[error("{name:?} has {slices} slices, and no slice {index}; a schedule that is written out has none")]
     NoSlice {
         /// The schedule's name.
         name: String,
-        /// Its slices.
+        /// How many slices it has.
         slices: usize,
-        /// Which one was asked for.
+        /// The requested slice.
         index: usize,
     },
-    /// What is combined cannot be taken apart.
+    /// A schedule with slots cannot be reversed: combined slots cannot be separated.
     #[error("a schedule whose ranks combine slots cannot be reversed")]
     Slots,
 }
 
 impl Schedule {
-    /// The same messages backwards: last step first, receivers as senders, copies as reductions and the other way
-    /// round. Turns a reduce-scatter into an allgather, a broadcast into a reduce, a gather into a scatter and back.
+    /// The same messages backwards in time: the last step comes first, receivers become senders, copies become
+    /// reductions, and the other way round. This turns a reduce-scatter into an allgather, a broadcast into a reduce, a
+    /// gather into a scatter, and the other way round.
     ///
-    /// Ports turn to the opposite direction (`port ^ 1`), which is the link's other direction on rings and tori.
+    /// Ports become the opposite ports (`port ^ 1`), which on rings and tori are the other direction.
     pub fn reverse(&self) -> Result<Schedule, TransformError> {
         let collective = self.reversed_collective().ok_or(TransformError::Reverse(self.collective))?;
         if self.slots() > 1 {
@@ -85,7 +86,7 @@ impl Schedule {
         Ok(Schedule { collective, steps, symmetry: self.symmetry.clone(), ..self.without_steps() })
     }
 
-    /// The collective that the reverse in time performs, where there is one.
+    /// The collective that the schedule reversed in time performs, where there is one.
     fn reversed_collective(&self) -> Option<Collective> {
         Some(match self.collective {
             Collective::Allreduce => Collective::Allreduce,
@@ -112,8 +113,8 @@ impl Schedule {
         }
     }
 
-    /// This schedule, then `after`. Reduce-scatter and allgather make an allreduce, scatter and allgather a broadcast,
-    /// reduce-scatter and gather a reduce.
+    /// This schedule followed by `after`. Reduce-scatter and allgather make an allreduce, scatter and allgather a
+    /// broadcast, reduce-scatter and gather a reduce.
     pub fn compose(&self, after: &Schedule) -> Result<Schedule, TransformError> {
         self.check_shape(after, "compose")?;
         let collective = match (self.collective, after.collective) {
@@ -129,7 +130,7 @@ impl Schedule {
         Ok(Schedule { collective, steps, symmetry: self.symmetry.clone(), ..self.without_steps() })
     }
 
-    /// The same schedule with every chunk cut into so many equal ones, written out.
+    /// The same schedule with every chunk cut into `times` equal chunks, written out.
     pub fn cut(&self, times: usize) -> Schedule {
         let mut cut = self.expand();
         cut.chunks *= times;
@@ -144,7 +145,8 @@ impl Schedule {
         cut
     }
 
-    /// The same schedule with chunk `c` called `numbers[c]`. If that changes their order, only an allreduce does not care.
+    /// The same schedule with chunk `c` renumbered to `numbers[c]`. Numbers that change the order of chunks are valid
+    /// only in an allreduce.
     pub(crate) fn renumbered(mut self, numbers: &[ChunkId]) -> Schedule {
         let renumber = |chunks: &mut ChunkSet| *chunks = chunks.iter().map(|chunk| numbers[chunk]).collect();
         for step in &mut self.steps {
@@ -157,8 +159,8 @@ impl Schedule {
         self
     }
 
-    /// What happens to one slice of a symmetric schedule, as a schedule of the whole vector: it uses the ports of this
-    /// slice alone.
+    /// What a symmetric schedule does with one slice, as a schedule of the whole vector. It uses only the ports of this
+    /// slice.
     pub fn on_slice(&self, index: usize) -> Result<Schedule, TransformError> {
         let slices = self.symmetry.iter().flat_map(|symmetry| &symmetry.slices);
         let Some(slice) = slices.clone().nth(index) else {
@@ -180,9 +182,9 @@ impl Schedule {
         Ok(alone.renumbered(&numbers))
     }
 
-    /// Divides the vector into as many equal slices as there are `parts` and runs them side by side, step by step:
-    /// part `i` works on slice `i` (of every block, where the collective has blocks). What one rank sends another by the
-    /// same port becomes one message.
+    /// Divides the vector into as many equal slices as there are `parts`, and runs the parts side by side, step by
+    /// step: part `i` works on slice `i` (of every block, where the collective has blocks). Messages between the same
+    /// two ranks with the same port, action and slots become one message.
     pub fn split(name: &str, parts: &[Schedule]) -> Result<Schedule, TransformError> {
         let first = parts.first().ok_or(TransformError::Empty)?;
         for part in parts {

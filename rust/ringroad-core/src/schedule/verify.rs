@@ -1,19 +1,19 @@
-//! The counting verifier: replays a schedule symbolically and proves that every rank ends with what it must.
+//! The counting verifier: it replays a schedule symbolically and proves that every rank ends with the right data.
 //!
-//! A chunk at a rank holds a multiset of contributions, one per rank whose data went in. Since a contribution held
-//! twice is already an error, sets with a disjointness check at every reduction count exactly. (A verifier that joins
-//! sets without the check accepts a block that is added twice.)
+//! A chunk at a rank holds a multiset of contributions, one for each rank whose data went in. Since a contribution that
+//! is held twice is already an error, sets suffice to count if every reduction checks that its sets are disjoint.
+//! (Without this check a verifier accepts a block that is added twice.)
 
 use super::symmetry::Chart;
 use super::{Action, ChunkSet, Local, Schedule, Send, Symmetry};
 use crate::units::{ChunkId, Rank, Slot};
 
-/// For every rank and slot the set of ranks whose data went into the chunk, as bits.
+/// For one chunk, the set of ranks whose data went into each slot of each rank, as bits.
 struct State {
     ranks: usize,
     words: usize,
     bits: Vec<u64>,
-    /// Where a chunk is only copied, the one rank whose data there is: then sets have one bit.
+    /// Where the collective only copies, the rank that the chunk comes from; sets then have one bit.
     origin: Option<Rank>,
 }
 
@@ -45,7 +45,7 @@ impl State {
         self.bits[place].copy_from_slice(from);
     }
 
-    /// Adds `from`; returns a rank that both hold, if there is one.
+    /// Adds `from` to a slot; returns the lowest rank whose data is in both, where there is one.
     fn add(&mut self, rank: Rank, slot: Slot, from: &Contributions) -> Option<Rank> {
         let mut doubled = None;
         let place = self.place(rank, slot);
@@ -58,7 +58,7 @@ impl State {
         doubled.map(|bit| self.origin.unwrap_or(bit))
     }
 
-    /// The lowest rank that is in `set` and not in `other`.
+    /// The lowest rank that is in `set` but not in `other`.
     fn difference(&self, set: &Contributions, other: &Contributions) -> Option<Rank> {
         let words = set.iter().zip(other).map(|(a, b)| a & !b).enumerate();
         let mut bits =
@@ -74,10 +74,10 @@ fn is_empty(set: &Contributions) -> bool {
 /// Why a schedule does not perform its collective. Steps count from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
-    /// Ranks or chunks that do not exist.
+    /// The schedule names ranks or chunks that do not exist, or is inconsistent otherwise.
     #[error("schedule is malformed: {0}")]
     Malformed(String),
-    /// A rank sends what it does not have.
+    /// A rank sends a chunk that it does not have.
     #[error("step {step}: rank {rank} sends chunk {chunk} to rank {destination} without holding any of it")]
     NotHeld {
         /// The step.
@@ -89,8 +89,8 @@ pub enum VerifyError {
         /// The receiver.
         destination: Rank,
     },
-    /// A reduction into nothing: the receiver has none of the chunk to reduce with. A copy is meant.
-    #[error("step {step}: rank {rank} reduces into chunk {chunk}, of which it holds nothing, what comes from rank {source_rank}")]
+    /// A reduction into a chunk of which the receiver has nothing. It should be a copy.
+    #[error("step {step}: rank {rank} reduces data from rank {source_rank} into chunk {chunk}, of which it holds nothing; copy the chunk instead")]
     NothingToReduce {
         /// The step.
         step: usize,
@@ -110,12 +110,13 @@ pub enum VerifyError {
         rank: Rank,
         /// The chunk.
         chunk: ChunkId,
-        /// Whose data is doubled.
+        /// The rank whose data is added twice.
         contribution: Rank,
         /// The sender.
         source_rank: Rank,
     },
-    /// A copy and another message write the same chunk in one step, so that the result depends on chance.
+    /// A copy and another message write the same chunk in one step, so that the result depends on their order of
+    /// arrival.
     #[error("step {step}: chunk {chunk} of rank {rank} is overwritten and written again in the same step")]
     Conflict {
         /// The step.
@@ -136,11 +137,11 @@ pub enum VerifyError {
         rank: Rank,
         /// The chunk.
         chunk: ChunkId,
-        /// Whose data is missing.
+        /// The rank whose data is missing.
         contribution: Rank,
     },
     /// A required chunk ends with data that does not belong there.
-    #[error("after step {last_step}: chunk {chunk} of rank {rank} holds a contribution of rank {contribution} that is none of it")]
+    #[error("after step {last_step}: chunk {chunk} of rank {rank} holds a contribution of rank {contribution} that does not belong there")]
     Misplaced {
         /// The last step.
         last_step: usize,
@@ -148,16 +149,16 @@ pub enum VerifyError {
         rank: Rank,
         /// The chunk.
         chunk: ChunkId,
-        /// Whose data is out of place.
+        /// The rank whose data does not belong there.
         contribution: Rank,
     },
 }
 
-/// What one message or one rank does to one chunk.
+/// What a message or a local operation does to one chunk.
 #[derive(Clone, Copy)]
 struct Move {
     step: u32,
-    /// After everything has arrived, by a rank on its own.
+    /// Whether it is a local operation, which follows after all messages of the step.
     local: bool,
     source: u32,
     destination: u32,
@@ -167,11 +168,11 @@ struct Move {
 }
 
 impl Schedule {
-    /// Proves that the schedule performs its collective, or says where it does not.
+    /// Proves that the schedule performs its collective, or returns where it does not.
     ///
-    /// Chunks do not influence each other, so each is replayed alone: memory is one state per rank. Neighbours of one block
-    /// that travel in the same messages are replayed once. Of a symmetric schedule one chunk of each slice is replayed (see
-    /// [`super::Symmetry`] for why that is enough).
+    /// Chunks do not influence each other, so each is replayed alone, and memory is needed for one state per rank.
+    /// Neighbouring chunks of a block that travel in the same messages are replayed once. Of a symmetric schedule only
+    /// one chunk of each slice is replayed. That is enough, because the symmetry defines what happens to the others.
     pub fn verify(&self) -> Result<(), VerifyError> {
         self.check_indices().map_err(VerifyError::Malformed)?;
         let slots = self.slots();
@@ -214,7 +215,7 @@ impl Schedule {
         (moves, columns)
     }
 
-    /// What happens to the first block of each slice.
+    /// For each slice, all moves of its first block.
     fn representative_columns(&self, symmetry: &Symmetry) -> Vec<Vec<Move>> {
         let chart = Chart::new(symmetry, self.chunks);
         let mut columns: Vec<Vec<Move>> = vec![Vec::new(); symmetry.slices.len()];
@@ -249,7 +250,7 @@ impl Schedule {
                 }
             } else {
                 check_conflicts(chunk, moves)?;
-                // Read before anything is written: all sends of a step see the state at its beginning.
+                // Read all values before writing any: the sends of a step see the state at its start.
                 sent.clear();
                 moves.iter().for_each(|m| sent.extend(state.get(m.source as usize, m.from as usize)));
                 let mut all = moves.iter().zip(sent.chunks_exact(state.words));
@@ -307,7 +308,7 @@ fn local_move(step: usize, local: &Local, rank: Rank) -> Move {
     }
 }
 
-/// No message of a step may overwrite what another one of the step writes.
+/// Checks that no message of a step overwrites what another message of the step writes.
 fn check_conflicts(chunk: ChunkId, moves: &[Move]) -> Result<(), VerifyError> {
     let mut written: Vec<(u32, u32, Action)> =
         moves.iter().map(|m| (m.destination, m.into, m.action)).collect();

@@ -1,4 +1,4 @@
-//! Which algorithms are worth measuring: of those that cost the same and come down to the same operations, one.
+//! Selects the algorithms to measure: of those with the same cost and the same operations, only the first.
 
 use super::SelectionError;
 use crate::algorithms::Member;
@@ -7,10 +7,10 @@ use crate::cost::{Candidate, ScheduleCost, StepCost};
 use crate::plan::{Command, LowerOptions, Near, Plan};
 use crate::topology::Topology;
 
-/// Kind, bytes and operands of operations, in ascending order.
+/// The kind, bytes and operands of all operations, in ascending order.
 type Shape = Vec<(u8, usize, usize)>;
 
-/// Whether no coefficients of the model tell two costs apart, but for rounding.
+/// Whether two costs are equal, except for rounding, whatever the coefficients of the model are.
 fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
     let same = |(a, b): (&StepCost, &StepCost)| {
@@ -27,14 +27,15 @@ fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
     a.steps.len() == b.steps.len() && a.steps.iter().zip(&b.steps).all(same)
 }
 
-/// What the first and the last rank do for a vector of middling length. `all_near`: whether all share memory.
+/// The operations of the first and the last rank for a vector of medium length. `all_near`: whether all ranks share
+/// memory.
 fn shape(
     topology: &Topology,
     collective: Collective,
     member: &Member,
     all_near: bool,
 ) -> Result<Shape, SelectionError> {
-    /// A multiple of all chunks that a few ranks may make of a vector.
+    /// A multiple of all numbers of chunks into which the schedules of a few ranks divide a vector.
     const ELEMENTS: usize = 27_720;
     let schedule = member.build(topology, collective.with_root(0))?;
     let ranks = schedule.ranks;
@@ -58,7 +59,7 @@ fn shape(
     Ok(shape)
 }
 
-/// The first of those candidates that are alike; the members are the candidates', in their order.
+/// The members to measure, in the order of the candidates: the first of each group of candidates that are alike.
 pub fn contestants(
     topology: &Topology,
     collective: Collective,

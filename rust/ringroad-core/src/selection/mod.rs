@@ -1,4 +1,4 @@
-//! Which algorithm for which call: the choice among candidates whose costs are known.
+//! Selection: chooses the algorithm for each call among candidates whose costs are known.
 
 mod contestants;
 mod explanation;
@@ -14,71 +14,68 @@ pub use explanation::{explain, Explanation};
 pub use preferences::Algorithms;
 
 use self::orders::{one_order, orders};
-use crate::algorithms::{self, Member, Unavailable, UnknownAlgorithm};
+use crate::algorithms::{self, Member, Unavailable};
 use crate::collective::Collective;
 use crate::cost::{rank, Candidate, CostModel, Origin, Rule, SwitchTable, TableError};
 use crate::plan::LowerError;
 use crate::topology::Topology;
 
-/// Which algorithm from how many bytes on, and what it was chosen among.
+/// The selected algorithm for every number of bytes, and the candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Selection {
-    /// Which from how many bytes on.
+    /// The selected algorithm for every number of bytes.
     pub table: SwitchTable,
-    /// In catalogue order.
+    /// The candidates, in catalogue order.
     pub among: Vec<Member>,
 }
 
 impl Selection {
-    /// The same for all sizes.
+    /// One algorithm for all sizes.
     pub fn always(member: Member) -> Selection {
-        Selection { table: SwitchTable::always(&member.name()), among: vec![member] }
+        Selection { table: SwitchTable::always(member), among: vec![member] }
     }
 }
 
-/// What is chosen for a collective.
+/// The choice for a collective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
-    /// With root 0 where there is one.
+    /// The collective, with root 0 where it has a root.
     pub collective: Collective,
-    /// For floating-point data.
+    /// The selection for floating-point data.
     pub floats: Selection,
-    /// For data that comes out the same in any order.
+    /// The selection for data whose reduction does not depend on the order.
     pub any: Selection,
 }
 
-/// What else counts than costs.
+/// What the choice depends on besides costs.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {
-    /// Whether floats are to be added up in one order for all sizes.
+    /// Whether floating-point data must be added up in the same order for all sizes.
     pub size_invariant: bool,
-    /// The user's rules; the first that fits counts.
+    /// The user's rules. The first rule that fits counts.
     pub rules: &'a [Rule],
-    /// What was measured; counts where no rule does.
+    /// The rules from measurements, which count where no rule of the user's fits.
     pub measured: &'a [Rule],
 }
 
-/// A candidate, and what is known of it.
+/// A member of the catalogue and its candidate.
 #[derive(Debug, Clone)]
 pub struct Contender<'a> {
-    /// Of the catalogue.
+    /// The member.
     pub member: Member,
-    /// With its cost, or a bound of that.
+    /// The candidate, with its cost or a lower bound of its cost.
     pub candidate: &'a Candidate,
-    /// Whether it is the cost.
+    /// Whether the candidate has its cost, not only a bound.
     pub is_exact: bool,
 }
 
-/// Why nothing can be chosen.
+/// Why no algorithm can be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
-    /// An algorithm cannot be had.
+    /// An algorithm cannot be used.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// There is no such algorithm.
-    #[error(transparent)]
-    Unknown(#[from] UnknownAlgorithm),
-    /// There is no table.
+    /// A switch table cannot be made.
     #[error(transparent)]
     Table(#[from] TableError),
     /// A schedule cannot be lowered.
@@ -87,39 +84,42 @@ pub enum SelectionError {
     /// A rule for this number of ranks names an algorithm that they cannot use.
     #[error(transparent)]
     Rule(Unavailable),
-    /// Nothing is left.
+    /// The preferences exclude all algorithms.
     #[error("every algorithm for {} on {topology} is left out", collective.name())]
     NoneLeft {
-        /// For which collective.
+        /// The collective.
         collective: Collective,
-        /// On which network.
+        /// The topology's spec.
         topology: String,
     },
-    /// Nothing that may be used adds up in one order.
+    /// No algorithm that may be used adds up in the same order for all sizes.
     #[error("no algorithm that may be used for {} on {topology} adds up in one order whatever the size; {}", collective.name(), advice(others))]
     NoOrder {
-        /// For which collective.
+        /// The collective.
         collective: Collective,
-        /// On which network.
+        /// The topology's spec.
         topology: String,
-        /// Those that would.
-        others: Vec<String>,
+        /// The names of algorithms that do so but may not be used.
+        others: Vec<Member>,
     },
 }
 
-fn advice(others: &[String]) -> String {
+fn advice(others: &[Member]) -> String {
     match others {
         [] => "none at all is known to on so many ranks; take at most 256, for direct-ordered".to_owned(),
-        others => format!("allow one of {}", others.join(", ")),
+        others => {
+            let names: Vec<String> = others.iter().map(Member::name).collect();
+            format!("allow one of {}", names.join(", "))
+        }
     }
 }
 
-/// Whether orders have to be found out.
+/// Whether the choice depends on the orders in which algorithms add up.
 pub fn is_ordered(topology: &Topology, collective: Collective, size_invariant: bool) -> bool {
     size_invariant && collective.reduces() && topology.ranks() > 1
 }
 
-/// The algorithms that preferences allow.
+/// The algorithms for a collective that the preferences allow, in catalogue order; an error where there are none.
 pub fn allowed(
     topology: &Topology,
     collective: Collective,
@@ -137,32 +137,33 @@ pub fn allowed(
     let Some(first) = preferred.first() else { return left(all) };
     let wanted: Vec<Member> =
         all.into_iter().filter(|member| preferred.iter().any(|p| p.covers(member))).collect();
-    // A parameter may make sense without being worth trying.
+    // The user may name a parameter that is valid but not one that `available` returns.
     let more = preferred.iter().filter(|p| !wanted.iter().any(|w| p.covers(w)));
     let more: Vec<Member> = more.filter(|p| p.supports(topology, collective).is_ok()).copied().collect();
     let wanted = [wanted, more].concat();
     if wanted.is_empty() {
-        // Say why the first one named cannot be had.
+        // Return why the first named algorithm cannot be used.
         first.supports(topology, collective)?;
     }
     left(wanted)
 }
 
-/// Of whom the costs matter even if they are not the fastest: where orders are compared those of all, and of a family that
-/// a rule or a measurement is about those of its members.
+/// The names of the members whose exact costs are needed even if they are not the fastest: all members where orders are
+/// compared (`ordered`), otherwise those that a rule or a measurement names, by their own name or that of their family.
 pub fn needed(
     collective: Collective,
     members: &[Member],
     ordered: bool,
     terms: Terms<'_>,
-) -> Result<BTreeSet<String>, SelectionError> {
+) -> BTreeSet<Member> {
     let rules = terms.rules.iter().chain(terms.measured).filter(|rule| rule.collective == collective);
-    let named: Vec<Member> = rules.map(|rule| algorithms::find(&rule.algorithm)).collect::<Result<_, _>>()?;
+    let named: Vec<Member> = rules.map(|rule| rule.algorithm).collect();
     let matters = |member: &&Member| ordered || named.iter().any(|named| named.covers(member));
-    Ok(members.iter().filter(matters).map(Member::name).collect())
+    members.iter().filter(matters).copied().collect()
 }
 
-/// Chooses for a collective; also the rules that cannot be kept, and why: they were for any number of ranks.
+/// Chooses the algorithms for a collective. Also returns the rules of the user's that cannot be followed and why; only
+/// rules for any number of ranks are among them, others are an error.
 pub fn decide(
     topology: &Topology,
     model: &CostModel,
@@ -178,7 +179,7 @@ pub fn decide(
         let candidates: Vec<Candidate> = contenders.iter().map(|c| c.candidate.clone()).collect();
         let found = one_order(model, &candidates, &orders(topology, collective, &members)?);
         let found = found.map_or_else(|| Err(no_order(topology, collective)?), Ok)?;
-        among(&|candidate| found.iter().any(|one| one.name == candidate.name))
+        among(&|candidate| found.iter().any(|one| one.member == candidate.member))
     } else {
         match among(&|candidate| candidate.consistent) {
             none if none.is_empty() => contenders.to_vec(),
@@ -191,8 +192,8 @@ pub fn decide(
     Ok((Choice { collective, floats, any }, unkept))
 }
 
-/// The cheapest of some contenders for every size, and over it what rules and measurements say. The first rule that fits
-/// counts, and so it is laid on last; a rule counts more than a measurement.
+/// Selects the cheapest of some contenders for every size, and then overlays the algorithms of measurements and rules.
+/// The first rule that fits counts, so it is overlaid last; rules of the user's are overlaid after measurements.
 fn select(
     topology: &Topology,
     model: &CostModel,
@@ -203,16 +204,16 @@ fn select(
 ) -> Result<Selection, SelectionError> {
     let exact = some.iter().filter(|contender| contender.is_exact).map(|contender| contender.candidate);
     let mut table = match some {
-        [only] => SwitchTable::always(&only.candidate.name),
+        [only] => SwitchTable::always(only.member),
         _ => SwitchTable::build(model, exact)?,
     };
     let measured = terms.measured.iter().map(|rule| (rule, Origin::Measured));
     let rules = terms.rules.iter().map(|rule| (rule, Origin::Rules));
     for (rule, origin) in rules.chain(measured).rev().filter(|(rule, _)| rule.collective == collective) {
-        let member = algorithms::find(&rule.algorithm)?;
+        let member = rule.algorithm;
         if origin == Origin::Rules {
             if let Err(error) = member.supports(topology, collective) {
-                // One for any number of ranks is for larger and smaller groups of the job, too.
+                // A rule for any number of ranks may be meant for larger or smaller groups of the job.
                 if rule.ranks.is_some() {
                     return Err(SelectionError::Rule(error));
                 }
@@ -220,17 +221,17 @@ fn select(
                 continue;
             }
         }
-        // A family's name stands for its member that is the cheapest at the lower end of the range.
+        // The name of a family means its member that is the cheapest at the lower end of the range.
         let covered = some.iter().filter(|contender| member.covers(&contender.member));
         let covered: Vec<Candidate> = covered.map(|contender| contender.candidate.clone()).collect();
         if let Some(best) = rank(model, &covered, rule.from_bytes).first() {
-            table = table.overlaid(rule.from_bytes, rule.to_bytes, &best.name, origin);
+            table = table.overlaid(rule.from_bytes, rule.to_bytes, best.member, origin);
         }
     }
     Ok(Selection { table, among: some.iter().map(|contender| contender.member).collect() })
 }
 
-/// The error where no algorithm that may be used adds up in one order: it names those that would.
+/// The error that no algorithm that may be used adds up in one order, with the names of those that would.
 fn no_order(topology: &Topology, collective: Collective) -> Result<SelectionError, SelectionError> {
     let others = orders(topology, collective, &algorithms::available(topology, collective))?;
     let others = others.into_keys().collect();

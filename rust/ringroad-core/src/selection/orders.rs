@@ -1,4 +1,4 @@
-//! In which orders algorithms add up, so that results need not depend on the size of a call.
+//! The orders in which algorithms add up, for results that do not depend on the size of a call.
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,35 @@ use crate::cost::{Candidate, CostModel};
 use crate::schedule::{Expression, Expressions};
 use crate::topology::Topology;
 
-/// In which order an algorithm adds up every element.
+/// The order in which an algorithm adds up every element.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
-    /// For every root, where there is one. Those of one root can be compared.
+    /// The expression for every root, or a single one where there is no root. Expressions of the same root are
+    /// comparable.
     Known(Vec<Expression>),
-    /// In some order, which it would take too long to compare with that of any other algorithm than this.
-    Own(String),
+    /// An order that would take too long to compare with those of other algorithms. The name is the algorithm's, so
+    /// that the order equals only itself.
+    Own(Member),
 }
 
-/// Places that are replayed for all roots together, at most: a tree on 1024 ranks.
+/// The most places that are replayed for all roots together: those of a tree on 1024 ranks.
 const MOST_PLACES: usize = 1 << 20;
 
-/// The order in which each algorithm adds up every element, where it has one.
+/// The order in which each algorithm adds up every element. Algorithms that add up elements in different orders are
+/// absent.
 pub(super) fn orders(
     topology: &Topology,
     collective: Collective,
     members: &[Member],
-) -> Result<BTreeMap<String, Order>, Unavailable> {
+) -> Result<BTreeMap<Member, Order>, Unavailable> {
     let roots = if collective.root().is_some() { topology.ranks() } else { 1 };
-    let mut orders: BTreeMap<String, Order> =
-        members.iter().map(|member| (member.name(), Order::Known(Vec::new()))).collect();
+    let mut orders: BTreeMap<Member, Order> =
+        members.iter().map(|member| (*member, Order::Known(Vec::new()))).collect();
     for root in 0..roots {
-        // Roots are looked at one by one, and not all their expressions kept.
+        // One root at a time, so that the expressions of all roots need not be kept.
         let mut expressions = Expressions::new(topology.ranks());
         for member in members {
-            let name = member.name();
-            let Some(Order::Known(known)) = orders.get_mut(&name) else { continue };
+            let Some(Order::Known(known)) = orders.get_mut(member) else { continue };
             let collective = collective.with_root(root);
             if member.in_rank_order(collective) {
                 known.push(expressions.in_rank_order());
@@ -46,12 +48,12 @@ pub(super) fn orders(
             let expression = if too_many { None } else { expressions.of(&schedule) };
             match expression {
                 Some(expression) => known.push(expression),
-                // The root's result is of one chunk, and so of one expression.
+                // The result at the root has one chunk, and so one expression.
                 None if too_many && schedule.chunks == 1 => {
-                    orders.insert(name.clone(), Order::Own(name));
+                    orders.insert(*member, Order::Own(*member));
                 }
                 None => {
-                    orders.remove(&name);
+                    orders.remove(member);
                 }
             }
         }
@@ -59,19 +61,19 @@ pub(super) fn orders(
     Ok(orders)
 }
 
-/// Sizes at which orders are compared: powers of two that calls have.
+/// The sizes at which orders are compared, as powers of two: typical sizes of calls.
 const TYPICAL: std::ops::Range<u32> = 3..28;
 
-/// The candidates that add up every element in one and the same order: of all orders the one with which calls of all
-/// sizes take the least time, as the geometric mean has it.
+/// The candidates that add up every element in the same order, for the order with the least geometric mean of the time
+/// over typical sizes; `None` where no candidate has an order.
 pub(super) fn one_order(
     model: &CostModel,
     candidates: &[Candidate],
-    orders: &BTreeMap<String, Order>,
+    orders: &BTreeMap<Member, Order>,
 ) -> Option<Vec<Candidate>> {
     let mut families: BTreeMap<&Order, Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
-        if let Some(order) = orders.get(&candidate.name) {
+        if let Some(order) = orders.get(&candidate.member) {
             families.entry(order).or_default().push(candidate.clone());
         }
     }

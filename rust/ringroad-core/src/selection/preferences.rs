@@ -1,14 +1,14 @@
-//! Which algorithms the user wants to be chosen from, as `RINGROAD_ALGO` and arguments say it.
+//! The user's preferences: among which algorithms to choose, as `RINGROAD_ALGO` and arguments specify.
 
 use std::collections::BTreeMap;
 
 use crate::algorithms::{self, Member};
 use crate::collective::Collective;
 
-/// Members by the name of a collective.
+/// Lists of members by the name of a collective.
 type Lists = BTreeMap<&'static str, Vec<Member>>;
 
-/// Among which algorithms the user wants the cheapest to be chosen.
+/// The algorithms among which the user wants the cheapest to be chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Algorithms {
     wanted: Lists,
@@ -16,10 +16,10 @@ pub struct Algorithms {
 }
 
 impl Algorithms {
-    /// Reads what `RINGROAD_ALGO` allows; arguments are written the same way.
+    /// Reads a value of `RINGROAD_ALGO`, or an argument of the same form; the error is a message.
     ///
-    /// A list without a collective is for every collective that one of its algorithms performs, unless that has a list
-    /// of its own. A list that begins with `^` names what is left out, wherever else it is named.
+    /// A list without a collective holds for every collective that one of its algorithms performs and that has no list
+    /// of its own. A list that starts with `^` excludes its algorithms, even if another list names them.
     pub fn parse(text: &str) -> Result<Algorithms, String> {
         let (mut general, mut own, mut excluded) = (Lists::new(), Lists::new(), Lists::new());
         for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
@@ -27,7 +27,7 @@ impl Algorithms {
             let names: Vec<&str> = names.split(',').map(str::trim).collect();
             let excludes = names[0].starts_with('^');
             for name in names {
-                // Once is enough, as for NCCL; more often does no harm.
+                // One `^` at the start of a list suffices, as for NCCL; further ones are allowed.
                 let bare = name.strip_prefix('^').unwrap_or(name).trim_start();
                 if bare.is_empty() {
                     return Err(format!("{part:?} lacks the name of an algorithm"));
@@ -54,19 +54,20 @@ impl Algorithms {
         Ok(Algorithms { wanted: general, excluded })
     }
 
-    /// Those for `collective`, whatever its root; a family stands for all its members. None: any may be used that is
-    /// not [excluded](Algorithms::excludes).
+    /// The algorithms that are wanted for `collective`, whatever its root; a family includes all its members. Empty
+    /// where any algorithm may be used that is not [excluded](Algorithms::excludes).
     pub fn preferred(&self, collective: Collective) -> &[Member] {
         self.wanted.get(collective.name()).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether `member` is not to be used for `collective`.
+    /// Whether `member` must not be used for `collective`.
     pub fn excludes(&self, collective: Collective, member: &Member) -> bool {
         self.excluded.get(collective.name()).is_some_and(|all| all.iter().any(|e| e.covers(member)))
     }
 }
 
-/// `allreduce:ring,swing` has a collective, `ring,swing` and `generalized:2` have none.
+/// Splits a list into its collective and its names: `allreduce:ring,swing` has a collective, `ring,swing` and
+/// `generalized:2` have none.
 fn split_collective(part: &str) -> Result<(Option<Collective>, &str), String> {
     let Some((first, names)) = part.split_once(':') else { return Ok((None, part)) };
     let is_algorithm = |name: &str| algorithms::find(name.trim().trim_start_matches('^').trim()).is_ok();

@@ -1,5 +1,5 @@
-//! What is going to happen when. Of events at the same time, the one that was entered first comes first: a simulation is
-//! the same every time.
+//! The queue of future events. Of events at the same time the one that was entered first comes first, so that
+//! simulations are deterministic.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use super::fair::FlowId;
 use crate::units::{Rank, Seconds};
 
-/// Number of a message; numbers of delivered messages are used again.
+/// The number of a message. Numbers of delivered messages are reused.
 pub(super) type MessageId = usize;
 
 /// Something that happens at one moment.
@@ -17,13 +17,14 @@ pub(super) enum Event {
     Enter(Rank),
     /// A message's start-up is over: it may take its links.
     Depart(MessageId),
-    /// A flow has no bytes left, unless its rate has changed since: then the number of the change is another one.
+    /// A flow has no bytes left. The number is that of the flow's rate changes when the event was entered; if the rate
+    /// has changed since, the event does not count.
     Drain(FlowId, u32),
     /// The last byte of a message has left for the end of its stage.
     Left(MessageId),
-    /// All of a message is at the end of its stage.
+    /// All bytes of a message are at the end of its stage.
     Arrive(MessageId),
-    /// The receiver's processor turns to a message that has arrived.
+    /// The receiver's processor accepts a message that has arrived.
     Take(MessageId),
     /// A rank's processor has finished a reduction.
     Reduced(Rank),
@@ -44,7 +45,7 @@ impl PartialEq for Entry {
 impl Eq for Entry {}
 
 impl Ord for Entry {
-    /// The earliest is the greatest, for the heap.
+    /// The earliest entry is the greatest, as the heap needs.
     fn cmp(&self, other: &Self) -> Ordering {
         other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
     }
@@ -56,7 +57,7 @@ impl PartialOrd for Entry {
     }
 }
 
-/// The events to come.
+/// The queue of future events.
 #[derive(Default)]
 pub(super) struct Agenda {
     heap: BinaryHeap<Entry>,

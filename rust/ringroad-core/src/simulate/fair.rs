@@ -1,13 +1,13 @@
 //! Max-min fair rates of flows that share links.
 //!
-//! A flow that is split over several shortest paths has one rate `r`: of every byte a link carries the fraction that the
-//! route says, so a link with share `s` carries `r · s`. The rates are those of water-filling: all flows' rates rise
-//! together until some link is full; the flows with a share of it keep their rates, the others' rise on. So no flow can
-//! get more without another one, which has no more than it, getting less (Bertsekas, Gallager: Data Networks, 6.5.2,
-//! with fractions in place of zeros and ones).
+//! A flow that is split over several shortest paths has one rate `r`. A link on its route carries a fixed share `s` of
+//! its bytes, and so `r · s` bytes per second. The rates are found by water-filling: the rates of all flows rise
+//! together until a link is full. The flows on this link keep their rates, and the rates of the others rise further. In
+//! the end no flow can have a higher rate unless another flow, whose rate is not higher, gets less (Bertsekas,
+//! Gallager: Data Networks, 6.5.2, with fractions in place of zeros and ones).
 //!
-//! Flows that share no link, not even through others, do not affect each other. Only what is connected to a change is
-//! filled anew.
+//! Flows that share no link, directly or through other flows, do not affect each other. So only the links and flows
+//! that are connected to a change are computed again.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -15,50 +15,55 @@ use std::sync::Arc;
 
 use crate::units::LinkId;
 
-/// Number of a flow; numbers of ended flows are used again.
+/// The number of a flow. Numbers of ended flows are reused.
 pub(super) type FlowId = usize;
 
-/// Which links a flow takes, and the fraction of its bytes on each.
+/// The links of a flow, and the fraction of its bytes that each link carries.
 pub(super) type Shares = Arc<[(LinkId, f64)]>;
 
 struct Flow {
     shares: Shares,
-    /// Bytes per second.
+    /// In bytes per second.
     rate: f64,
     open: bool,
-    /// In which round it was last visited, and whether its rate is settled in it.
+    /// The round that last visited the flow.
     seen: u64,
+    /// Whether the current round has determined its rate.
     settled: bool,
 }
 
 struct Channel {
-    /// Bytes per second.
+    /// In bytes per second.
     capacity: f64,
-    /// Open flows with a share, and ended ones until the next round.
+    /// The open flows on the link, and, until the next round, ended ones.
     flows: Vec<FlowId>,
+    /// The round that last visited the link.
     seen: u64,
-    /// While a round lasts: what is left of the capacity, and the shares of how many flows compete for it.
+    /// During a round: the capacity that settled flows leave.
     left: f64,
+    /// During a round: the sum of the shares of flows that are not settled.
     weight: f64,
+    /// During a round: how many flows are not settled.
     competing: usize,
 }
 
-/// The flows and the links between which they are divided.
+/// Flows and the links that they share.
 pub(super) struct FairNetwork {
     links: Vec<Channel>,
     flows: Vec<Flow>,
-    /// Numbers that may be used again now, and after the next round.
+    /// The numbers of flows that may be reused now.
     free: Vec<FlowId>,
+    /// The numbers of flows that may be reused after the next round.
     ended: Vec<FlowId>,
-    /// Links whose flows have changed since the last round.
+    /// The links whose flows have changed since the last round.
     changed: Vec<LinkId>,
     round: u64,
-    /// The links and flows of a round; kept for their memory.
+    /// The links and flows of the last round, kept to reuse their memory.
     reached: (Vec<LinkId>, Vec<FlowId>),
     rising: BinaryHeap<Level>,
 }
 
-/// When a link is full: the lowest first, and of equals the first link.
+/// The rate at which a link is full. The lowest rate compares as the greatest, and among equals the first link.
 #[derive(PartialEq)]
 struct Level {
     rate: f64,
@@ -80,7 +85,7 @@ impl PartialOrd for Level {
 }
 
 impl FairNetwork {
-    /// Links with these capacities in bytes per second, which must be positive, and no flows.
+    /// A network without flows, whose links have these capacities in bytes per second, which must be positive.
     pub fn new(capacities: impl Iterator<Item = f64>) -> FairNetwork {
         let link =
             |capacity| Channel { capacity, flows: Vec::new(), seen: 0, left: 0.0, weight: 0.0, competing: 0 };
@@ -96,7 +101,7 @@ impl FairNetwork {
         }
     }
 
-    /// Begins a flow over at least one link. It has no rate before [`FairNetwork::settle`].
+    /// Starts a flow over at least one link. Its rate is 0 until [`FairNetwork::settle`].
     pub fn begin(&mut self, shares: Shares) -> FlowId {
         let flow = Flow { shares, rate: 0.0, open: true, seen: 0, settled: false };
         let id = self.free.pop().unwrap_or(self.flows.len());
@@ -112,25 +117,25 @@ impl FairNetwork {
         id
     }
 
-    /// Ends a flow; the others' rates stay as they are before [`FairNetwork::settle`].
+    /// Ends a flow. The rates of the others do not change until [`FairNetwork::settle`].
     pub fn end(&mut self, id: FlowId) {
         self.flows[id].open = false;
         self.changed.extend(self.flows[id].shares.iter().map(|(link, _)| *link));
         self.ended.push(id);
     }
 
-    /// Bytes per second of a flow.
+    /// The rate of a flow, in bytes per second.
     pub fn rate(&self, id: FlowId) -> f64 {
         self.flows[id].rate
     }
 
-    /// Whether flows have begun or ended since rates were settled.
+    /// Whether flows have started or ended since the last [`FairNetwork::settle`].
     pub fn is_unsettled(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// Finds the rates of all flows that the changes can have affected; calls back for those with another rate than
-    /// before, with the rate that they had.
+    /// Computes the rates of all flows that the changes can affect. Calls `changed` for every flow whose rate has
+    /// changed, with its rate before.
     pub fn settle(&mut self, mut changed: impl FnMut(&FairNetwork, FlowId, f64)) {
         let (links, flows) = self.reach();
         let before: Vec<f64> = flows.iter().map(|id| self.flows[*id].rate).collect();
@@ -144,7 +149,7 @@ impl FairNetwork {
         self.reached = (links, flows);
     }
 
-    /// All links and open flows that are connected to changed links.
+    /// All links and open flows that are connected to changed links, directly or through other flows.
     fn reach(&mut self) -> (Vec<LinkId>, Vec<FlowId>) {
         self.round += 1;
         let (mut links, mut flows) = std::mem::take(&mut self.reached);
@@ -174,6 +179,7 @@ impl FairNetwork {
         (links, flows)
     }
 
+    /// Determines the rates of these flows by water-filling.
     fn fill(&mut self, links: &[LinkId], flows: &[FlowId]) {
         for &link in links {
             let channel = &mut self.links[link];
@@ -193,7 +199,7 @@ impl FairNetwork {
             if self.links[full.link].competing == 0 {
                 continue;
             }
-            // Since this was noted, flows that others hold back may have left it more.
+            // Flows that other links have limited since may have left this link more capacity.
             let level = self.links[full.link].level(full.link);
             if level.rate > full.rate {
                 self.rising.push(level);
@@ -204,7 +210,7 @@ impl FairNetwork {
         }
     }
 
-    /// The flows of a full link, whose rates have risen to `rate`, keep it.
+    /// Settles the flows of a full link at `rate`.
     fn hold(&mut self, link: LinkId, rate: f64) {
         let FairNetwork { links, flows, .. } = self;
         let of_link = std::mem::take(&mut links[link].flows);
@@ -226,6 +232,7 @@ impl FairNetwork {
 }
 
 impl Channel {
+    /// The rate at which the link is full, if only flows that are not settled rise further.
     fn level(&self, link: LinkId) -> Level {
         Level { rate: (self.left / self.weight).max(0.0), link }
     }
@@ -257,13 +264,14 @@ mod tests {
         };
         check(&[12.0], &[&[(0, 1.0)]], &[12.0]);
         check(&[12.0], &[&[(0, 1.0)], &[(0, 1.0)], &[(0, 1.0)]], &[4.0; 3]);
-        // The line of the textbooks: the long flow gets what the narrow link leaves, the short one the rest.
+        // The textbook example: the long flow is limited by the narrow link, and the short one gets the rest of the
+        // wide link.
         check(&[12.0, 6.0], &[&[(0, 1.0), (1, 1.0)], &[(0, 1.0)], &[(1, 1.0)]], &[3.0, 9.0, 3.0]);
-        // Split in halves over two links, a flow gets twice a link's capacity; a second one on one of them slows it
-        // down: r / 2 + r = 12.
+        // A flow split in halves over two links gets twice a link's capacity. A second flow on one of the links slows
+        // it down: r / 2 + r = 12.
         check(&[12.0, 12.0], &[&[(0, 0.5), (1, 0.5)]], &[24.0]);
         check(&[12.0, 12.0], &[&[(0, 0.5), (1, 0.5)], &[(0, 1.0)]], &[8.0, 8.0]);
-        // Where it is held back elsewhere, the second one takes what is left.
+        // Where another link limits the first flow, the second flow gets the rest.
         check(&[12.0, 2.0], &[&[(0, 0.5), (1, 0.5)], &[(0, 1.0)]], &[4.0, 10.0]);
     }
 
@@ -281,8 +289,8 @@ mod tests {
         })
     }
 
-    /// What makes rates max-min fair: no link carries too much, and every flow has a full link on which no other has a
-    /// higher rate.
+    /// Checks that rates are max-min fair: no link carries too much, and every flow has a full link on which no flow
+    /// has a higher rate.
     fn assert_fair(network: &FairNetwork, open: &[(FlowId, Shared)]) {
         let carried = |link| {
             let share = |shares: &Shared| shares.iter().find(|s| s.0 == link).map_or(0.0, |s| s.1);
@@ -306,7 +314,7 @@ mod tests {
     }
 
     proptest! {
-        /// Rates are fair after every change, and those that do not change are left alone.
+        /// Rates are fair after every change, and `changed` is called for exactly the flows whose rates have changed.
         #[test]
         fn rates_are_fair_whatever_begins_and_ends(
             (capacities, flows) in networks(),

@@ -1,23 +1,23 @@
-//! The flow simulator: the executors of all ranks, driven over a model of the network.
+//! The flow simulator: it drives the executors of all ranks over a model of the network.
 //!
-//! It runs what the runtime runs (plans, lowered from the schedule, in the same [`crate::executor::Executor`]), where
-//! messages take time instead of carrying data:
+//! It runs the same plans in the same [`crate::executor::Executor`] as the runtime. Messages take time but carry no
+//! data:
 //!
-//! - A message of `b` bytes first takes its start-up, and then its links: all links of its route at once while it cuts
-//!   through, or one hop after the other where nodes store messages before they pass them on. Its bytes are split over
-//!   shortest paths as [`crate::topology::Routes`] says, and it leaves at one rate, its fair share of the most contended
-//!   of its links (see `fair`). The route's latency after its last byte has left, it is there.
+//! - A message first takes its start-up time, and then its links: all links of its route at the same time with
+//!   cut-through, or one hop after the other where nodes store messages before they forward them. Its bytes are split
+//!   over paths as in [`crate::topology::Routes`]. It is sent at one rate, its fair share of the most contended of its
+//!   links (see `fair`). It arrives one route latency after its last byte has left.
 //! - Messages by one port to the same peer leave one after the other.
-//! - A rank's processor reduces one piece after the other, at `reduce_cost` seconds per byte. Copies are free.
-//! - Ranks that share memory (`hosts:2x4`) send each other messages over the links to it and from it, as the cost model
-//!   has it. What the runtime saves by reading where data lies is not simulated.
+//! - A rank's processor performs one reduction after the other, at `reduce_cost` seconds per byte. Copies take no time.
+//! - Messages between ranks that share memory (`hosts:2x4`) take the links to and from the memory, as in the cost
+//!   model. Zero-copy reads, by which the runtime saves time, are not simulated.
 //!
-//! What the network and the software are like is said by the [`CostModel`], which is the same model without the course
-//! of events. In synchronous steps both agree wherever fair shares keep the most loaded link of every step busy to the
-//! step's end, and messages are those of the schedule (neither cut nor left out because they are empty). Running freely,
-//! ranks pipeline and do not wait for each other.
+//! The coefficients are those of the [`CostModel`], which computes the same times without simulating events. In
+//! synchronous steps both agree if fair shares keep the most loaded link of every step busy to the end of the step, and
+//! if messages are those of the schedule (not cut, and not left out because they are empty). At free pace ranks
+//! pipeline and do not wait for each other.
 //!
-//! Nothing is left to chance: the same arguments give the same bits, on every machine.
+//! A simulation is deterministic: the same arguments give the same bits on every machine.
 
 mod agenda;
 mod fair;
@@ -43,48 +43,50 @@ use record::Record;
 use run::Run;
 use traffic::Traffic;
 
-/// Longer messages wait for their receiver, unless told otherwise.
+/// The default of [`Simulator::eager`], in bytes.
 pub const DEFAULT_EAGER: usize = 8 << 10;
 
 /// Whether ranks wait for each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pace {
-    /// As the cost model assumes: the messages of a step leave together when the slowest rank has started its own, and
-    /// arrive together, and the next step begins when the slowest rank has reduced what it got. If the model says that
-    /// transfers and reductions overlap, ranks have then reduced for as long as the transfer took.
+    /// Synchronous steps, as the cost model assumes. The messages of a step leave together, when the slowest rank has
+    /// started its messages, and arrive together. The next step starts when the slowest rank has finished its
+    /// reductions. With [`CostModel::overlapped`], ranks have then already reduced for as long as the transfer took.
     #[default]
     Synchronous,
-    /// As the runtime does: every operation begins as soon as what it depends on is done. Each message has a start-up of
-    /// its own of `step_latency`, and messages that a rank starts, or takes, follow each other by `message_latency`,
-    /// and those that other ranks send to one of its ports by `incast_latency`.
-    /// Reductions overlap transfers wherever messages are cut into segments, whatever the model says.
+    /// As in the runtime: every operation starts as soon as the operations that it depends on have completed. Each
+    /// message has its own start-up time of `step_latency`. A rank starts messages, and accepts messages, at least
+    /// `message_latency` apart, and accepts messages of different ranks by the same port at least `incast_latency`
+    /// apart. Reductions overlap transfers wherever messages are cut into segments, whatever [`CostModel::overlapped`]
+    /// is.
     Free,
 }
 
-/// How nodes pass messages on.
+/// When nodes forward messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Forwarding {
-    /// As they come.
+    /// While they arrive.
     #[default]
     CutThrough,
-    /// When they are complete.
+    /// When they have arrived completely.
     StoreAndForward,
 }
 
-/// How to simulate.
+/// The parameters of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulator {
-    /// What the network and the software are like.
+    /// The coefficients of network and software.
     pub model: CostModel,
     /// Whether ranks wait for each other.
     pub pace: Pace,
-    /// How nodes pass messages on.
+    /// When nodes forward messages.
     pub forwarding: Forwarding,
-    /// Longer messages do not leave before their receiver has room for them. Without effect in synchronous steps.
+    /// The longest eager message, in bytes. A longer message leaves only when its receiver has posted its receive
+    /// (rendezvous). Without effect in synchronous steps.
     pub eager: usize,
-    /// How plans are made.
+    /// The options of lowering.
     pub lowering: LowerOptions,
-    /// Whether to keep the timeline and the loads of each step, which takes memory for every message.
+    /// Whether to record the timeline and the loads of each step, which takes memory for every message.
     pub details: bool,
 }
 
@@ -101,78 +103,78 @@ impl Default for Simulator {
     }
 }
 
-/// What happened.
+/// The result of a simulation. All times are in seconds from its start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// When the last rank was done.
+    /// When the last rank finished.
     pub seconds: Seconds,
-    /// When each rank was done.
+    /// When each rank finished.
     pub finished: Vec<Seconds>,
-    /// When each step's last operation was done; 0 where it has none.
+    /// When the last operation of each step completed; 0 for a step without operations.
     pub step_ends: Vec<Seconds>,
     /// How many messages were sent.
     pub messages: usize,
     /// The bytes that each link carried.
     pub loads: Vec<f64>,
-    /// The same for each step, without the links that carried nothing. Empty without details.
+    /// For each step, the bytes that each link carried, without links that carried nothing. Empty without details.
     pub step_loads: Vec<Vec<(LinkId, f64)>>,
-    /// What happened when. Empty without details; reductions that took no time are left out.
+    /// The timeline. Empty without details; reductions that took no time are left out.
     pub trace: Trace,
 }
 
 impl Outcome {
-    /// The link with the most bytes, and how many; `None` where there are no links.
+    /// The link that carried the most bytes, and how many; `None` where there are no links.
     pub fn busiest_link(&self) -> Option<(LinkId, f64)> {
         let loads = self.loads.iter().copied().enumerate();
         loads.reduce(|most, link| if link.1 > most.1 { link } else { most })
     }
 }
 
-/// Why there is nothing to simulate.
+/// Why a simulation is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SimulationError {
     /// The schedule does not perform its collective.
     #[error(transparent)]
     Schedule(#[from] VerifyError),
-    /// The schedule is for more ranks than there are.
+    /// The schedule is for more ranks than the topology has.
     #[error("the schedule {name:?} is for {ranks} ranks, but {topology} has {available}; give a topology with at least {ranks}")]
     TooFewRanks {
         /// The schedule's name.
         name: String,
-        /// Its ranks.
+        /// How many ranks the schedule has.
         ranks: usize,
         /// The topology's spec.
         topology: String,
-        /// Its ranks.
+        /// How many ranks the topology has.
         available: usize,
     },
-    /// The vector cannot be divided or is too long.
-    #[error("{bytes} bytes are not divisible by {ranks} ranks, each of which gets a block of equal size in an all-to-all; take {} bytes", bytes.div_ceil(*ranks as u64) * *ranks as u64)]
+    /// The vector of an all-to-all cannot be divided into equal blocks.
+    #[error("an all-to-all over {ranks} ranks has blocks of equal size, but {bytes} bytes are not divisible by {ranks}; use {} bytes", bytes.div_ceil(*ranks as u64) * *ranks as u64)]
     Indivisible {
         /// The vector's length.
         bytes: Bytes,
-        /// How many ranks.
+        /// How many ranks there are.
         ranks: usize,
     },
     /// A plan cannot be made.
     #[error(transparent)]
     Lower(#[from] LowerError),
-    /// What goes wrong does not fit the network.
+    /// The scenario does not fit the network.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// No way is left between ranks that talk to each other.
+    /// No path is left between ranks that exchange messages.
     #[error("{}", cut_off(topology, failed, pairs))]
     CutOff {
         /// The topology's spec.
         topology: String,
-        /// The ends of the links that failed.
+        /// The ends of the failed links.
         failed: Vec<(NodeId, NodeId)>,
-        /// Who cannot send to whom.
+        /// The pairs of a source and a destination without a path.
         pairs: Vec<(Rank, Rank)>,
     },
 }
 
-/// So many are named in an error.
+/// How many pairs, and how many links, an error names.
 const NAMED: usize = 4;
 
 fn cut_off(topology: &str, failed: &[(NodeId, NodeId)], pairs: &[(Rank, Rank)]) -> String {
@@ -189,11 +191,11 @@ fn cut_off(topology: &str, failed: &[(NodeId, NodeId)], pairs: &[(Rank, Rank)]) 
         return format!("on {topology} {cannot}");
     }
     let links = list(failed.iter().map(|(source, target)| format!("{source}→{target}")).collect());
-    format!("on {topology} without the links {links}, {cannot}; take an algorithm that does not need these ways, or let fewer links fail")
+    format!("on {topology} without the links {links}, {cannot}; use an algorithm that does not need these routes, or let fewer links fail")
 }
 
 impl Simulator {
-    /// Runs `schedule` for a vector of `bytes` on `topology`, whose first ranks are the schedule's.
+    /// Simulates `schedule` for a vector of `bytes` on `topology`, whose first ranks are the ranks of the schedule.
     pub fn run(
         &self,
         schedule: &Schedule,
@@ -209,7 +211,7 @@ impl Simulator {
         }
         let conditions = scenario.resolve(topology, ranks)?;
         let plans = self.plans(schedule, bytes)?;
-        // All ways to one destination in a row, which is what finding them is fast at.
+        // Finding routes is fastest with all routes to one destination in a row.
         let talks = |(rank, plan): (Rank, &Arc<Plan>)| -> Vec<(Rank, Rank)> {
             plan.peers().iter().flat_map(|peer| [(*peer, rank), (rank, *peer)]).collect()
         };
@@ -225,12 +227,12 @@ impl Simulator {
         Ok(Run::new(self, plans, &conditions, Inlets::new(topology), traffic, record).finish())
     }
 
-    /// Every rank's plan, for elements of one byte.
+    /// The plans of all ranks, for elements of one byte.
     fn plans(&self, schedule: &Schedule, bytes: Bytes) -> Result<Vec<Arc<Plan>>, SimulationError> {
         let Schedule { ranks, collective, .. } = *schedule;
         let too_large = LowerError::TooLarge { elements: usize::MAX, element_bytes: 1 };
         let bytes_here = usize::try_from(bytes).map_err(|_| too_large)?;
-        // As equal as they can be.
+        // Blocks differ by at most one byte.
         let start = |rank: usize| (bytes_here as u128 * rank as u128 / ranks.max(1) as u128) as usize;
         let blocks: Vec<usize> = (0..ranks).map(|rank| start(rank + 1) - start(rank)).collect();
         let counts = match collective {

@@ -1,4 +1,4 @@
-//! The way of every message: which links it takes at once, and how long after that its last byte arrives.
+//! The paths of messages: which links a message takes at the same time, and their latency.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use crate::units::{LinkId, NodeId, Rank, Seconds};
 
 /// Links that a message takes at the same time.
 pub(super) struct Stage {
-    /// Which, and what fraction of the message each carries.
+    /// The links, and the fraction of the message that each link carries.
     pub shares: Shares,
-    /// From when the last byte has left to when it is at the stage's end.
+    /// The seconds from when the last byte leaves until it is at the end of the stage.
     pub latency: Seconds,
 }
 
-/// One stage after the other: one where messages cut through, one for each hop where they are stored.
+/// The stages of a message in order: a single stage with cut-through, one for each hop with store-and-forward.
 pub(super) type Path = Arc<[Stage]>;
 
-/// The paths between all pairs that talk to each other. Only looked up.
+/// The paths between all pairs that exchange messages. Never iterated over.
 pub(super) type Paths = HashMap<(Rank, Rank), Path>;
 
-/// Finds the paths between `pairs` of `(destination, source)`, which are best sorted.
+/// Finds the paths between `pairs` of `(destination, source)`, which is fastest if they are sorted. An error where a
+/// pair has no path without the failed links.
 pub(super) fn find(
     topology: &Topology,
     failed: &[LinkId],
@@ -68,7 +69,8 @@ fn latency(route: &Route, model: &CostModel) -> Seconds {
     }
 }
 
-/// The links of a route by their distance from the source; nearer ones come first in a route.
+/// The stages of a route with store-and-forward: its links by their distance from the source. The links closest to the
+/// source come first in `shares`.
 fn hops(topology: &Topology, model: &CostModel, source: NodeId, shares: &[(LinkId, f64)]) -> Vec<Stage> {
     let mut distance = HashMap::from([(source, 0)]);
     let mut stages: Vec<(Vec<(LinkId, f64)>, Seconds)> = Vec::new();

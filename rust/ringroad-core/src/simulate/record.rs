@@ -1,4 +1,4 @@
-//! What is written down while a simulation runs.
+//! The records of a simulation, from which its outcome is made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::units::{LinkId, Rank, Seconds};
 
 #[derive(Default)]
 pub(super) struct Record {
-    /// Whether events and the loads of single steps are wanted.
+    /// Whether to record events and the loads of each step.
     detailed: bool,
     algorithm: Arc<str>,
     events: Vec<TraceEvent>,
-    /// Bytes by step and link.
+    /// The bytes by step and link.
     step_loads: Vec<BTreeMap<LinkId, f64>>,
     pub loads: Vec<f64>,
     pub messages: usize,
-    /// When the last operation of each step had completed.
+    /// When the last operation of each step completed.
     pub step_ends: Vec<Seconds>,
     pub finished: Vec<Seconds>,
 }
@@ -37,7 +37,7 @@ impl Record {
         }
     }
 
-    /// A message begins to take links.
+    /// Records that a message starts to take links.
     pub fn load(&mut self, message: &Message, shares: &[(LinkId, f64)]) {
         for &(link, share) in shares {
             let bytes = share * message.bytes as f64;
@@ -98,7 +98,7 @@ impl Record {
         }
     }
 
-    /// The timeline by the beginning of its events, and the bytes of every link in every step.
+    /// The timeline in the order of the events' start, and the bytes of every link in every step.
     pub fn details(&mut self) -> (Trace, Vec<Vec<(LinkId, f64)>>) {
         let mut events = std::mem::take(&mut self.events);
         events.sort_by(|a, b| a.start.total_cmp(&b.start).then(a.rank.cmp(&b.rank)));

@@ -1,4 +1,4 @@
-//! The loop: all ranks' executors, their processors and the network, event after event.
+//! The event loop of a simulation: the executors of all ranks, their processors and the network.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::plan::{Command, Operation, Plan};
 use crate::trace::TraceKind;
 use crate::units::{Rank, Seconds};
 
-/// A reduction that waits for the processor or is under way.
+/// A reduction that waits for the processor or is in progress.
 struct Reduction {
     operation: u32,
     step: u32,
@@ -23,19 +23,20 @@ struct Reduction {
     seconds: Seconds,
 }
 
-/// A rank: what it has to do, and its processor, which starts messages, takes them and reduces.
+/// A rank: its executor, and its processor, which starts messages, accepts messages and reduces.
 struct Machine {
     executor: Executor,
-    /// Operations that may start, but belong to steps that have not begun, by step.
+    /// Operations that may start but belong to steps that have not started, by step.
     held: BTreeMap<u32, Vec<(u32, Operation)>>,
     reductions: VecDeque<Reduction>,
     slowness: f64,
-    /// Where transfers and reductions overlap: for how long it could have reduced while the step's messages came.
+    /// Where transfers and reductions overlap: how long the processor could have reduced during the step's transfer.
     credit: Seconds,
-    /// When the processor may start, and take, its next message.
+    /// When the processor may start its next message.
     next_post: Seconds,
+    /// When the processor may accept its next message.
     next_take: Seconds,
-    /// When each of its ports may let the next message in, unless it comes from the same rank as the last one.
+    /// For each port, when it may accept the next message of another rank than its last one, and that last rank.
     ports: Vec<(Seconds, Rank)>,
 }
 
@@ -48,11 +49,15 @@ pub(super) struct Run<'a> {
     record: Record,
     late: Vec<Seconds>,
     now: Seconds,
-    /// Operations of later steps do not start.
+    /// When each core is free, where ranks share cores ([`crate::cost::CostModel::cores`]); else empty.
+    cores: Vec<Seconds>,
+    /// The last step whose operations may start.
     gate: u32,
-    /// In synchronous steps: messages that will leave, and arrive, together.
+    /// In synchronous steps, the messages that will leave together.
     departures: Vec<MessageId>,
+    /// In synchronous steps, when the last messages left together.
     departed: Seconds,
+    /// In synchronous steps, the messages that will arrive together.
     arrivals: Vec<MessageId>,
 }
 
@@ -84,6 +89,7 @@ impl<'a> Run<'a> {
             record,
             late: conditions.late.clone(),
             now: 0.0,
+            cores: vec![0.0; simulator.model.cores.unwrap_or(0)],
             gate: if simulator.pace == Pace::Free { u32::MAX } else { 0 },
             departures: Vec::new(),
             departed: 0.0,
@@ -121,7 +127,7 @@ impl<'a> Run<'a> {
 
     fn handle(&mut self, time: Seconds, event: Event) {
         if let Event::Drain(flow, changes) = event {
-            // A time that was entered before the rate changed means nothing, not even that it has come.
+            // An event from before the flow's rate changed is ignored; it does not even advance the time.
             if !self.traffic.is_current(flow, changes) {
                 return;
             }
@@ -141,7 +147,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts what `rank` may start.
+    /// Starts all operations that `rank` may start.
     fn collect(&mut self, rank: Rank) {
         while let Some(number) = self.machines[rank].executor.start() {
             let operation = *self.machines[rank].executor.operation(number);
@@ -156,7 +162,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Starts an operation. What takes no time completes at once; whoever calls must collect what may start then.
+    /// Starts an operation. An operation that takes no time completes at once, and then the caller must collect the
+    /// operations that may start.
     fn start(&mut self, rank: Rank, number: u32, operation: Operation) {
         let side = Side { operation: number, start: self.now };
         match operation.command {
@@ -208,18 +215,28 @@ impl<'a> Run<'a> {
         self.record.complete(step, self.now);
     }
 
-    /// A send's start-up begins.
+    /// Starts the start-up of a send.
     fn post(&mut self, rank: Rank, message: MessageId) {
         if self.simulator.pace == Pace::Synchronous {
             return self.departures.push(message);
         }
         let (model, machine) = (&self.simulator.model, &mut self.machines[rank]);
         let at = machine.next_post.max(self.now);
-        machine.next_post = at + model.message_latency * machine.slowness;
-        self.agenda.enter(at + model.step_latency * machine.slowness, Event::Depart(message));
+        let start_up = model.step_latency * machine.slowness;
+        let seconds = model.message_latency * machine.slowness;
+        let departure = if self.cores.is_empty() {
+            machine.next_post = at + seconds;
+            at + start_up
+        } else {
+            // The sender's half of the message. Its core is busy meanwhile.
+            let end = occupy(&mut self.cores, at, seconds / 2.0);
+            self.machines[rank].next_post = end;
+            end + start_up
+        };
+        self.agenda.enter(departure, Event::Depart(message));
     }
 
-    /// A message's start-up is over.
+    /// Handles the end of a message's start-up.
     fn depart(&mut self, id: MessageId) {
         let free = self.simulator.pace == Pace::Free;
         let message = self.traffic.message_mut(id);
@@ -236,7 +253,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The last byte of a message has left for the end of its stage.
+    /// Handles that the last byte of a message has left for the end of its stage.
     fn left(&mut self, id: MessageId) {
         let latency = self.traffic.stage(id).latency;
         if self.simulator.pace == Pace::Synchronous && self.traffic.is_at_last_stage(id) {
@@ -252,13 +269,13 @@ impl<'a> Run<'a> {
         }
         let message = self.traffic.message(id);
         let (source, step) = (message.source, message.step);
-        let side = message.sender.expect("what leaves has been posted");
+        let side = message.sender.expect("a message that leaves has been posted");
         self.record.message(TraceKind::Send, message, side, self.now);
         self.complete(source, side.operation, step);
         self.collect(source);
     }
 
-    /// All of a message is at the end of its stage.
+    /// Handles that all bytes of a message are at the end of its stage.
     fn arrive(&mut self, id: MessageId) {
         if !self.traffic.is_at_last_stage(id) {
             self.traffic.forward(id, self.now, &mut self.agenda);
@@ -273,14 +290,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The receiver has room for a message that is there. Its processor takes one after the other; in synchronous steps
-    /// that is part of the start-up.
+    /// Lets the receiver's processor accept a message that has arrived and whose receive is posted, at once or when its
+    /// turn comes: at free pace a processor accepts one message after the other. In synchronous steps this time is part
+    /// of the start-up.
     fn take(&mut self, id: MessageId) {
         let (source, rank) = (self.traffic.message(id).source, self.traffic.message(id).destination);
         let (model, machine) = (&self.simulator.model, &mut self.machines[rank]);
         let mut at = machine.next_take.max(self.now);
         if self.simulator.pace == Pace::Free {
-            // It comes in where it has come before, or else where the next one may first.
+            // The message arrives by the port whose last message had the same source, or by the port that is free
+            // first.
             let order = |a: &&mut (Seconds, Rank), b: &&mut (Seconds, Rank)| {
                 (a.1 != source).cmp(&(b.1 != source)).then(a.0.total_cmp(&b.0))
             };
@@ -289,7 +308,14 @@ impl<'a> Run<'a> {
                 at = if port.1 == source { at } else { at.max(port.0) };
                 *port = (at + model.incast_latency * machine.slowness, source);
             }
-            machine.next_take = at + model.message_latency * machine.slowness;
+            let seconds = model.message_latency * machine.slowness;
+            if self.cores.is_empty() {
+                machine.next_take = at + seconds;
+            } else {
+                // The receiver's half of the message.
+                at = occupy(&mut self.cores, at, seconds / 2.0);
+                machine.next_take = at;
+            }
         }
         if at > self.now {
             self.agenda.enter(at, Event::Take(id));
@@ -307,7 +333,7 @@ impl<'a> Run<'a> {
     fn accept(&mut self, id: MessageId) {
         let message = self.traffic.message(id);
         let (rank, step) = (message.destination, message.step);
-        let side = message.receiver.expect("what is taken has been asked for");
+        let side = message.receiver.expect("a message is accepted only when its receive is posted");
         self.record.message(TraceKind::Receive, message, side, self.now);
         self.traffic.deliver(id);
         self.complete(rank, side.operation, step);
@@ -318,25 +344,37 @@ impl<'a> Run<'a> {
         let seconds = reduction.seconds;
         self.machines[rank].reductions.push_back(reduction);
         if idle {
-            self.agenda.enter(self.now + seconds, Event::Reduced(rank));
+            let end = self.reduction_end(seconds);
+            self.agenda.enter(end, Event::Reduced(rank));
         }
     }
 
-    /// The first reduction of the queue is done; the next one begins.
+    /// When a reduction ends that could begin now.
+    fn reduction_end(&mut self, seconds: Seconds) -> Seconds {
+        if self.cores.is_empty() {
+            self.now + seconds
+        } else {
+            occupy(&mut self.cores, self.now, seconds)
+        }
+    }
+
+    /// Handles the end of the first reduction in the queue, and starts the next one.
     fn reduced(&mut self, rank: Rank) {
         let reductions = &mut self.machines[rank].reductions;
-        let done = reductions.pop_front().expect("a processor finishes what it began");
+        let done = reductions.pop_front().expect("the reduction that has ended is in the queue");
         if let Some(next) = reductions.front_mut() {
             next.start = self.now;
-            self.agenda.enter(self.now + next.seconds, Event::Reduced(rank));
+            let seconds = next.seconds;
+            let end = self.reduction_end(seconds);
+            self.agenda.enter(end, Event::Reduced(rank));
         }
         self.record.reduction(rank, done.bytes, done.step, done.start, self.now);
         self.complete(rank, done.operation, done.step);
         self.collect(rank);
     }
 
-    /// Nothing can happen any more by itself. In synchronous steps, that is when the next phase begins: all messages of
-    /// a step leave together, arrive together, and the next step begins for all. Returns whether anything began.
+    /// Called when no event is left. In synchronous steps this starts the next phase: all messages of a step leave
+    /// together, or arrive together, or the next step starts for all ranks. Returns whether a phase has started.
     fn advance(&mut self) -> bool {
         if self.simulator.pace == Pace::Free {
             return false;
@@ -362,7 +400,7 @@ impl<'a> Run<'a> {
         self.open_gate()
     }
 
-    /// How long it takes until all have posted their messages of a step and the busiest port has let them in.
+    /// The start-up time of a step: until all ranks have posted their messages, plus the incast of the busiest port.
     fn startup(&self) -> Seconds {
         let model = &self.simulator.model;
         let mut counts = vec![[0usize; 3]; self.machines.len()];
@@ -378,16 +416,20 @@ impl<'a> Run<'a> {
         pairs.retain(|(source, destination)| self.inlets.pass(*source, *destination));
         pairs.into_iter().for_each(|(_, destination)| counts[destination][2] += 1);
         let (mut posting, mut incast) = (0.0f64, 0.0f64);
+        let all = self.departures.len() as f64;
         for (rank, ([sent, received, senders], machine)) in counts.into_iter().zip(&self.machines).enumerate()
         {
-            let further = sent.max(received).saturating_sub(1) as f64 * model.message_latency;
-            posting = posting.max((model.step_latency + further) * machine.slowness);
+            let busiest = sent.max(received);
+            let further =
+                model.shared_out(all, busiest as f64 / 2.0).unwrap_or(busiest.saturating_sub(1) as f64);
+            posting = posting.max((model.step_latency + further * model.message_latency) * machine.slowness);
             let waiting = self.inlets.further(rank, senders) as f64 * model.incast_latency;
             incast = incast.max(waiting * machine.slowness);
         }
         posting + incast
     }
 
+    /// Starts the next step for all ranks; returns whether there is one.
     fn open_gate(&mut self) -> bool {
         let first = |machine: &Machine| machine.held.keys().next().copied();
         let Some(step) = self.machines.iter().filter_map(first).min() else { return false };
@@ -400,4 +442,11 @@ impl<'a> Run<'a> {
         }
         true
     }
+}
+
+/// Gives the core that is free first so much work, which may begin at `from`. Returns when the work ends.
+fn occupy(cores: &mut [Seconds], from: Seconds, seconds: Seconds) -> Seconds {
+    let core = cores.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("a model has one core or more");
+    *core = core.max(from) + seconds;
+    *core
 }

@@ -1,69 +1,72 @@
-//! What goes wrong on the way: ranks that are late or slow, and links that are slow or gone.
+//! Disturbances: ranks that are late or slow, and links that are slow or have failed.
 
 use crate::topology::Topology;
 use crate::units::{LinkId, NodeId, Rank, Seconds};
 
-/// What is not as it should be. By default, nothing.
+/// The disturbances of a simulation. There are none by default.
 ///
-/// Links are named by their ends, in the direction of the bytes; several parallel links are meant together.
+/// Links are named by their ends, in the direction of the bytes. All parallel links between two nodes are disturbed
+/// together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scenario {
-    /// Ranks that enter the call so much later than the others. Twice the same rank adds up.
+    /// Ranks that enter the call late, and by how many seconds. Entries for the same rank add up.
     pub late: Vec<(Rank, Seconds)>,
-    /// Ranks whose processor takes so many times as long, to start messages and to reduce.
+    /// Ranks whose processor is slow, and how many times as long it takes to start messages, to accept messages and to
+    /// reduce. Entries for the same rank multiply.
     pub slow_ranks: Vec<(Rank, f64)>,
-    /// Links from one node to another that have this fraction of their bandwidth.
+    /// Links from one node to another that are slow, and the fraction of their bandwidth that they have. Entries for
+    /// the same links multiply.
     pub slow_links: Vec<(NodeId, NodeId, f64)>,
-    /// Links from one node to another that carry nothing. Routes go around them where they can.
+    /// Links from one node to another that have failed. Routes go around them.
     pub failed_links: Vec<(NodeId, NodeId)>,
 }
 
 /// A scenario that does not fit the network.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
-    /// No such rank.
+    /// The schedule does not have this rank.
     #[error("rank {rank} is late or slow, but the schedule has the ranks 0 to {}; name one of them", ranks - 1)]
     NoSuchRank {
         /// The rank.
         rank: Rank,
-        /// How many there are.
+        /// How many ranks the schedule has.
         ranks: usize,
     },
-    /// Negative or not finite.
+    /// A lateness that is negative or not finite.
     #[error(
         "rank {rank} cannot be {seconds} seconds late; give zero or a positive number, for example 1e-3"
     )]
     Late {
         /// The rank.
         rank: Rank,
-        /// What was asked for.
+        /// The requested lateness.
         seconds: Seconds,
     },
-    /// Zero, negative or not finite.
+    /// A factor that is zero, negative or not finite.
     #[error("{what} cannot be {factor} times as {property}; give a positive number")]
     Factor {
-        /// Which rank or links.
+        /// The rank or the links.
         what: String,
-        /// Slow, or fast.
+        /// `slow` or `fast`.
         property: &'static str,
-        /// What was asked for.
+        /// The requested factor.
         factor: f64,
     },
-    /// The nodes are not neighbours.
+    /// No link leads from one node to the other.
     #[error("no link leads from node {origin} to node {target} on {topology}; {neighbours}")]
     NoSuchLink {
-        /// Where it would start.
+        /// The node at which the link would start.
         origin: NodeId,
-        /// Where it would end.
+        /// The node at which the link would end.
         target: NodeId,
         /// The topology's spec.
         topology: String,
-        /// Where links do lead.
+        /// A text that names the nodes to which links lead.
         neighbours: String,
     },
 }
 
-/// A scenario by rank and by link.
+/// A scenario resolved to a value for each rank and each link.
 pub(super) struct Conditions {
     /// When each rank enters the call.
     pub late: Vec<Seconds>,
@@ -71,19 +74,20 @@ pub(super) struct Conditions {
     pub slowness: Vec<f64>,
     /// The fraction of its bandwidth that each link has.
     pub speed: Vec<f64>,
-    /// The links that have failed, ascending.
+    /// The links that have failed, in ascending order.
     pub failed: Vec<LinkId>,
 }
 
 impl Scenario {
-    /// Ranks that enter the call at any time from 0 to `spread` seconds, every time as likely as another: the same for
-    /// the same `seed`.
+    /// A scenario in which ranks enter the call at uniformly distributed times from 0 to `spread` seconds. The same
+    /// `seed` gives the same times.
     pub fn skew(ranks: usize, spread: Seconds, seed: u64) -> Scenario {
         let fraction = |rank| scatter(scatter(seed).wrapping_add(rank as u64)) as f64 / u64::MAX as f64;
         let late = |rank| (rank, spread * fraction(rank));
         Scenario { late: (0..ranks).map(late).collect(), ..Scenario::default() }
     }
 
+    /// Checks the scenario and resolves it to ranks and links.
     pub(super) fn resolve(&self, topology: &Topology, ranks: usize) -> Result<Conditions, ScenarioError> {
         let mut late = vec![0.0; ranks];
         for &(rank, seconds) in &self.late {
@@ -121,6 +125,7 @@ fn check_factor(factor: f64, property: &'static str, what: impl Fn() -> String) 
     Err(ScenarioError::Factor { what: what(), property, factor })
 }
 
+/// The links from `origin` to `target`; an error where there are none.
 fn links_between(topology: &Topology, origin: NodeId, target: NodeId) -> Result<Vec<LinkId>, ScenarioError> {
     let links = topology.links().iter().enumerate();
     let found: Vec<LinkId> =
@@ -140,7 +145,7 @@ fn links_between(topology: &Topology, origin: NodeId, target: NodeId) -> Result<
     Err(ScenarioError::NoSuchLink { origin, target, topology: topology.spec(), neighbours })
 }
 
-/// A number that looks like chance (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
+/// A pseudorandom number (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
 fn scatter(number: u64) -> u64 {
     let mut x = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

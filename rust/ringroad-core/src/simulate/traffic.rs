@@ -1,7 +1,7 @@
 //! The messages of all ranks, from their senders to their receivers.
 //!
-//! Messages by one port to the same peer leave one after the other, as over one connection; each is a flow while it
-//! leaves. An empty message takes its turn, but no links.
+//! Messages by one port to the same peer leave one after the other, as over one connection. A message is a flow while
+//! its bytes leave. An empty message waits for its turn, too, but takes no links.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,11 +10,11 @@ use super::fair::{FairNetwork, FlowId};
 use super::paths::{Path, Paths, Stage};
 use crate::units::{Port, Rank, Seconds};
 
-/// Flows that end within this part of the time so far end together, for they differ by rounding only: one division of
-/// the links serves all.
+/// Changes of flows within this fraction of the current time count as simultaneous, because they differ by rounding
+/// only. Rates are then computed once for all of them.
 const TIE: f64 = 1e-12;
 
-/// One side's operation and when it began.
+/// The operation of one side of a message, and when it started.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side {
     pub operation: u32,
@@ -24,17 +24,17 @@ pub(super) struct Side {
 pub(super) struct Message {
     pub source: Rank,
     pub destination: Rank,
-    /// Counts the messages between the two.
+    /// The number of the message among those from the source to the destination.
     pub number: u32,
     pub port: Port,
     pub bytes: usize,
-    /// The sender's step.
+    /// The step of the schedule at the sender.
     pub step: u32,
     pub sender: Option<Side>,
     pub receiver: Option<Side>,
-    /// Where on its path it is.
+    /// The stage of its path at which it is.
     stage: usize,
-    /// Its start-up is over, but it waits for its receiver.
+    /// Whether its start-up is over and it waits for its receiver (rendezvous).
     pub waits: bool,
     pub arrived: bool,
 }
@@ -47,9 +47,10 @@ struct Connection {
 
 struct Flow {
     message: MessageId,
+    /// How many bytes had not left at the time `since`.
     bytes_left: f64,
-    /// When that was so.
     since: Seconds,
+    /// How often the flow's rate has changed. It distinguishes events from before the last change.
     changes: u32,
 }
 
@@ -58,11 +59,12 @@ pub(super) struct Traffic {
     network: FairNetwork,
     messages: Vec<Message>,
     free: Vec<MessageId>,
-    /// Messages of which one side has been heard of. This and the connections are only looked up.
+    /// The messages of which one side has been posted. Never iterated over.
     unmatched: HashMap<(Rank, Rank, u32), MessageId>,
+    /// The connections. Never iterated over.
     connections: HashMap<(Rank, Rank, Port), Connection>,
     flows: Vec<Flow>,
-    /// Until when changes belong to the same moment.
+    /// The time until which changes count as simultaneous with the first one since rates were computed.
     settle_by: Seconds,
 }
 
@@ -88,6 +90,7 @@ impl Traffic {
         &mut self.messages[id]
     }
 
+    /// The message whose other side has been posted, or a new one.
     fn matched(&mut self, source: Rank, destination: Rank, number: u32) -> MessageId {
         if let Some(id) = self.unmatched.remove(&(source, destination, number)) {
             return id;
@@ -115,7 +118,7 @@ impl Traffic {
         id
     }
 
-    /// The sender has posted message `number`.
+    /// Records that the sender has posted message `number`.
     pub fn post_send(
         &mut self,
         (source, destination, number): (Rank, Rank, u32),
@@ -128,7 +131,7 @@ impl Traffic {
         id
     }
 
-    /// The receiver has posted message `number`.
+    /// Records that the receiver has posted message `number`.
     pub fn post_receive(
         &mut self,
         (source, destination, number): (Rank, Rank, u32),
@@ -139,7 +142,7 @@ impl Traffic {
         id
     }
 
-    /// Forgets a message that both sides are done with.
+    /// Removes a message that both sides have completed.
     pub fn deliver(&mut self, id: MessageId) {
         self.free.push(id);
     }
@@ -149,7 +152,7 @@ impl Traffic {
         &self.paths[&(message.source, message.destination)]
     }
 
-    /// The links that a message takes now, and how long after that it is at their end.
+    /// The stage at which a message is: its links, and their latency.
     pub fn stage(&self, id: MessageId) -> &Stage {
         &self.path(id)[self.messages[id].stage]
     }
@@ -158,12 +161,12 @@ impl Traffic {
         self.messages[id].stage == 0
     }
 
-    /// Whether the end of the message's stage is its destination.
+    /// Whether the message's stage ends at its destination.
     pub fn is_at_last_stage(&self, id: MessageId) -> bool {
         self.messages[id].stage + 1 == self.path(id).len()
     }
 
-    /// Lets a message leave its sender, when those before it have left. Returns whether that is now.
+    /// Lets a message leave its sender, after those before it on its connection. Returns whether it leaves now.
     pub fn depart(&mut self, id: MessageId, now: Seconds, agenda: &mut Agenda) -> bool {
         let Message { source, destination, port, .. } = self.messages[id];
         let connection = self.connections.entry((source, destination, port)).or_default();
@@ -176,7 +179,8 @@ impl Traffic {
         true
     }
 
-    /// After `id` has left its sender: the message behind it, which leaves now.
+    /// Lets the message behind `id` on its connection leave, after `id` has left its sender; returns it, if there is
+    /// one.
     pub fn next_behind(&mut self, id: MessageId, now: Seconds, agenda: &mut Agenda) -> Option<MessageId> {
         let Message { source, destination, port, .. } = self.messages[id];
         let connection = self.connections.get_mut(&(source, destination, port))?;
@@ -186,7 +190,7 @@ impl Traffic {
         next
     }
 
-    /// Lets a message that was stored on its way go on.
+    /// Forwards a message that is stored at the end of a stage.
     pub fn forward(&mut self, id: MessageId, now: Seconds, agenda: &mut Agenda) {
         self.messages[id].stage += 1;
         self.flow(id, now, agenda);
@@ -203,17 +207,17 @@ impl Traffic {
         if flow == self.flows.len() {
             self.flows.push(begun);
         } else {
-            // What was entered for the flow that had this number before must not be taken for this one's.
+            // Events of the flow that had this number before must not count for the new flow.
             self.flows[flow] = Flow { changes: self.flows[flow].changes + 1, ..begun };
         }
     }
 
-    /// Whether a flow is still expected to drain at the time that was entered with this number of changes.
+    /// Whether the rate of a flow has not changed since an event with this number of changes was entered.
     pub fn is_current(&self, flow: FlowId, changes: u32) -> bool {
         self.flows[flow].changes == changes
     }
 
-    /// Ends a flow; the message that has left.
+    /// Ends a flow; returns the message whose bytes have left.
     pub fn drain(&mut self, flow: FlowId, now: Seconds) -> MessageId {
         self.note_change(now);
         self.network.end(flow);
@@ -227,12 +231,12 @@ impl Traffic {
         }
     }
 
-    /// Whether rates must be settled before an event of this time is looked at.
+    /// Whether rates must be computed before the next event, at time `next`, is handled.
     pub fn must_settle(&self, next: Option<Seconds>) -> bool {
         self.network.is_unsettled() && next.is_none_or(|next| next > self.settle_by)
     }
 
-    /// Divides the links among the flows that there are now, and enters when each will have drained.
+    /// Computes the rates of all flows, and enters an event for the end of each flow whose rate has changed.
     pub fn settle(&mut self, now: Seconds, agenda: &mut Agenda) {
         let Traffic { network, flows, .. } = self;
         network.settle(|network, id, rate_before| {

@@ -1,35 +1,35 @@
-//! Maximum flow in whole numbers.
+//! Maximum flow in whole numbers, by Dinic's algorithm.
 //!
 //! Dinic: Algorithm for solution of a problem of maximum flow in networks with power estimation, Soviet Mathematics
-//! Doklady 11, 1970. Levels are counted from the sink, so that nodes that do not reach it are never entered.
+//! Doklady 11, 1970. Levels are counted from the sink, so that the search never enters nodes that do not reach it.
 
 use std::collections::VecDeque;
 
-/// More than any flow.
+/// A capacity that exceeds every flow.
 pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
 
-/// A network in which flows are looked for again and again, with other capacities, sources and sinks.
+/// A network for repeated searches with different capacities, sources and sinks.
 #[derive(Debug, Clone)]
 pub(crate) struct Flow {
-    /// Where each arc ends; arc `a ^ 1` is its reverse.
+    /// The node where each arc ends. Arc `a ^ 1` is the reverse of arc `a`.
     ends: Vec<u32>,
     capacities: Vec<u64>,
-    /// What each arc can still carry.
+    /// The residual capacity of each arc.
     room: Vec<u64>,
     outgoing: Vec<Vec<u32>>,
-    /// How many arcs it is from each node to the sink, or `FAR`.
+    /// The number of arcs from each node to the sink, or `FAR`.
     levels: Vec<u32>,
-    /// Which arc of each node is to be tried next.
+    /// The arc of each node that is tried next.
     next: Vec<usize>,
     queue: VecDeque<u32>,
-    /// Arcs whose room is not their capacity.
+    /// Arcs whose residual capacity differs from their capacity.
     touched: Vec<u32>,
 }
 
 const FAR: u32 = u32::MAX;
 
 impl Flow {
-    /// So many nodes and no arcs.
+    /// A network of `nodes` nodes without arcs.
     pub fn new(nodes: usize) -> Flow {
         Flow {
             ends: Vec::new(),
@@ -43,7 +43,7 @@ impl Flow {
         }
     }
 
-    /// One more node, and its number.
+    /// Adds a node and returns its number.
     pub fn node(&mut self) -> usize {
         self.outgoing.push(Vec::new());
         self.levels.push(FAR);
@@ -51,7 +51,7 @@ impl Flow {
         self.outgoing.len() - 1
     }
 
-    /// One more arc, and its number.
+    /// Adds an arc and returns its number.
     pub fn arc(&mut self, source: usize, target: usize, capacity: u64) -> usize {
         let arc = self.ends.len();
         self.ends.extend([target as u32, source as u32]);
@@ -62,29 +62,30 @@ impl Flow {
         arc
     }
 
-    /// What an arc can carry.
+    /// The capacity of an arc.
     pub fn capacity(&self, arc: usize) -> u64 {
         self.capacities[arc]
     }
 
-    /// Gives an arc another capacity. There must be no flow.
+    /// Changes the capacity of an arc. There must be no flow.
     pub fn set(&mut self, arc: usize, capacity: u64) {
         self.capacities[arc] = capacity;
         self.room[arc] = capacity;
     }
 
-    /// How much flows from `source` to `sink`, or `limit` if that is less. Nothing flows afterwards.
+    /// The maximum flow from `source` to `sink`, at most `limit`. Clears the flow afterwards.
     pub fn maximum(&mut self, source: usize, sink: usize, limit: u64) -> u64 {
         let flow = self.fill(source, sink, limit);
         self.clear();
         flow
     }
 
-    /// As [`Flow::maximum`]; where it is less than the limit, also the nodes on the sink's side of a minimum cut.
+    /// The nodes on the sink's side of a minimum cut, if the maximum flow is less than `limit`; else `None`. Clears the
+    /// flow.
     pub fn cut(&mut self, source: usize, sink: usize, limit: u64) -> Option<Vec<bool>> {
         let flow = self.fill(source, sink, limit);
         self.clear();
-        // The last search for levels has not found the source.
+        // The last search for levels did not reach the source.
         (flow < limit).then(|| self.levels.iter().map(|level| *level != FAR).collect())
     }
 
@@ -110,7 +111,8 @@ impl Flow {
         flow
     }
 
-    /// Counts levels from the sink; whether the source is among them. If it is not, all that reach the sink are.
+    /// Computes levels from the sink and returns whether the source reaches it. If not, all nodes that reach the sink
+    /// have a level.
     fn search(&mut self, source: usize, sink: usize) -> bool {
         self.levels.fill(FAR);
         self.levels[sink] = 0;
@@ -149,7 +151,7 @@ impl Flow {
                     path.push(arc);
                     at = self.ends[arc as usize] as usize;
                 }
-                // A dead end: back by one arc, which is not tried again.
+                // A dead end: go back by one arc, and do not try that arc again.
                 None => match path.pop() {
                     Some(arc) => {
                         self.next[at] = self.outgoing[at].len();
@@ -174,7 +176,7 @@ impl Flow {
 mod tests {
     use super::*;
 
-    /// The least that is cut off by any set of nodes without the source and with the sink.
+    /// The smallest capacity into any set of nodes that has the sink and not the source.
     fn least_cut(nodes: usize, arcs: &[(usize, usize, u64)], source: usize, sink: usize) -> u64 {
         let within = |set: usize, node: usize| set >> node & 1 == 1;
         let into = |set: usize| -> u64 {

@@ -1,9 +1,10 @@
-//! Schedules made for a given graph, exactly or with a bound to compare with.
+//! Schedules computed for a given graph, exactly or with a bound to compare with.
 //!
-//! Known algorithms are written for rings, tori and hypercubes. What is here takes any graph, and finds who sends what to
-//! which neighbour when: [`bfb`] breadth first, so that every block takes shortest ways only, [`trees`] along trees packed
-//! side by side, for long vectors on switched, unequal and damaged graphs, [`expand`] by maps of schedules of smaller graphs.
-//! [`finder`] looks for the graph itself, [`routes`] for the path of each pair of ranks.
+//! Known algorithms are written for rings, tori and hypercubes. The modules here take any graph and decide who sends
+//! what to which neighbour, and when. [`bfb`] works breadth first, so that every block takes shortest paths only.
+//! [`trees`] packs trees side by side, for long vectors on graphs with switches, unequal links or failed links.
+//! [`expand`] turns schedules of smaller graphs into schedules of larger ones. [`alltoall`] follows a flow. [`finder`]
+//! searches for the graph itself, [`routes`] for the path of each pair of ranks.
 
 pub mod alltoall;
 pub mod bfb;
@@ -18,30 +19,30 @@ pub mod trees;
 pub use network::{Arc, Network};
 pub use ratio::Ratio;
 
-/// Why a graph has no such schedule.
+/// Why no schedule can be made for a graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unsuitable {
-    /// Ranks cannot reach each other from rank to rank alone.
+    /// A rank does not reach another over links between ranks alone.
     #[error(
         "rank {from} reaches rank {to} through switches only, if at all; links between ranks are needed"
     )]
     Apart {
-        /// A rank.
+        /// The rank that does not reach the other one.
         from: crate::units::Rank,
-        /// Another one that it does not reach.
+        /// The rank that is not reached.
         to: crate::units::Rank,
     },
-    /// More neighbours than can be looked into.
-    #[error("rank {rank} has {neighbours} neighbours; at most {most} can be looked into")]
+    /// A rank has too many neighbours.
+    #[error("rank {rank} has {neighbours} neighbours; breadth-first schedules handle at most {most}")]
     Degree {
         /// The rank.
         rank: crate::units::Rank,
         /// How many neighbours it has.
         neighbours: usize,
-        /// How many there may be.
+        /// The largest number that is supported.
         most: usize,
     },
-    /// Something else is performed.
-    #[error("{0} is not performed so")]
+    /// Breadth-first schedules do not perform this collective.
+    #[error("there are no breadth-first schedules for {0}; choose reduce_scatter, allgather or allreduce")]
     Collective(crate::collective::Collective),
 }

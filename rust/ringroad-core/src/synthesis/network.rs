@@ -1,7 +1,9 @@
-//! The ranks of a topology and what joins them, as synthesis sees it: a digraph with whole numbers for capacities.
+//! The ranks of a topology and the links between them, as synthesis sees them: a directed graph with whole numbers as
+//! capacities.
 //!
-//! Links side by side between two ranks are one arc. It carries what the topology's routing lets them carry together:
-//! all links the same share, so that the slowest of them counts, or where each pair has one path the first alone.
+//! Parallel links between two ranks are one arc. The arc has the bandwidth that the topology's routing can use. If
+//! routing takes all links, each carries the same share, so that the slowest link's bandwidth counts once for every
+//! link. If each pair of ranks has one path, only the first link counts.
 
 use std::ops::Range;
 use std::sync::Arc as Shared;
@@ -10,51 +12,53 @@ use crate::schedule::{Axis, Group, Motion, Slice};
 use crate::topology::{Link, Topology};
 use crate::units::{Port, Rank};
 
-/// What joins two neighbours, in one direction.
+/// The links from a rank to a neighbour, in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arc {
-    /// Where it starts.
+    /// The rank where it starts.
     pub source: Rank,
-    /// Where it ends.
+    /// The rank where it ends.
     pub target: Rank,
-    /// The first port by which it leaves.
+    /// The port of its first link.
     pub port: Port,
-    /// How many units of bandwidth it has.
+    /// Its bandwidth in units of [`Network::unit`].
     pub capacity: u64,
 }
 
-/// Ranks, and arcs between those that are neighbours.
+/// Ranks, and the arcs between neighbours.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     ranks: usize,
-    /// Ranks, and behind them switches and memories where these are part of it.
+    /// The number of ranks, switches and memories. Ranks come first; the others are counted only if the network
+    /// includes them.
     nodes: usize,
-    /// By source, then as the links are.
+    /// Sorted by source; arcs of one source are in the order of the links.
     arcs: Vec<Arc>,
     starts: Vec<usize>,
     /// The arcs that end at each rank, in the order of the arcs.
     incoming: Vec<Vec<usize>>,
     /// Bytes per second of one unit of capacity.
     unit: f64,
-    /// Of the grid that the ranks form, if they do.
+    /// The sizes of the grid that the ranks form; empty if they form none.
     dimensions: Vec<usize>,
 }
 
-/// The largest denominator that capacities relative to the smallest one may have; others are rounded down.
+/// The largest denominator of capacities as multiples of the smallest one. Capacities that need a larger one are
+/// rounded down.
 const FINEST: u64 = 1000;
 
 impl Network {
-    /// What joins the ranks of a topology directly. Memories and switches, and the links to them, are left out.
+    /// The network of a topology's ranks and the links between them, without switches, memories and their links.
     pub fn of(topology: &Topology) -> Network {
         Network::among(topology, topology.ranks())
     }
 
-    /// The same with switches and memories, which pass on what they are given.
+    /// The network of a topology with its switches and memories, which forward what they receive.
     pub fn with_switches(topology: &Topology) -> Network {
         Network::among(topology, topology.nodes())
     }
 
-    /// What joins the first so many nodes.
+    /// The network of the first `nodes` nodes.
     fn among(topology: &Topology, nodes: usize) -> Network {
         let mut links: Vec<(Rank, Port, Rank, f64)> = Vec::new();
         for (port, link) in ports(topology).into_iter().zip(topology.links()) {
@@ -62,7 +66,7 @@ impl Network {
                 links.push((link.source, port, link.target, link.bytes_per_second()));
             }
         }
-        // Links of a rank stay in their order.
+        // The sort is stable: links of a rank keep their order.
         links.sort_by_key(|link| link.0);
         let single = topology.routing().takes_one_path();
         let mut bundles: Vec<(Arc, f64)> = Vec::new();
@@ -72,7 +76,7 @@ impl Network {
                 first = bundles.len();
             }
             match bundles[first..].iter_mut().find(|(arc, _)| arc.target == target) {
-                // `capacity` counts the links for now, and the slowest one's speed stands beside it.
+                // Until `bundled`, `capacity` is the number of links; the speed of the slowest one is beside it.
                 Some((arc, slowest)) if !single => {
                     arc.capacity += 1;
                     *slowest = slowest.min(speed);
@@ -84,7 +88,7 @@ impl Network {
         Network::bundled(topology, nodes, bundles)
     }
 
-    /// Of arcs that count their links, each with the speed of its slowest.
+    /// Makes a network of arcs whose `capacity` is a number of links, each with the speed of its slowest link.
     fn bundled(topology: &Topology, nodes: usize, bundles: Vec<(Arc, f64)>) -> Network {
         let slowest = bundles.iter().map(|(_, speed)| *speed).fold(f64::INFINITY, f64::min);
         let whole = |parts: u64| {
@@ -99,7 +103,7 @@ impl Network {
         Network::indexed(topology.ranks(), nodes, arcs, unit, topology.dimensions().to_vec())
     }
 
-    /// Of arcs by source.
+    /// Makes a network of arcs that are sorted by source.
     fn indexed(ranks: usize, nodes: usize, arcs: Vec<Arc>, unit: f64, dimensions: Vec<usize>) -> Network {
         let starts = (0..=nodes).map(|node| arcs.partition_point(|arc| arc.source < node)).collect();
         let mut incoming = vec![Vec::new(); nodes];
@@ -107,17 +111,17 @@ impl Network {
         Network { ranks, nodes, arcs, starts, incoming, unit, dimensions }
     }
 
-    /// How many ranks.
+    /// The number of ranks.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
 
-    /// How many ranks, switches and memories.
+    /// The number of ranks, switches and memories.
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// The arcs, by source, in the order of the links.
+    /// All arcs, sorted by source; arcs of one source are in the order of the links.
     pub fn arcs(&self) -> &[Arc] {
         &self.arcs
     }
@@ -137,7 +141,7 @@ impl Network {
         &self.incoming[rank]
     }
 
-    /// The most units that leave, or reach, a rank.
+    /// The largest total capacity of the arcs that leave one rank, or that end at one rank.
     pub fn degree(&self) -> u64 {
         let sum =
             |arcs: &mut dyn Iterator<Item = usize>| arcs.map(|arc| self.arcs[arc].capacity).sum::<u64>();
@@ -145,39 +149,39 @@ impl Network {
         (0..self.ranks).map(most).max().unwrap_or(0)
     }
 
-    /// The port by which a rank reaches its neighbour.
+    /// The port by which a rank reaches a neighbour; `None` if no arc leads there.
     pub fn port(&self, source: Rank, target: Rank) -> Option<Port> {
         let arcs = &self.arcs[self.outgoing(source)];
         arcs.iter().find(|arc| arc.target == target).map(|arc| arc.port)
     }
 
-    /// The same arcs the other way round. Ports stay those of the arcs as they were.
+    /// The same network with all arcs reversed. Each arc keeps its port.
     pub fn transposed(&self) -> Network {
         let turned = |arc: &Arc| Arc { source: arc.target, target: arc.source, ..*arc };
         let mut arcs: Vec<Arc> = self.arcs.iter().map(turned).collect();
-        // Of all arcs to a rank those that leave by the same port come at the same place.
+        // Where all ranks look alike, arcs of one kind then have the same position at every rank.
         arcs.sort_by_key(|arc| (arc.source, arc.port));
         Network::indexed(self.ranks, self.nodes, arcs, self.unit, self.dimensions.clone())
     }
 
-    /// The sizes of the grid that the ranks form, if they do.
+    /// The sizes of the grid that the ranks form; empty if they form none.
     pub fn dimensions(&self) -> &[usize] {
         &self.dimensions
     }
 
-    /// How many arcs lead from every rank to `goal`, at least; `u32::MAX` where none do.
+    /// The smallest number of arcs from each node to `goal`; `u32::MAX` for nodes that do not reach it.
     pub fn hops_to(&self, goal: Rank) -> Vec<u32> {
         self.hops(goal, |here| self.incoming[here].iter().map(|arc| self.arcs[*arc].source))
     }
 
-    /// How many arcs lead from `start` to every rank, at least; `u32::MAX` where none do.
+    /// The smallest number of arcs from `start` to each node; `u32::MAX` for nodes that it does not reach.
     pub fn hops_from(&self, start: Rank) -> Vec<u32> {
         self.hops(start, |here| self.arcs[self.outgoing(here)].iter().map(|arc| arc.target))
     }
 
-    /// A rank, and one that it does not reach, if there are such.
+    /// A pair of ranks of which the first does not reach the second; `None` if all ranks reach each other.
     pub fn apart(&self) -> Option<(Rank, Rank)> {
-        // Whoever reaches rank 0 reaches all that it reaches.
+        // If every rank reaches rank 0, and rank 0 reaches every rank, all reach each other.
         let beyond = |hops: Vec<u32>| (0..self.ranks).find(|rank| hops[*rank] == u32::MAX);
         let from = beyond(self.hops_to(0)).map(|from| (from, 0));
         from.or_else(|| beyond(self.hops_from(0)).map(|to| (0, to)))
@@ -200,8 +204,8 @@ impl Network {
         hops
     }
 
-    /// The slice, without its chunks, that the ranks make if all of them look alike: on a grid each moves to any other by
-    /// a shift, else by multiplication in a group of which the arcs are generators.
+    /// The slice, without its chunks, that describes the symmetry if all ranks look alike. On a grid, shifts take each
+    /// rank to any other; elsewhere, multiplications in a group of which the arcs are generators do.
     pub(super) fn symmetry(&self) -> Option<Slice> {
         if self.is_shifted() {
             let axis = |size: &usize| Axis { size: *size, blocks: *size, motion: Motion::Shift };
@@ -211,7 +215,7 @@ impl Network {
         Some(Slice::of_group(Shared::new(group), Vec::new()))
     }
 
-    /// Whether there is a grid on which every rank has the arcs of rank 0, shifted.
+    /// Whether the ranks form a grid on which every rank has the arcs of rank 0, shifted.
     fn is_shifted(&self) -> bool {
         let kinds = |rank: Rank| {
             let mut kinds: Vec<_> = self.outgoing(rank).map(|arc| self.kind(arc)).collect();
@@ -222,7 +226,7 @@ impl Network {
         !self.dimensions.is_empty() && (1..self.ranks).all(|rank| kinds(rank) == first)
     }
 
-    /// What an arc is like on a grid: how far it leads, by which port, and how much it carries.
+    /// The kind of an arc on a grid: its offset, its port and its capacity.
     fn kind(&self, arc: usize) -> (usize, Port, u64) {
         let Arc { source, target, port, capacity } = self.arcs[arc];
         let (mut offset, mut stride) = (0, self.ranks);
@@ -233,7 +237,8 @@ impl Network {
         (offset, port, capacity)
     }
 
-    /// Which arcs of other ranks each arc is like, as numbers from 0, if all ranks look alike.
+    /// The kind of each arc, as a number from 0, if all ranks look alike; every rank has one arc of each kind. `None`
+    /// otherwise.
     pub(super) fn alike(&self) -> Option<Vec<usize>> {
         if self.nodes > self.ranks {
             return None;
@@ -253,8 +258,8 @@ impl Network {
         Some(alike)
     }
 
-    /// Where the arcs of rank 0 lead, and those that are alike at every other rank, if there are as many of the same
-    /// capacities and each kind is a permutation.
+    /// For each arc of rank 0, the targets of the corresponding arc of every rank. `None` unless all ranks have equally
+    /// many arcs with the same ports and capacities.
     fn permutations(&self) -> Option<Vec<Vec<Rank>>> {
         let first = &self.arcs[self.outgoing(0)];
         let alike = |rank: Rank| {
@@ -271,8 +276,9 @@ impl Network {
     }
 }
 
-/// For every link the port by which it leaves, if it leaves a rank. Without a grid a rank's ports are its links in turn.
-/// On a grid they are those of [`Topology::port_link`]; a link that is none of them leaves as a message to its end does.
+/// The port of every link: by which it leaves its rank. Without a grid, a rank's ports count its links in turn. On a
+/// grid, ports are those of [`Topology::port_link`]; any other link between ranks has the port that a message to its
+/// end would take.
 pub(super) fn ports(topology: &Topology) -> Vec<Port> {
     let (links, shape) = (topology.links(), topology.dimensions().len());
     let mut ports = vec![None; links.len()];
@@ -292,7 +298,7 @@ pub(super) fn ports(topology: &Topology) -> Vec<Port> {
     links.iter().zip(ports).map(turn).collect()
 }
 
-/// The port of the first dimension in which two ranks differ, by which the shorter way around begins.
+/// The port of the first dimension in which two ranks differ, in the direction of the shorter way around.
 fn towards(topology: &Topology, source: Rank, target: Rank) -> Port {
     let (sizes, from, to) =
         (topology.dimensions(), topology.coordinates(source), topology.coordinates(target));

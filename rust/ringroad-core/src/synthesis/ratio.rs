@@ -1,4 +1,4 @@
-//! Exact fractions of whole numbers, as small as synthesis needs them.
+//! Exact fractions of whole numbers.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,39 +12,39 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Ratio = Ratio { numerator: 0, denominator: 1 };
 
-    /// `numerator / denominator`, which must not be 0.
+    /// `numerator / denominator`. The denominator must not be 0.
     pub fn new(numerator: impl Into<u128>, denominator: impl Into<u128>) -> Ratio {
         let (numerator, denominator) = (numerator.into(), denominator.into());
-        assert!(denominator > 0, "a fraction of nothing");
+        assert!(denominator > 0, "the denominator of a fraction must not be 0");
         let common = gcd(numerator, denominator);
         Ratio { numerator: numerator / common, denominator: denominator / common }
     }
 
-    /// The upper part, in lowest terms.
+    /// The numerator, in lowest terms.
     pub fn numerator(self) -> u128 {
         self.numerator
     }
 
-    /// The lower part, in lowest terms.
+    /// The denominator, in lowest terms.
     pub fn denominator(self) -> u128 {
         self.denominator
     }
 
-    /// The nearest floating-point number, or one beside it.
+    /// The value in floating point, off by at most one representable number.
     pub fn to_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
     }
 
-    /// The least whole number that is not less than `times` this.
+    /// `times` this value, rounded up to a whole number.
     pub fn ceil_times(self, times: u64) -> u128 {
         (self.numerator * u128::from(times)).div_ceil(self.denominator)
     }
 }
 
-/// The greatest common divisor; of 0 and a number that number.
+/// The greatest common divisor. With 0 it is the other number.
 pub fn gcd(a: u128, b: u128) -> u128 {
     if b == 0 {
         a

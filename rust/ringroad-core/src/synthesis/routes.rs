@@ -1,32 +1,34 @@
-//! One path for each pair of ranks, such that an all-to-all loads links as evenly as any flow does, or nearly so.
+//! One path for each pair of ranks, such that an all-to-all loads the links nearly as evenly as any flow does.
 
 use super::alltoall::{concurrent_flow, in_chunks, Concurrent, Demands, Progress, Trip};
 use super::{Network, Unsuitable};
 use crate::topology::{Routing, RoutingTable, Topology, TopologyError};
 use crate::units::{LinkId, Seconds};
 
-/// Routes for a topology, with proof of how good they are.
+/// Routes for a topology, with a proof of how good they are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BalancedRoutes {
-    /// The paths.
+    /// The path of each pair.
     pub table: RoutingTable,
-    /// No routes, even if pairs are spread over several paths, have a smaller [`RoutingTable::load`].
+    /// A lower bound in seconds: no routes have a smaller [`RoutingTable::load`], even if they spread pairs over
+    /// several paths.
     pub bound: Seconds,
 }
 
-/// Why there are none.
+/// Why there are no routes.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoRoutes {
-    /// The graph has no flow.
+    /// Some ranks do not reach each other.
     #[error(transparent)]
     Unsuitable(#[from] Unsuitable),
-    /// There is no such table.
+    /// The paths do not form a table for this topology.
     #[error(transparent)]
     Topology(#[from] TopologyError),
 }
 
-/// Finds a flow whose busiest link is at most `1 + gap` times as busy as it must be, as [`concurrent_flow`] does, and rounds
-/// it to a path for each pair. Links side by side share their paths. Where single shortest paths are better, they are it.
+/// Computes a flow whose busiest link is at most `1 + gap` times as busy as it must be, as [`concurrent_flow`] does,
+/// and rounds it to one path for each pair. Parallel links share the paths of their arc. If the table of shortest paths
+/// has a smaller load, returns that instead.
 pub fn balanced_routes(
     topology: &Topology,
     gap: f64,
@@ -42,13 +44,14 @@ pub fn balanced_routes(
         path.extend(arcs.into_iter().flatten().map(|arc| lanes.take(*arc as usize) as u32));
         Ok::<(), TopologyError>(())
     })?;
-    // On few ranks a flow may round worse.
+    // On few ranks, rounding can make a flow worse than shortest paths.
     let shortest = RoutingTable::shortest(topology)?;
     let better = shortest.load(topology) < table.load(topology) * (1.0 - 1e-9);
     Ok(BalancedRoutes { table: if better { shortest } else { table }, bound })
 }
 
-/// How long the busiest link takes at least for a byte from every rank to every other one, whatever the routes.
+/// A lower bound on the seconds that the busiest link takes for one byte from every rank to every other one, whatever
+/// the routes. `gap` limits how far [`concurrent_flow`] searches.
 pub fn least_load(
     topology: &Topology,
     gap: f64,
@@ -57,13 +60,13 @@ pub fn least_load(
     flow(topology, gap, go_on).map(|(_, _, bound)| bound)
 }
 
-/// The flow of one for each pair, and what it proves.
+/// The flow of one byte for each pair, with the network that it uses and its lower bound in seconds.
 fn flow(
     topology: &Topology,
     gap: f64,
     go_on: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<(Network, Concurrent, Seconds), NoRoutes> {
-    // With all links side by side, whatever routes there are so far.
+    // Minimal routing makes every parallel link count, whatever routing the topology has.
     let topology = topology.clone().with_routing(Routing::Minimal)?;
     let network = Network::with_switches(&topology);
     let flow = concurrent_flow(&network, &Demands::Uniform, gap, go_on)?;
@@ -72,13 +75,14 @@ fn flow(
     Ok((network, flow, bound))
 }
 
-/// The links of each arc.
+/// The links that each arc stands for.
 struct Lanes<'a> {
     topology: &'a Topology,
-    /// By source and target, and where those of each arc begin and end.
+    /// Sorted by source and target.
     links: Vec<LinkId>,
+    /// Where each arc's links begin and end in `links`.
     ranges: Vec<(usize, usize)>,
-    /// How many paths each link carries.
+    /// The number of paths that each link carries.
     counts: Vec<u64>,
 }
 
@@ -105,7 +109,7 @@ impl<'a> Lanes<'a> {
         self.topology.links()[link].bytes_per_second()
     }
 
-    /// The link of an arc that is the least busy with another path.
+    /// Takes the link of an arc that is least busy with one more path, and counts the path.
     fn take(&mut self, arc: usize) -> LinkId {
         let busy = |link: &LinkId| (self.counts[*link] + 1) as f64 / self.speed(*link);
         let least = self.of(arc).iter().copied().min_by(|a, b| busy(a).total_cmp(&busy(b)));
@@ -114,15 +118,15 @@ impl<'a> Lanes<'a> {
         link
     }
 
-    /// The smallest part of what the links of an arc carry that its capacity counts: less than 1 where bandwidths have been
-    /// rounded, or links side by side are unequal.
+    /// The smallest ratio, over all arcs, of the bandwidth that the capacity counts to the links' total bandwidth. It
+    /// is less than 1 where bandwidths have been rounded down or parallel links are unequal.
     fn least_part(&self, network: &Network) -> f64 {
         let part = |(arc, counted): (usize, &super::Arc)| {
             let speed: f64 = self.of(arc).iter().map(|link| self.speed(*link)).sum();
             counted.capacity as f64 * network.unit() / speed
         };
         let parts = network.arcs().iter().enumerate().map(part);
-        // What is whole but for rounding is whole.
+        // Ratios within rounding of 1 count as 1.
         parts.filter(|part| *part < 1.0 - 1e-9).fold(1.0, f64::min)
     }
 }

@@ -1,24 +1,25 @@
-//! Ranks that send and receive less than their links carry, the host bottleneck of Basu et al. (Efficient all-to-all
-//! collective communication schedules for direct-connect topologies, HPDC 2024). Their augmented graph sends what a rank
-//! passes on through its host, too; here cards pass it on, and a host is used at both ends only.
+//! Networks in which a rank sends and receives less than its links carry: the host bottleneck of Basu et al. (Efficient
+//! all-to-all collective communication schedules for direct-connect topologies, HPDC 2024). In their augmented graph
+//! data that a rank forwards passes through its host, too. Here the network cards forward data, and only the hosts at
+//! both ends handle it.
 //!
 //! ```text
 //! bottleneck(ring:3, 1.5)    0       1       2      rank r
-//!                            ⇅ 1.5   ⇅ 1.5   ⇅ 1.5  what a host brings in and out, in links of the ring
-//!                          ┌─3───⇄───4───⇄───5─┐    its card, node 3 + r, which passes on what is for others
+//!                            ⇅ 1.5   ⇅ 1.5   ⇅ 1.5  bandwidth between a host and its card, in links of the ring
+//!                          ┌─3───⇄───4───⇄───5─┐    the card of rank r, node 3 + r, which forwards data for others
 //!                          └─────────⇄─────────┘
 //! ```
 //!
-//! The grid stays, so that algorithms for grids remain candidates. The way between a rank and its card has no latency
-//! unless one latency is stated for all links.
+//! The network keeps its grid, so that algorithms for grids remain candidates. The links between a rank and its card
+//! have no latency unless a latency is set for all links.
 
 use super::operators::derived_name;
-use super::{Family, Link, Topology, TopologyError};
+use super::{Kind, Link, Topology, TopologyError};
 use crate::units::NodeId;
 
 impl Topology {
-    /// The network with a card for every rank, which the network's links join, and between rank and card in each direction
-    /// `capacity` times the bandwidth of the rank's first link: `bottleneck(G, 2)`.
+    /// The network with a card for every rank: `bottleneck(G, 2)`. The network's links join the cards. The link between
+    /// a rank and its card has, in each direction, `capacity` times the bandwidth of the rank's first link.
     pub fn behind_cards(&self, capacity: f64) -> Result<Topology, TopologyError> {
         super::link::check_relative(capacity, 0.0)?;
         let spec = format!("bottleneck({}, {capacity})", self.wiring());
@@ -37,13 +38,13 @@ impl Topology {
             target: card(link.target),
             ..*link
         }));
-        let family = match self.family {
-            Family::Graph(_) => Family::Graph(derived_name(&spec)),
-            _ => Family::Behind(spec),
+        let kind = match self.kind {
+            Kind::Graph(_) => Kind::Graph(derived_name(&spec)),
+            _ => Kind::Behind(spec),
         };
         let (dimensions, per_host) = (self.dimensions.clone(), self.per_host);
         let routing = self.routing.on_other_links();
-        let plain = Topology::plain(family, ranks, self.nodes + ranks, links);
+        let plain = Topology::plain(kind, ranks, self.nodes + ranks, links);
         Topology { dimensions, per_host, routing, ..plain }.if_connected()
     }
 }

@@ -1,24 +1,34 @@
-//! Cayley graphs: ranks are the elements of a group, and port `p` multiplies by the generator `p` from the right. What
-//! multiplies from the left keeps all ports, so that ranks are alike.
+//! Cayley graphs: ranks are the elements of a group, and port `p` multiplies by generator `p` from the right.
+//! Multiplication from the left maps each port to itself, so that all ranks are alike.
 //!
 //! ```text
 //! cayley:z8:1,3                  numbers modulo 8; 0 → 1 and 3
-//! cayley:d4:1.0,0.1              turns and reflections of a square, r^x s^c written x.c
+//! cayley:d4:1.0,0.1              rotations and reflections of a square, r^x s^c written x.c
 //! cayley:z7*z3^2:1.0,0.1         (x,c)(y,e) = (x + 2^c y, c + e), written x.c; 2^3 must be 1 modulo 7
-//! cayley:s4:2134,1324,1243       permutations, written as what they make of 1234
-//! cayley:z3xz3:1.0,0.1           products of any of these: an element is the factors' elements in a row
+//! cayley:s4:2134,1324,1243       permutations, written as the images of 1234
+//! cayley:z3xz3:1.0,0.1           products of any of these: an element is written as the factors' elements in a row
 //! ```
 //!
-//! An element's number is that in a C array of the parts, the last one fastest: x·K + c of the pair (x, c) with c < K.
-//! Permutations are numbered in lexicographic order. Rank 0 is the identity, and link `d·rank + p` is port `p` of `d`.
+//! Elements are numbered like those of a C array over their parts, the last part fastest: (x, c) with c < K is x·K + c.
+//! Permutations are numbered in lexicographic order. Rank 0 is the identity, and with `d` generators link `d·rank + p`
+//! leaves `rank` by port `p`.
 
 use std::fmt;
 
-use super::families::check_size;
-use super::{parse, Topology, TopologyError, MAX_RANKS};
+use super::family::{check_size, Family, Form, Layout};
+use super::{text, Topology, TopologyError, MAX_RANKS};
 use crate::units::Rank;
 
-/// A finite group, whose elements are numbered; 0 is the identity.
+pub(super) static CAYLEY: Family = Family {
+    name: "cayley",
+    example: "cayley:z8*z2^3:5.1,3.0",
+    summary: "a group (z8, z8*z2^3, d13, s4, z3xz3) and generators: (x,c)(y,e) = (x + 3^c y, c + e)",
+    source: "Cayley: Desiderata and suggestions: the theory of groups: graphical representation, American Journal of Mathematics 1(2), 1878",
+    form: Form::List(|group, generators| Some(read(group, generators))),
+    layout: Layout::LISTED,
+};
+
+/// A finite group with numbered elements, of which 0 is the identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     factors: Vec<Factor>,
@@ -28,18 +38,18 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Factor {
     Cyclic(usize),
-    /// Pairs; `powers[c]` is what the other's first part is multiplied by behind `c`.
+    /// Pairs (x, c), multiplied as (x, c)(y, e) = (x + `powers[c]` y, c + e).
     Semidirect {
         size: usize,
         powers: Vec<usize>,
     },
-    /// Of so many corners.
+    /// The rotations and reflections of a polygon with this many corners.
     Dihedral(usize),
-    /// Of so many things.
+    /// The permutations of this many things.
     Symmetric(usize),
 }
 
-/// One-line notation has a digit for each of the things that are permuted.
+/// The most things of a symmetric group: a permutation is written with one digit for each of them.
 const MOST_THINGS: usize = 9;
 
 impl Factor {
@@ -68,9 +78,9 @@ impl Factor {
         }
     }
 
-    /// The element that these parts say, of which it takes as many as it needs.
+    /// Reads an element from as many parts as this factor needs; `None` where they name no element.
     fn read<'a>(&self, parts: &mut impl Iterator<Item = &'a str>) -> Option<usize> {
-        let mut below = |most: usize| parts.next().and_then(parse::number).filter(|number| *number < most);
+        let mut below = |most: usize| parts.next().and_then(text::number).filter(|number| *number < most);
         match self {
             Factor::Cyclic(size) => below(*size),
             Factor::Semidirect { size, powers } => Some(below(*size)? * powers.len() + below(powers.len())?),
@@ -102,7 +112,7 @@ impl Factor {
     }
 }
 
-/// The permutation at this place in lexicographic order.
+/// The permutation with this number in lexicographic order.
 fn permutation(things: usize, place: usize) -> Vec<usize> {
     let (mut left, mut rest) = ((0..things).collect::<Vec<usize>>(), place);
     let mut orders: usize = (1..=things).product();
@@ -131,12 +141,12 @@ impl Group {
         Ok(Group { factors, order })
     }
 
-    /// How many elements it has.
+    /// How many elements the group has.
     pub fn order(&self) -> usize {
         self.order
     }
 
-    /// The element `a` times `b`.
+    /// The product of the elements `a` and `b`.
     pub fn multiply(&self, a: usize, b: usize) -> usize {
         let (mut rest_a, mut rest_b, mut stride, mut product) = (a, b, 1, 0);
         for factor in self.factors.iter().rev() {
@@ -147,7 +157,7 @@ impl Group {
         product
     }
 
-    /// The number of an element as it is written, such as `34.1` of `z64*z16^11`.
+    /// The number of a written element, such as `34.1` of `z64*z16^11`; `None` where the text names no element.
     pub fn element(&self, text: &str) -> Option<usize> {
         let mut parts = text.split('.');
         let read =
@@ -156,7 +166,7 @@ impl Group {
         parts.next().is_none().then_some(element)
     }
 
-    /// How an element is written.
+    /// The element as text, which [`Group::element`] reads.
     pub fn write(&self, element: usize) -> String {
         let mut rest = element;
         let mut parts = Vec::new();
@@ -185,15 +195,18 @@ impl fmt::Display for Group {
 }
 
 fn wrong(group: &str, what: String) -> TopologyError {
-    TopologyError::Graph { spec: format!("cayley:{group}"), what }
+    TopologyError::Graph { spec: CAYLEY.spec(group), what }
 }
 
 /// One part of a product: `z8`, `z64*z16^11`, `d13` or `s4`.
 fn factor(group: &str, part: &str) -> Result<Factor, TopologyError> {
-    let form = || wrong(group, format!("{part:?} is no group; write z8, z64*z16^11, d13, s4 or z3xz3"));
+    let form = || wrong(group, format!("{part:?} is not a group; write z8, z64*z16^11, d13, s4 or z3xz3"));
     let size = |letter: char, text: &str| {
-        let size =
-            text.strip_prefix(letter).and_then(parse::number).filter(|size| *size > 0).ok_or_else(form)?;
+        let size = text
+            .strip_prefix(letter)
+            .and_then(super::text::number)
+            .filter(|size| *size > 0)
+            .ok_or_else(form)?;
         match size <= MAX_RANKS {
             true => Ok(size),
             false => Err(wrong(group, format!("it has more than {MAX_RANKS} elements"))),
@@ -202,7 +215,7 @@ fn factor(group: &str, part: &str) -> Result<Factor, TopologyError> {
     if let Some((left, right)) = part.split_once('*') {
         let (turns, power) = right.split_once('^').ok_or_else(form)?;
         let (m, k) = (size('z', left)?, size('z', turns)?);
-        let power = parse::number(power).ok_or_else(form)?;
+        let power = text::number(power).ok_or_else(form)?;
         return semidirect(group, m, k, power);
     }
     match part.chars().next() {
@@ -210,7 +223,7 @@ fn factor(group: &str, part: &str) -> Result<Factor, TopologyError> {
         Some('d') => size('d', part).map(Factor::Dihedral),
         Some('s') => match size('s', part)? {
             things if things <= MOST_THINGS => Ok(Factor::Symmetric(things)),
-            _ => Err(wrong(group, format!("permutations are of {MOST_THINGS} things at most"))),
+            _ => Err(wrong(group, format!("permutations have at most {MOST_THINGS} things"))),
         },
         _ => Err(form()),
     }
@@ -228,17 +241,18 @@ fn semidirect(group: &str, m: usize, k: usize, power: usize) -> Result<Factor, T
         let advice = format!("write a number whose power {k} is 1 modulo {m}");
         return Err(wrong(
             group,
-            format!("{power}^{k} is not 1 modulo {m}, so z{m}*z{k}^{power} is no group; {advice}"),
+            format!("{power}^{k} is not 1 modulo {m}, so z{m}*z{k}^{power} is not a group; {advice}"),
         ));
     }
     Ok(Factor::Semidirect { size: m, powers })
 }
 
 impl Topology {
-    /// The Cayley graph of a group: from each element a link to its product with each of the generators, in their order.
+    /// The Cayley graph of a group: each element has a link to its product with each generator, in the order of the
+    /// generators.
     pub fn cayley(group: &Group, generators: &[usize]) -> Result<Topology, TopologyError> {
         let written = || generators.iter().map(|element| group.write(*element)).collect::<Vec<_>>().join(",");
-        let spec = || format!("cayley:{group}:{}", written());
+        let spec = || CAYLEY.spec(format!("{group}:{}", written()));
         let refuse = |what: String| Err(TopologyError::Graph { spec: spec(), what });
         check_size(&[group.order()], generators.len(), spec)?;
         if let Some(strange) = generators.iter().find(|element| **element >= group.order()) {
@@ -256,8 +270,8 @@ impl Topology {
     }
 }
 
-/// Of `cayley:group:generators`, what follows the first colon.
-pub(super) fn read(group: &str, generators: &str) -> Result<Topology, TopologyError> {
+/// Reads the two parts of `cayley:group:generators` after the first colon.
+fn read(group: &str, generators: &str) -> Result<Topology, TopologyError> {
     let group = Group::parse(group)?;
     let element = |text: &str| {
         let text = text.trim();
@@ -265,7 +279,7 @@ pub(super) fn read(group: &str, generators: &str) -> Result<Topology, TopologyEr
             let example = group.write(group.order() - 1);
             wrong(
                 &group.to_string(),
-                format!("{text:?} is no element of the group; write elements such as {example}"),
+                format!("{text:?} is not an element of the group; write elements such as {example}"),
             )
         })
     };

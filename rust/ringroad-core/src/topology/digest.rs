@@ -1,12 +1,13 @@
-//! A number that tells networks apart, to find what was computed for one before.
+//! The digest of a topology, by which results that were computed for the same network earlier are found.
 
 use super::{Routing, Topology};
 use crate::digest::Fnv;
 
 impl Topology {
-    /// 32 hexadecimal digits that are the same on every machine and in every version, and differ where ranks, nodes, the
-    /// grid, hosts, links (their ends, order, bandwidth, capacity and latencies) or routing, with its table, differ. How
-    /// the network is called makes no difference. No protection against somebody who looks for two networks of one digest.
+    /// A digest of 32 hexadecimal digits, the same on every machine and in every version. It covers ranks, nodes, the
+    /// grid, hosts, links (their ends, order, bandwidth, capacity and latencies) and the routing with its table, but
+    /// not the name of the network. It is not cryptographic: an attacker can construct two networks with the same
+    /// digest.
     pub fn digest(&self) -> String {
         let mut hash = Fnv::new();
         let routing = Routing::ALL.iter().position(|routing| *routing == self.routing);

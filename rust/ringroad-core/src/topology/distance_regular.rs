@@ -1,23 +1,43 @@
-//! Graphs with a name, in which how many ranks are so far from two others depends on these two's distance alone; most
-//! of those that serve as examples in Zhao et al., "Efficient direct-connect topologies for collective communications",
-//! Table 7, the others being line graphs of these, hamming:2:3 and hamming:4:2.
+//! Distance-regular graphs with a name: how many ranks have given distances from two ranks depends only on the distance
+//! of these two. They are most of the examples in Zhao et al., "Efficient direct-connect topologies for collective
+//! communications", Table 7. The other examples there are line graphs of these, hamming:2:3 and hamming:4:2.
 //!
 //! ```text
-//! petersen              pairs of five things; joined if they have none in common: odd-graph:3
-//! heawood               points and lines of the plane of order 2, as turns and reflections of a heptagon
+//! petersen              pairs of five things, joined if they have none in common: odd-graph:3
+//! heawood               points and lines of the plane of order 2, as rotations and reflections of a heptagon
 //! tutte-8-cage          w2-incidence; tutte-12-cage: points and lines of the hexagon H(2)
 //! ```
 //!
-//! Where the graph is that of a group in an obvious way its ports are those of [`Topology::cayley`]; elsewhere a rank's
-//! neighbours ascend.
+//! Where the graph is made as a Cayley graph, its ports are those of [`Topology::cayley`]; where it is made as a
+//! circulant, those of [`Topology::circulant`]. Elsewhere a rank's ports are in the order of its neighbours' numbers.
 
-use super::families::unfit;
+use super::family::{Family, Form, Layout};
 use super::{geometry, Group, Topology, TopologyError};
 use crate::units::Rank;
 
+pub(super) static ODD_GRAPH: Family = Family {
+    name: "odd-graph",
+    example: "odd-graph:4",
+    summary: "sets of 3 of 7 things, joined if they have none in common",
+    source:
+        "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
+    form: Form::Number(Topology::odd_graph),
+    layout: Layout::LISTED,
+};
+
+pub(super) static DOUBLED_ODD_GRAPH: Family = Family {
+    name: "doubled-odd-graph",
+    example: "doubled-odd-graph:4",
+    summary: "sets of 3 and of 4 of 7 things, joined if one is part of the other",
+    source:
+        "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
+    form: Form::Number(Topology::doubled_odd_graph),
+    layout: Layout::LISTED,
+};
+
 type Make = fn(&str) -> Result<Topology, TopologyError>;
 
-/// Every named graph.
+/// The names of the graphs, and the functions that make them.
 pub(super) const NAMED: [(&str, Make); 12] = [
     ("octahedron", |_| Topology::circulant(6, &[1, 2])),
     ("k55-minus-matching", |_| Topology::circulant(10, &[1, 3])),
@@ -33,43 +53,46 @@ pub(super) const NAMED: [(&str, Make); 12] = [
     ("gh33-incidence", |name| geometry::hexagon(name, 3)),
 ];
 
-/// Points x are on the lines y with y − x in the set: elements r^x and r^y s of the dihedral group.
+/// The incidence graph of a plane given by a difference set: point x is on line y where y − x is in `set`. It is a
+/// Cayley graph of the dihedral group; points are the elements r^x and lines the elements r^y s.
 fn plane(size: usize, set: &[usize]) -> Result<Topology, TopologyError> {
     let group = Group::parse(&format!("d{size}"))?;
     Topology::cayley(&group, &set.iter().map(|difference| 2 * difference + 1).collect::<Vec<usize>>())
 }
 
 impl Topology {
-    /// The graph of this name, if there is one.
+    /// The graph of this name, or `None` where there is none.
     pub(super) fn named(name: &str) -> Option<Result<Topology, TopologyError>> {
         let (_, make) = NAMED.iter().find(|graph| graph.0 == name)?;
         Some(make(name).map(|graph| graph.called(name)))
     }
 
-    /// The sets of `k` − 1 of 2`k` − 1 things, in lexicographic order; joined if they have none in common.
+    /// The odd graph O(k): ranks are the sets of `k` − 1 of 2`k` − 1 things in lexicographic order, and two are joined
+    /// if they have no thing in common.
     pub fn odd_graph(k: usize) -> Result<Topology, TopologyError> {
-        let spec = format!("odd-graph:{k}");
-        check_things(&spec, k)?;
+        let spec = ODD_GRAPH.spec(k);
+        check_things(&ODD_GRAPH, k)?;
         let sets = subsets(2 * k - 1, k - 1);
         let disjoint = pairs(&sets, &sets).filter(|(a, b)| a < b && sets[*a] & sets[*b] == 0);
         Topology::cabled(&spec, sets.len(), disjoint)
     }
 
-    /// The sets of `k` − 1 and of `k` of 2`k` − 1 things, the smaller ones first; joined if one is part of the other.
+    /// The doubled odd graph: ranks are the sets of `k` − 1 and of `k` of 2`k` − 1 things, the smaller sets first, and
+    /// two are joined if one contains the other.
     pub fn doubled_odd_graph(k: usize) -> Result<Topology, TopologyError> {
-        let spec = format!("doubled-odd-graph:{k}");
-        check_things(&spec, k)?;
+        let spec = DOUBLED_ODD_GRAPH.spec(k);
+        check_things(&DOUBLED_ODD_GRAPH, k)?;
         let (small, large) = (subsets(2 * k - 1, k - 1), subsets(2 * k - 1, k));
         let part = pairs(&small, &large).filter(|(a, b)| small[*a] & !large[*b] == 0);
         Topology::cabled(&spec, 2 * small.len(), part.map(|(a, b)| (a, small.len() + b)))
     }
 }
 
-/// Every pair of sets is looked at: beyond 8 that would take long.
-fn check_things(spec: &str, k: usize) -> Result<(), TopologyError> {
+/// Checks that `k` is 2 to 8. A graph is made by looking at every pair of sets, which would take long beyond 8.
+fn check_things(family: &Family, k: usize) -> Result<(), TopologyError> {
     match k {
         2..=8 => Ok(()),
-        _ => Err(unfit(spec.to_owned(), "its sets have 1 to 7 things, so the number is 2 to 8")),
+        _ => Err(family.unfit(family.spec(k), "its sets have 1 to 7 things, so the number is 2 to 8")),
     }
 }
 
@@ -77,7 +100,8 @@ fn pairs<'a>(a: &'a [u32], b: &'a [u32]) -> impl Iterator<Item = (Rank, Rank)> +
     (0..a.len()).flat_map(|first| (0..b.len()).map(move |second| (first, second)))
 }
 
-/// Sets of so many of the things, as bits: the first thing is the highest bit, so that lexicographic order descends.
+/// The sets of `size` of the things in lexicographic order, as bits. The first thing is the highest bit, so that the
+/// numbers descend.
 fn subsets(things: usize, size: usize) -> Vec<u32> {
     (0..1u32 << things).rev().filter(|set| set.count_ones() as usize == size).collect()
 }

@@ -1,105 +1,109 @@
-//! What can be wrong with a topology.
+//! The error type of topologies.
 
-use super::{parse, RouteFault, Routing, MAX_HOPS, MAX_LINKS, MAX_RANKS};
+use super::{RouteFault, Routing, MAX_HOPS, MAX_LINKS, MAX_RANKS};
 use crate::units::{LinkId, NodeId, Seconds};
 
-/// There is no such topology.
+/// Why a topology cannot be made, changed or used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TopologyError {
-    /// The word before the colon.
-    #[error("unknown topology {spec:?}; write {}{}", parse::examples(), did_you_mean(suggestion))]
+    /// The word before the colon names no family.
+    #[error("unknown topology {spec:?}; write {examples}{}", did_you_mean(suggestion))]
     UnknownFamily {
-        /// What was written.
+        /// The text that was read.
         spec: String,
         /// The family with the nearest name.
         suggestion: Option<&'static str>,
+        /// What could have been written.
+        examples: String,
     },
-    /// What follows the colon.
+    /// The text after the colon does not have the family's form.
     #[error("malformed topology {spec:?}; write for example {example}")]
     Malformed {
-        /// What was written.
+        /// The text that was read.
         spec: String,
-        /// How it could have been written.
+        /// A correct spec of the family.
         example: &'static str,
     },
     /// A size of zero.
     #[error("topology {0:?} has no ranks; write sizes of 1 or more")]
     Zero(String),
-    /// More than [`MAX_RANKS`].
+    /// More ranks than [`MAX_RANKS`].
     #[error("topology {0:?} is too large; write sizes whose product is at most {MAX_RANKS}")]
     TooLarge(String),
-    /// More than [`MAX_LINKS`].
+    /// More links than [`MAX_LINKS`].
     #[error(
         "topology {0:?} has too many links; at most {MAX_LINKS} can be described, so write smaller sizes"
     )]
     TooManyLinks(String),
-    /// Sizes that a family has not.
+    /// Sizes that the family does not allow.
     #[error("topology {spec:?} cannot be built: {what}; write for example {example}")]
     Sizes {
-        /// What was written.
+        /// The text that was read.
         spec: String,
         /// What must hold.
         what: &'static str,
-        /// How it could have been written.
+        /// A correct spec of the family.
         example: &'static str,
     },
-    /// Zero, negative or not finite.
+    /// A bandwidth that is zero, negative or not finite.
     #[error(
         "a link cannot carry {0} bytes per second; give a positive number, for example 12.5e9 for 100 Gb/s"
     )]
     Bandwidth(f64),
-    /// Zero, negative or not finite.
+    /// A capacity that is zero, negative or not finite.
     #[error("a link cannot have {0} times the bandwidth; give a positive number, for example 2")]
     Capacity(f64),
-    /// Negative or not finite.
+    /// A latency that is negative or not finite.
     #[error("a link cannot take {0} seconds; give zero or a positive number, for example 0.5e-6")]
     Latency(Seconds),
-    /// Stored links that differ from the spec they are stored with.
+    /// Stored links whose ends are not those that the stored spec determines.
     #[error(
         "the links are not those of {0:?}; write them in the order of Topology::links, or the spec alone"
     )]
     Wiring(String),
     /// A graph without its links.
-    #[error("{0:?} is only a name: a graph is known by its links; give the path of its file, such as net.graphml, or the topology itself")]
+    #[error("{0:?} is only the name of a graph, and the links are missing; give the path of its file, such as net.graphml, or the topology itself")]
     NeedsLinks(String),
-    /// What only graphs have, stored with another spec.
+    /// Fields that only graphs have, stored with another spec.
     #[error("ranks, nodes and dimensions follow from {0:?}; leave them out, or write graph:name")]
     NoGraph(String),
-    /// A path where a spec is read.
-    #[error("{path:?} names a file, which has to be read first; write {} here", parse::examples())]
+    /// A path where a spec is expected.
+    #[error("{path:?} names a file, which has to be read first; write {examples} here")]
     File {
         /// The path.
         path: String,
+        /// What could have been written.
+        examples: String,
     },
-    /// A graph's name that would spoil its spec.
-    #[error("a graph cannot be called {0:?}; take letters, digits, dots, dashes and underscores")]
+    /// A name of a graph with characters that a spec cannot contain.
+    #[error("a graph cannot be called {0:?}; use letters, digits, dots, dashes and underscores")]
     Name(String),
-    /// What is wrong with a graph.
+    /// A graph that cannot be used.
     #[error("topology {spec:?} cannot be used: {what}")]
     Graph {
-        /// Its spec.
+        /// The spec of the graph.
         spec: String,
-        /// What does not fit, and what would.
+        /// What is wrong, and how to correct it.
         what: String,
     },
-    /// A word that is no routing.
+    /// A word that names no routing.
     #[error("unknown routing {routing:?}; write {}{}", Routing::ALL.map(Routing::name).join(" or "), did_you_mean(suggestion))]
     UnknownRouting {
-        /// What was written.
+        /// The text that was read.
         routing: String,
         /// The routing with the nearest name.
         suggestion: Option<&'static str>,
     },
-    /// A routing that the family has no meaning for.
-    #[error("{spec} has no dimensions with links of their own, which {routing} routing follows; take minimal or single-path")]
+    /// A routing that needs dimensions, for a topology without them.
+    #[error("{routing} routing needs dimensions with links of their own, which {spec} does not have; use minimal or single-path")]
     Unordered {
         /// The topology.
         spec: String,
-        /// What was asked for.
+        /// The requested routing.
         routing: Routing,
     },
-    /// A routing by a table without the table.
-    #[error("the routes of {0} are a table, which must come with it; give the topology itself, or the JSON that holds its routes")]
+    /// Table routing without a table.
+    #[error("{0} has table routing, but the table of routes is missing; give the topology itself, or the JSON that contains its routes")]
     NeedsRoutes(String),
     /// A table with another routing.
     #[error(
@@ -108,20 +112,22 @@ pub enum TopologyError {
     NoTable {
         /// The topology.
         spec: String,
-        /// Its routing.
+        /// The routing of the topology.
         routing: Routing,
     },
     /// A table for another number of ranks.
-    #[error("{spec} has {ranks} ranks, and the table has routes for {found}; make a table of its own")]
+    #[error(
+        "{spec} has {ranks} ranks, but the table has routes for {found}; make a table for this topology"
+    )]
     TableSize {
         /// The topology.
         spec: String,
-        /// How many ranks it has.
+        /// How many ranks the topology has.
         ranks: usize,
-        /// How many the table is for.
+        /// How many ranks the table is for.
         found: usize,
     },
-    /// A table has no proper path for a pair of ranks.
+    /// A table without a valid path for a pair of ranks.
     #[error("rank {from} has no route to rank {to} on {spec}: {fault}")]
     Route {
         /// The topology.
@@ -130,27 +136,28 @@ pub enum TopologyError {
         from: NodeId,
         /// Where it should end.
         to: NodeId,
-        /// What is wrong with it.
+        /// What is wrong with the path.
         fault: RouteFault,
     },
-    /// More than [`MAX_HOPS`].
-    #[error("the routes of {ranks} ranks have more than {MAX_HOPS} hops in all, which is the most that a table holds; take fewer ranks")]
+    /// More hops than [`MAX_HOPS`].
+    #[error("the routes of {ranks} ranks have more than {MAX_HOPS} hops in all, which is the most that a table holds; use fewer ranks")]
     TooManyHops {
         /// How many ranks there are.
         ranks: usize,
     },
-    /// More channels than a table counts.
-    #[error("the routes on {spec} need more than 256 virtual channels; take shorter routes, or the other way to channels")]
+    /// More virtual channels than a table can hold.
+    #[error("the routes on {spec} need more than 256 virtual channels; use shorter routes, or the other way to assign channels (turns or lash)")]
     TooManyChannels {
         /// The topology.
         spec: String,
     },
-    /// Messages may wait for each other.
-    #[error("routes on {spec} can deadlock: messages on them may wait for each other in a circle of {} links, {}", circle.len(), listed(circle))]
+    /// Routes on which messages can deadlock.
+    #[error("routes on {spec} can deadlock: messages on them may wait for each other in a cycle of {} links, {}", circle.len(), listed(circle))]
     Deadlock {
         /// The topology.
         spec: String,
-        /// Links and channels, each waited for by who holds the one before.
+        /// Links and channels. A message that holds one of them may wait for the next, and one that holds the last may
+        /// wait for the first.
         circle: Vec<(LinkId, u8)>,
     },
 }

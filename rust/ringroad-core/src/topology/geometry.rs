@@ -1,4 +1,4 @@
-//! Points and lines of finite geometries, and the graphs that join a point to the lines through it.
+//! Points and lines of finite geometries, and the graphs that join each point to the lines through it.
 //!
 //! ```text
 //! points of a projective space over the numbers modulo a prime q: vectors whose first number that is not 0 is 1, in
@@ -17,7 +17,7 @@ use crate::units::Rank;
 
 type Point = Vec<usize>;
 
-/// The points among vectors of so many numbers modulo `q` that fit.
+/// The points among the vectors of `length` numbers modulo `q` for which `fits` holds.
 fn points(q: usize, length: u32, fits: impl Fn(&[usize]) -> bool) -> Vec<Point> {
     let digits = |number: usize| (0..length).rev().map(|d| number / q.pow(d) % q).collect::<Point>();
     let normal = |point: &Point| point.iter().find(|x| **x != 0) == Some(&1);
@@ -31,7 +31,7 @@ fn normalized(q: usize, vector: Vec<usize>) -> Point {
     vector.into_iter().map(|x| x * inverse % q).collect()
 }
 
-/// The lines through pairs of points that are `joined`, each as the numbers of its points.
+/// The lines through pairs of points for which `joined` holds, each as the numbers of its points.
 fn lines(q: usize, points: &[Point], joined: impl Fn(&[usize], &[usize]) -> bool) -> BTreeSet<Vec<usize>> {
     let number: BTreeMap<&Point, usize> = points.iter().enumerate().map(|(at, point)| (point, at)).collect();
     let line = |a: usize, b: usize| {
@@ -45,6 +45,7 @@ fn lines(q: usize, points: &[Point], joined: impl Fn(&[usize], &[usize]) -> bool
     pairs.filter(|(a, b)| joined(&points[*a], &points[*b])).map(|(a, b)| line(a, b)).collect()
 }
 
+/// The graph with a cable from every point to each line through it.
 fn incidence(spec: &str, points: usize, lines: BTreeSet<Vec<usize>>) -> Result<Topology, TopologyError> {
     let ranks = points + lines.len();
     let cables = lines.into_iter().enumerate();
@@ -52,7 +53,7 @@ fn incidence(spec: &str, points: usize, lines: BTreeSet<Vec<usize>>) -> Result<T
     Topology::cabled(spec, ranks, cables)
 }
 
-/// W(q).
+/// The incidence graph of W(q).
 pub(super) fn quadrangle(spec: &str, q: usize) -> Result<Topology, TopologyError> {
     let points = points(q, 4, |_| true);
     let form = |x: &[usize], y: &[usize]| minor(q, x, y, 0, 1) + minor(q, x, y, 2, 3);
@@ -60,12 +61,12 @@ pub(super) fn quadrangle(spec: &str, q: usize) -> Result<Topology, TopologyError
     incidence(spec, points.len(), lines)
 }
 
-/// H(q).
+/// The incidence graph of H(q).
 pub(super) fn hexagon(spec: &str, q: usize) -> Result<Topology, TopologyError> {
     let points = points(q, 7, |x| (x[0] * x[4] + x[1] * x[5] + x[2] * x[6]) % q == x[3] * x[3] % q);
     const EQUAL: [[usize; 4]; 6] =
         [[1, 2, 3, 4], [5, 4, 3, 2], [2, 0, 3, 5], [6, 5, 3, 0], [0, 1, 3, 6], [4, 6, 3, 1]];
-    // Points are joined within the quadric only where their polar form is 0.
+    // The line through two points lies in the quadric only where their polar form is 0.
     let polar = |x: &[usize], y: &[usize]| {
         let mixed: usize = [(0, 4), (1, 5), (2, 6)].iter().map(|(i, j)| x[*i] * y[*j] + x[*j] * y[*i]).sum();
         (mixed + 2 * (q - 1) * x[3] * y[3]) % q
@@ -76,13 +77,13 @@ pub(super) fn hexagon(spec: &str, q: usize) -> Result<Topology, TopologyError> {
     incidence(spec, points.len(), lines)
 }
 
-/// p_ij.
+/// p_ij = x_i y_j − x_j y_i, plus a multiple of `q` that keeps it from being negative, modulo `q`.
 fn minor(q: usize, x: &[usize], y: &[usize], i: usize, j: usize) -> usize {
     (x[i] * y[j] + q * q - x[j] * y[i]) % q
 }
 
-/// The affine plane of order 4 without its vertical lines: the point (x, y) is on the line y = m x + b. Numbers are 0, 1,
-/// w and w + 1 of the field of four, which add by exclusive or.
+/// The incidence graph of the affine plane of order 4 without its vertical lines: the point (x, y) is on the line y = m
+/// x + b. The numbers are 0, 1, w and w + 1 of the field of four elements, which add by exclusive or.
 pub(super) fn affine_plane_of_4(spec: &str) -> Result<Topology, TopologyError> {
     const PRODUCTS: [[usize; 4]; 4] = [[0, 0, 0, 0], [0, 1, 2, 3], [0, 2, 3, 1], [0, 3, 1, 2]];
     let on = |x: usize, line: usize| 4 * x + (PRODUCTS[line / 4][x] ^ (line % 4));

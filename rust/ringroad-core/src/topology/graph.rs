@@ -1,19 +1,48 @@
-//! Any graph: ranks, switches and links as somebody else has drawn them.
+//! Any graph: ranks, switches and links that the user lists.
 //!
 //! ```text
-//! graph:dumbbell    0 ─┐       ┌─ 2     ranks come first, then switches; a line is a link each way here, but links of
-//!                      4 ═════ 5        one direction will do, if every rank reaches every other one
+//! graph:dumbbell    0 ─┐       ┌─ 2     ranks come first, then switches; a line here is a link in each direction, but
+//!                      4 ═════ 5        links in one direction suffice if every rank reaches every other one
 //!                   1 ─┘       └─ 3
 //! ```
 //!
 //! Links are in the order in which they were given.
 
 use super::measure::{reach, Adjacency};
-use super::{Link, TopologyError, MAX_LINKS, MAX_RANKS};
+use super::{text, Kind, Link, Topology, TopologyError, MAX_LINKS, MAX_RANKS};
 use crate::units::NodeId;
 
+impl Topology {
+    /// Any graph: the ranks are its first nodes. Its name becomes part of the spec, `graph:name`, but only the links say
+    /// what it is. Every rank must reach every other one.
+    pub fn from_links(
+        name: &str,
+        ranks: usize,
+        nodes: usize,
+        links: Vec<Link>,
+    ) -> Result<Topology, TopologyError> {
+        check(name, ranks, nodes, &links)?;
+        Ok(Topology::plain(Kind::Graph(name.to_owned()), ranks, nodes, links))
+    }
+
+    /// The graph with a grid that algorithms take for a torus, such as that of a torus of which a cable has failed. Its
+    /// links stay as they are. An empty one is none.
+    pub fn with_dimensions(self, sizes: &[usize]) -> Result<Topology, TopologyError> {
+        let wrong = |what: String| Err(TopologyError::Graph { spec: self.spec(), what });
+        if !matches!(self.kind, Kind::Graph(_)) {
+            return wrong("its grid is given; choose that of a graph".to_owned());
+        }
+        let ranks = sizes.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
+        if !sizes.is_empty() && ranks != Some(self.ranks) {
+            let sizes = text::join(sizes);
+            return wrong(format!("a grid of {sizes} is not one of its {} ranks", self.ranks));
+        }
+        Ok(Topology { dimensions: sizes.to_vec(), ..self })
+    }
+}
+
 /// Says what keeps ranks `0..ranks` of `nodes` nodes from talking to each other over these links.
-pub(super) fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> Result<(), TopologyError> {
+fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> Result<(), TopologyError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || !name.chars().all(plain) {
         return Err(TopologyError::Name(name.to_owned()));
@@ -46,7 +75,8 @@ pub(super) fn check(name: &str, ranks: usize, nodes: usize, links: &[Link]) -> R
         .or_else(|(from, to)| wrong(format!("no path leads from rank {from} to rank {to}; add links")))
 }
 
-/// Whether every rank reaches every other one: rank 0 reaches all, and all reach rank 0.
+/// Checks that every rank reaches every other one: rank 0 reaches all, and all reach rank 0. The error is a pair of
+/// ranks without a path from the first to the second.
 pub(super) fn connected(ranks: usize, nodes: usize, links: &[Link]) -> Result<(), (NodeId, NodeId)> {
     let ends = |link: &Link| (link.source, link.target);
     let missing = |forwards: bool| {

@@ -1,4 +1,5 @@
-//! Places on a grid of ranks, numbered like the elements of a C array: the last dimension varies fastest.
+//! Coordinates on a grid of ranks, which are numbered like the elements of a C array: the last dimension varies
+//! fastest.
 
 use super::Link;
 use crate::units::{NodeId, Rank};
@@ -17,7 +18,7 @@ pub(super) fn rank_at(sizes: &[usize], coordinates: &[usize]) -> Rank {
     sizes.iter().zip(coordinates).fold(0, |rank, (size, coordinate)| rank * size + coordinate % size)
 }
 
-/// How far apart neighbours of a dimension are numbered.
+/// The difference between the numbers of neighbours along `dimension`.
 fn stride(sizes: &[usize], dimension: usize) -> usize {
     sizes[dimension + 1..].iter().product()
 }
@@ -26,19 +27,19 @@ pub(super) fn coordinate(sizes: &[usize], rank: Rank, dimension: usize) -> usize
     rank / stride(sizes, dimension) % sizes[dimension]
 }
 
-/// The rank that `rank` becomes with another coordinate in a dimension, which is taken modulo its size.
+/// The rank with the coordinates of `rank`, except that its coordinate along `dimension` is `to` modulo the size.
 pub(super) fn moved(sizes: &[usize], rank: Rank, dimension: usize, to: usize) -> Rank {
     let (stride, size) = (stride(sizes, dimension), sizes[dimension]);
     rank - rank / stride % size * stride + to % size * stride
 }
 
-/// The next rank up or down in a dimension, around its end.
+/// The next rank up or down along `dimension`, around the end of the dimension.
 pub(super) fn shifted(sizes: &[usize], rank: Rank, dimension: usize, up: bool) -> Rank {
     let from = coordinate(sizes, rank, dimension);
     moved(sizes, rank, dimension, if up { from + 1 } else { from + sizes[dimension] - 1 })
 }
 
-/// Links rank by rank, dimension by dimension, up before down: to whoever is `neighbour(rank, dimension, up)`.
+/// The links to `neighbour(rank, dimension, up)`, rank by rank, dimension by dimension, up before down.
 pub(super) fn links(sizes: &[usize], neighbour: impl Fn(Rank, usize, bool) -> Option<NodeId>) -> Vec<Link> {
     let mut links = Vec::new();
     for rank in 0..sizes.iter().product() {

@@ -1,7 +1,7 @@
-//! HammingMesh: boards of ranks, each a mesh, arranged in a grid. In every row of ranks the ends of all boards are
-//! cabled to one fat tree, and so in every column (Hoefler et al., "HammingMesh: a network topology for large-scale deep
-//! learning", SC 2022, section III). Hx2Mesh and Hx4Mesh of 4,096 ranks (Swing, section 5.4.1) are `hammingmesh:2x2:32x32`
-//! and `hammingmesh:4x4:16x16`.
+//! HammingMesh: boards of ranks, each a mesh, arranged in a grid. In every row and every column of ranks the ends of
+//! all boards are cabled to one fat tree (Hoefler et al., "HammingMesh: a network topology for large-scale deep
+//! learning", SC 2022, section III). Hx2Mesh and Hx4Mesh of 4,096 ranks (Swing, section 5.4.1) are
+//! `hammingmesh:2x2:32x32` and `hammingmesh:4x4:16x16`.
 //!
 //! ```text
 //! hammingmesh:2x2:1x2    ┌──────⇅──8──⇅──────┐         board size, then how many boards; rank = 4·y + x at (y, x)
@@ -11,47 +11,103 @@
 //!                        └──────⇅──9──⇅──────┘
 //! ```
 //!
-//! A fat tree is one node here: it forwards all at full bandwidth, and takes a hop in and a hop out, as a single level of
-//! switches does. (That is what 64 ports allow for 32 boards; larger trees would be two hops longer.) A single board in a
-//! row needs no tree and has none. Rows' trees are numbered after the ranks, columns' after them. Links come rank by rank
-//! and port by port, then from tree by tree in the order of ranks.
+//! A fat tree is one node here. It forwards everything at full bandwidth and takes one hop in and one hop out, as a
+//! single level of switches does. (Switches with 64 ports allow that for 32 boards; larger trees would be two hops
+//! longer.) A row with a single board has no tree. The trees of rows are numbered after the ranks, those of columns
+//! after these. The links of the ranks come first, rank by rank and port by port, then the links of the trees, tree by
+//! tree in the order of the ranks that they lead to.
 
-use super::{grid, mesh, Link};
+use super::family::{check_size, Ends, Family, Form, Layout, Made, Ports, Traits};
+use super::{grid, mesh, text, Kind, Link, Topology, TopologyError};
 use crate::units::{NodeId, Rank};
+
+pub(super) static HAMMING_MESH: Family = Family {
+    name: "hammingmesh",
+    example: "hammingmesh:2x2:4x4",
+    summary: "boards of 2x2, 4x4 of them; a fat tree joins the boards' ends in each row and column",
+    source: "Hoefler et al.: HammingMesh: a network topology for large-scale deep learning, SC 2022",
+    form: Form::Parts(read),
+    layout: Layout {
+        ports: Ports::Neighbour(|mesh, rank, dimension, up| Boards::of(mesh)?.neighbour(rank, dimension, up)),
+        ends: Ends::Some(first_board),
+        traits: Traits { is_ordered: true, ..Traits::NONE },
+    },
+};
+
+fn read(parts: &[&str]) -> Option<Made> {
+    let [board, count] = parts else { return None };
+    match (text::sizes(board)?[..].try_into(), text::sizes(count)?[..].try_into()) {
+        (Ok(board), Ok(count)) => Some(Topology::hamming_mesh(board, count)),
+        _ => None,
+    }
+}
+
+impl Topology {
+    /// So many boards (rows, columns), each a mesh of `board` ranks, whose ends are joined by a tree for every row and
+    /// column of ranks.
+    pub fn hamming_mesh(board: [usize; 2], count: [usize; 2]) -> Result<Topology, TopologyError> {
+        let boards = Boards { board, count };
+        let spec = || HAMMING_MESH.spec(format!("{}:{}", text::join(&board), text::join(&count)));
+        let parameters = [board, count].concat();
+        check_size(&parameters, 8, spec)?;
+        let kind = Kind::Member { family: &HAMMING_MESH, spec: spec(), parameters };
+        let grid = boards.grid();
+        let mesh = Topology::plain(kind, grid.iter().product(), boards.nodes(), boards.links());
+        Ok(Topology { dimensions: grid.to_vec(), ..mesh })
+    }
+}
+
+/// All boards are alike.
+fn first_board(mesh: &Topology) -> Vec<Rank> {
+    let Some(Boards { board, .. }) = Boards::of(mesh) else { return vec![0] };
+    let on_first = |rank: &Rank| {
+        let at = mesh.coordinates(*rank);
+        at[0] < board[0] && at[1] < board[1]
+    };
+    (0..mesh.ranks()).filter(on_first).collect()
+}
 
 /// The sizes of a board and of the arrangement of boards, rows before columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Boards {
-    pub board: [usize; 2],
-    pub count: [usize; 2],
+struct Boards {
+    board: [usize; 2],
+    count: [usize; 2],
 }
 
 impl Boards {
+    /// Those that a HammingMesh was made of.
+    fn of(mesh: &Topology) -> Option<Boards> {
+        match mesh.parameters() {
+            [a, b, c, d] => Some(Boards { board: [*a, *b], count: [*c, *d] }),
+            _ => None,
+        }
+    }
+
     /// Ranks in every dimension.
-    pub fn grid(&self) -> [usize; 2] {
+    fn grid(&self) -> [usize; 2] {
         [0, 1].map(|d| self.board[d].saturating_mul(self.count[d]))
     }
 
-    /// The trees of rows, and those of columns.
+    /// How many trees join rows, and how many join columns.
     fn trees(&self) -> [usize; 2] {
         let [rows, columns] = self.grid();
         [if self.count[1] > 1 { rows } else { 0 }, if self.count[0] > 1 { columns } else { 0 }]
     }
 
-    pub fn nodes(&self) -> usize {
+    fn nodes(&self) -> usize {
         let [rows, columns] = self.grid();
         rows * columns + self.trees().iter().sum::<usize>()
     }
 
-    /// The tree that joins what is in line with `rank` in a dimension: a row's for dimension 1.
+    /// The tree that joins the line of ranks through `rank` along `dimension`: for dimension 1 that of its row.
     fn tree(&self, rank: Rank, dimension: usize) -> NodeId {
         let [rows, columns] = self.grid();
         let line = grid::coordinate(&[rows, columns], rank, 1 - dimension);
         rows * columns + if dimension == 1 { line } else { self.trees()[0] + line }
     }
 
-    /// The rank or tree that a port leads to.
-    pub fn neighbour(&self, rank: Rank, dimension: usize, up: bool) -> Option<NodeId> {
+    /// The rank or tree that the upper or lower port of a dimension leads to, where there is one.
+    fn neighbour(&self, rank: Rank, dimension: usize, up: bool) -> Option<NodeId> {
         let sizes = self.grid();
         let at = grid::coordinate(&sizes, rank, dimension);
         let board = self.board[dimension];
@@ -62,7 +118,7 @@ impl Boards {
         }
     }
 
-    pub fn links(&self) -> Vec<Link> {
+    fn links(&self) -> Vec<Link> {
         let sizes = self.grid();
         let mut links = grid::links(&sizes, |rank, dimension, up| self.neighbour(rank, dimension, up));
         let ranks = sizes[0] * sizes[1];

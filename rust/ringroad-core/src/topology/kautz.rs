@@ -1,25 +1,52 @@
-//! Digraphs with as many ranks as so few links and hops can join: Kautz and de Bruijn graphs.
+//! Kautz and de Bruijn graphs: digraphs with very many ranks for their number of links per rank and their diameter.
 //!
 //! ```text
-//! kautz:2:1              line(complete:3): ranks are links of K3, and a link leads on to those that continue it
-//! generalized-kautz:2:7  x → −2x − 1, −2x − 2 modulo 7, for any number of ranks (Imase and Itoh, "A design for directed
-//!                        graphs with minimum diameter", IEEE Transactions on Computers C-32(8), 1983)
-//! de-bruijn:2:3          x → 2x, 2x + 1 modulo 8: shifts a digit in
+//! kautz:2:1              line(complete:3): ranks are links of K3, with a link to each link of K3 that continues them
+//! generalized-kautz:2:7  x → −2x − 1, −2x − 2 modulo 7, for any number of ranks (Imase and Itoh, "A design for
+//!                        directed graphs with minimum diameter", IEEE Transactions on Computers C-32(8), 1983)
+//! de-bruijn:2:3          x → 2x, 2x + 1 modulo 8: a hop shifts a digit in
 //! ```
 //!
-//! A port for each of the digits; where one would lead from a rank to itself there is no link, and the next ones move up.
+//! A rank has a port for each digit. A link from a rank to itself is left out, and the ports after it move down by one.
 
 use super::circulant::MOST_DIMENSIONS;
-use super::families::{check_size, unfit};
+use super::family::{check_size, Family, Form, Layout};
 use super::operators::line_links;
 use super::{Link, Topology, TopologyError, MAX_RANKS};
 
+pub(super) static KAUTZ: Family = Family {
+    name: "kautz",
+    example: "kautz:4:1",
+    summary: "4 links a rank; line graph, once, of the complete graph of 5",
+    source: "Kautz: Bounds on directed (d, k) graphs, 1968",
+    form: Form::Numbers(Topology::kautz),
+    layout: Layout::LISTED,
+};
+
+pub(super) static GENERALIZED_KAUTZ: Family = Family {
+    name: "generalized-kautz",
+    example: "generalized-kautz:4:1024",
+    summary: "4 links a rank, for any number of ranks: x to -4x - 1, ... -4x - 4",
+    source: "Imase, Itoh: A design for directed graphs with minimum diameter, IEEE Transactions on Computers C-32(8), 1983",
+    form: Form::Numbers(Topology::generalized_kautz),
+    layout: Layout::LISTED,
+};
+
+pub(super) static DE_BRUIJN: Family = Family {
+    name: "de-bruijn",
+    example: "de-bruijn:2:4",
+    summary: "2^4 ranks: x to 2x and 2x + 1; none to itself",
+    source: "de Bruijn: A combinatorial problem, 1946",
+    form: Form::Numbers(Topology::de_bruijn),
+    layout: Layout::LISTED,
+};
+
 impl Topology {
-    /// K(d, n): the line graph of the complete graph of `d + 1` ranks, `n` times over; d^n (d + 1) ranks.
+    /// K(d, n): the line digraph, taken `n` times, of the complete graph of `d + 1` ranks. It has d^n (d + 1) ranks.
     pub fn kautz(d: usize, n: usize) -> Result<Topology, TopologyError> {
-        let spec = || format!("kautz:{d}:{n}");
+        let spec = || KAUTZ.spec(format!("{d}:{n}"));
         if d == 0 {
-            return Err(unfit(spec(), "ranks need a link"));
+            return Err(KAUTZ.unfit(spec(), "ranks need a link"));
         }
         let ranks = power(d, n).and_then(|ranks| ranks.checked_mul(d.checked_add(1)?));
         let ranks = check_size(&[ranks.unwrap_or(usize::MAX)], d, spec)?;
@@ -32,10 +59,10 @@ impl Topology {
 
     /// `m` ranks, with links from x to −d·x − a modulo `m` for a = 1 to `d`, but none from a rank to itself.
     pub fn generalized_kautz(d: usize, m: usize) -> Result<Topology, TopologyError> {
-        let spec = || format!("generalized-kautz:{d}:{m}");
+        let spec = || GENERALIZED_KAUTZ.spec(format!("{d}:{m}"));
         check_size(&[m], d, spec)?;
         if d == 0 {
-            return Err(unfit(spec(), "ranks need a link"));
+            return Err(GENERALIZED_KAUTZ.unfit(spec(), "ranks need a link"));
         }
         let to = |x: usize, port: usize| (m - (d * x + port + 1) % m) % m;
         Topology::regular(spec(), m, d, to)
@@ -43,16 +70,16 @@ impl Topology {
 
     /// d^n ranks, with links from x to d·x + a for a = 0 to `d` − 1, but none from a rank to itself.
     pub fn de_bruijn(d: usize, n: usize) -> Result<Topology, TopologyError> {
-        let spec = || format!("de-bruijn:{d}:{n}");
+        let spec = || DE_BRUIJN.spec(format!("{d}:{n}"));
         if d < 2 || n == 0 {
-            return Err(unfit(spec(), "it needs 2 links or more, and a digit"));
+            return Err(DE_BRUIJN.unfit(spec(), "it needs 2 links or more, and a digit"));
         }
         let ranks = check_size(&[power(d, n).unwrap_or(usize::MAX)], d, spec)?;
         Topology::regular(spec(), ranks, d, |x, port| (d * x + port) % ranks)
     }
 }
 
-/// `None` where that is certainly too large.
+/// `d` to the power `n`; `None` where a topology cannot have that many ranks.
 fn power(d: usize, n: usize) -> Option<usize> {
     let small = n <= MOST_DIMENSIONS;
     small.then(|| d.checked_pow(n as u32)).flatten().filter(|power| *power <= MAX_RANKS)

@@ -1,32 +1,32 @@
 //! Minimal routing on rings and tori whose links are all alike, by formula instead of by search.
 //!
-//! A shortest path goes the shorter way in every dimension, in any order of its hops. So what a link carries depends on
-//! offsets alone: along one dimension it is an interval of a ring, along several a box. Two ways of equal length, half a
-//! ring apart, carry half each, as in [`super::Routes`].
+//! A shortest path goes the shorter way in every dimension, and its hops may come in any order. So the load of a link
+//! depends on offsets alone. The links of a route form an interval of a ring where one dimension differs, and a box
+//! where several do. Where the two ways around a ring have equal length, each carries half, as in [`super::Routes`].
 //!
 //! ```text
-//! 5 hops right, 2 down    1 -> . -> . -> . -> . -> .     a point that a path reaches with h hops to go, d of them down,
-//!                         |    |    |    |    |    |     is left downwards with the probability d / h: as many of the
-//!                         v    v    v    v    v    v     orders of what is left begin with a hop down
+//! 5 hops right, 2 down    1 -> . -> . -> . -> . -> .     with h hops left, d of them down, the fraction d / h of what
+//!                         |    |    |    |    |    |     reaches a point leaves it downwards: that is the fraction of
+//!                         v    v    v    v    v    v     the orders of the hops left that begin with a hop down
 //! ```
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{torus, Family, Link, Routing, Topology};
+use super::{torus, Link, Routing, Topology};
 use crate::units::{LinkId, Rank, Seconds};
 
-/// Which way is the shorter one around a ring.
+/// The shorter way around a ring, or both where they are equally long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// Hops to the goal.
+    /// How many hops it has.
     pub hops: usize,
-    /// Whether bytes go upwards, and whether they go downwards.
+    /// Whether bytes go upwards, and whether bytes go downwards.
     pub directions: [bool; 2],
 }
 
 impl Way {
-    /// The way to what is `offset` further up on a ring of `size`, less than once around.
+    /// The way to the position `offset` further up on a ring of `size`, for `offset < size`.
     pub fn to(offset: usize, size: usize) -> Way {
         let hops = offset.min(size - offset);
         let up = hops > 0 && 2 * offset <= size;
@@ -34,13 +34,14 @@ impl Way {
         Way { hops, directions: [up, down] }
     }
 
-    /// Into how many parts the bytes are split: 2 where both directions are as long.
+    /// Into how many parts the bytes are split: 2 where both directions are equally long, otherwise 1.
     pub fn parts(self) -> usize {
         self.directions.into_iter().filter(|taken| *taken).count().max(1)
     }
 }
 
-/// What one of the links of a box carries: of a point, so many hops along each dimension from the start.
+/// What one link of a box carries. The link leaves `point`, given as hops from the start along each dimension, along
+/// `dimension`.
 #[derive(Debug, Clone)]
 struct Share {
     point: Vec<usize>,
@@ -48,25 +49,25 @@ struct Share {
     fraction: f64,
 }
 
-/// A ring or torus with links of one kind.
+/// A ring or torus with minimal routing whose links are all alike.
 #[derive(Debug, Clone)]
 pub(crate) struct Lattice {
     sizes: Vec<usize>,
     strides: Vec<usize>,
-    /// The number among a rank's links of the first one along each dimension.
+    /// For each dimension, how many of a rank's links come before its first link along the dimension.
     first_links: Vec<usize>,
     links_per_rank: usize,
     ranks: usize,
     link: Link,
-    /// What the links of a box carry, for the hops along each dimension. Only looked up, never iterated over.
+    /// What the links of a box carry, by the box's hops along each dimension. Never iterated over.
     boxes: HashMap<Vec<usize>, Arc<[Share]>>,
 }
 
 impl Lattice {
-    /// The topology as a lattice, if it is one.
+    /// The topology as a lattice, or `None` where it is not one.
     pub fn of(topology: &Topology) -> Option<Lattice> {
         let minimal = topology.routing == Routing::Minimal;
-        if !(minimal && matches!(topology.family, Family::Ring | Family::Torus)) {
+        if !(minimal && topology.is_torus()) {
             return None;
         }
         let link = *topology.links.first()?;
@@ -86,46 +87,46 @@ impl Lattice {
         &self.sizes
     }
 
-    /// How many links it has.
+    /// How many links the lattice has.
     pub fn links(&self) -> usize {
         self.ranks * self.links_per_rank
     }
 
-    /// What all links are like, wherever they lead.
+    /// A link with the properties that all links share; ignore its ends.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// The sum of the latencies of so many links, and of the extra latencies in it; added up as a search does, one after
-    /// the other.
+    /// The latency of `hops` links in seconds, and the extra latency that it includes. The terms are added one after
+    /// the other, as a search does, so that the rounding is the same.
     pub fn latency(&self, hops: usize) -> (Seconds, Seconds) {
         let sum = |one: Seconds| (0..hops).fold(0.0, |sum, _| sum + one);
         (sum(self.link.seconds()), sum(self.link.extra_latency))
     }
 
-    /// The coordinate of a rank along a dimension.
+    /// The coordinate of `rank` along `dimension`.
     pub fn coordinate(&self, rank: Rank, dimension: usize) -> usize {
         rank / self.strides[dimension] % self.sizes[dimension]
     }
 
-    /// The way along a dimension from one rank to another.
+    /// The way along `dimension` from one rank to another.
     fn way(&self, source: Rank, destination: Rank, dimension: usize) -> Way {
         let size = self.sizes[dimension];
         let (from, to) = (self.coordinate(source, dimension), self.coordinate(destination, dimension));
         Way::to((to + size - from) % size, size)
     }
 
-    /// How many hops apart two ranks are.
+    /// How many hops a shortest path between two ranks has.
     pub fn hops(&self, source: Rank, destination: Rank) -> usize {
         (0..self.sizes.len()).map(|d| self.way(source, destination, d).hops).sum()
     }
 
-    /// The link that leaves a rank along a dimension, upwards (0) or downwards (1).
+    /// The link that leaves `rank` along `dimension`, upwards (`direction` 0) or downwards (1).
     fn link_id(&self, rank: Rank, dimension: usize, direction: usize) -> LinkId {
         rank * self.links_per_rank + self.first_links[dimension] + direction
     }
 
-    /// The place of so many hops from a coordinate.
+    /// The coordinate that is `hops` away from the coordinate `from`, upwards (`direction` 0) or downwards (1).
     fn moved(&self, from: usize, hops: usize, dimension: usize, direction: usize) -> usize {
         let size = self.sizes[dimension];
         let moved = if direction == 0 { from + hops } else { from + size - hops };
@@ -136,7 +137,7 @@ impl Lattice {
         }
     }
 
-    /// Adds what the links carry if `amount` goes from one rank to another.
+    /// Adds to `loads` what each link carries when `amount` goes from `source` to `destination`.
     pub fn spread(&mut self, source: Rank, destination: Rank, amount: f64, loads: &mut [f64]) {
         let ways: Vec<Way> = (0..self.sizes.len()).map(|d| self.way(source, destination, d)).collect();
         let amount = amount / ways.iter().map(|way| way.parts()).product::<usize>() as f64;
@@ -159,7 +160,7 @@ impl Lattice {
         let hops: Vec<usize> = ways.iter().map(|way| way.hops).collect();
         let shares = self.boxes.entry(hops).or_insert_with_key(|hops| shares(hops).into()).clone();
         let at: Vec<usize> = (0..ways.len()).map(|d| self.coordinate(source, d)).collect();
-        // Every combination of directions that are both the shorter way, a bit for each dimension.
+        // Every combination of directions, one bit for each dimension, in which each direction is a shortest way.
         for corner in 0..1usize << ways.len() {
             let direction = |d: usize| corner >> d & 1;
             let goes = |d: usize| match ways[d].hops {
@@ -178,11 +179,11 @@ impl Lattice {
     }
 }
 
-/// What the links of a box with so many hops along each dimension carry if all shortest paths carry the same.
+/// What each link of a box with these `hops` along each dimension carries when all shortest paths carry the same share.
 fn shares(hops: &[usize]) -> Vec<Share> {
     let mut shares = Vec::new();
     let points: usize = hops.iter().map(|h| h + 1).product();
-    // Points count like the elements of a C array, so that all ways into one come before it.
+    // Points are numbered like the elements of a C array, so that all points that lead into a point come before it.
     let stride = |d: usize| hops[d + 1..].iter().map(|h| h + 1).product::<usize>();
     let mut reached = vec![0.0; points];
     reached[0] = 1.0;

@@ -1,37 +1,39 @@
-//! One direction of a cable, and what it carries.
+//! Links: the directions of cables, with their bandwidths and latencies.
 
 use serde::{Deserialize, Serialize};
 
 use super::TopologyError;
 use crate::units::{NodeId, Seconds};
 
-/// Bandwidth of a link unless told otherwise, in bytes per second: 100 Gb/s.
+/// The default bandwidth of a link in bytes per second: 100 Gb/s.
 pub const DEFAULT_BANDWIDTH: f64 = 12.5e9;
-/// Latency of a link unless told otherwise, including what the node at its end takes to pass a message on.
+/// The default latency of a link in seconds, which includes the time that the node at its end takes to forward a
+/// message.
 pub const DEFAULT_LATENCY: Seconds = 0.5e-6;
 
 /// One direction of a cable.
 ///
-/// A hop takes [`Link::seconds`], in two parts: `latency`, which whoever knows the network may state for all links at
-/// once, and `extra_latency`, which is this link's own. What the node at a link's end takes to pass a message on is
-/// counted with the link, once: as part of a stated latency, or as extra latency
+/// A hop takes [`Link::seconds`]. They have two parts: `latency`, which a user may set for all links at once, and
+/// `extra_latency`, which is this link's own. The time that the node at a link's end takes to forward a message is
+/// counted once, with the link: as part of the latency, or as extra latency
 /// ([`Topology::with_processing`](super::Topology::with_processing)), never as a third number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Where it starts.
+    /// The node at which the link starts.
     pub source: NodeId,
-    /// Where it ends.
+    /// The node at which the link ends.
     pub target: NodeId,
-    /// Bytes per second, of a link of capacity 1.
+    /// The bandwidth of a link of capacity 1, in bytes per second.
     pub bandwidth: f64,
-    /// From the first byte in to the first byte out, of a link without extra latency.
+    /// The time from the first byte in to the first byte out on a link without extra latency, in seconds.
     pub latency: Seconds,
-    /// How many times that bandwidth this link has. Whoever states one bandwidth for all links, as
-    /// [`Topology::with_links`](super::Topology::with_links) and the cost model may, leaves this alone: memory remains
-    /// faster than the network.
+    /// How many times `bandwidth` this link has. A bandwidth that is set for all links, as
+    /// [`Topology::with_links`](super::Topology::with_links) and the cost model can, does not change this: memory
+    /// remains faster than the network.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub capacity: f64,
-    /// How much longer than that latency this link takes. Whoever states one latency for all links leaves this alone.
+    /// How much longer than `latency` this link takes, in seconds. A latency that is set for all links does not change
+    /// this.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub extra_latency: Seconds,
 }
@@ -49,18 +51,18 @@ fn is_zero(number: &f64) -> bool {
 }
 
 impl Link {
-    /// A link with the default properties.
+    /// A link with the default bandwidth and latency.
     pub fn between(source: NodeId, target: NodeId) -> Link {
         let (bandwidth, latency) = (DEFAULT_BANDWIDTH, DEFAULT_LATENCY);
         Link { source, target, bandwidth, latency, capacity: 1.0, extra_latency: 0.0 }
     }
 
-    /// Bytes per second, all in all.
+    /// The bandwidth of this link in bytes per second: `bandwidth` times `capacity`.
     pub fn bytes_per_second(&self) -> f64 {
         self.bandwidth * self.capacity
     }
 
-    /// From the first byte in to the first byte out, all in all.
+    /// The time from the first byte in to the first byte out: `latency` plus `extra_latency`.
     pub fn seconds(&self) -> Seconds {
         self.latency + self.extra_latency
     }

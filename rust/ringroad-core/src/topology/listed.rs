@@ -1,15 +1,16 @@
-//! What families and operators without a grid have in common: a rank's ports are its links in turn.
+//! Constructors shared by families and operators without a grid, where the ports of a rank are its links in order.
 
-use super::{graph, Family, Link, Topology, TopologyError};
+use super::{graph, Kind, Link, Topology, TopologyError};
 use crate::units::{Port, Rank};
 
 impl Topology {
-    /// Ranks alone, which must reach each other, with these links.
+    /// A network without switches that has these links. An error where a rank does not reach another one.
     pub(super) fn listed(spec: String, ranks: usize, links: Vec<Link>) -> Result<Topology, TopologyError> {
-        Topology::plain(Family::Listed(spec), ranks, ranks, links).if_connected()
+        Topology::plain(Kind::Listed(spec), ranks, ranks, links).if_connected()
     }
 
-    /// Every rank has `degree` ports, of which those that would lead to the rank itself are left out.
+    /// A network where port `p` of each rank leads to `target(rank, p)`. Ports that would lead to the rank itself are
+    /// left out.
     pub(super) fn regular(
         spec: String,
         ranks: usize,
@@ -24,7 +25,7 @@ impl Topology {
         Topology::listed(spec, ranks, links)
     }
 
-    /// Ranks joined by cables; a rank's neighbours ascend.
+    /// A network of ranks joined by cables. The ports of a rank are in the order of its neighbours' numbers.
     pub(super) fn cabled(
         spec: &str,
         ranks: usize,
@@ -36,11 +37,12 @@ impl Topology {
         Topology::listed(spec.to_owned(), ranks, links)
     }
 
-    /// The same under another spec that makes the same links.
+    /// The same network under another spec that makes the same links.
     pub(super) fn called(self, spec: impl Into<String>) -> Topology {
-        Topology { family: Family::Listed(spec.into()), ..self }
+        Topology { kind: Kind::Listed(spec.into()), ..self }
     }
 
+    /// The network itself, or an error where a rank does not reach another one.
     pub(super) fn if_connected(self) -> Result<Topology, TopologyError> {
         match graph::connected(self.ranks, self.nodes, &self.links) {
             Ok(()) => Ok(self),

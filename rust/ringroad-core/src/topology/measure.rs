@@ -1,6 +1,6 @@
 //! Numbers that describe a network: degree and diameter.
 
-use super::{Family, Topology};
+use super::{Ends, Topology};
 use crate::units::{LinkId, NodeId, Port, Rank};
 
 /// Links by node: those of node `v` are `links[first[v]..first[v + 1]]`, ascending.
@@ -127,28 +127,12 @@ impl Topology {
         (done == self.ranks).then_some(image)
     }
 
-    /// Ranks of which one has another at the greatest distance. Where all are alike, and at a corner of a mesh, that is
-    /// rank 0; on a HammingMesh all boards are alike, and on a hypercube that is twisted in two dimensions all the others.
+    /// Ranks of which one has another at the greatest distance.
     fn ends(&self) -> Vec<Rank> {
-        match &self.family {
-            Family::HammingMesh(boards) => {
-                let on_first = |rank: &Rank| {
-                    let at = self.coordinates(*rank);
-                    at[0] < boards.board[0] && at[1] < boards.board[1]
-                };
-                (0..self.ranks()).filter(on_first).collect()
-            }
-            Family::TwistedHypercube => {
-                let bits = |set: usize| ((1 << set) - 1) << 2;
-                let others = 0..=self.dimensions().len() - 2;
-                others.flat_map(|set| (0..4).map(move |twisted| bits(set) | twisted)).collect()
-            }
-            Family::Graph(_) | Family::Listed(_) | Family::Without(..) | Family::Behind(_)
-                if !self.is_cayley() =>
-            {
-                (0..self.ranks()).collect()
-            }
-            _ => vec![0],
+        match self.kind.ends() {
+            Ends::Some(ends) => ends(self),
+            Ends::All if !self.is_cayley() => (0..self.ranks()).collect(),
+            Ends::First | Ends::All => vec![0],
         }
     }
 }

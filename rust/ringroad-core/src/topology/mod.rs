@@ -5,13 +5,14 @@
 //! links says which port they leave by (see [`Topology::port_link`]).
 
 mod bottleneck;
+mod catalogue;
 mod cayley;
 mod circulant;
 mod digest;
 mod distance_regular;
 mod error;
 mod expression;
-mod families;
+mod family;
 mod fat_tree;
 mod geometry;
 mod graph;
@@ -33,6 +34,7 @@ mod routing;
 mod stored;
 mod switch;
 mod table;
+mod text;
 mod torus;
 mod twisted_torus;
 mod without;
@@ -42,20 +44,21 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use catalogue::{families, kinds, named_graphs, operators, Operator};
 pub use cayley::Group;
 pub use error::TopologyError;
-pub use expression::operands;
+pub use family::Family;
 pub(crate) use grid::coordinates;
 pub use hosts::{MEMORY_CAPACITY, MEMORY_LATENCY};
 pub(crate) use lattice::{Lattice, Way};
 pub use link::{Link, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
-pub use parse::names_a_file;
+pub use parse::{names_a_file, operands};
 pub use policy::Routing;
 pub use routing::{Route, Routes, Unreachable};
 pub use table::{Channels, RouteFault, RoutingTable, MAX_HOPS};
 
 use crate::units::{LinkId, NodeId, Port, Rank, Seconds};
-use hamming_mesh::Boards;
+use family::{Ends, Layout, Ports, Traits};
 use measure::Adjacency;
 use stored::Stored;
 
@@ -64,22 +67,17 @@ pub const MAX_RANKS: usize = 1 << 20;
 /// The most links a topology may have: they are held in memory.
 pub const MAX_LINKS: usize = 1 << 24;
 
-/// What follows from a spec, besides the sizes of the grid.
+/// What a network is made as, from which its spec follows and what is known besides its links.
 #[derive(Debug, Clone, PartialEq)]
-enum Family {
-    Ring,
-    Torus,
-    Mesh,
-    TwistedTorus,
-    HyperX,
-    HammingMesh(Boards),
-    Hypercube,
-    TwistedHypercube,
-    Switch,
-    /// How many are below each switch, and how much less bandwidth leads up from it, both from the top down.
-    FatTree(Vec<usize>, Vec<f64>),
-    Hosts,
-    /// What else a spec says without a grid; ports are links in turn.
+enum Kind {
+    /// A member of a family with a layout of its own.
+    Member {
+        family: &'static Family,
+        spec: String,
+        /// The family's own: numbers of the spec that neither the grid nor the links tell.
+        parameters: Vec<usize>,
+    },
+    /// The spec of anything else without a grid; ports are links in turn.
     Listed(String),
     /// The spec; every port is the way to the rank's card.
     Behind(String),
@@ -89,12 +87,29 @@ enum Family {
     Graph(String),
 }
 
+impl Kind {
+    fn ends(&self) -> Ends {
+        match self {
+            Kind::Member { family, .. } => family.layout.ends,
+            _ => Layout::LISTED.ends,
+        }
+    }
+
+    fn traits(&self) -> Traits {
+        match self {
+            Kind::Member { family, .. } => family.layout.traits,
+            Kind::Without(..) | Kind::Graph(_) => Traits { is_irregular: true, ..Traits::NONE },
+            Kind::Listed(_) | Kind::Behind(_) => Traits::NONE,
+        }
+    }
+}
+
 /// A network. Its [`fmt::Display`] is its spec, which [`Topology::parse`] reads; links are not part of the spec but of
 /// the serialised form.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct Topology {
-    family: Family,
+    kind: Kind,
     ranks: usize,
     nodes: usize,
     per_host: usize,
@@ -129,27 +144,6 @@ impl Topology {
     pub fn with_processing(self, seconds: Seconds) -> Result<Topology, TopologyError> {
         link::check_relative(1.0, seconds)?;
         self.map_links(|_, link| link.extra_latency += seconds)
-    }
-
-    /// The same wiring with memory of `capacity` times the network's bandwidth, and with so much extra latency on every
-    /// cable between hosts; `None` leaves them alone. Without effect where every rank has its own cable.
-    pub fn with_hosts(
-        self,
-        capacity: Option<f64>,
-        extra_latency: Option<Seconds>,
-    ) -> Result<Topology, TopologyError> {
-        link::check_relative(capacity.unwrap_or(1.0), extra_latency.unwrap_or(0.0))?;
-        if self.family != Family::Hosts {
-            return Ok(self);
-        }
-        let memory = 2 * self.ranks;
-        self.map_links(|id, link| {
-            if id < memory {
-                link.capacity = capacity.unwrap_or(link.capacity);
-            } else {
-                link.extra_latency = extra_latency.unwrap_or(link.extra_latency);
-            }
-        })
     }
 
     /// The same wiring with other properties of links: whatever `change` makes of each. Where they lead stays.
@@ -212,25 +206,23 @@ impl Topology {
 
     /// Whether it is a ring or torus and so looks the same from every rank.
     pub fn is_torus(&self) -> bool {
-        matches!(self.family, Family::Ring | Family::Torus)
+        self.kind.traits().is_torus
     }
 
     /// Whether ports are cables between ranks: from the upper port of one to the lower port of its neighbour, where there
     /// is a neighbour.
     pub fn has_cabled_ports(&self) -> bool {
-        self.is_torus() || matches!(self.family, Family::Mesh | Family::TwistedTorus)
+        self.kind.traits().has_cabled_ports
     }
 
     /// Whether ranks may have unequal links: on a mesh, in any graph as somebody has drawn it, and where links have failed.
     pub fn is_irregular(&self) -> bool {
-        matches!(self.family, Family::Mesh | Family::Without(..) | Family::Graph(_))
+        self.kind.traits().is_irregular
     }
 
     /// Whether ranks that differ in one coordinate reach each other by links of that dimension.
     fn is_ordered(&self) -> bool {
-        let twisted = matches!(self.family, Family::TwistedTorus | Family::TwistedHypercube);
-        let other = matches!(self.family, Family::Without(..) | Family::Graph(_) | Family::Behind(_));
-        !(self.dimensions.is_empty() || twisted || other)
+        !self.dimensions.is_empty() && self.kind.traits().is_ordered
     }
 
     /// The text that [`Topology::parse`] makes this wiring of; a graph's is only its name.
@@ -243,21 +235,29 @@ impl Topology {
 
     /// The spec without routing.
     fn wiring(&self) -> String {
-        let sizes = || parse::join(&self.dimensions);
-        match &self.family {
-            Family::Ring => format!("ring:{}", self.ranks),
-            Family::Torus => format!("torus:{}", sizes()),
-            Family::Mesh => format!("mesh:{}", sizes()),
-            Family::TwistedTorus => format!("twisted-torus:{}", sizes()),
-            Family::HyperX => format!("hyperx:{}", sizes()),
-            Family::HammingMesh(boards) => parse::boards(boards),
-            Family::Hypercube => format!("hypercube:{}", self.dimensions.len()),
-            Family::TwistedHypercube => format!("twisted-hypercube:{}", self.dimensions.len()),
-            Family::Switch => format!("switch:{}", self.ranks),
-            Family::FatTree(sizes, ratios) => parse::fat_tree(sizes, ratios),
-            Family::Hosts => format!("hosts:{}x{}", self.ranks / self.per_host, self.per_host),
-            Family::Listed(spec) | Family::Behind(spec) | Family::Without(spec, _) => spec.clone(),
-            Family::Graph(name) => format!("graph:{name}"),
+        match &self.kind {
+            Kind::Member { spec, .. } => spec.clone(),
+            Kind::Listed(spec) | Kind::Behind(spec) | Kind::Without(spec, _) => spec.clone(),
+            Kind::Graph(name) => format!("graph:{name}"),
+        }
+    }
+
+    /// See [`Kind::Member`].
+    fn parameters(&self) -> &[usize] {
+        match &self.kind {
+            Kind::Member { parameters, .. } => parameters,
+            _ => &[],
+        }
+    }
+
+    fn ports(&self) -> Ports {
+        match &self.kind {
+            Kind::Member { family, .. } => family.layout.ports,
+            Kind::Behind(_) => Ports::Uplink,
+            Kind::Graph(_) if !self.dimensions.is_empty() => {
+                Ports::Neighbour(|graph, rank, d, up| torus::neighbour(&graph.dimensions, rank, d, up))
+            }
+            Kind::Listed(_) | Kind::Without(..) | Kind::Graph(_) => Layout::LISTED.ports,
         }
     }
 
@@ -270,21 +270,15 @@ impl Topology {
             return None;
         }
         let (sizes, dimension, up) = (&self.dimensions, port / 2, port.is_multiple_of(2));
-        match &self.family {
-            Family::Ring | Family::Torus => torus::port_link(sizes, rank, port),
-            Family::TwistedTorus => (port < 4).then_some(4 * rank + port),
-            Family::HyperX => hyperx::port_link(sizes, rank, port),
-            Family::Hypercube | Family::TwistedHypercube => hypercube::port_link(sizes.len(), rank, port),
-            Family::Switch | Family::FatTree(..) | Family::Hosts | Family::Behind(_) => {
-                Some(switch::uplink(rank))
+        match (&self.kind, self.ports()) {
+            (Kind::Without(_, links), _) if !sizes.is_empty() => {
+                (dimension < sizes.len()).then(|| links[2 * sizes.len() * rank + port])?
             }
-            Family::Listed(_) => self.link_in_turn(rank, port),
-            Family::Graph(_) | Family::Without(..) if sizes.is_empty() => self.link_in_turn(rank, port),
-            _ if dimension >= sizes.len() => None,
-            Family::Mesh => self.link_to(rank, mesh::neighbour(sizes, rank, dimension, up)?, up),
-            Family::HammingMesh(boards) => self.link_to(rank, boards.neighbour(rank, dimension, up)?, up),
-            Family::Without(_, links) => links[2 * sizes.len() * rank + port],
-            Family::Graph(_) => self.link_to(rank, torus::neighbour(sizes, rank, dimension, up)?, up),
+            (_, Ports::InTurn) => self.link_in_turn(rank, port),
+            (_, Ports::Uplink) => Some(2 * rank),
+            (_, Ports::Formula(link)) => link(sizes, rank, port),
+            (_, Ports::Neighbour(_)) if dimension >= sizes.len() => None,
+            (_, Ports::Neighbour(neighbour)) => self.link_to(rank, neighbour(self, rank, dimension, up)?, up),
         }
     }
 
@@ -321,7 +315,7 @@ impl Topology {
     /// the link. `None` for links out of switches, and for those that no port of a grid leads to.
     pub fn link_ports(&self) -> Vec<Option<(Rank, Port)>> {
         let mut ports = vec![None; self.links.len()];
-        let in_turn = matches!(self.family, Family::Graph(_) | Family::Listed(_) | Family::Without(..));
+        let in_turn = matches!(self.ports(), Ports::InTurn);
         for rank in 0..self.ranks {
             if in_turn && self.dimensions.is_empty() {
                 let own = self.links_out_of(rank).into_iter().enumerate();

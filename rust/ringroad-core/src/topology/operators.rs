@@ -1,28 +1,32 @@
-//! Graphs made of graphs (Zhao et al., "Efficient direct-connect topologies for collective communications", section 5
-//! and appendix F).
+//! Operators that make graphs from graphs (Zhao et al., "Efficient direct-connect topologies for collective
+//! communications", section 5 and appendix F).
 //!
 //! ```text
-//! line(G)             a rank for every link; a link leads on to those out of its end
-//! line-graph(G)       a rank for every cable; cables of a rank are joined
+//! line(G)             a rank for every link; a link to each rank whose link starts where this rank's link ends
+//! line-graph(G)       a rank for every cable; cables that share a rank are joined
 //! degree(G, n)        n copies of every rank; each has links to all copies of the neighbours
 //! product(G, H, ...)  a copy of each factor for every choice of ranks of the others, numbered like a C array
-//! power(G, n)         the product of n times the same
-//! transpose(G)        links turned round
-//! bidirectional(G)    links, and links turned round
+//! power(G, n)         the product of n copies of G
+//! transpose(G)        all links reversed
+//! bidirectional(G)    all links, and all links reversed
 //! ```
 //!
-//! A link has the bandwidth, capacity and latencies of the link that it is made of; in the line graphs that is the one
-//! that has become its source. Routing stays, but dimension-ordered
-//! routing and tables, which lose their meaning, become minimal.
+//! A new link has the bandwidth, capacity and latencies of the link that it is made from; in line graphs that is the
+//! link that has become its source. The result keeps the routing, except that dimension-ordered routing and tables,
+//! which lose their meaning, become minimal routing.
 
 use super::circulant::MOST_DIMENSIONS;
-use super::families::check_size;
+use super::family::check_size;
 use super::measure::Adjacency;
-use super::{grid, parse, Family, Link, Routing, Topology, TopologyError, MAX_LINKS};
+use super::{grid, Kind, Link, Routing, Topology, TopologyError, MAX_LINKS};
 use crate::units::{LinkId, NodeId, Port, Rank};
 
+/// How a product may look.
+pub(super) const PRODUCT: &str = "product(ring:4, complete:3)";
+
 impl Topology {
-    /// The line digraph: rank `i` is link `i`, and has a link to each one that leaves its end, in their order.
+    /// The line digraph: rank `i` is link `i` of this graph, and has links to the links that leave the end of link `i`,
+    /// in the order of these.
     pub fn line(&self) -> Result<Topology, TopologyError> {
         let spec = || format!("line({})", self.wiring());
         self.check_ranks_alone(spec)?;
@@ -33,9 +37,10 @@ impl Topology {
         self.made(spec(), &[self], self.links.len(), links)
     }
 
-    /// The line graph of a graph of cables: a rank for each, in the order of their first links, and a cable between two
-    /// for every end that they have in common. Ports: what else is at the end where the cable's first link starts, in the
-    /// order of the ports there, then at the other end.
+    /// The line graph of a graph of cables. It has a rank for each cable, in the order of the cables' first links, and
+    /// a cable between two of these ranks for every end that their cables share. The ports of a rank lead to the other
+    /// cables at the end where its cable's first link starts, in the order of the ports there, then to those at the
+    /// other end.
     pub fn line_graph(&self) -> Result<Topology, TopologyError> {
         let spec = || format!("line-graph({})", self.wiring());
         self.check_ranks_alone(spec)?;
@@ -44,7 +49,7 @@ impl Topology {
         check_counts(self.links.len() / 2, next, spec)?;
         let cable = self.cables(&outgoing).map_err(|(from, to)| {
             let what = format!(
-                "ranks are cables, but the link from rank {from} to rank {to} has none back; take line(...)"
+                "line-graph needs cables, but the link from rank {from} to rank {to} has no link back; use line(...)"
             );
             TopologyError::Graph { spec: spec(), what }
         })?;
@@ -64,8 +69,9 @@ impl Topology {
         self.made(spec(), &[self], known, links)
     }
 
-    /// The cable that each link is a direction of: the n-th link from one rank to another and the n-th one back. Cables are
-    /// numbered in the order of their first links. Or the ends of a link without one back.
+    /// For each link, the number of its cable. The n-th link from one rank to another and the n-th link back form a
+    /// cable. Cables are numbered in the order of their first links. The error is the source and target of a link
+    /// without a link back.
     fn cables(&self, outgoing: &Adjacency) -> Result<Vec<usize>, (NodeId, NodeId)> {
         let mut cable = vec![usize::MAX; self.links.len()];
         let mut cables = 0;
@@ -82,8 +88,9 @@ impl Topology {
         Ok(cable)
     }
 
-    /// Copies `0..n` of every rank `v`, numbered v·n + i, and for every link from u to v one from each copy of u to each
-    /// of v: the one `k` copies further, around the last, by port p·n + k where the link has port p.
+    /// The graph with `n` copies of every rank. Copy `i` of rank `v` has the number v·n + i. For every link from u to v
+    /// there is a link from each copy of u to each copy of v: where the link has port p at u, port p·n + k of copy i
+    /// leads to copy (i + k) mod n.
     pub fn degree_expansion(&self, n: usize) -> Result<Topology, TopologyError> {
         let spec = || format!("degree({}, {n})", self.wiring());
         self.check_ranks_alone(spec)?;
@@ -101,7 +108,7 @@ impl Topology {
         self.made(spec(), &[self], ranks, links)
     }
 
-    /// The product of `n` times this graph.
+    /// The product of `n` copies of this graph.
     pub fn power(&self, n: usize) -> Result<Topology, TopologyError> {
         let spec = || format!("power({}, {n})", self.wiring());
         if n > MOST_DIMENSIONS {
@@ -113,16 +120,15 @@ impl Topology {
         multiply(spec(), &vec![self; n])
     }
 
-    /// The Cartesian product: ranks are numbered like the elements of a C array, the last factor's fastest, and have the
-    /// first factor's ports first.
+    /// The Cartesian product of two or more graphs. Ranks are numbered like the elements of a C array, in which the
+    /// last factor varies fastest. The ports of the first factor come first.
     pub fn product(factors: &[&Topology]) -> Result<Topology, TopologyError> {
         let spec = || {
             let factors: Vec<String> = factors.iter().map(|factor| factor.wiring()).collect();
             format!("product({})", factors.join(", "))
         };
         if factors.len() < 2 {
-            let example = parse::example("product");
-            return Err(TopologyError::Malformed { spec: spec(), example });
+            return Err(TopologyError::Malformed { spec: spec(), example: PRODUCT });
         }
         if factors.len() > MOST_DIMENSIONS {
             return Err(TopologyError::TooLarge(spec()));
@@ -130,15 +136,15 @@ impl Topology {
         multiply(spec(), factors)
     }
 
-    /// All links turned round; they keep their numbers, and a rank's ports are its links in the order of these.
+    /// The graph with all links reversed. Links keep their numbers, and a rank's ports are its links in this order.
     pub fn transpose(&self) -> Result<Topology, TopologyError> {
         let turned = |link: &Link| Link { source: link.target, target: link.source, ..*link };
         let links = self.links.iter().map(turned).collect();
         self.made(format!("transpose({})", self.wiring()), &[self], self.ranks, links)
     }
 
-    /// The graph and its transpose together: each node's links, then those into it turned round, in the order of the ports
-    /// that they have where they start.
+    /// The graph and its transpose together. Each node has its links first, then the links into it, reversed, in the
+    /// order of the ports that these have at their sources.
     pub fn bidirectional(&self) -> Result<Topology, TopologyError> {
         let spec = || format!("bidirectional({})", self.wiring());
         check_counts(self.ranks, 2 * self.links.len(), spec)?;
@@ -162,7 +168,8 @@ impl Topology {
         self.made(spec(), &[self], self.ranks, links)
     }
 
-    /// What an operator makes: it is known by its spec, or, where it is made of a graph that has none, by its links.
+    /// The result of an operator. Its spec determines it, unless an operand is a `graph:`, whose spec is only a name:
+    /// then the result is a `graph:`, too.
     fn made(
         &self,
         spec: String,
@@ -171,23 +178,24 @@ impl Topology {
         links: Vec<Link>,
     ) -> Result<Topology, TopologyError> {
         let nodes = ranks + self.nodes - self.ranks;
-        let is_graph = operands.iter().any(|operand| matches!(operand.family, Family::Graph(_)));
-        let family = if is_graph { Family::Graph(derived_name(&spec)) } else { Family::Listed(spec) };
+        let is_graph = operands.iter().any(|operand| matches!(operand.kind, Kind::Graph(_)));
+        let kind = if is_graph { Kind::Graph(derived_name(&spec)) } else { Kind::Listed(spec) };
         let (per_host, routing) = (self.per_host, self.routing.on_other_links());
-        Topology { per_host, routing, ..Topology::plain(family, ranks, nodes, links) }.if_connected()
+        Topology { per_host, routing, ..Topology::plain(kind, ranks, nodes, links) }.if_connected()
     }
 
     fn check_ranks_alone(&self, spec: impl Fn() -> String) -> Result<(), TopologyError> {
         if self.nodes == self.ranks {
             return Ok(());
         }
-        let what = format!("{} has switches, which are no ranks; take a graph of ranks alone", self.wiring());
+        let what =
+            format!("{} has switches, which are not ranks; use a graph without switches", self.wiring());
         Err(TopologyError::Graph { spec: spec(), what })
     }
 }
 
 impl Routing {
-    /// Where the grid is no more, and links have other numbers.
+    /// The routing of a graph made from one with this routing, where grid and link numbers are lost.
     pub(super) fn on_other_links(self) -> Routing {
         match self {
             Routing::DimensionOrdered | Routing::Table => Routing::Minimal,
@@ -196,7 +204,7 @@ impl Routing {
     }
 }
 
-/// A graph's name of what has been made of it: `line(graph:petersen)` is `line-petersen`.
+/// The name of a graph that an operator has made from a `graph:`: for `line(graph:petersen)` it is `line-petersen`.
 pub(super) fn derived_name(spec: &str) -> String {
     let spec = spec.replace("graph:", "").replace('>', "-to-");
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -215,7 +223,7 @@ fn check_counts(ranks: usize, links: usize, spec: impl Fn() -> String) -> Result
     }
 }
 
-/// The links of the line digraph of these.
+/// The links of the line digraph of `links`.
 pub(super) fn line_links(nodes: usize, links: &[Link]) -> Vec<Link> {
     let outgoing = Adjacency::new(nodes, links.iter().map(|link| link.source));
     let on = |(source, link): (LinkId, &Link)| {

@@ -1,48 +1,61 @@
-//! Which of several ways bytes take.
+//! Routing: which of several paths bytes take.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::parse::nearest;
+use super::text::nearest;
 use super::TopologyError;
 
-/// How routes are chosen. All but tables use shortest paths only, and are the same on every machine. A path is as long as
-/// it has links, whatever these take or carry.
+/// How routes are chosen. All routings but tables use shortest paths only, and are the same on every machine. The
+/// length of a path is its number of links, whatever their latency and bandwidth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Routing {
-    /// Every shortest path carries the same share, parallel links counting as different paths. This is the limit of
+    /// Every shortest path carries the same share; parallel links count as different paths. This is the limit of
     /// minimal adaptive routing, which the papers' cost models assume.
     #[default]
     Minimal,
-    /// One dimension after the other, the first one first, and within a dimension as [`Routing::Minimal`] does: half
-    /// each way to the opposite side of a ring. For grids whose dimensions have links of their own.
+    /// Bytes follow one dimension after the other, in order, and within a dimension spread as with
+    /// [`Routing::Minimal`]: to the opposite side of a ring half go each way. For grids whose dimensions have links of
+    /// their own.
     DimensionOrdered,
     /// One shortest path carries everything: at every node the first link, in the order of their numbers, that leads
-    /// nearer to the destination.
+    /// closer to the destination.
     SinglePath,
-    /// One path for each pair of ranks, as a [`RoutingTable`](super::RoutingTable) says, which must come with it.
+    /// A [`RoutingTable`](super::RoutingTable), which comes with the topology, has one path for each pair of ranks.
     Table,
 }
 
 impl Routing {
-    /// All that can be written without anything else.
+    /// The routings that need no table.
     pub const ALL: [Routing; 3] = [Routing::Minimal, Routing::DimensionOrdered, Routing::SinglePath];
 
-    /// Whether everything from one rank to another takes the same path.
+    /// Whether all bytes from one rank to another take the same path.
     pub fn takes_one_path(self) -> bool {
         matches!(self, Routing::SinglePath | Routing::Table)
     }
 
-    /// As it is written.
+    /// The name, as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Routing::Minimal => "minimal",
             Routing::DimensionOrdered => "dimension-ordered",
             Routing::SinglePath => "single-path",
             Routing::Table => "table",
+        }
+    }
+}
+
+impl Routing {
+    /// What it is, in one line.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Routing::Minimal => "spread over all shortest paths; unless told otherwise",
+            Routing::DimensionOrdered => "one dimension after the other; on grids only",
+            Routing::SinglePath => "one shortest path, by the first links",
+            Routing::Table => "a path for each pair of ranks, as a table says",
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Minimal routing: bytes take shortest paths only, and spread over all of them unless the topology's [`Routing`] says
-//! otherwise.
+//! The routes that bytes take through a topology.
 //!
-//! That spread is the limit of minimal adaptive routing that the papers' cost models assume: every shortest path carries the
-//! same share, parallel links counting as different paths. On a ring the two ways to the antipode carry half each.
-//! Where the topology has a table of routes, ranks' paths are the table's.
+//! By default bytes take shortest paths only and spread over all of them: every shortest path carries the same share,
+//! and parallel links count as different paths. This is the limit of minimal adaptive routing, which the papers' cost
+//! models assume. On a ring the two ways to the opposite rank carry half each. Another [`Routing`] of the topology
+//! changes this. Where the topology has a table of routes, the paths between ranks come from the table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,18 +15,19 @@ use crate::units::{LinkId, NodeId, Seconds};
 /// How bytes get from one node to another.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Route {
-    /// Links in a row.
+    /// How many links each path has.
     pub hops: usize,
-    /// Sum of the latencies of these links; where paths differ, that of the slowest.
+    /// The sum of the latencies of a path's links, in seconds; where paths differ, that of the slowest.
     pub latency: Seconds,
-    /// The part of it that is these links' extra latency.
+    /// The sum of the extra latencies of a path's links, in seconds, which `latency` includes; where paths differ, the
+    /// largest.
     pub extra_latency: Seconds,
-    /// The fraction of the bytes that each link carries, nearest to the source first. Links with no share are absent.
+    /// The fraction of the bytes that each link carries, nearest to the source first. Links without a share are absent.
     pub shares: Vec<(LinkId, f64)>,
 }
 
 impl Route {
-    /// Everything takes one more link.
+    /// Appends a link that carries all bytes.
     fn go_on(&mut self, id: LinkId, topology: &Topology) {
         let link = &topology.links()[id];
         self.hops += 1;
@@ -42,20 +43,20 @@ impl Route {
     "node {destination} cannot be reached from node {source_node} on {topology}, which has {nodes} nodes"
 )]
 pub struct Unreachable {
-    /// The start.
+    /// Where the route starts.
     pub source_node: NodeId,
-    /// The end.
+    /// Where the route should end.
     pub destination: NodeId,
     /// The topology's spec.
     pub topology: String,
-    /// How many nodes it has.
+    /// How many nodes the topology has.
     pub nodes: usize,
 }
 
-/// The routes of a topology, found on demand and remembered.
+/// The routes of a topology, found on demand and cached.
 ///
-/// A search runs backwards from the destination, no further than the source, and the next request for the same
-/// destination resumes it: ask for one destination after the other where there is a choice.
+/// A search runs backwards from the destination and stops at the source. The next request for the same destination
+/// resumes it, so it is fastest to request all routes to one destination in a row.
 #[derive(Debug, Clone)]
 pub struct Routes<'a> {
     topology: &'a Topology,
@@ -63,27 +64,26 @@ pub struct Routes<'a> {
     outgoing: Adjacency,
     incoming: Adjacency,
     search: Search,
-    /// The bytes that reach each node, all 0 between requests.
+    /// The share of the bytes that reaches each node; all 0 between requests.
     flow: Vec<f64>,
     known: Known,
 }
 
-/// The routes that were found.
+/// The routes that have been found.
 #[derive(Debug, Clone)]
 enum Known {
-    /// By source and destination, where there are not too many nodes.
+    /// By source and destination, for up to [`MOST_IN_TABLE`] nodes. Empty until the first route is found.
     Table(Vec<Option<Arc<Route>>>),
-    /// Only looked up, never iterated over: its order is not the same everywhere.
+    /// For more nodes. Never iterated over, because the order of a map differs between machines.
     Map(HashMap<(NodeId, NodeId), Arc<Route>>),
 }
 
-/// The most nodes with a table.
+/// The most nodes for which found routes are kept in a table.
 const MOST_IN_TABLE: usize = 1 << 11;
 
 impl Known {
     fn get(&self, nodes: usize, source: NodeId, destination: NodeId) -> Option<&Arc<Route>> {
         match self {
-            // Empty until the first route is found.
             Known::Table(_) if source.max(destination) >= nodes => None,
             Known::Table(table) => table.get(source * nodes + destination)?.as_ref(),
             Known::Map(map) => map.get(&(source, destination)),
@@ -101,18 +101,18 @@ impl Known {
     }
 }
 
-/// What a search from `destination` knows of a node.
+/// What a search has found about the paths from a node to the destination.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     hops: usize,
     latency: Seconds,
     extra_latency: Seconds,
-    /// How many shortest paths lead from here to the destination.
+    /// How many shortest paths lead from the node to the destination.
     paths: f64,
 }
 
-/// A breadth-first search against the links' direction. Nodes before `done` in the queue are final, and so are those
-/// whose distance is not greater than that of the node at `done`.
+/// A breadth-first search from the destination, against the direction of the links. The entries of nodes before `done`
+/// in the queue are final, and so are those of nodes that are no farther away than the node at `done`.
 #[derive(Debug, Clone)]
 struct Search {
     destination: Option<NodeId>,
@@ -132,7 +132,7 @@ impl Search {
         self.done = 0;
     }
 
-    /// Goes on until everything about `node` is final.
+    /// Resumes the search until the entry of `node` is final, and returns it; `None` where no path leads from `node`.
     fn reach(&mut self, node: NodeId, topology: &Topology, incoming: &Adjacency) -> Option<Found> {
         while let Some(&head) = self.queue.get(self.done) {
             let here = self.found[head]?;
@@ -163,7 +163,7 @@ impl Search {
 }
 
 impl<'a> Routes<'a> {
-    /// The routes of `topology`, none of them found yet.
+    /// The routes of `topology`, with an empty cache.
     pub fn new(topology: &'a Topology) -> Routes<'a> {
         let (nodes, links) = (topology.nodes(), topology.links());
         Routes {
@@ -177,35 +177,36 @@ impl<'a> Routes<'a> {
         }
     }
 
-    /// The same without formulas, to compare with.
+    /// The same routes by search instead of by formula, to compare the two.
     #[cfg(test)]
     pub(crate) fn by_search(mut self) -> Routes<'a> {
         self.lattice = None;
         self
     }
 
-    /// A ring or torus whose links are all alike has formulas for its routes, which need no search.
+    /// The formulas for the routes, where [`Routes::have_formulas`].
     pub(crate) fn lattice(&mut self) -> Option<&mut Lattice> {
         self.lattice.as_mut()
     }
 
-    /// Whether they follow from formulas, as on a ring or torus whose links are all alike, and need no search.
+    /// Whether the routes follow from formulas and need no search: those of a ring or torus with minimal routing whose
+    /// links are all alike.
     pub fn have_formulas(&self) -> bool {
         self.lattice.is_some()
     }
 
-    /// The topology they are routes of.
+    /// The topology.
     pub fn topology(&self) -> &'a Topology {
         self.topology
     }
 
-    /// Whether this route has been found already, or need not be searched for.
+    /// Whether this route is cached or in the topology's table, so that it needs no search.
     pub(crate) fn is_known(&self, source: NodeId, destination: NodeId) -> bool {
         let listed = self.topology.routes().is_some_and(|table| source.max(destination) < table.ranks());
         listed || self.known.get(self.topology.nodes(), source, destination).is_some()
     }
 
-    /// The route from `source` to `destination`; from a node to itself it is empty.
+    /// The route from `source` to `destination`; from a node to itself it is empty. An error where there is no path.
     pub fn route(&mut self, source: NodeId, destination: NodeId) -> Result<Arc<Route>, Unreachable> {
         if let Some(route) = self.listed(source, destination) {
             return Ok(Arc::new(route));
@@ -224,7 +225,7 @@ impl<'a> Routes<'a> {
         Ok(route)
     }
 
-    /// The table's route, where there is a table and both are ranks.
+    /// The route in the topology's table, where it has one and both nodes are ranks.
     fn listed(&self, source: NodeId, destination: NodeId) -> Option<Route> {
         let table = self.topology.routes().filter(|table| source.max(destination) < table.ranks())?;
         let path = table.path(source, destination);
@@ -244,7 +245,8 @@ impl<'a> Routes<'a> {
         self.shortest(source, destination)
     }
 
-    /// One dimension after the other: the links of one are none of another, so shares of parts are shares of the whole.
+    /// The route that follows one dimension after the other. No link belongs to two dimensions, so the shares of the
+    /// parts are the shares of the whole route.
     fn dimension_ordered(&mut self, source: NodeId, destination: NodeId) -> Option<Route> {
         let (mut corner, end) = (self.topology.coordinates(source), self.topology.coordinates(destination));
         let (mut route, mut at) = (Route::default(), source);
@@ -276,22 +278,24 @@ impl<'a> Routes<'a> {
         Some(Route { hops, latency, extra_latency, shares: self.shares(source) })
     }
 
-    /// From `source` to the destination of the search by the first of the links that lead nearer to it.
+    /// The path from `source` to the destination of the search that takes, at every node, the first link that leads
+    /// closer.
     fn single(&self, source: NodeId) -> Option<Route> {
         let hops = |node: NodeId| self.search.found[node].map(|found| found.hops);
         let (mut route, mut at) = (Route::default(), source);
         while hops(at)? > 0 {
-            let nearer = |id: &&LinkId| {
+            let closer = |id: &&LinkId| {
                 hops(self.topology.links()[**id].target).is_some_and(|h| Some(h + 1) == hops(at))
             };
-            let id = *self.outgoing.of(at).iter().find(nearer)?;
+            let id = *self.outgoing.of(at).iter().find(closer)?;
             route.go_on(id, self.topology);
             at = self.topology.links()[id].target;
         }
         Some(route)
     }
 
-    /// Lets one unit of bytes flow from `source` down to the destination of the search.
+    /// The fraction that each link carries when the bytes spread evenly over all shortest paths from `source` to the
+    /// destination of the search.
     fn shares(&mut self, source: NodeId) -> Vec<(LinkId, f64)> {
         let mut shares = Vec::new();
         let mut reached = vec![source];

@@ -1,34 +1,34 @@
-//! The serialised form. The wiring of a family follows from its spec, and one bandwidth and latency of all links are
-//! said once; other links are listed.
+//! The serialised form of a topology. The wiring of a family follows from its spec, and a bandwidth and latency that
+//! all links share are stored once. Otherwise all links are listed.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{parse, Family, Link, Routing, RoutingTable, Topology, TopologyError};
+use super::{parse, Kind, Link, Routing, RoutingTable, Topology, TopologyError};
 use crate::units::Seconds;
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stored {
     spec: String,
-    /// Of a graph.
+    /// How many ranks a graph has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ranks: Option<usize>,
-    /// Of a graph: ranks and switches.
+    /// How many ranks and switches a graph has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nodes: Option<usize>,
-    /// Of a graph, where it has a grid.
+    /// The grid of a graph that has one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dimensions: Vec<usize>,
-    /// Of all links that are not listed.
+    /// The bandwidth of all links, where they are not listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bandwidth: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency: Option<Seconds>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     links: Option<Vec<Link>>,
-    /// Where routing is a table.
+    /// The table, where the routing is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     routes: Option<Arc<RoutingTable>>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Stored {
 impl From<Topology> for Stored {
     fn from(topology: Topology) -> Self {
         let (spec, routes) = (topology.spec(), topology.table.clone());
-        if let Family::Graph(_) = topology.family {
+        if let Kind::Graph(_) = topology.kind {
             return Stored {
                 spec,
                 ranks: Some(topology.ranks),

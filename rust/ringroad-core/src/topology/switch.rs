@@ -1,4 +1,5 @@
-//! A single switch, node `n`: rank `r` has the uplink `2r` to it and the downlink `2r + 1` from it.
+//! A single switch, which is node `n` of a network of `n` ranks. Rank `r` has the uplink `2r` to the switch and the
+//! downlink `2r + 1` from it.
 //!
 //! ```text
 //! switch:3     0   1   2
@@ -6,13 +7,27 @@
 //!                  3
 //! ```
 
-use super::Link;
-use crate::units::{LinkId, Rank};
+use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
+use super::{Link, Topology, TopologyError};
 
-pub(super) fn links(ranks: usize) -> Vec<Link> {
-    (0..ranks).flat_map(|rank| [Link::between(rank, ranks), Link::between(ranks, rank)]).collect()
+pub(super) static SWITCH: Family = Family {
+    name: "switch",
+    example: "switch:16",
+    summary: "one switch that forwards everything at once",
+    source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
+    form: Form::Number(Topology::switch),
+    layout: Layout { ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE },
+};
+
+impl Topology {
+    /// `n` ranks with one cable each to a switch that can forward all of them at full bandwidth.
+    pub fn switch(n: usize) -> Result<Topology, TopologyError> {
+        let spec = || SWITCH.spec(n);
+        let ranks = check_size(&[n], 2, spec)?;
+        Ok(Topology::member(&SWITCH, spec(), ranks, ranks + 1, links(ranks)))
+    }
 }
 
-pub(super) fn uplink(rank: Rank) -> LinkId {
-    2 * rank
+fn links(ranks: usize) -> Vec<Link> {
+    (0..ranks).flat_map(|rank| [Link::between(rank, ranks), Link::between(ranks, rank)]).collect()
 }

@@ -65,16 +65,28 @@ fn specs_are_read_and_written() {
 }
 
 #[test]
+fn examples_are_specs() {
+    let examples = families().map(|f| f.example).chain(operators().map(|o| o.example)).chain(named_graphs());
+    for example in examples {
+        assert_eq!(topology(example).spec(), example);
+    }
+    for family in families() {
+        assert_eq!(family.example.split(':').next(), Some(family.name));
+        assert!(!family.summary.is_empty() && !family.source.is_empty(), "{family:?}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said_with_what_is_right() {
     let check = |spec: &str, message: &str| {
         assert_eq!(Topology::parse(spec).unwrap_err().to_string(), message, "{spec}");
     };
-    let unknown = "write ring:8, torus:4x4x2, mesh:4x4, twisted-torus:8x4, hyperx:4x4, hammingmesh:2x2:4x4, \
-                   hypercube:4, twisted-hypercube:3, switch:16, fattree:4x8, hosts:2x4, circulant:16:3,4, \
-                   directed-circulant:8:1,3, complete:5, complete-bipartite:4, hamming:2:3, kautz:4:1, \
-                   generalized-kautz:4:1024, de-bruijn:2:4, uniring:4:5, biring:2:5, \
-                   cayley:z64*z16^11:34.1,14.14, odd-graph:4, doubled-odd-graph:4, a graph with a name such as \
-                   petersen, or what an operator makes such as line(petersen)";
+    let examples: Vec<&str> = families().map(|family| family.example).collect();
+    let unknown = format!(
+        "write {}, a graph with a name such as petersen, or what an operator makes such as line(petersen)",
+        examples.join(", ")
+    );
+    assert!(unknown.starts_with("write ring:8, torus:4x4x2, mesh:4x4, "), "{unknown}");
     check("rings:8", &format!("unknown topology \"rings:8\"; {unknown} (did you mean ring?)"));
     check("tours:4x4", &format!("unknown topology \"tours:4x4\"; {unknown} (did you mean torus?)"));
     check("dragonfly:9", &format!("unknown topology \"dragonfly:9\"; {unknown}"));
@@ -145,7 +157,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
     for file in ["nets/mine", "mine.graphml", "./a.JSON"] {
         check(file, &format!("{file:?} {files}"));
     }
-    check("graph:mine", "\"graph:mine\" is only a name: a graph is known by its links; give the path of its file, such as net.graphml, or the topology itself");
+    check("graph:mine", "\"graph:mine\" is only the name of a graph, and the links are missing; give the path of its file, such as net.graphml, or the topology itself");
     let most = "is too large; write sizes whose product is at most 1048576";
     check("ring:1048577", &format!("topology \"ring:1048577\" {most}"));
     check("switch:1048577", &format!("topology \"switch:1048577\" {most}"));
@@ -184,7 +196,7 @@ fn links_take_sensible_properties_only() {
     for bad in [-1e-9, f64::NAN, f64::INFINITY] {
         assert!(matches!(ring.clone().with_links(None, Some(bad)), Err(TopologyError::Latency(_))), "{bad}");
     }
-    // One link that differs, and all are listed.
+    // If one link differs, all are listed.
     let ring = ring.map_links(|id, link| link.latency = id as f64).unwrap();
     let json = serde_json::to_string(&ring).unwrap();
     assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), ring);
@@ -194,7 +206,8 @@ fn links_take_sensible_properties_only() {
     }
 }
 
-/// A host's ranks share its memory and its cable; a statement about all links keeps the difference.
+/// The ranks of a host share its memory and its cable. Setting a property of all links keeps the difference between
+/// these.
 #[test]
 fn hosts_have_fast_memory_and_slow_cables() {
     let check = |topology: &Topology, from: Rank, to: Rank, hops: usize, bandwidth: f64, latency: Seconds| {
@@ -215,12 +228,12 @@ fn hosts_have_fast_memory_and_slow_cables() {
     assert!(serde_json::from_str::<Topology>(&json.replacen("8.0", "0.0", 1)).is_err());
     assert!(matches!(hosts.clone().with_hosts(Some(-1.0), None), Err(TopologyError::Capacity(_))));
     assert!(matches!(hosts.with_hosts(None, Some(-1.0)), Err(TopologyError::Latency(_))));
-    // Elsewhere there is nothing that differs.
+    // `with_hosts` changes nothing on other families.
     let switch = topology("switch:4");
     assert_eq!(switch.clone().with_hosts(Some(8.0), Some(3e-6)).unwrap(), switch);
 }
 
-/// What nodes take is added to what links take, once, and stays when links' latency is stated.
+/// The processing time of nodes is added to the latency of links once, and stays when the latency of all links is set.
 #[test]
 fn processing_is_part_of_a_hop() {
     let torus =
@@ -296,7 +309,7 @@ fn coordinates_count_the_last_dimension_fastest() {
     assert!(topology("switch:4").coordinates(1).is_empty());
 }
 
-/// `shares` as (source, target, share).
+/// `shares` are (source, target, share).
 #[test]
 fn routes_are_split_over_all_shortest_paths() {
     let check = |spec: &str, from: NodeId, to: NodeId, hops: usize, shares: &[(NodeId, NodeId, f64)]| {
@@ -359,8 +372,8 @@ fn seeded() -> ProptestConfig {
 proptest! {
     #![proptest_config(seeded())]
 
-    /// Whatever was asked before, a route is the one a fresh search finds; its hops are the torus distance; as much
-    /// leaves a node as enters it.
+    /// Whatever routes were requested before, a route is the one that a fresh search finds. Its hops are the torus
+    /// distance, and what enters a node leaves it.
     #[test]
     fn routes_conserve_bytes(
         sizes in prop::collection::vec(1usize..6, 1..4),

@@ -1,4 +1,4 @@
-//! Tori, and rings as tori of one dimension: every rank has two links per dimension longer than 1, up and down.
+//! Tori, and rings as tori of one dimension. Every rank has two links, up and down, in each dimension longer than 1.
 //!
 //! ```text
 //! torus:2x3    0 ⇄ 1 ⇄ 2 ⇄ (0)     rank = 3·y + x at (y, x); port 0 and 1: y + 1 and y − 1,
@@ -8,14 +8,60 @@
 //!
 //! Links come rank by rank, and port by port within a rank.
 
-use super::grid;
+use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
+use super::{grid, text, Topology, TopologyError};
 use crate::units::{LinkId, Port, Rank};
+
+const LAYOUT: Layout = Layout {
+    ports: Ports::Formula(port_link),
+    ends: Ends::First,
+    traits: Traits { is_torus: true, has_cabled_ports: true, is_ordered: true, ..Traits::NONE },
+};
+
+pub(super) static RING: Family = Family {
+    name: "ring",
+    example: "ring:8",
+    summary: "a ring",
+    source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
+    form: Form::Number(Topology::ring),
+    layout: LAYOUT,
+};
+
+pub(super) static TORUS: Family = Family {
+    name: "torus",
+    example: "torus:4x4x2",
+    summary: "rings in every dimension",
+    source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
+    form: Form::Sizes(Topology::torus),
+    layout: LAYOUT,
+};
+
+impl Topology {
+    /// A ring of `n` ranks: a torus of one dimension.
+    pub fn ring(n: usize) -> Result<Topology, TopologyError> {
+        let spec = || RING.spec(n);
+        check_size(&[n], 2, spec)?;
+        Ok(draw(&RING, spec(), &[n]))
+    }
+
+    /// A torus with these sizes, one ring per dimension. A dimension of size 2 has two parallel links each way, one
+    /// for each port; a dimension of size 1 has none.
+    pub fn torus(sizes: &[usize]) -> Result<Topology, TopologyError> {
+        TORUS.check_grid(sizes, 2 * sizes.len())?;
+        Ok(draw(&TORUS, TORUS.spec(text::join(sizes)), sizes))
+    }
+}
+
+fn draw(family: &'static Family, spec: String, sizes: &[usize]) -> Topology {
+    let neighbour = |rank, dimension, up| neighbour(sizes, rank, dimension, up);
+    Topology::on_grid(family, spec, sizes, grid::links(sizes, neighbour))
+}
 
 pub(super) fn neighbour(sizes: &[usize], rank: Rank, dimension: usize, up: bool) -> Option<Rank> {
     (sizes[dimension] > 1).then(|| grid::shifted(sizes, rank, dimension, up))
 }
 
-/// The links that leave a rank.
+/// How many links leave each rank.
 pub(super) fn ports(sizes: &[usize]) -> usize {
     2 * sizes.iter().filter(|size| **size > 1).count()
 }

@@ -1,4 +1,4 @@
-//! Rectangular twisted tori of 2a x a ranks: who goes around the short dimension comes back half the long one further,
+//! Rectangular twisted tori of 2a x a ranks. A path around the short dimension ends half the long dimension further,
 //! which makes all directions alike and the diameter a instead of a + a/2 (Cámara et al., "Twisted torus topologies for
 //! enhanced interconnection networks", TPDS 21(12), 2010, section 3).
 //!
@@ -12,11 +12,40 @@
 //!
 //! Either dimension may be the long one. Links come rank by rank, and port by port within a rank.
 
-use super::grid;
+use super::family::{Ends, Family, Form, Layout, Ports, Traits};
+use super::{grid, text, Topology, TopologyError};
 use crate::units::Rank;
 
+pub(super) static TWISTED_TORUS: Family = Family {
+    name: "twisted-torus",
+    example: "twisted-torus:8x4",
+    summary: "a torus of 2a x a whose short way around ends half the long one further",
+    source:
+        "Camara et al.: Twisted torus topologies for enhanced interconnection networks, TPDS 21(12), 2010",
+    form: Form::TwoSizes(Topology::twisted_torus),
+    layout: Layout {
+        ports: Ports::Formula(|_, rank, port| (port < 4).then_some(4 * rank + port)),
+        ends: Ends::First,
+        traits: Traits { has_cabled_ports: true, ..Traits::NONE },
+    },
+};
+
+impl Topology {
+    /// A torus of which one dimension is twice as long as the other one, around which one comes back half the long one
+    /// further.
+    pub fn twisted_torus(rows: usize, columns: usize) -> Result<Topology, TopologyError> {
+        let sizes = [rows, columns];
+        TWISTED_TORUS.check_grid(&sizes, 4)?;
+        let spec = TWISTED_TORUS.spec(text::join(&sizes));
+        let what = "one dimension must be twice as long as the other one, and that 2 or more";
+        let long = long(&sizes).ok_or_else(|| TWISTED_TORUS.unfit(spec.clone(), what))?;
+        let neighbour = |rank, dimension, up| Some(neighbour(&sizes, long, rank, dimension, up));
+        Ok(Topology::on_grid(&TWISTED_TORUS, spec, &sizes, grid::links(&sizes, neighbour)))
+    }
+}
+
 /// Which dimension is the long one, where the sizes are those of a rectangular twisted torus.
-pub(super) fn long(sizes: &[usize]) -> Option<usize> {
+fn long(sizes: &[usize]) -> Option<usize> {
     match *sizes {
         [long, short] if short > 1 && short.checked_mul(2) == Some(long) => Some(0),
         [short, long] if short > 1 && short.checked_mul(2) == Some(long) => Some(1),
@@ -24,7 +53,7 @@ pub(super) fn long(sizes: &[usize]) -> Option<usize> {
     }
 }
 
-pub(super) fn neighbour(sizes: &[usize], long: usize, rank: Rank, dimension: usize, up: bool) -> Rank {
+fn neighbour(sizes: &[usize], long: usize, rank: Rank, dimension: usize, up: bool) -> Rank {
     let at = grid::coordinate(sizes, rank, dimension);
     let around = if up { at + 1 == sizes[dimension] } else { at == 0 };
     let next = grid::shifted(sizes, rank, dimension, up);

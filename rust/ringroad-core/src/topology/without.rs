@@ -1,20 +1,20 @@
-//! What is left of a network when cables or links have failed.
+//! Networks in which cables or links have failed.
 //!
 //! ```text
-//! without(torus:4x4, 0-1, 5>6)   all links between 0 and 1, and those from 5 to 6
+//! without(torus:4x4, 0-1, 5>6)   a torus without all links between 0 and 1, and without those from 5 to 6
 //! ```
 //!
-//! It keeps its grid, so that algorithms for grids remain candidates, and the ports of the links that are left. Nothing
-//! else may be taken from the family: bytes go around what has failed, in any order of dimensions.
+//! The network keeps its grid, so that algorithms for grids remain candidates, and the remaining links keep their
+//! ports. No other property of the family holds: bytes go around the failed links, in any order of dimensions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::operators::derived_name;
-use super::{Family, Link, Topology, TopologyError};
+use super::{Kind, Link, Topology, TopologyError};
 use crate::units::{LinkId, NodeId};
 
-/// Links that have failed: all those from a node to another, and those back unless it says that they have not.
+/// Failed links: all links from one node to another, and with `both` also those back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cut {
     pub from: NodeId,
@@ -35,13 +35,13 @@ impl fmt::Display for Cut {
 }
 
 impl Topology {
-    /// The network without any links between these pairs of nodes, in both directions: `without(G, 0-1, 5-6)`.
+    /// The network without the links between these pairs of nodes, in both directions: `without(G, 0-1, 5-6)`.
     pub fn without_links(&self, pairs: &[(NodeId, NodeId)]) -> Result<Topology, TopologyError> {
         let cut = |&(from, to): &(NodeId, NodeId)| Cut { from, to, both: true };
         self.without(&pairs.iter().map(cut).collect::<Vec<Cut>>())
     }
 
-    /// The network without any links from the first to the second node of each pair: `without(G, 0>1, 5>6)`.
+    /// The network without the links from the first to the second node of each pair: `without(G, 0>1, 5>6)`.
     pub fn without_directions(&self, pairs: &[(NodeId, NodeId)]) -> Result<Topology, TopologyError> {
         let cut = |&(from, to): &(NodeId, NodeId)| Cut { from, to, both: false };
         self.without(&pairs.iter().map(cut).collect::<Vec<Cut>>())
@@ -73,15 +73,15 @@ impl Topology {
         let failed: Vec<LinkId> =
             (0..self.links.len()).filter(|id| present.contains(&ends(&self.links[*id]))).collect();
         let (left, numbers) = self.without_link_ids(&failed);
-        let family = match self.family {
-            Family::Graph(_) => Family::Graph(derived_name(&spec)),
-            _ => Family::Without(spec, self.ports_left(&numbers)),
+        let kind = match self.kind {
+            Kind::Graph(_) => Kind::Graph(derived_name(&spec)),
+            _ => Kind::Without(spec, self.ports_left(&numbers)),
         };
         let (dimensions, per_host) = (self.dimensions.clone(), self.per_host);
-        Topology { family, dimensions, per_host, ..left }.if_connected()
+        Topology { kind, dimensions, per_host, ..left }.if_connected()
     }
 
-    /// Of a grid, the link that each rank's ports have now, rank by rank.
+    /// On a grid, the link that each port of each rank has now, rank by rank.
     fn ports_left(&self, numbers: &[LinkId]) -> Vec<Option<LinkId>> {
         let now: BTreeMap<LinkId, LinkId> =
             numbers.iter().enumerate().map(|(now, before)| (*before, now)).collect();
@@ -90,14 +90,14 @@ impl Topology {
         all.map(|(rank, port)| now.get(&self.port_link(rank, port)?).copied()).collect()
     }
 
-    /// The same nodes without some of the links, and the number that each link left had before. Not every rank may reach
-    /// every other one.
+    /// The same nodes without the links `failed`, and for each remaining link the number that it had before. The result
+    /// may be disconnected.
     pub(crate) fn without_link_ids(&self, failed: &[LinkId]) -> (Topology, Vec<LinkId>) {
         let failed: BTreeSet<LinkId> = failed.iter().copied().collect();
         let left: Vec<LinkId> = (0..self.links.len()).filter(|link| !failed.contains(link)).collect();
         let links = left.iter().map(|link| self.links[*link]).collect();
         let routing = self.routing.on_other_links();
-        let graph = Topology::plain(Family::Graph("degraded".to_owned()), self.ranks, self.nodes, links);
+        let graph = Topology::plain(Kind::Graph("degraded".to_owned()), self.ranks, self.nodes, links);
         (Topology { routing, ..graph }, left)
     }
 }

@@ -1,7 +1,7 @@
-//! Runs the executors of all ranks in one thread, without I/O, in any order that a seed says.
+//! Runs the executors of all ranks in one thread, without I/O, in an order that a seed determines.
 //!
-//! Memory is as hostile as a transport may make it: a receive spoils its target as soon as it is posted, a rendezvous
-//! send reads its source only when it is matched, and whatever was started may take any time.
+//! The driver exploits all freedom that a transport has: a receive overwrites its target as soon as it is posted, a
+//! rendezvous send reads its source only when it is matched, and operations take any time.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,16 +13,16 @@ use ringroad_core::Rank;
 use super::element::{from_bytes, to_bytes, Element};
 use super::Random;
 
-/// What a receive leaves in its target until the message is there.
+/// The value with which a receive overwrites its target until the message arrives.
 const SPOILT: u8 = 0xEE;
 
-/// One rank: its executor, and its memory by [`index`].
+/// One rank: its executor, and its buffers by [`index`].
 pub struct Machine {
     pub executor: Executor,
     pub buffers: [Vec<u8>; 3],
-    /// What this rank's data is multiplied by.
+    /// The factor of [`Command::Premultiply`].
     pub factor: u8,
-    /// Which ranks read this one's memory.
+    /// For each rank, whether it is near.
     pub near: Vec<bool>,
 }
 
@@ -45,11 +45,11 @@ impl Machine {
 /// When a send completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// At once.
+    /// When it is posted.
     Eager,
-    /// When the receive is there.
+    /// When the receive is posted, too.
     Rendezvous,
-    /// At once if the message has at most this many bytes.
+    /// As `Eager` for messages of at most this many bytes, as `Rendezvous` for longer ones.
     EagerUpTo(usize),
 }
 
@@ -64,28 +64,28 @@ enum Action {
 
 enum Sent {
     Eager(Vec<u8>),
-    /// The operation's number, unless it has completed because its source stays as it is.
+    /// The number of the operation; `None` if it has completed early because its source is not written any more.
     Where(Option<u32>, Span),
 }
 
 enum Posted {
     Receive(u32, Span),
-    /// The operation's number and the arrival's.
+    /// The numbers of the operation and of the arrival.
     Expect(u32, u32),
 }
 
 struct Driver<'a> {
     machines: &'a mut [Machine],
     protocol: Protocol,
-    /// What could happen next, in no order.
+    /// The events that could happen next.
     possible: Vec<Action>,
     sent: HashMap<Key, Sent>,
     posted: HashMap<Key, Posted>,
-    /// What has arrived and where it lies, by receiver and arrival: the sender, its operation's number, and the place.
+    /// The arrived messages by receiver and arrival: the sender, the number of its operation, and the span.
     arrived: HashMap<(Rank, u32), (Rank, Option<u32>, Span)>,
 }
 
-/// Runs all executors to their end; the error says who waits for what when nothing can happen any more.
+/// Runs all executors to their end. If nothing can happen any more, the error names the operations that ranks wait for.
 pub fn drive<T: Element>(
     machines: &mut [Machine],
     protocol: Protocol,
@@ -116,7 +116,7 @@ pub fn drive<T: Element>(
 }
 
 impl Driver<'_> {
-    /// Takes what `rank` may start.
+    /// Starts all operations that `rank` may start.
     fn collect(&mut self, rank: Rank) {
         while let Some(number) = self.machines[rank].executor.start() {
             let operation = *self.machines[rank].executor.operation(number);
@@ -196,7 +196,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The bytes of a span of `rank`, which may be a peer's memory as it is now.
+    /// The values of a span of `rank`, which may be in the memory of a peer.
     fn read<T: Element>(&mut self, rank: Rank, span: Span) -> Vec<T> {
         let Buffer::Arrived(arrival) = span.buffer else {
             return from_bytes(self.machines[rank].bytes(span));
@@ -205,7 +205,7 @@ impl Driver<'_> {
         from_bytes(self.machines[source].bytes(place.part(span.offset, span.bytes)))
     }
 
-    /// Does what is no message.
+    /// Performs a command that is not a message.
     fn perform<T: Element>(&mut self, rank: Rank, command: Command, ranks: usize) {
         let factor = self.machines[rank].factor;
         let (target, values): (Span, Vec<T>) = match command {

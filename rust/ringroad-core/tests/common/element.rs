@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use super::Random;
 
-/// What plans are run on: sums, scaled and averaged.
+/// An element type with addition, scaling and averaging.
 pub trait Element: Copy + PartialEq + Debug {
     const BYTES: usize;
     fn random(random: &mut Random) -> Self;
@@ -13,7 +13,7 @@ pub trait Element: Copy + PartialEq + Debug {
     fn divide(self, ranks: usize) -> Self;
     fn from_bytes(bytes: &[u8]) -> Self;
     fn to_bytes(self, bytes: &mut [u8]);
-    /// Whether this is the right answer for a sum over `ranks` ranks, whatever the order of its terms.
+    /// Whether this result agrees with `answer` for a sum over `ranks` ranks in any order.
     fn agrees(self, answer: Self, ranks: usize) -> bool;
 }
 

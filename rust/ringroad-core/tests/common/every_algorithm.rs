@@ -1,4 +1,4 @@
-// Included by tests that have one test per algorithm, so that they run at once and a failure has a name.
+// Included by tests that have one test per algorithm, so that they run in parallel and a failure names the algorithm.
 
 macro_rules! every_algorithm {
     ($check:path: $($test:ident $name:literal)*) => {

@@ -1,8 +1,8 @@
-//! Networks that are no tori, small enough to try everything.
+//! Networks that are not tori, small enough to test everything.
 
 use ringroad_core::Topology;
 
-/// A graph or more of every family, and of every operator.
+/// One or more graphs of every family and every operator.
 pub const GRAPHS: [&str; 29] = [
     "petersen",
     "heawood",
@@ -35,7 +35,7 @@ pub const GRAPHS: [&str; 29] = [
     "hyperx:2x4",
 ];
 
-/// All of them.
+/// All these graphs.
 pub fn graphs() -> Vec<Topology> {
     GRAPHS.map(|spec| Topology::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))).to_vec()
 }

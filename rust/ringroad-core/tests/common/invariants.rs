@@ -1,14 +1,14 @@
-//! What holds for every plan, whatever it computes.
+//! Invariants of plans.
 
 use std::collections::{BTreeSet, HashMap};
 
 use ringroad_core::plan::{Buffer, Command, Span};
 use ringroad_core::{Plan, Rank};
 
-/// Beyond this many operations the quadratic checks are left out.
+/// The most operations of a plan for which the quadratic checks run.
 const SMALL: usize = 400;
 
-/// What it reads, and what it writes.
+/// The spans that a command reads, and those that it writes.
 fn accesses(plan: &Plan, command: &Command) -> (Vec<Span>, Vec<Span>) {
     match *command {
         Command::Send { source, .. } => (vec![source], vec![]),
@@ -27,7 +27,8 @@ fn accesses(plan: &Plan, command: &Command) -> (Vec<Span>, Vec<Span>) {
     }
 }
 
-/// Releasing a message comes after everything that reads it, however long it is.
+/// The length of the span that a release touches: it comes after everything that reads the message, whatever its
+/// length.
 const EVERYTHING: usize = usize::MAX;
 
 pub fn overlap(a: Span, b: Span) -> bool {
@@ -38,7 +39,8 @@ pub fn overlap(a: Span, b: Span) -> bool {
         && b.offset < a.offset.saturating_add(a.bytes)
 }
 
-/// What one rank's plan must be like. `sizes` are the bytes of input and output; `parted`: the steps come several times.
+/// Checks one rank's plan. `sizes` are the bytes of input and output. `parted`: the vector is processed in several
+/// parts, so that steps are repeated.
 pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted: bool) {
     let mut waits: Vec<Vec<u32>> = vec![Vec::new(); plan.operations().len()];
     let mut peers = BTreeSet::new();
@@ -111,7 +113,7 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
             *expected += 1;
         }
     }
-    assert_eq!(released.len(), arrived.len(), "what has arrived is released");
+    assert_eq!(released.len(), arrived.len(), "every arrived message is released");
     assert_eq!(plan.arrivals(), arrived.len());
     assert!(plan.peers().iter().eq(&peers), "{:?} {peers:?}", plan.peers());
     assert!(plan.pending().iter().map(|p| *p as usize).eq(waits.iter().map(Vec::len)));
@@ -121,7 +123,7 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
     }
 }
 
-/// What is said to stay as it is lies in scratch memory, and nothing writes it later.
+/// The sources of sends with `stays` are in scratch memory, and nothing writes them later.
 fn check_what_stays(plan: &Plan) {
     let mut staying: Vec<Span> = Vec::new();
     for operation in plan.operations() {
@@ -137,8 +139,8 @@ fn check_what_stays(plan: &Plan) {
     }
 }
 
-/// The slow twin of the hazards: operations that touch the same bytes, one of them writing, are ordered, and nothing
-/// waits for anything else. (A superfluous dependency may be a deadlock.)
+/// The slow twin of the hazards: operations that touch the same bytes, at least one of them writing, are ordered, and
+/// there are no other dependencies. (A superfluous dependency may cause a deadlock.)
 fn check_dependencies(plan: &Plan, waits: &[Vec<u32>]) {
     let operations = plan.operations();
     let touched: Vec<_> = operations.iter().map(|o| accesses(plan, &o.command)).collect();

@@ -1,9 +1,9 @@
-//! Which members of a family tests try.
+//! The members of families that tests use.
 
 use ringroad_core::algorithms::{find, Algorithm, Member, Ports};
 use ringroad_core::Topology;
 
-/// Those worth trying on `topology`; of pipelines, which repeat the same steps for every chunk, one of four chunks.
+/// The members to test on `topology`. Of pipelines, which repeat the same steps for every chunk, one with four chunks.
 pub fn brief_members(algorithm: &'static Algorithm, topology: &Topology) -> Vec<Member> {
     if algorithm.ports == Ports::Any && algorithm.parameter.is_some() {
         return vec![find(&format!("{}:4", algorithm.name)).unwrap()];

@@ -1,4 +1,4 @@
-//! What it takes to run plans without I/O, and the slow twins that say what they must compute.
+//! A driver that runs plans without I/O, and the slow twins that compute what plans must compute.
 
 pub mod driver;
 pub mod element;
@@ -6,11 +6,11 @@ pub mod graphs;
 pub mod invariants;
 pub mod twin;
 
-/// A reproducible source of choices (SplitMix64).
+/// A reproducible source of random choices (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
-    /// Any number.
+    /// A random number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut x = self.0;
@@ -19,17 +19,17 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// A number below `end`.
+    /// A random number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// One of `all`.
+    /// A random element of `all`.
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 
-    /// Heads or tails.
+    /// A random truth value.
     pub fn coin(&mut self) -> bool {
         self.next() & 1 == 1
     }

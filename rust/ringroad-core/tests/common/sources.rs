@@ -1,10 +1,10 @@
-//! Reads a crate's source to see which of its files use which, for the tests of its architecture.
+//! Reads the source of a crate and finds which of its files use each other, for the tests of its architecture.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rooms and their layers: each may use the rooms of lower layers.
+/// Rooms and their layers. A room may use the rooms of lower layers.
 pub type Layers = [(&'static str, usize)];
 
 fn layer(room: &str, layers: &Layers) -> Option<usize> {
@@ -22,7 +22,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// All files under the folder `src` of the crate at `root`, as path from there and text without comments.
+/// All files in the folder `src` of the crate at `root`: their paths from there, and their text without comments.
 pub fn files(root: &str) -> Vec<(PathBuf, String)> {
     let root = Path::new(root).join("src");
     let mut paths = Vec::new();
@@ -35,14 +35,14 @@ pub fn files(root: &str) -> Vec<(PathBuf, String)> {
     paths.iter().map(|p| (p.strip_prefix(&root).unwrap().to_owned(), code(p))).collect()
 }
 
-/// The names that directly follow `prefix`, with those of `prefix{...}`.
+/// The names that directly follow `prefix`, including those in `prefix{...}`.
 pub fn names_after(prefix: &str, code: &str) -> BTreeSet<String> {
     let word = |text: &str| -> String {
         text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
     };
     let mut names = BTreeSet::new();
     for (at, _) in code.match_indices(prefix) {
-        // Not the end of a longer path, as in `a::super::b`, or of a longer name.
+        // `prefix` must not be the end of a longer path, as in `a::super::b`, or of a longer name.
         if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
             continue;
         }
@@ -70,13 +70,13 @@ pub fn names_after(prefix: &str, code: &str) -> BTreeSet<String> {
     names
 }
 
-/// The first part of the path: a folder, or a file's name.
+/// The first part of the path: a folder, or the name of a file.
 pub fn room(path: &Path) -> String {
     Path::new(path.iter().next().unwrap()).file_stem().unwrap().to_str().unwrap().to_owned()
 }
 
-/// The rooms that a file uses. Paths to the crate's own names from its root count as rooms, too, so that nobody gets
-/// around by a re-export.
+/// The rooms that a file uses. Names at the root of the crate count as rooms, too, so that a re-export cannot evade the
+/// check.
 pub fn used(path: &Path, code: &str, layers: &Layers) -> BTreeSet<String> {
     let top = path.iter().count() == 1 || path.ends_with("mod.rs");
     let up = names_after(if top { "super::" } else { "super::super::" }, code);
@@ -84,7 +84,7 @@ pub fn used(path: &Path, code: &str, layers: &Layers) -> BTreeSet<String> {
     names_after("crate::", code).into_iter().chain(up).collect()
 }
 
-/// Every use of a room that is not of a lower layer.
+/// Every use of a room that is not in a lower layer.
 pub fn uphill(files: &[(PathBuf, String)], layers: &Layers) -> Vec<String> {
     let mut offences = Vec::new();
     for (path, code) in files.iter().filter(|(path, _)| path != Path::new("lib.rs")) {
@@ -102,14 +102,14 @@ pub fn uphill(files: &[(PathBuf, String)], layers: &Layers) -> Vec<String> {
     offences
 }
 
-/// A file's path in the module tree: `cost/mod.rs` is `cost`.
+/// The path of a file in the module tree: `cost/mod.rs` is `cost`.
 pub fn module(path: &Path) -> Vec<String> {
     let whole = path.with_extension("");
     let names = whole.iter().map(|name| name.to_str().unwrap().to_owned());
     names.filter(|name| name != "mod").collect()
 }
 
-/// All paths that begin with `prefix`, with those of groups in braces written out.
+/// All paths that start with `prefix`, with groups in braces written out.
 fn paths_after(prefix: &str, code: &str) -> Vec<String> {
     fn spread(text: &str, before: &str, found: &mut Vec<String>) {
         let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
@@ -140,7 +140,8 @@ fn paths_after(prefix: &str, code: &str) -> Vec<String> {
     found
 }
 
-/// The files of the same folder, or below it or above it, that a file uses, but for those that it is part of or made of.
+/// The files of the same folder, or below it or above it, that a file uses, but for those that it is part of or made
+/// of.
 pub fn neighbours<'a>(path: &Path, code: &str, modules: &'a [Vec<String>]) -> BTreeSet<&'a Vec<String>> {
     let own = module(path);
     let mut used = BTreeSet::new();
@@ -159,7 +160,8 @@ pub fn neighbours<'a>(path: &Path, code: &str, modules: &'a [Vec<String>]) -> BT
     used
 }
 
-/// Files that use each other in circles, or use what does, with what they use; without those of the folders `open`.
+/// Files that use each other in a cycle or use such files, with the files that they use. Files in the folders `open`
+/// are left out.
 pub fn circles(files: &[(PathBuf, String)], open: &[&str]) -> Vec<String> {
     let files: Vec<_> = files.iter().filter(|(path, _)| !path.ends_with("tests.rs")).collect();
     let modules: Vec<Vec<String>> = files.iter().map(|(path, _)| module(path)).collect();
@@ -170,7 +172,7 @@ pub fn circles(files: &[(PathBuf, String)], open: &[&str]) -> Vec<String> {
         .filter(|((path, _), _)| !open.iter().any(|folder| path.parent() == Some(Path::new(folder))))
         .map(|((path, text), module)| (module, neighbours(path, &code(text), &modules)))
         .collect();
-    // What uses nothing that is left is no part of a circle.
+    // A file that uses none of the remaining files is not part of a cycle.
     loop {
         let names: BTreeSet<&Vec<String>> = left.iter().map(|(module, _)| *module).collect();
         let before = left.len();

@@ -1,4 +1,5 @@
-//! What a call must compute, twice: by replaying the schedule chunk by chunk, and by the definition of the collective.
+//! Two ways to compute the result of a call: by replaying the schedule chunk by chunk, and by the definition of the
+//! collective.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,7 +8,7 @@ use ringroad_core::{Action, Collective, Rank, Schedule, Send};
 
 use super::element::Element;
 
-/// Elements in the input of `rank`, where one block (or the whole vector, without blocks) has `elements`.
+/// How many elements the input of `rank` has, where one block (or the whole vector, without blocks) has `elements`.
 pub fn input_len(collective: Collective, ranks: usize, rank: Rank, elements: usize) -> usize {
     match collective {
         Collective::Allreduce | Collective::Reduce { .. } => elements,
@@ -18,7 +19,7 @@ pub fn input_len(collective: Collective, ranks: usize, rank: Rank, elements: usi
     }
 }
 
-/// Elements in the output of `rank`.
+/// How many elements the output of `rank` has.
 pub fn output_len(collective: Collective, ranks: usize, rank: Rank, elements: usize) -> usize {
     match collective {
         Collective::Allreduce | Collective::Broadcast { .. } => elements,
@@ -34,7 +35,7 @@ pub fn has_both(collective: Collective, rank: Rank) -> bool {
     collective.root().is_none_or(|root| root == rank)
 }
 
-/// The element at which input and output begin, in the memory that they share.
+/// The elements at which the input and the output start in the memory that they share.
 pub fn shared_starts(collective: Collective, rank: Rank, elements: usize) -> (usize, usize) {
     match collective {
         Collective::Allgather | Collective::Gather { .. } => (rank * elements, 0),
@@ -43,7 +44,7 @@ pub fn shared_starts(collective: Collective, rank: Rank, elements: usize) -> (us
     }
 }
 
-/// What every rank must end with, by definition. `inputs` are multiplied already.
+/// The outputs of all ranks by the definition of the collective. `inputs` are already multiplied.
 pub fn answer<T: Element>(
     collective: Collective,
     inputs: &[Vec<T>],
@@ -77,7 +78,7 @@ pub fn answer<T: Element>(
     }
 }
 
-/// The places of a chunk: `(rank, elements of its input)` and `(rank, elements of its output)`.
+/// The places of a chunk: the ranks and ranges in their inputs, and the ranks and ranges in their outputs.
 type Places = (Vec<(Rank, Range<usize>)>, Vec<(Rank, Range<usize>)>);
 
 fn places(schedule: &Schedule, chunk: usize, elements: usize) -> Places {
@@ -108,7 +109,7 @@ fn places(schedule: &Schedule, chunk: usize, elements: usize) -> Places {
     }
 }
 
-/// Replays the schedule: in every step all sends read what was there when it began.
+/// Replays the schedule: all sends of a step read the values at the start of the step.
 pub fn replay<T: Element>(
     schedule: &Schedule,
     inputs: &[Vec<T>],

@@ -13,58 +13,58 @@ use super::exchange::{BootstrapError, CARD};
 use super::meeting::{refused, unreadable};
 use super::Handle;
 use crate::cache;
-use crate::liveness;
+use crate::liveness::{self, ProcessInfo};
 use crate::random::token;
 use crate::transport::shared::Offer;
 
-/// The version of the card itself.
+/// The version of the card's format.
 const FORMAT: u32 = 3;
 
 /// What a rank tells the others about itself.
 ///
-/// Fields that a version does not know are ignored, fields that it misses are empty, so that ranks of different
-/// versions can say so.
+/// Unknown fields are ignored and missing fields are empty, so that ranks of different versions can report that they
+/// differ.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Card {
-    /// The version of the card itself.
+    /// The version of the card's format.
     pub format: u32,
     /// The version of ringroad.
     pub ringroad: String,
-    /// Who it is.
+    /// The rank's number.
     pub rank: Rank,
-    /// How many ranks it believes the job to have.
+    /// The number of ranks, as this rank was told.
     pub ranks: usize,
-    /// Where it runs.
+    /// The name of the host.
     pub host: String,
-    /// Its process.
+    /// The process.
     pub pid: u32,
-    /// Where that number means something: names the kernel and the namespaces; empty where that is not known.
+    /// The kernel and the namespaces in which `pid` and `started` are valid; empty if unknown.
     pub pid_space: String,
-    /// When it started, in clock ticks since the machine did: its number may be used again.
+    /// When the process started, in clock ticks since the machine started: process numbers are reused.
     pub started: Option<u64>,
-    /// Where its loopback leads: names the kernel and the namespace; empty where that is not known.
+    /// The kernel and the namespace of its loopback interface; empty if unknown.
     pub net_space: String,
-    /// Tells it from whoever claims to be the same rank: drawn at random.
+    /// Drawn at random, to tell this process from others that claim to be the same rank.
     pub instance: u64,
-    /// What carries its bytes, for example `ucx`.
+    /// The transport, for example `ucx`.
     pub transport: String,
-    /// The version of that.
+    /// The version of the transport.
     pub transport_version: String,
-    /// Where to reach it, in the transport's language: an address for each of its network devices.
+    /// The transport's addresses of this rank, one for each of its network devices.
     #[serde(with = "hexadecimal")]
     pub addresses: Vec<Vec<u8>>,
-    /// How many cores it may use.
+    /// How many cores the process may use.
     pub cores: usize,
-    /// Which these are; fewer of them where there is a quota.
+    /// The numbers of these cores; with a quota, of more than it may use at a time.
     pub cpus: Vec<usize>,
-    /// What their processor is called.
+    /// The name of the processor.
     pub cpu: String,
-    /// Its memory, for ranks of the same host.
+    /// How ranks of the same host reach its segment.
     pub memory: Option<Offer>,
-    /// Why it could not make any, if so.
+    /// Why it has no segment, if so.
     pub no_memory: Option<String>,
-    /// By which others find its process again once a rank is lost; none where it cannot listen.
+    /// The handle by which others find its process again once a rank is lost; `None` if it cannot listen.
     pub handle: Option<Handle>,
 }
 
@@ -100,8 +100,13 @@ impl Card {
         }
     }
 
-    /// Whether both run on one machine, as its kernel says; where that is not known, by the names of their hosts, which may
-    /// be the same on several machines, and several on one.
+    /// What it says of its process.
+    pub(crate) fn process(&self) -> ProcessInfo<'_> {
+        ProcessInfo { rank: self.rank, pid: self.pid, pid_space: &self.pid_space, started: self.started }
+    }
+
+    /// Whether both ranks run on one machine. Decided by their kernels, or, if one is unknown, by their host names.
+    /// Several machines may have the same host name, and one machine several.
     pub(crate) fn shares_machine(&self, other: &Card) -> bool {
         let kernel =
             |card: &Card| card.pid_space.split(' ').next().map(str::to_owned).filter(|name| !name.is_empty());
@@ -111,24 +116,24 @@ impl Card {
         }
     }
 
-    /// How many cores these ranks of one host have together. Where quotas leave fewer than their masks say, they are taken
-    /// for one quota that all share.
+    /// How many cores these ranks of one host have together. Ranks that may use fewer cores than their masks name are
+    /// assumed to share one quota.
     pub(crate) fn cores_of(cards: &[&Card]) -> usize {
         let together: BTreeSet<usize> = cards.iter().flat_map(|card| &card.cpus).copied().collect();
         let quotas = cards.iter().filter(|card| card.cores != card.cpus.len()).map(|card| card.cores);
         quotas.fold(together.len(), |least, cores| if least == 0 { cores } else { least.min(cores) }).max(1)
     }
 
-    /// As others read it.
+    /// The card as JSON, for publishing.
     pub(super) fn write(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a card has nothing that JSON cannot express")
     }
 
-    /// The card that `rank` has published.
+    /// Reads the card that `rank` has published.
     pub(super) fn read(rank: Rank, content: &[u8]) -> Result<Card, BootstrapError> {
         let card: Card = serde_json::from_slice(content).map_err(|e| refused(CARD, rank, unreadable(&e)))?;
         if card.rank != rank {
-            let reason = format!("it is that of {card}; give every job a fresh store");
+            let reason = format!("it belongs to {card}; give every job a fresh store");
             return Err(refused(CARD, rank, reason));
         }
         Ok(card)
@@ -142,18 +147,18 @@ impl fmt::Display for Card {
     }
 }
 
-/// Where this process's number, and when it started, mean what they mean here.
+/// The kernel and the namespaces in which a process's number and start time are valid.
 pub(super) fn pid_space() -> String {
     let pids = space("pid");
     if pids.is_empty() {
         return pids;
     }
-    // When a process started is told differently in another one of these.
+    // Another time namespace has another origin of start times.
     let time = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
     format!("{pids} {}", time.display())
 }
 
-/// The kernel and this process's namespace of a kind.
+/// The kernel and this process's namespace of this kind; empty if unknown.
 pub(super) fn space(kind: &str) -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = std::fs::read_link(format!("/proc/self/ns/{kind}"));
@@ -169,10 +174,10 @@ pub(super) fn host_name() -> String {
     known.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// What the kernel calls this machine's processor, or else its architecture.
+/// The kernel's name of this machine's processor, or else its architecture.
 fn processor() -> String {
     static NAME: OnceLock<String> = OnceLock::new();
-    // The file is long where there are many cores, and the kernel writes it anew for whoever reads it.
+    // Read once: the file is long if there are many cores, and the kernel makes it anew for each reader.
     let find = || {
         let file = BufReader::new(File::open("/proc/cpuinfo").ok()?);
         file.lines().map_while(std::io::Result::ok).find_map(|line| {
@@ -187,7 +192,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Lists of bytes as texts: JSON has no bytes.
+/// Lists of bytes as hexadecimal text, since JSON has no bytes.
 mod hexadecimal {
     use serde::{de::Error, Deserialize, Deserializer, Serializer};
 
@@ -252,7 +257,7 @@ mod tests {
         // Quotas.
         assert_eq!(cores_of(&[(&[0, 1, 2, 3], 2), (&[0, 1, 2, 3], 2)]), 2);
         assert_eq!(cores_of(&[(&[0, 1], 2), (&[2, 3], 1)]), 1);
-        // Where nobody knows which.
+        // The numbers of the cores are unknown.
         assert_eq!(cores_of(&[(&[], 4), (&[], 4)]), 4);
         assert_eq!(cores_of(&[(&[], 0)]), 1);
     }

@@ -1,8 +1,9 @@
-//! Everybody learns everybody's address, or why not.
+//! Exchanges the cards of all ranks, or says why that failed.
 //!
-//! Two rounds: each rank publishes its card and reads all others; then each publishes a digest of the cards it has read
-//! and compares the others' digests with its own. The second round finds a rank that was started twice and cards that
-//! an earlier job has left in the store, on every rank that is affected; both would be hangs otherwise.
+//! There are two rounds. Each rank first publishes its card and reads all others. Then each publishes a digest of the
+//! cards that it has read, and compares the others' digests with its own. The second round detects a rank that was
+//! started twice, and cards that an earlier job has left in the store, on every affected rank. Without it, both would
+//! make ranks hang.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,29 +14,30 @@ use sha2::{Digest, Sha256};
 use super::card::{hex, Card};
 use super::meeting::{refused, Meeting, CARD_BYTES};
 use super::StoreError;
+use crate::error::Error;
 
-/// What cards are published as.
+/// The kind under which cards are published.
 pub(super) const CARD: &str = "card";
 
-/// Why the ranks did not find each other.
+/// Why the ranks could not connect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BootstrapError {
-    /// Some ranks were not there, or not done, in time.
+    /// Some ranks did not come, or did not finish, in time.
     #[error("{}", missing_text(missing, came, *waited))]
     Missing {
-        /// Who did not come.
+        /// The ranks that did not come.
         missing: Vec<Rank>,
-        /// Who has published a card; one of these who is missing as well stopped before it had read all cards.
+        /// The cards that were published. A rank that is also in `missing` stopped before it had read all cards.
         came: Vec<Card>,
-        /// How long they were waited for.
+        /// How long this rank waited.
         waited: Duration,
     },
-    /// The ranks do not agree on something that must be the same everywhere.
+    /// The ranks differ in something that must be the same everywhere.
     #[error("the ranks have different {what}: {}; {remedy}", table_text(found))]
     Differ {
-        /// On what.
+        /// What differs.
         what: &'static str,
-        /// Who has what.
+        /// The ranks by their values.
         found: BTreeMap<String, Vec<Rank>>,
         /// What to do.
         remedy: &'static str,
@@ -45,15 +47,15 @@ pub enum BootstrapError {
     Duplicate {
         /// This process.
         mine: Box<Card>,
-        /// The other one.
+        /// The other process.
         other: Box<Card>,
     },
-    /// Ranks have read other cards than this one.
+    /// Other ranks have read different cards.
     #[error("{} read other cards than rank {rank}: a rank was started twice, or the store holds cards of an earlier job; start every rank once, and give every job a fresh store", ranks_text(others))]
     Disagree {
         /// This rank.
         rank: Rank,
-        /// Who has read others.
+        /// The ranks that have read different cards.
         others: Vec<Rank>,
     },
     /// A rank's process has ended.
@@ -61,18 +63,18 @@ pub enum BootstrapError {
         "{card} died while the communicator was being made (look at its own output); start all ranks anew"
     )]
     Died {
-        /// Whose.
+        /// The process's card.
         card: Box<Card>,
     },
     /// A rank gave up.
-    #[error("{story}")]
+    #[error("{message}")]
     GaveUp {
-        /// Who.
+        /// The rank.
         rank: Rank,
-        /// Whether it had waited too long.
+        /// Whether it gave up over a timeout.
         late: bool,
-        /// Why, in its own words.
-        story: String,
+        /// The error on that rank.
+        message: String,
     },
     /// There is another rank 0.
     #[error("another rank 0 meets at the same place of the store as {card}: start every rank once, and give every job a store of its own")]
@@ -80,23 +82,23 @@ pub enum BootstrapError {
         /// This process.
         card: Box<Card>,
     },
-    /// Rank 0 has begun anew: join it there.
-    #[error("rank 0 has begun anew elsewhere in the store")]
+    /// Rank 0 has started a new meeting: join that.
+    #[error("rank 0 has started a new meeting elsewhere in the store")]
     Moved,
-    /// What a rank says is not what it should be.
+    /// Something that a rank has published is invalid.
     #[error("the {kind} of rank {rank} in the store is not accepted: {reason}")]
     Refused {
-        /// What.
+        /// Its kind.
         kind: String,
-        /// Whose.
+        /// The rank.
         rank: Rank,
         /// Why, and what to do.
         reason: String,
     },
-    /// What is announced is not what it should be.
+    /// An announcement or a farewell in the store is invalid.
     #[error("{key:?} in the store is not accepted: {reason}")]
     Note {
-        /// Where.
+        /// Its key.
         key: String,
         /// Why, and what to do.
         reason: String,
@@ -106,9 +108,23 @@ pub enum BootstrapError {
     Store(#[from] StoreError),
 }
 
+impl From<BootstrapError> for Error {
+    fn from(error: BootstrapError) -> Self {
+        match error {
+            BootstrapError::Missing { .. } | BootstrapError::GaveUp { late: true, .. } => {
+                Error::Timeout(error.to_string())
+            }
+            BootstrapError::GaveUp { rank, message, .. } => Error::Peer { rank, message },
+            BootstrapError::Died { ref card } => Error::Peer { rank: card.rank, message: error.to_string() },
+            BootstrapError::Store(error) => error.into(),
+            _ => Error::Store(error.to_string()),
+        }
+    }
+}
+
 impl Meeting {
-    /// Publishes this rank's card and returns those of all ranks, in order. Nobody returns successfully before everybody
-    /// has read all cards. What is said from then on holds among these ranks alone.
+    /// Publishes this rank's card and returns the cards of all ranks, in order. No rank succeeds before all ranks
+    /// have read all cards. All later exchanges are among exactly these ranks.
     pub fn exchange(&mut self) -> Result<Vec<Card>, BootstrapError> {
         let (rank, size) = (self.card.rank, self.card.ranks);
         if let Some(other) = self.look(CARD, rank, CARD_BYTES)? {
@@ -138,7 +154,7 @@ impl Meeting {
         Ok(cards)
     }
 
-    /// Publishes where this rank is reached over a network, and returns the cards of all ranks with that.
+    /// Publishes this rank's network addresses, and returns the cards of all ranks with theirs.
     pub fn exchange_addresses(
         &mut self,
         transport: &str,
@@ -164,7 +180,7 @@ impl Meeting {
     }
 
     fn duplicate(&mut self, other: &[u8]) -> BootstrapError {
-        // This process has no part in the meeting, and nothing to say there.
+        // This process is not part of the meeting: it leaves no farewell there.
         self.cards[self.card.rank] = None;
         match Card::read(self.card.rank, other) {
             Ok(other) => {
@@ -175,7 +191,7 @@ impl Meeting {
     }
 }
 
-/// Everybody has all cards, so everybody comes to the same result.
+/// Checks that the cards agree. Each rank has all cards, so all ranks get the same result.
 fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
     type Aspect = (&'static str, fn(&Card) -> String, &'static str);
     const ASPECTS: [Aspect; 6] = [
@@ -206,7 +222,7 @@ fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
     Ok(())
 }
 
-/// Names the group of processes that have these cards.
+/// The name of the group of processes that have these cards.
 pub(crate) fn identity(cards: &[Card]) -> String {
     hex(&digest(cards)[..16])
 }
@@ -245,7 +261,7 @@ fn table_text(found: &BTreeMap<String, Vec<Rank>>) -> String {
     found.iter().map(row).collect::<Vec<_>>().join(", ")
 }
 
-/// The cards' owners; not all of them where they are many.
+/// The owners of the cards; not all of them if there are many.
 fn cards_text(cards: &[&Card]) -> String {
     const MOST: usize = 16;
     let mut text = cards.iter().take(MOST).map(|c| c.to_string()).collect::<Vec<_>>().join(", ");

@@ -1,7 +1,7 @@
 //! A store in a directory that all processes of a job can reach.
 //!
-//! A value is a file, written under another name and renamed, so that nobody sees half of it. Waiting means looking
-//! again. A directory serves one job: [`super::Meeting::exchange`] notices what an earlier job has left behind.
+//! A value is a file. It is written under another name and renamed, so that nobody reads half of it. Waiting means
+//! polling. A directory serves one job: [`super::Meeting::exchange`] detects what an earlier job has left there.
 
 use std::fs;
 use std::io::{Error, ErrorKind, Read, Write};
@@ -17,9 +17,9 @@ use super::{Store, StoreError};
 use crate::error::advice;
 use crate::random::token;
 
-/// Names of values begin like this.
+/// The prefix of the names of values.
 const VALUE: &str = "key.";
-/// Names of values that are being written begin like this.
+/// The prefix of the names of values that are being written.
 const PARTIAL: &str = "tmp.";
 /// Longer names are replaced by a digest: file systems allow 255 bytes.
 const LONGEST_NAME: usize = 200;
@@ -32,14 +32,14 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct FileStore {
     directory: PathBuf,
-    /// Tells the files that this process is writing from those of others.
+    /// Distinguishes the files that this process is writing from those of others.
     writer: u64,
     written: AtomicU64,
 }
 
 impl FileStore {
-    /// The store in `directory`, which is created where there is none, for this user only. Refuses a directory that
-    /// holds anything else.
+    /// The store in `directory`, which is created if it does not exist, for this user only. Refuses a directory that
+    /// contains anything else.
     pub fn open(directory: impl Into<PathBuf>) -> Result<FileStore, StoreError> {
         let directory = directory.into();
         let action = || format!("use {} as a directory", directory.display());
@@ -53,7 +53,7 @@ impl FileStore {
                 return Err(failed(
                     action(),
                     format!(
-                        "it holds {name:?}, which is no part of a store; give a new or an empty directory"
+                        "it holds {name:?}, which is not part of a store; give a new or an empty directory"
                     ),
                 ));
             }
@@ -61,7 +61,7 @@ impl FileStore {
         Ok(FileStore { directory, writer: token(), written: AtomicU64::new(0) })
     }
 
-    /// Where it is.
+    /// The directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -96,7 +96,7 @@ impl Store for FileStore {
         let path = self.path(key);
         match read(&path) {
             Ok(value) => Ok(Some(value)),
-            // A missing key is nothing special, a missing directory is.
+            // A missing key is normal, a missing directory is not.
             Err(e) if e.kind() == ErrorKind::NotFound && self.directory.is_dir() => Ok(None),
             Err(e) if e.kind() == ErrorKind::InvalidData => Err(failed(
                 format!("read {key:?}"),
@@ -129,7 +129,7 @@ impl Store for FileStore {
     }
 }
 
-/// What to raise where the process has no descriptor or memory left: the directory is not to blame.
+/// The advice for a process that has no descriptor or memory left: then the directory is not to blame.
 fn exhausted(error: &Error) -> Option<&'static str> {
     advice(error).filter(|_| matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)))
 }
@@ -138,19 +138,20 @@ fn failed(action: String, reason: String) -> StoreError {
     StoreError::Failed { action, reason }
 }
 
-/// What is in a file, and an error where it is none: to open a pipe would block, and devices may never end.
+/// The content of a file. An error if it is not a regular file: opening a pipe would block, and devices may never
+/// end.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut options = fs::OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     let mut file = options.read(true).open(path).map_err(|error| match error.raw_os_error() {
         // A socket cannot be opened.
-        Some(libc::ENXIO) => Error::new(ErrorKind::InvalidData, "is no file"),
+        Some(libc::ENXIO) => Error::new(ErrorKind::InvalidData, "is not a file"),
         _ => error,
     })?;
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(Error::new(ErrorKind::InvalidData, "is no file"));
+        return Err(Error::new(ErrorKind::InvalidData, "is not a file"));
     }
     if found.len() > LARGEST {
         return Err(Error::new(
@@ -171,7 +172,7 @@ fn create(directory: &Path) -> std::io::Result<()> {
     builder.create(directory)
 }
 
-/// Other keys have other names: all but plain characters are written as their code.
+/// The file name of a key. Different keys have different names: all but plain characters are written as their code.
 fn file_name(key: &str) -> String {
     let mut name = VALUE.to_owned();
     for byte in key.bytes() {

@@ -13,19 +13,20 @@ use crate::liveness::is_gone;
 use crate::random::token;
 
 const FORMAT: u32 = 1;
-/// No address list of a machine is longer than a text of this length.
+/// All addresses of a machine fit in a text of this length.
 const LONGEST: usize = 4 << 10;
 
-/// What a process hands to others, by whatever way, so that they can form a group with it. As text: one line of JSON.
+/// A text that a process gives to others, in any way, so that they can form a group with it. As text it is one line
+/// of JSON.
 ///
-/// Ordered by host, so that ranks of a host come one after the other.
+/// Handles are ordered by host, so that the ranks of a host follow each other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Handle {
     host: String,
     pid: u32,
     pid_space: String,
     net_space: String,
-    /// Tells the handles of one process apart.
+    /// Distinguishes the handles of one process.
     instance: u64,
     ringroad: u32,
     pub(super) token: [u8; 16],
@@ -33,20 +34,20 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// A new one of this process, for everybody who reaches it by the interface that leads to `MASTER_ADDR`, or, where that
-    /// is not set, by any.
+    /// A new handle of this process. Other processes reach it through the interface that leads to `MASTER_ADDR`, or
+    /// through all interfaces if that is not set.
     pub fn issue(secret: Option<&str>) -> io::Result<Handle> {
         let master = std::env::var("MASTER_ADDR").ok().filter(|master| !master.is_empty());
         Handle::for_all(secret, master.as_deref())
     }
 
-    /// As [`Handle::issue`], with a host in place of `MASTER_ADDR`.
+    /// Like [`Handle::issue`], with `host` in place of `MASTER_ADDR`.
     pub(crate) fn for_all(secret: Option<&str>, host: Option<&str>) -> io::Result<Handle> {
         let address = host.and_then(address_towards);
         Handle::of(&*Server::of_process(secret)?, address.map_or(Reach::All, Reach::Address))
     }
 
-    /// A new one of this process, for processes of this machine.
+    /// A new handle of this process, for processes of this machine.
     pub(crate) fn for_machine(secret: Option<&str>) -> io::Result<Handle> {
         Handle::of(&*Server::of_process(secret)?, Reach::Machine)
     }
@@ -64,11 +65,12 @@ impl Handle {
         })
     }
 
-    /// The inverse of [`Handle::to_text`]; the error says what is wrong.
+    /// The inverse of [`Handle::to_text`]. An error says what is wrong.
     pub fn parse(text: &str) -> Result<Handle, String> {
         let short: String = text.chars().take(60).collect();
-        let wrong =
-            |why: String| format!("{short:?} is no handle of ringroad: {why}; pass what handle() returned");
+        let wrong = |why: String| {
+            format!("{short:?} is not a handle of ringroad: {why}; pass what handle() returned")
+        };
         if text.len() > LONGEST {
             return Err(wrong("it is too long".to_owned()));
         }
@@ -79,22 +81,22 @@ impl Handle {
         Ok(handle)
     }
 
-    /// One line that [`Handle::parse`] reads.
+    /// The handle as one line of text, for [`Handle::parse`].
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).expect("a handle has nothing that JSON cannot express")
     }
 
-    /// Whether this process issued it.
+    /// Whether this process issued the handle.
     pub fn is_own(&self) -> bool {
         self.pid == std::process::id() && self.pid_space == pid_space()
     }
 
-    /// Whether this process's loopback leads to it.
+    /// Whether this process's loopback interface leads to that process.
     pub(super) fn is_behind_loopback(&self) -> bool {
         !self.net_space.is_empty() && self.net_space == space("net")
     }
 
-    /// Whether its process certainly is no more.
+    /// Whether that process has certainly ended.
     pub(super) fn has_ended(&self) -> bool {
         !self.pid_space.is_empty() && self.pid_space == pid_space() && is_gone(self.pid)
     }

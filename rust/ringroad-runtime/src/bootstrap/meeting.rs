@@ -1,8 +1,8 @@
-//! Where on a store the ranks of one communicator meet, and everything that they say to each other there.
+//! A meeting: where in a store the ranks of one communicator meet, and everything that they tell each other there.
 //!
-//! All that is set in the store is sealed here, and all waiting for it happens here. Who waits looks around every 50 ms:
-//! whether a rank of this host has died, whether one has given up, whether rank 0 has begun anew elsewhere, whether the user
-//! has had enough.
+//! All values in the store are sealed here, and all waiting for them happens here. Every 50 ms a rank that waits
+//! checks whether a rank of this host has died, whether a rank has given up, whether rank 0 has started a new
+//! meeting, and whether the user has interrupted.
 
 use std::fs::File;
 use std::ops::Range;
@@ -18,55 +18,55 @@ use crate::error::Error;
 use crate::liveness::{has_ended, Liveness};
 use crate::random::token;
 
-/// What the name's key holds when nobody is meeting.
+/// The announcement while no meeting is open.
 const NOWHERE: &[u8] = b"-";
 const LOOK: Duration = Duration::from_millis(2);
-/// How often who waits looks around.
+/// How often a rank that waits makes these checks.
 const SLICE: Duration = Duration::from_millis(50);
-/// How many cards are looked for at once, beside the one that is waited for.
+/// How many other cards are looked for in each check.
 const AT_ONCE: usize = 8;
 /// The most bytes of an announcement, a card, and a farewell.
 const PLACE_BYTES: usize = 64;
 pub(super) const CARD_BYTES: usize = 1 << 20;
 const END_BYTES: usize = 1 << 20;
 
-/// Rank 0 draws a place and announces it; when everybody has come, or rank 0 has given up, it takes the announcement
-/// back. So a job may make communicators of one name one after the other, and on any number of stores. Who finds a place
-/// that is over, because somebody there has died or given up, waits for the next one.
+/// Rank 0 draws a place in the store and announces it. When all ranks have come, or rank 0 has given up, rank 0
+/// removes the announcement. So a job may make communicators of one name one after the other, and on any number of
+/// stores. A rank that finds an old place, where somebody has died or given up, waits for the next announcement.
 pub struct Meeting {
     store: Arc<dyn Store>,
-    /// The key of the announcement, where there is one.
+    /// The key of the announcement; `None` at a fixed place.
     announced: Option<String>,
-    /// All its keys begin like this.
+    /// The prefix of all its keys.
     place: String,
-    /// The part of it that ranks use who have seen the same cards.
+    /// The prefix of the keys of ranks that have seen the same cards.
     pub(super) part: String,
     pub(crate) card: Card,
     secret: Option<String>,
     start: Instant,
     deadline: Instant,
-    /// Whose cards have come.
+    /// The cards that have come, by rank.
     pub(super) cards: Vec<Option<Card>>,
-    /// Whose card is looked for next.
+    /// The rank whose card is looked for next.
     next: Rank,
     liveness: Liveness,
     dead: Vec<Rank>,
     moved: bool,
-    /// Kept open so that a rank without any other descriptor can still say that it gives up.
+    /// Kept open so that a rank that runs out of descriptors can still leave its farewell.
     spare: Option<File>,
 }
 
-/// What a rank leaves behind that gives up.
+/// The farewell of a rank that gives up.
 #[derive(Serialize, Deserialize)]
 struct End {
     rank: Rank,
-    /// Whether it was for a deadline.
+    /// Whether it gave up over a timeout.
     late: bool,
-    story: String,
+    message: String,
 }
 
 impl Meeting {
-    /// Joins the meeting called `name` as the rank of this card. It begins when rank 0 comes.
+    /// Joins the meeting called `name` as the rank of this card. The meeting begins when rank 0 comes.
     pub fn join(
         store: Arc<dyn Store>,
         name: &str,
@@ -84,7 +84,7 @@ impl Meeting {
             return Ok(meeting);
         }
         let start = Instant::now();
-        // What is announced, rank 0's card there, and who gave up, where that meeting is over.
+        // The announcement of an old meeting, rank 0's card there, and its farewell.
         let (mut over, mut host, mut end) = (None, None, None);
         loop {
             let announced = store.get(&key)?.filter(|announced| announced != NOWHERE);
@@ -100,10 +100,11 @@ impl Meeting {
                 (over, host) = (Some(bytes), meeting.cards[0].take());
             }
             if Instant::now() >= deadline {
-                if let Some(End { rank, story, .. }) = end {
+                if let Some(End { rank, message, .. }) = end {
                     let waited = start.elapsed().as_secs_f64();
-                    let story = format!("within {waited:.1} s, rank 0 did not begin anew, after {story}");
-                    return Err(BootstrapError::GaveUp { rank, late: true, story });
+                    let message =
+                        format!("rank 0 did not start a new meeting within {waited:.1} s, after {message}");
+                    return Err(BootstrapError::GaveUp { rank, late: true, message });
                 }
                 let came = host.into_iter().collect();
                 return Err(BootstrapError::Missing { missing: vec![0], came, waited: start.elapsed() });
@@ -113,7 +114,7 @@ impl Meeting {
         }
     }
 
-    /// Joins the meeting at a place that all know, and that serves one meeting only.
+    /// Joins the meeting at a fixed place, which all ranks know and which serves one meeting only.
     pub fn at(
         store: Arc<dyn Store>,
         place: &str,
@@ -139,29 +140,29 @@ impl Meeting {
         }
     }
 
-    /// Whether rank 0 has begun anew, which ended this meeting: join the next one.
+    /// Whether rank 0 has started a new meeting and so ended this one. Then join the next one.
     pub fn has_moved(&self) -> bool {
         self.moved
     }
 
-    /// An error where the user has had enough, or a rank has given up.
+    /// Returns an error if the user has interrupted or a rank has given up.
     pub fn go_on(&self) -> Result<(), BootstrapError> {
         self.store.go_on()?;
         match self.end()? {
-            Some(End { rank, late, story }) => Err(BootstrapError::GaveUp { rank, late, story }),
+            Some(End { rank, late, message }) => Err(BootstrapError::GaveUp { rank, late, message }),
             None => Ok(()),
         }
     }
 
-    /// The host that serves the store, where there is one.
+    /// The host that serves the store, if there is one.
     pub fn host(&self) -> Option<String> {
         self.store.host()
     }
 
-    /// Takes rank 0's announcement back.
+    /// Removes rank 0's announcement.
     pub fn close(&mut self) {
         let Some(key) = self.announced.take().filter(|_| self.card.rank == 0) else { return };
-        // Another rank 0 may have announced its own meanwhile. Where the store is gone, nobody else can come either.
+        // Another rank 0 may have announced its own place meanwhile. If the store is gone, no rank can come either.
         let Ok(Some(bytes)) = self.store.get(&key) else { return };
         let is_mine = open_place(self.secret(), &key, &bytes).is_ok_and(|place| self.place.ends_with(&place));
         if is_mine {
@@ -169,13 +170,13 @@ impl Meeting {
         }
     }
 
-    /// Publishes `value` as `kind` and returns what all ranks do, in order: at most so many bytes each.
+    /// Publishes `value` as `kind` and returns the values of all ranks, in order. Each has at most `most` bytes.
     pub fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>, BootstrapError> {
         self.tell(kind, value)?;
         (0..self.card.ranks).map(|rank| self.hear(kind, rank, 0..self.card.ranks, most)).collect()
     }
 
-    /// Rank 0 publishes `value`, everybody returns it: at most so many bytes.
+    /// Rank 0 publishes `value`, and all ranks return it. It has at most `most` bytes.
     pub fn share(
         &mut self,
         kind: &str,
@@ -192,8 +193,9 @@ impl Meeting {
         }
     }
 
-    /// Tells those who still wait for this rank that it gives up, and why. Nothing where it has not come, or where
-    /// another rank was the first. The announcement stays, so that who comes later hears of it, too.
+    /// Tells the ranks that wait for this one that it gives up, and why. Does nothing if this rank has not come, or
+    /// if another rank has given up first. The announcement stays, so that ranks that come later read the farewell,
+    /// too.
     pub fn give_up(&mut self, error: &Error) {
         let key = self.end_key();
         if self.moved || self.cards[self.card.rank].is_none() {
@@ -205,10 +207,11 @@ impl Meeting {
             return;
         }
         let late = matches!(error, Error::Timeout(_));
-        let story: String = format!("{} gave up: {error}", self.card).chars().take(END_BYTES / 16).collect();
-        let end = End { rank: self.card.rank, late, story };
+        let message: String =
+            format!("{} gave up: {error}", self.card).chars().take(END_BYTES / 16).collect();
+        let end = End { rank: self.card.rank, late, message };
         let content = serde_json::to_vec(&end).expect("numbers and text can be written");
-        // Where the store is gone, nobody else can read it either.
+        // If the store is gone, no other rank can read it either.
         if self.store.set(&key, &seal::seal(self.secret(), &key, &content)).is_ok() {
             self.announced = None;
         }
@@ -219,7 +222,7 @@ impl Meeting {
         Ok(self.store.set(&key, &seal::seal(self.secret(), &key, value))?)
     }
 
-    /// What `rank` has published as `kind`, as all of `sources` do or will.
+    /// Waits for the value that `rank` publishes as `kind`. `sources`: all ranks that publish such a value.
     pub(super) fn hear(
         &mut self,
         kind: &str,
@@ -235,14 +238,14 @@ impl Meeting {
                 Err(error) => return Err(error.into()),
             }
             if let Some(obstacle) = self.look_around(kind, &sources)? {
-                // Whoever has ended or gone on may have published it meanwhile.
+                // A rank that has ended or left may have published it meanwhile.
                 break self.store.get(&key)?.ok_or(obstacle)?;
             }
         };
         self.open(kind, rank, &bytes, most)
     }
 
-    /// What `rank` has published as `kind` by now.
+    /// The value that `rank` has published as `kind`, or `None` if there is none yet.
     pub(super) fn look(
         &self,
         kind: &str,
@@ -253,9 +256,9 @@ impl Meeting {
         bytes.map(|bytes| self.open(kind, rank, &bytes, most)).transpose()
     }
 
-    /// Takes notice of a card that has come.
+    /// Notes a card that has come.
     pub(super) fn welcome(&mut self, card: Card) {
-        self.liveness.watch(&self.card, &card);
+        self.liveness.watch(self.card.process(), card.process());
         let rank = card.rank;
         self.cards[rank] = Some(card);
     }
@@ -277,11 +280,12 @@ impl Meeting {
         content.map(<[u8]>::to_vec).map_err(|reason| refused(kind, rank, reason))
     }
 
-    /// Whether this is the place of ranks that have given up or died. What cannot be accepted there is an error later, when
-    /// the others can hear of it.
+    /// Whether ranks have died or given up here. Invalid values at this place are reported later, once the other
+    /// ranks can be told.
     fn is_over(&mut self) -> bool {
         let [host, mine] = [0, self.card.rank].map(|rank| self.look_for_card(rank).ok().flatten());
-        let ended = [&host, &mine].into_iter().flatten().any(|card| has_ended(&self.card, card));
+        let ended =
+            [&host, &mine].into_iter().flatten().any(|card| has_ended(self.card.process(), card.process()));
         let is_over = ended || matches!(self.end(), Ok(Some(_)));
         if is_over {
             self.cards[0] = host;
@@ -289,7 +293,7 @@ impl Meeting {
         is_over
     }
 
-    /// Why there is no sense in waiting any longer, if so.
+    /// Why waiting is pointless, if it is.
     fn look_around(
         &mut self,
         kind: &str,
@@ -298,7 +302,7 @@ impl Meeting {
         if kind == CARD {
             self.look_for_cards()?;
         }
-        // In this order: what a rank has to say comes before its end.
+        // In this order, a rank's farewell is found before its end.
         self.dead.extend(self.liveness.ended());
         match self.go_on() {
             Err(obstacle @ BootstrapError::GaveUp { .. }) => return Ok(Some(obstacle)),
@@ -313,7 +317,7 @@ impl Meeting {
         Ok((Instant::now() >= self.deadline).then(|| self.missing(kind, sources)))
     }
 
-    /// What a rank has left behind here that gave up.
+    /// The farewell of a rank that gave up here, if there is one.
     fn end(&self) -> Result<Option<End>, BootstrapError> {
         let key = self.end_key();
         let Some(bytes) = self.store.get(&key)? else { return Ok(None) };
@@ -343,13 +347,14 @@ impl Meeting {
         self.look(CARD, rank, CARD_BYTES)?.map(|content| Card::read(rank, &content)).transpose()
     }
 
-    /// Whether rank 0 has announced another place, or for rank 0, whether somebody else has.
+    /// Checks the announcement. For rank 0: whether another process has announced a place. For others: whether rank 0
+    /// has announced another place.
     fn look_for_announcement(&mut self) -> Result<Option<BootstrapError>, BootstrapError> {
         let Some(key) = &self.announced else { return Ok(None) };
         let announced = self.store.get(key)?.filter(|announced| announced != NOWHERE);
         let Some(bytes) = announced else {
             if self.card.rank == 0 {
-                // An earlier meeting ended a little late.
+                // The announcement was removed a little late by an earlier meeting.
                 self.announce()?;
             }
             return Ok(None);
@@ -371,11 +376,11 @@ impl Meeting {
         self.store.set(key, &seal::seal(self.secret(), key, drawn.as_bytes()))
     }
 
-    /// Who is missing, where time has run out.
+    /// The error after a timeout, with the ranks that are missing.
     fn missing(&self, kind: &str, sources: &Range<Rank>) -> BootstrapError {
         let there = |rank: &Rank| matches!(self.store.get(&self.key(kind, *rank)), Ok(Some(_)));
         let missing: Vec<Rank> = sources.clone().filter(|rank| !there(rank)).collect();
-        // Whoever is waited for may come at this very moment.
+        // A rank may come at this very moment.
         let card = |rank: Rank| match &self.cards[rank] {
             None if kind == CARD => self.look_for_card(rank).ok().flatten(),
             known => known.clone(),
@@ -396,22 +401,22 @@ fn open_place(secret: Option<&str>, key: &str, bytes: &[u8]) -> Result<String, B
     let place = content.and_then(|content| {
         let place = String::from_utf8_lossy(content).into_owned();
         let is_one = !place.is_empty() && place.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_one.then_some(place).ok_or_else(|| "it names no place".to_owned())
+        is_one.then_some(place).ok_or_else(|| "it contains no meeting place".to_owned())
     });
     place.map_err(|reason| BootstrapError::Note { key: key.to_owned(), reason })
 }
 
-/// What a rank says that cannot be accepted.
+/// The error for an invalid value that a rank has published.
 pub(crate) fn refused(kind: &str, rank: Rank, reason: String) -> BootstrapError {
     BootstrapError::Refused { kind: kind.to_owned(), rank, reason }
 }
 
-/// Why a message is no use.
+/// Why a value cannot be read.
 pub(crate) fn unreadable(error: &serde_json::Error) -> String {
     format!("it cannot be read ({error}); use the same version of ringroad on all ranks")
 }
 
-/// Numbers of ranks that others name.
+/// Checks the number of a rank that another process has named.
 pub(crate) fn check_rank(rank: Rank, ranks: usize) -> Result<(), String> {
     if rank < ranks {
         return Ok(());

@@ -26,7 +26,7 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    /// Removes all values whose keys begin like this.
+    /// Removes all values whose keys begin with `prefix`.
     pub(crate) fn remove(&self, prefix: &str) {
         self.shared.values.lock().retain(|key, _| !key.starts_with(prefix));
     }

@@ -1,7 +1,7 @@
-//! How the ranks of a job find each other: a store of keys and values, and how they meet there.
+//! How the ranks of a job find each other: a store of keys and values, and the meeting of ranks there.
 //!
-//! A [`Store`] is what a job has in common before it has connections: a directory ([`FileStore`]), memory
-//! ([`MemoryStore`]) or somebody else's service behind the trait. At a [`Meeting`] each rank publishes a [`Card`].
+//! A [`Store`] is what the ranks share before they have connections: a directory ([`FileStore`]), memory
+//! ([`MemoryStore`]), or another service behind the trait. At a [`Meeting`] each rank publishes a [`Card`].
 
 mod card;
 mod exchange;
@@ -26,40 +26,43 @@ pub(crate) use meeting::{check_rank, refused, unreadable};
 pub use memory::MemoryStore;
 pub(crate) use tcp::{Promise, Server, TcpStore, Unreachable};
 
+use crate::error::Error;
+
 /// Keys and values that all ranks of a job can read and write. Values are small; a key is set once or rarely.
 pub trait Store: Send + Sync {
-    /// Makes `value` what everybody finds under `key`, all of it at once.
+    /// Sets the value of `key` for all ranks, atomically.
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError>;
 
-    /// What is under `key` now.
+    /// The value of `key` now, if there is one.
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// What is under `key`, as soon as there is something, and until `deadline` at the latest.
+    /// Waits for the value of `key`, until `deadline` at the latest.
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError>;
 
-    /// An error where the user has had enough. Who waits for long asks every now and then.
+    /// Returns an error if the user has interrupted. Code that waits long calls this regularly.
     fn go_on(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// The host that serves it, a name or an address, where there is one: ranks listen on the network that leads there.
+    /// The host that serves the store, as a name or an address, if there is one. Ranks listen on the network that
+    /// leads there.
     fn host(&self) -> Option<String> {
         None
     }
 }
 
-/// A store did not do what it was asked to.
+/// Why a store failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Nobody set the key in time.
+    /// No rank set the key in time.
     #[error("nobody set {key:?} in the store within {:.1} s; check that every rank is running and uses the same store, or allow more time (RINGROAD_TIMEOUT)", waited.as_secs_f64())]
     Timeout {
-        /// Which key.
+        /// The key.
         key: String,
-        /// How long it was waited for.
+        /// How long this rank waited.
         waited: Duration,
     },
-    /// The user has had enough.
+    /// The user has interrupted.
     #[error("it was interrupted")]
     Interrupted,
     /// The store does not work.
@@ -67,9 +70,18 @@ pub enum StoreError {
     Failed {
         /// What was tried.
         action: String,
-        /// Why it did not work, and what to do.
+        /// Why it failed, and what to do.
         reason: String,
     },
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Timeout { .. } => Error::Timeout(error.to_string()),
+            _ => Error::Store(error.to_string()),
+        }
+    }
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
@@ -94,7 +106,7 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     }
 }
 
-/// A part of a store: every communicator has its own, so that keys do not clash.
+/// A part of a store. Every communicator has its own part, so that keys do not clash.
 #[derive(Debug, Clone)]
 pub struct PrefixStore<S> {
     prefix: String,
@@ -102,7 +114,7 @@ pub struct PrefixStore<S> {
 }
 
 impl<S: Store> PrefixStore<S> {
-    /// The keys of `inner` that begin with `prefix` and a slash.
+    /// The part of `inner` whose keys begin with `prefix` and a slash.
     pub fn new(prefix: impl Into<String>, inner: S) -> PrefixStore<S> {
         PrefixStore { prefix: prefix.into(), inner }
     }

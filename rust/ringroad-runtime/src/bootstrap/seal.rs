@@ -1,18 +1,18 @@
-//! How everything that ranks leave in the store is sealed: length, content, and an HMAC-SHA256 over these and the key.
+//! Seals everything that ranks put into the store: length, content, and an HMAC-SHA256 of these and the key.
 //!
-//! Only who knows the secret can make a seal, and it holds in one place: the key names the meeting, what is said and who
-//! says it. So nothing can be forged, moved to another key, or taken from another meeting. Without a secret the seal guards
-//! against accidents only.
+//! Only processes that know the secret can make a seal, and it is valid for one key, which names the meeting, the
+//! kind of value, and the rank. So nothing can be forged, moved to another key, or taken from another meeting.
+//! Without a secret the seal protects against accidents only.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-/// Seals where the job has no secret.
+/// The key of seals if the job has no secret.
 const PUBLIC_KEY: &str = "ringroad: no secret";
 const LENGTH: usize = size_of::<u32>();
 const SEAL: usize = 32;
 
-/// What to set under `key` for this content.
+/// The value to set under `key` for this content.
 pub(super) fn seal(secret: Option<&str>, key: &str, content: &[u8]) -> Vec<u8> {
     let length = u32::try_from(content.len()).expect("what ranks say when they meet is far below 4 GiB");
     let mut bytes = length.to_le_bytes().to_vec();
@@ -22,7 +22,8 @@ pub(super) fn seal(secret: Option<&str>, key: &str, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The content, of at most so many bytes, of what was found under `key`; else what is wrong with it, and what to do.
+/// Checks a value that was found under `key`, and returns its content of at most `most` bytes. An error says what is
+/// wrong with it, and what to do.
 pub(super) fn open<'a>(
     secret: Option<&str>,
     key: &str,
@@ -32,10 +33,10 @@ pub(super) fn open<'a>(
     let count = bytes.len();
     if count > most.saturating_add(LENGTH + SEAL) {
         return Err(format!(
-            "it has {count} bytes, where {most} are the most that make sense; start all ranks anew with a fresh store"
+            "it has {count} bytes, but at most {most} are allowed; start all ranks anew with a fresh store"
         ));
     }
-    let incomplete = || format!("its {count} bytes are not whole; start all ranks anew with a fresh store");
+    let incomplete = || format!("it is incomplete ({count} bytes); start all ranks anew with a fresh store");
     let length = bytes.first_chunk::<LENGTH>().ok_or_else(incomplete)?;
     let end = (u32::from_le_bytes(*length) as usize).saturating_add(LENGTH);
     if count != end.saturating_add(SEAL) {
@@ -48,8 +49,8 @@ pub(super) fn open<'a>(
             None => "it; set the same RINGROAD_SECRET for all ranks or for none",
         };
         format!(
-            "its seal does not fit {secrets}. Where that is so, it was damaged, or comes from elsewhere: give every job a \
-             fresh store that nobody else can write"
+            "its seal does not fit {secrets}. If that is set correctly, it was damaged or comes from elsewhere: give every \
+             job a fresh store that nobody else can write"
         )
     })?;
     Ok(&sealed[LENGTH..])

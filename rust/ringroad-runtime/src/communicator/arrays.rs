@@ -1,4 +1,4 @@
-//! What the arrays that a rank passes to a collective say of the call, by their shapes.
+//! What the shapes of the arrays that a rank passes to a collective say about the call.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use super::Communicator;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// What a rank's input says.
+/// What a rank's input says about the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given<'a> {
     /// As in [`crate::CallKey::elements`].
     pub elements: usize,
-    /// How many elements each block has, where blocks differ in length.
+    /// The number of elements of each block, if blocks differ in length.
     pub counts: Option<Arc<[usize]>>,
     /// The shape of the result.
     pub result: Cow<'a, [usize]>,
 }
 
 impl Given<'_> {
-    /// An error where the result of elements of a type does not go into an array of this type and shape.
+    /// Returns an error if the result, of elements of type `dtype`, does not fit an array of this type and shape.
     #[inline]
     pub fn check(&self, dtype: DType, out: (DType, &[usize])) -> Result<()> {
         if out == (dtype, &*self.result) {
@@ -37,7 +37,7 @@ impl Given<'_> {
 }
 
 impl Communicator {
-    /// Whether this rank has an input and an output in a collective.
+    /// Whether this rank has an input, and whether it has an output, in a collective.
     #[inline]
     pub fn takes(&self, collective: Collective) -> Result<[bool; 2]> {
         let (rank, size) = (self.rank(), self.size());
@@ -47,7 +47,7 @@ impl Communicator {
         Ok([collective.input(rank) != Holding::Nothing, collective.output(rank) != Holding::Nothing])
     }
 
-    /// What an input of this shape says. `rows`: how many each block has, where they differ.
+    /// What an input of this shape says. `rows`: the number of rows of each block, if they differ.
     #[inline]
     pub fn given<'a>(
         &self,
@@ -62,7 +62,7 @@ impl Communicator {
         }
     }
 
-    /// The counts of all pairs in a row, by source, then by target.
+    /// The counts of all pairs as one list, by source, then by target.
     pub fn pairs(&self, counts: &[Vec<i64>]) -> Result<Vec<usize>> {
         let size = self.size();
         let bad = |what: String| {

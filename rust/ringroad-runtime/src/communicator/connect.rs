@@ -1,4 +1,4 @@
-//! How ranks become a communicator.
+//! How ranks form a communicator.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -31,13 +31,13 @@ use crate::transport::shared::SharedMemory;
 use crate::transport::ucx::{UcxSettings, UcxTransport};
 use crate::transport::{Tag, Transport};
 
-/// How often the first barrier asks whether the user has had enough.
+/// How often the first barrier checks whether the user has interrupted or a rank has given up.
 const LISTEN: Duration = Duration::from_millis(50);
 
 impl Communicator {
-    /// Meets the other ranks at `store` and connects to them over UCX. Every rank calls this.
+    /// Meets the other ranks at `store` and connects to them. Every rank calls this.
     ///
-    /// `wheel` is the `libucp.so.0` of an installed `libucx` package, used where the system has none.
+    /// `wheel` is the `libucp.so.0` of an installed `libucx` package, used if the system has none.
     pub fn connect(
         store: Arc<dyn Store>,
         rank: Rank,
@@ -117,7 +117,7 @@ impl Communicator {
                     Some(network) => Box::new(Routed::new(near, network)),
                 }
             }
-            // A rank on its own sends nothing.
+            // A single rank sends nothing.
             (None, None) => Box::new(InProcess::group(1).remove(0)),
         };
         let timeout = options.timeout(config);
@@ -125,24 +125,24 @@ impl Communicator {
         let mut communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
         communicator.means =
             Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
-        // Everybody has come, so the next communicator of this name meets elsewhere.
+        // All ranks have come, so the next communicator of this name meets elsewhere.
         meeting.close();
-        // Connects what small collectives use, and finds out now who cannot be reached.
+        // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
         communicator.first_barrier(meeting, deadline)?;
         communicator.record_into(config)?;
         if config.debug >= Debug::Info {
             communicator.introduce(&around.obstacles)?;
         }
-        // Who has asked for it hears that it cannot be had.
+        // If the user has asked for CMA, say why it cannot be used.
         if config.cma == Cma::On || config.cma == Cma::Auto && config.debug >= Debug::Info {
             for reason in &around.unreadable {
-                eprintln!("ringroad: {name}: nobody copies out of rank {rank}'s private memory: {reason}");
+                eprintln!("ringroad: {name}: no rank copies out of rank {rank}'s private memory: {reason}");
             }
         }
         Ok(communicator)
     }
 
-    /// A group of threads of this process.
+    /// A group whose ranks are threads of this process.
     pub fn in_process(size: usize, config: &Config, options: &Options) -> Result<Vec<Communicator>> {
         check_group(0, size)?;
         let transports =
@@ -150,7 +150,7 @@ impl Communicator {
         Communicator::over(transports, config, options)
     }
 
-    /// A group within this process over given transports, one per rank.
+    /// A group within this process over the given transports, one for each rank.
     pub fn over(
         transports: Vec<Box<dyn Transport>>,
         config: &Config,
@@ -207,7 +207,7 @@ impl Communicator {
         }
     }
 
-    /// Writes down what happens from here on, where somebody asks for it.
+    /// Records everything from now on, if the settings ask for a trace.
     fn record_into(&self, config: &Config) -> Result<()> {
         let driver = self.driver.get()?;
         config
@@ -218,7 +218,7 @@ impl Communicator {
         Ok(())
     }
 
-    /// A barrier that ends, too, when the user has had enough, or a rank has given up that has not come so far.
+    /// A barrier that also ends if the user interrupts, or if a rank gives up that has not come so far.
     fn first_barrier(&self, meeting: &Meeting, deadline: Instant) -> Result<()> {
         let timeout = Some(deadline.saturating_duration_since(Instant::now()));
         let Called::InFlight(work) = self.call(Request { timeout, ..Request::barrier() })? else {
@@ -233,7 +233,7 @@ impl Communicator {
         work.finish().map(drop)
     }
 
-    /// Says on standard error what was found and chosen.
+    /// Prints on standard error what was found and chosen.
     fn introduce(&self, obstacles: &[String]) -> Result<()> {
         let Communicator { name, rank, .. } = self;
         eprintln!("ringroad: {name}: rank {rank} of {}: {}", self.size(), self.transport()?);
@@ -265,24 +265,23 @@ impl Communicator {
     }
 }
 
-/// Whether the loopback of each leads to all.
+/// Whether all ranks have the same loopback interface.
 fn share_loopback(cards: &[Card]) -> bool {
     let here = &cards[0].net_space;
     !here.is_empty() && cards.iter().all(|card| card.net_space == *here)
 }
 
-/// By what others find this process again; without it, the job goes as well, as long as nobody is lost.
+/// The handle, or `None` after a warning. Without a handle the job runs as well, unless a rank is lost.
 fn listen(handle: std::io::Result<Handle>) -> Option<Handle> {
     let unheard = |error| {
-        let text =
-            format!("{error}: cannot listen for others, so that ranks that are left could not regroup");
+        let text = format!("cannot listen for other processes: {error}; ranks cannot regroup after a loss");
         warn_once("listen", &text);
     };
     handle.map_err(unheard).ok()
 }
 
-/// The network interface to listen on: loopback where that leads to all ranks, else the one that leads to where they meet.
-/// `None` where nothing tells.
+/// The network interface to listen on: loopback if that leads to all ranks, otherwise the one that leads to the host
+/// of the store. `None` if neither is known.
 fn interface(cards: &[Card], meeting_place: Option<String>) -> Option<String> {
     if share_loopback(cards) {
         return interfaces::loopback();
@@ -292,12 +291,12 @@ fn interface(cards: &[Card], meeting_place: Option<String>) -> Option<String> {
     interfaces::towards(&meeting_place?).filter(leads)
 }
 
-/// There is no way to wait for near ranks.
+/// The error if the bell of near ranks cannot be used.
 fn unshared(reason: String) -> Error {
     Error::Transport(format!("shared memory: {reason}"))
 }
 
-/// Opens UCX, and this rank's devices. Its waiter also ends when near ranks ring.
+/// Opens UCX, and this rank's devices. Blocking on its waiter also ends when near ranks ring.
 fn open_network(
     rank: Rank,
     cards: &[Card],
@@ -328,15 +327,15 @@ fn open_network(
     transport.map_err(|error| around.without_network(error.to_string()))
 }
 
-/// What UCX reads from the environment only, and the settings say; the user's own variables come first.
+/// The settings that UCX reads only from the environment. Variables that the user has set come first.
 fn variables(config: &Config) -> Vec<(&'static str, String)> {
     let ports = config.port_range.map(|(first, last)| ("UCX_TCP_PORT_RANGE", format!("{first}-{last}")));
-    // What goes wrong is told by our errors; UCX's own lines appear with RINGROAD_DEBUG=INFO.
+    // Failures are reported by this crate's errors; UCX's own messages appear with RINGROAD_DEBUG=INFO.
     let quiet = (config.debug < Debug::Info).then(|| ("UCX_LOG_LEVEL", "fatal".to_owned()));
     ports.into_iter().chain(quiet).collect()
 }
 
-/// The ranks on this one's machine.
+/// The number of ranks on this rank's machine, their cores, and this rank's place among them.
 fn crowd(cards: &[Card], rank: Rank) -> Crowd {
     let here: Vec<&Card> = cards.iter().filter(|card| card.shares_machine(&cards[rank])).collect();
     let number = here.iter().position(|card| card.rank == rank).expect("it has a card itself");

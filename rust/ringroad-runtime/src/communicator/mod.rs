@@ -31,9 +31,9 @@ use crate::transport::shared::Pool;
 use crate::transport::{Kind, Tag};
 use crate::work::Completion;
 
-/// How long saying good-bye may take.
+/// How long closing the connections may take.
 const CLOSE: Duration = Duration::from_secs(2);
-/// Longer timeouts are as good as this one, which no clock overflows.
+/// Longer timeouts are cut to this one, which no clock overflows.
 const FOREVER: Duration = Duration::from_secs(365 * 86400);
 
 /// A group of ranks. All of them make the same collective calls in the same order.
@@ -48,9 +48,9 @@ pub struct Communicator {
     pool: Option<Arc<Pool>>,
     choices: Arc<Choices>,
     driver: Own<Arc<Driver>>,
-    /// None where ranks are threads of one process.
+    /// What it was made with; `None` if the ranks are threads of one process.
     means: Option<Arc<Means>>,
-    /// How many there have been.
+    /// How many agreements there have been.
     agreements: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ pub struct Communicator {
 pub struct Closer(Own<Weak<Driver>>);
 
 impl Closer {
-    /// Whether there still is something to close.
+    /// Whether there is still something to close.
     pub fn is_needed(&self) -> bool {
         self.0.get().is_ok_and(|driver| driver.strong_count() > 0)
     }
@@ -76,15 +76,15 @@ struct State {
     calls: u64,
 }
 
-/// What has become of a call in its first moment.
+/// The state of a call after its first moment.
 pub enum Called {
-    /// It is over, and this is the output.
+    /// It has ended, and this is the output.
     Ended(Memory),
-    /// It goes on.
+    /// It is still running.
     InFlight(Work),
 }
 
-/// A call in flight. Dropping it does not end the call. In a forked child all inherited ones have failed.
+/// A call in flight. Dropping it does not end the call. In a forked child all inherited calls have failed.
 pub struct Work {
     driver: Own<Arc<Driver>>,
     completion: Arc<Completion>,
@@ -102,7 +102,7 @@ impl Communicator {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.cards.len()
     }
@@ -112,40 +112,40 @@ impl Communicator {
         self.timeout
     }
 
-    /// What the ranks have said about themselves.
+    /// The cards of all ranks.
     pub fn cards(&self) -> &[Card] {
         &self.cards
     }
 
-    /// An error in a forked child of the process that made it: nothing but what the ranks have said and chosen can be had
-    /// there.
+    /// Returns an error in a forked child of the process that made the communicator: only the cards and choices can
+    /// be used there.
     pub fn check_process(&self) -> Result<()> {
         self.driver.get().map(drop)
     }
 
-    /// What carries the bytes.
+    /// A description of the transport.
     pub fn transport(&self) -> Result<String> {
         Ok(self.driver.get()?.with(|engine| engine.transport().describe()))
     }
 
-    /// Which ranks have died as far as is known, and how: soon on this host, on others when a connection breaks. Those that
-    /// have only given up or closed are not among them.
+    /// The ranks that are known to have died, and how that is known. A death is noticed soon on this host, and on
+    /// other hosts when a connection breaks. Ranks that have only given up or closed are not included.
     pub fn lost(&self) -> Result<Vec<(Rank, String)>> {
         Ok(self.driver.get()?.with(Engine::lost))
     }
 
-    /// What rank 0 decided.
+    /// What rank 0 has decided for all ranks.
     pub fn choices(&self) -> Choices {
         (*self.choices).clone()
     }
 
-    /// The algorithm that a call with a vector of `bytes` would run.
+    /// The algorithm that a call with a vector of `bytes` bytes would run.
     pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
         let any_order = !collective.reduces() || op.order_independent(dtype);
-        self.choices.pick(collective, bytes, any_order).to_owned()
+        self.choices.pick(collective, bytes, any_order).name()
     }
 
-    /// Why [`Communicator::algorithm_for`] says what it does.
+    /// Why [`Communicator::algorithm_for`] returns what it does.
     pub fn explain(
         &self,
         collective: Collective,
@@ -157,13 +157,13 @@ impl Communicator {
         self.choices.explain(collective, bytes, any_order)
     }
 
-    /// A profile of where this communicator is, from times that were measured with it.
+    /// A profile of the place where this communicator runs, from times that were measured with it.
     pub fn calibrate(&self, measurements: Vec<Measurement>) -> Result<Profile> {
         let Choices { topology, model, place, .. } = &*self.choices;
         Profile::make(topology, place.clone(), model, measurements)
     }
 
-    /// New memory that the ranks of this host read where it is: calls copy less of it. It holds anything.
+    /// New memory that the ranks of this host read directly, so that calls copy less. Its content is arbitrary.
     pub fn memory(&self, bytes: usize) -> Result<Memory> {
         self.driver.get()?;
         let region = match &self.pool {
@@ -175,12 +175,12 @@ impl Communicator {
         Ok(Memory::new(region))
     }
 
-    /// Whether near ranks can read it.
+    /// Whether near ranks can read this memory.
     fn is_readable(&self, memory: &Memory) -> bool {
         self.pool.as_ref().is_some_and(|pool| pool.offset_of(memory.region()).is_some())
     }
 
-    /// Starts a call. Errors leave the communicator as it was.
+    /// Starts a call. An error leaves the communicator as it was.
     pub fn start(&self, request: Request) -> Result<Work> {
         let (completion, output) = self.begin(request, false)?;
         self.work(completion, output)
@@ -190,7 +190,8 @@ impl Communicator {
         Ok(Work { driver: Own::new(self.driver.get()?.clone()), completion, output })
     }
 
-    /// Starts a call and does what can be done at once: short calls are mostly over then. The error is the call's if it is.
+    /// Starts a call and does everything that can be done at once: most short calls end within that. If the call ends
+    /// with an error, that error is returned.
     pub fn call(&self, request: Request) -> Result<Called> {
         let (completion, output) = self.begin(request, true)?;
         if completion.is_done() {
@@ -230,7 +231,7 @@ impl Communicator {
             }
         };
         let tag = Tag { source: self.rank, kind, sequence, message, check: prepared.check(number) };
-        // A short message leaves a copy, wherever it lies: its send ends without the receiver.
+        // A short message is copied, wherever it lies, so that its send ends without the receiver.
         let short = request.input.region().len() < LEND;
         let input = match operation {
             Operation::Send { .. } if short && self.is_readable(&request.input) => {
@@ -258,7 +259,7 @@ impl Communicator {
         Ok((submitted?, request.output))
     }
 
-    /// Makes a call and waits for it; returns the output.
+    /// Makes a call and waits for its end; returns the output.
     pub fn run(&self, request: Request) -> Result<Memory> {
         match self.call(request)? {
             Called::Ended(output) => Ok(output),
@@ -271,8 +272,8 @@ impl Communicator {
         self.run(Request { timeout, ..Request::barrier() }).map(drop)
     }
 
-    /// Fails all calls in flight on all ranks. The communicator is of no use afterwards. An error in a forked child, which
-    /// cannot end its parent's calls.
+    /// Fails all calls in flight on all ranks. The communicator cannot be used afterwards. Returns an error in a
+    /// forked child, which cannot end its parent's calls.
     pub fn abort(&self, reason: &str) -> Result<()> {
         let driver = self.driver.get()?;
         let who = &self.cards[self.rank];
@@ -284,19 +285,20 @@ impl Communicator {
         Ok(())
     }
 
-    /// Closes the connections. Later calls fail. A forked child only lets go: the connections are its parent's.
+    /// Closes the connections. Later calls fail. In a forked child this does nothing: the connections belong to the
+    /// parent.
     pub fn close(&self) {
         if let Ok(driver) = self.driver.get() {
             driver.close(CLOSE);
         }
     }
 
-    /// Begins to write down what this rank's calls do, and when.
+    /// Begins to record what this rank's calls do, and when.
     pub fn start_trace(&self) -> Result<()> {
         self.traced(Engine::start_trace)
     }
 
-    /// What was written down since. Works after a failure, too.
+    /// Ends the recording and returns it. Works after a failure, too.
     pub fn end_trace(&self) -> Result<Recorded> {
         self.traced(Engine::end_trace)
     }
@@ -306,18 +308,18 @@ impl Communicator {
         done.unwrap_or_else(|| Err(Error::Aborted("the communicator has failed".to_owned())))
     }
 
-    /// For closing the communicator from elsewhere.
+    /// A value that can close the communicator without keeping it alive.
     pub fn closer(&self) -> Closer {
         Closer(Own::new(self.driver.get().map_or_else(|_| Weak::new(), Arc::downgrade)))
     }
 }
 
 impl Work {
-    /// Whether the call has ended, well or not. Does what can be done meanwhile.
+    /// Whether the call has ended, successfully or not. Also drives the engine.
     pub fn is_completed(&self) -> bool {
         let Ok(driver) = self.driver.get() else { return true };
         if !self.completion.is_done() {
-            // Whoever only asks must hear of deadlines and failures too.
+            // A caller that only polls must also learn of deadlines and failures.
             driver.with(|engine| {
                 if !engine.progress() {
                     engine.inspect();
@@ -328,13 +330,13 @@ impl Work {
         self.completion.is_done()
     }
 
-    /// Waits until the call has ended or `until` has passed; returns whether it has ended. Never longer than a moment
-    /// past the call's own deadline.
+    /// Waits until the call has ended or `until` has passed. Returns whether the call has ended. Never waits much
+    /// longer than until the call's own deadline.
     pub fn wait_until(&self, until: Instant) -> bool {
         self.driver.get().map_or(true, |driver| driver.wait(&self.completion, until))
     }
 
-    /// Waits for the end; the error is the call's.
+    /// Waits for the end; an error is the call's.
     pub fn wait(&self) -> Result<()> {
         // The engine ends every call at its deadline.
         while !self.wait_until(Instant::now() + FOREVER) {}
@@ -347,7 +349,7 @@ impl Work {
         Ok(self.output)
     }
 
-    /// How the call ended, or `None` where it has not.
+    /// How the call ended, or `None` if it has not.
     pub fn result(&self) -> Option<Result<()>> {
         match self.driver.get() {
             Ok(_) => self.completion.is_done().then(|| self.completion.result()),
@@ -355,7 +357,7 @@ impl Work {
         }
     }
 
-    /// Who sent the message of a receive, where that is known.
+    /// The source of a receive's message, once it is known.
     pub fn source(&self) -> Option<Rank> {
         match self.call().key.operation {
             Operation::Receive { peer, .. } => Some(peer),
@@ -368,12 +370,12 @@ impl Work {
         &self.call().algorithm
     }
 
-    /// What was called, in words.
+    /// The call, which displays as a description.
     pub fn call(&self) -> &Prepared {
         self.completion.call()
     }
 
-    /// Lets the call go on although nobody waits for it.
+    /// Lets the call proceed although no thread waits for it.
     pub fn in_background(&self) {
         if let Ok(driver) = self.driver.get() {
             if !self.completion.is_done() {
@@ -382,7 +384,8 @@ impl Work {
         }
     }
 
-    /// Calls `callback` with the result when the call ends, from whichever thread notices; and see to it that one does.
+    /// Calls `callback` with the result when the call ends, from the thread that notices the end. Makes sure that
+    /// some thread does.
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
         if let Err(inherited) = self.driver.get() {
             return callback(Err(inherited));

@@ -1,10 +1,11 @@
-//! A job that lost a rank goes on: ranks that are left agree on who that is, and become a new communicator.
+//! Regrouping after a loss: the remaining ranks agree on who they are, and form a new communicator.
 //!
-//! Every process has a store of its own, named by its [`Handle`], so nothing hangs on whoever held the job's first store.
-//! An agreement is led by the lowest rank that lives. It asks all others; who has answered a leader accepts nothing from
-//! lower ones any more, and tells what it has accepted before, which the leader then takes over. So all that are left come
-//! to one decision, whenever ranks die, as long as nobody who lives is taken for dead. Who is taken for dead, because it
-//! was stopped or cut off for seconds, hears so.
+//! Every process has a store of its own, named by its [`Handle`], so nothing depends on the process that held the
+//! job's first store. The lowest rank that is alive leads an agreement. It asks all others for their votes. A rank
+//! that has answered a leader accepts nothing from lower leaders any more. It also tells the leader which decision it
+//! has accepted before, which the leader then takes over. So all remaining ranks come to one decision, whenever ranks
+//! die, as long as no living rank is taken for dead. A rank that is taken for dead, because it was stopped or cut off
+//! for seconds, gets an error that says so.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -25,24 +26,24 @@ use crate::config::{Config, Secret};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
-/// How long is waited between two looks at whether the caller still wants it.
+/// How often a rank that waits checks whether the caller has interrupted.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// What a communicator was made by, and can be made by again.
+/// What a communicator was made with, so that another one can be made the same way.
 #[derive(Clone)]
 pub struct Means {
     /// As in [`Communicator::connect`].
     pub wheel: Option<PathBuf>,
-    /// What the environment says.
+    /// The settings.
     pub config: Config,
-    /// What the caller says.
+    /// The caller's options.
     pub options: Options,
 }
 
-/// Asked many times a second while others are waited for: an error where the user has had enough.
+/// Called many times a second while a rank waits for others. Returns an error if the user has interrupted.
 pub type GoOn = Arc<dyn Fn() -> std::result::Result<(), StoreError> + Send + Sync>;
 
-/// Until when to wait for others.
+/// How long to wait for others.
 #[derive(Clone, Copy)]
 struct Patience<'a> {
     deadline: Instant,
@@ -50,7 +51,7 @@ struct Patience<'a> {
 }
 
 impl Patience<'_> {
-    /// The end of the next slice; an error where there is none. `text` says what has not happened.
+    /// The end of the next slice of waiting; an error if there is none. `text` says what has not happened.
     fn next(&self, text: impl Fn() -> String) -> Result<Instant> {
         let now = Instant::now();
         (self.go_on)()?;
@@ -61,7 +62,7 @@ impl Patience<'_> {
     }
 }
 
-/// A store whose users heed what the caller says.
+/// A store whose users check whether the caller has interrupted.
 struct Heeding {
     store: Arc<dyn Store>,
     go_on: GoOn,
@@ -89,12 +90,12 @@ impl Store for Heeding {
     }
 }
 
-/// What the ranks that are left have agreed on; the same on all of them.
+/// What the remaining ranks have agreed on; the same on all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agreement {
     /// Whether all of them voted for it.
     pub vote: bool,
-    /// Who they are, in ascending order.
+    /// The remaining ranks, in ascending order.
     pub alive: Vec<Rank>,
 }
 
@@ -103,13 +104,14 @@ impl Agreement {
         let sound =
             |a: &Agreement| a.alive.is_sorted_by(|a, b| a < b) && a.alive.last().is_some_and(|r| *r < size);
         let agreement = serde_json::from_slice(bytes).ok().filter(sound);
-        agreement.ok_or_else(|| Error::Store("a rank says what makes no sense about who is left".to_owned()))
+        agreement
+            .ok_or_else(|| Error::Store("a rank has sent an invalid list of the remaining ranks".to_owned()))
     }
 }
 
 impl Communicator {
-    /// Makes the processes that issued these handles the ranks of a new communicator, in this order; this one is number
-    /// `rank`. All of them call this with the same handles and the same `name`, which is another one for every attempt.
+    /// Makes the processes that issued these handles the ranks of a new communicator, in this order; this process is
+    /// rank `rank`. All of them call this with the same handles and the same `name`, which differs for every attempt.
     pub fn regroup(
         handles: &[Handle],
         rank: Rank,
@@ -119,7 +121,7 @@ impl Communicator {
     ) -> Result<Communicator> {
         let Means { wheel, config, options } = means;
         check_group(rank, handles.len())?;
-        // What the environment says of the network may be of the job as it was started.
+        // The topology of the settings may describe the job as it was started.
         let mut config = config.clone();
         config.topology = config.topology.filter(|topology| topology.ranks() == handles.len());
         let config = &config;
@@ -146,7 +148,7 @@ impl Communicator {
                 return Err(Error::Peer { rank, message });
             }
             let made = connect(Arc::new(PrefixStore::new(name, server.values().clone())));
-            // The last step was a barrier: everybody has read what was stored.
+            // The last step was a barrier: all ranks have read the stored values.
             if made.is_ok() {
                 server.values().remove(&format!("{name}/"));
             }
@@ -158,20 +160,20 @@ impl Communicator {
         connect(Arc::new(PrefixStore::new(name, store)))
     }
 
-    /// By which others find this process; `None` where it cannot listen, or is not made for it.
+    /// The handles by which others find the ranks' processes; `None` for a rank that cannot listen or has no handle.
     pub fn handles(&self) -> Vec<Option<&Handle>> {
         self.cards().iter().map(|card| card.handle.as_ref()).collect()
     }
 
-    /// Agrees with all ranks that are left: on who they are, and on whether all of them vote for something. Every rank
-    /// that is left calls this, equally often, after a failure as well as before.
+    /// Agrees with all remaining ranks on who they are, and on whether all of them vote `true`. Every remaining rank
+    /// calls this equally often, after a failure or before.
     pub fn agree(&self, vote: bool, timeout: Option<Duration>, go_on: &GoOn) -> Result<Agreement> {
         let deadline = Instant::now() + timeout.unwrap_or(self.timeout);
         self.agree_until(vote, Patience { deadline, go_on })
     }
 
-    /// The communicator of all ranks that are left, in the same order. Every one of them calls this, mostly after a
-    /// [`Error::Peer`]; this communicator is of no use afterwards.
+    /// The communicator of all remaining ranks, in the same order. Every one of them calls this, mostly after an
+    /// [`Error::Peer`]. This communicator cannot be used afterwards.
     pub fn shrink(&self, timeout: Option<Duration>, go_on: &GoOn) -> Result<Communicator> {
         let means = self.means()?;
         let patience = Patience { deadline: Instant::now() + timeout.unwrap_or(self.timeout), go_on };
@@ -180,7 +182,7 @@ impl Communicator {
             let handles = alive.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<_>>>()?;
             let number = alive.iter().position(|rank| *rank == self.rank).expect("this rank is alive");
             let made = self.smaller(&handles, number, attempt, means, patience);
-            // Everybody has it, or nobody: others may have died meanwhile.
+            // Either all ranks have the new communicator or none has: others may have died meanwhile.
             let all = self.agree_until(made.is_ok(), patience)?;
             match made {
                 Ok(communicator) if all.vote && all.alive == alive => return Ok(communicator),
@@ -204,7 +206,7 @@ impl Communicator {
         patience: Patience<'_>,
     ) -> Result<Communicator> {
         let mut means = means.clone();
-        // A network that was described for all ranks has none for fewer.
+        // A topology that was given for all ranks does not describe fewer.
         let fits = |topology: &ringroad_core::Topology| topology.ranks() == handles.len();
         means.options.topology = means.options.topology.filter(fits);
         means.options.timeout = Some(patience.deadline.saturating_duration_since(Instant::now()));
@@ -267,7 +269,7 @@ struct Round<'a> {
     server: &'a Server,
     key: String,
     patience: Patience<'a>,
-    /// Who has been found to have ended. To find out that a host does not answer takes seconds.
+    /// The ranks that were found to have ended. It takes seconds to find out that a host does not answer.
     lost: Vec<Rank>,
 }
 
@@ -288,7 +290,7 @@ impl Round<'_> {
         format!("{} runs, but has not come to agree on who is left", self.of.cards[rank])
     }
 
-    /// Waits for what `leader` decides; `None`: it has ended, or a higher leader decides.
+    /// Waits for the decision of `leader`. `None` if the leader has ended or a higher leader decides.
     fn follow(&mut self, leader: Rank) -> Result<Option<Vec<u8>>> {
         let Some(mut store) = self.reach(leader)? else { return Ok(None) };
         loop {
@@ -304,7 +306,7 @@ impl Round<'_> {
         }
     }
 
-    /// Decides, for all that live; `None`: they have taken this rank for dead, and a higher leader decides.
+    /// Decides for all living ranks. `None` if they have taken this rank for dead and a higher leader decides.
     fn lead(&mut self, vote: bool) -> Result<Option<Vec<u8>>> {
         let mut made = Agreement { vote, alive: vec![self.of.rank] };
         let mut decided = None;
@@ -323,7 +325,7 @@ impl Round<'_> {
         Ok(decision)
     }
 
-    /// What `peer` brings, once it has come; `None`: it has ended.
+    /// The answer of `peer`, once it has come. `None` if it has ended.
     fn ask(&mut self, peer: Rank) -> Result<Option<Promise>> {
         let Some(mut store) = self.reach(peer)? else { return Ok(None) };
         loop {
@@ -340,7 +342,7 @@ impl Round<'_> {
     }
 }
 
-/// Where in rank 0's store these processes meet.
+/// The prefix of the keys in rank 0's store under which these processes meet.
 fn place(handles: &[Handle], name: &str) -> String {
     let mut digest = Sha256::new();
     handles.iter().for_each(|handle| digest.update(handle.to_text()));
@@ -356,7 +358,7 @@ fn reach(handle: &Handle, config: &Config, deadline: Instant) -> std::result::Re
     TcpStore::connect(handle, config.secret.as_ref().map(Secret::reveal), deadline)
 }
 
-/// Rank 0 sees whether all processes are there, and tells them. Who is not, if anybody.
+/// Rank 0 checks whether all processes can be reached, and tells them. Returns the first one that cannot, if any.
 fn invite(
     server: &Server,
     handles: &[Handle],
@@ -377,7 +379,7 @@ fn invite(
     Ok(lost)
 }
 
-/// The others hear from rank 0 that all are there, or who is not.
+/// The other ranks learn from rank 0 whether all processes can be reached, or which one cannot.
 fn join(store: &TcpStore, handles: &[Handle], name: &str, patience: Patience<'_>) -> Result<()> {
     loop {
         let late = || format!("rank 0 of the new group, {}, runs, but has not called regroup", handles[0]);

@@ -1,8 +1,9 @@
-//! Receives that take a message from whoever sends first.
+//! Receives that take a message from any source.
 //!
-//! Transports receive from a given rank only. So such a receive waits in a list until a message with its tag has come
-//! that nobody else has asked for, and becomes a receive from that rank. Messages go to receives in the order in which
-//! these were posted: while one waits here, later receives with its tag, from whomever, queue up behind it.
+//! Transports can receive only from a given rank. So a receive from any source waits in a list until an unmatched
+//! message with its tag has come. Then it becomes a receive from the sender of that message. Messages are matched in
+//! the order in which receives were posted: while a receive waits here, all later receives with its tag queue behind
+//! it, whatever their source.
 
 use ringroad_core::{Plan, Rank};
 
@@ -11,7 +12,7 @@ use crate::call::Operation;
 use crate::transport::Tag;
 
 impl Task {
-    /// Whom a receive takes a message from; `None` for whoever sends first.
+    /// The source of a receive; `None` if it accepts any.
     fn source(&self) -> Option<Rank> {
         match self.call().key.operation {
             Operation::Receive { peer, .. } => Some(peer),
@@ -21,7 +22,7 @@ impl Task {
 }
 
 impl Engine {
-    /// Whether a call has to wait for a message to come before its receive can be posted.
+    /// Whether a call has to wait in the list until its message has come.
     pub(super) fn must_wait(&self, task: &Task) -> bool {
         match task.call().key.operation {
             Operation::ReceiveAny { .. } => true,
@@ -30,13 +31,13 @@ impl Engine {
         }
     }
 
-    /// Puts a receive behind those that wait, and looks whether its message is there.
+    /// Adds a receive to the list, and posts it at once if its message is there.
     pub(super) fn await_message(&mut self, task: Box<Task>) {
         self.active += 1;
         let source = task.source();
         self.waiting.push(task);
         self.match_waiting();
-        // Of a rank that is not connected nobody would hear that it has ended.
+        // Connect to all possible senders: otherwise this rank would not notice that one of them has ended.
         let rank = self.rank;
         let may_send = |peer: &Rank| source.map_or(*peer != rank, |source| source == *peer);
         for peer in (0..self.cards.len()).filter(may_send) {
@@ -58,7 +59,7 @@ impl Engine {
                 continue;
             };
             any = true;
-            // It may have come after an earlier receive was looked at that takes it as well.
+            // The message may have come after an earlier receive was looked at that also accepts it.
             let takes = |task: &Task| {
                 same_subject(task.tag, tag) && task.source().is_none_or(|wanted| wanted == source)
             };
@@ -71,10 +72,10 @@ impl Engine {
                 let port = task.ports.get(source).copied().unwrap_or(0);
                 task.turn_to(Plan::receive(source, port, task.buffers.output.len()));
             }
-            // Where that fails the communicator has failed, and the call hears of it as all others do.
-            self.beginning = Some(completion.clone());
+            // If this fails, the communicator has failed, and the call gets the same error as all others.
+            self.being_posted = Some(completion.clone());
             let begun = self.begin(task);
-            self.beginning = None;
+            self.being_posted = None;
             if let Err(error) = begun {
                 self.end(&completion, Some(error));
             }
@@ -82,7 +83,7 @@ impl Engine {
         any
     }
 
-    /// Whether something is still due from or to `peer`.
+    /// Whether an operation with `peer` is still pending.
     pub(super) fn is_needed(&self, peer: Rank) -> bool {
         let last = || (0..self.cards.len()).all(|r| r == self.rank || r == peer || self.broken[r].is_some());
         self.tasks.iter().flatten().any(|task| task.needs(peer))
@@ -92,7 +93,7 @@ impl Engine {
             })
     }
 
-    /// Ends all receives that wait, which nothing can come for any more.
+    /// Ends all waiting receives with an error.
     pub(super) fn give_up_waiting(&mut self, error: &crate::error::Error) {
         for task in std::mem::take(&mut self.waiting) {
             self.active -= 1;
@@ -101,7 +102,7 @@ impl Engine {
     }
 }
 
-/// Whether messages with these tags could be taken by the same receive from any source.
+/// Whether messages with these tags could match the same receive from any source.
 fn same_subject(a: Tag, b: Tag) -> bool {
     (a.pack() ^ b.pack()) & Tag::SUBJECT == 0
 }

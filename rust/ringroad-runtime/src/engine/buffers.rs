@@ -11,28 +11,28 @@ use crate::dtype::{DType, ReduceOp};
 use crate::kernels::{self, Stores};
 use crate::transport::{Arrived, LOOKED_AT};
 
-/// So many operands are reduced in one call.
+/// How many operands are reduced in one pass.
 const AT_ONCE: usize = 64;
 
-/// The buffers of one call, by the plan's names.
+/// The buffers of one call, under the names that plans use.
 #[derive(Debug)]
 pub(crate) struct Buffers {
-    /// What the caller passed in.
+    /// The caller's input.
     pub input: Region,
-    /// Where the result goes; in place, the larger of the two.
+    /// The memory of the result. In place, this is the larger of the two.
     pub output: Region,
-    /// Memory of the communicator.
+    /// A region of scratch memory.
     pub scratch: Region,
-    /// What of it is the plan's scratch memory.
+    /// The part of it that the plan uses.
     pub scratch_range: Range<usize>,
-    /// Messages that are read where their senders left them, from when they have come until they are released.
+    /// Messages that are read in their senders' memory: each is here from its arrival until it is released.
     pub arrived: Vec<Option<Arrived>>,
-    /// The caches do not hold the input and output of all ranks of this host.
+    /// Whether the caches are too small for the input and output of all ranks of this host.
     pub past_caches: bool,
 }
 
 impl Buffers {
-    /// Those of the caller, for a plan that needs no more.
+    /// Buffers of a call that has no scratch memory and no arrivals.
     pub fn new(input: Region, output: Region) -> Buffers {
         Buffers {
             input,
@@ -44,7 +44,7 @@ impl Buffers {
         }
     }
 
-    /// A region, and where in it `span` begins.
+    /// The region that contains `span`, and the offset at which `span` begins.
     fn place(&self, span: Span) -> (&Region, usize) {
         match span.buffer {
             Buffer::Input => (&self.input, span.offset),
@@ -66,13 +66,13 @@ impl Buffers {
         region.part(start..start + span.bytes)
     }
 
-    /// Where `operation` puts what it receives, and how that is to be written.
+    /// The memory to which `operation` receives, with the way in which it has to be written.
     pub(crate) fn target(&self, plan: &Plan, operation: u32, span: Span) -> Region {
         self.region(span).with_stores(self.stores(plan, operation, span))
     }
 
-    /// How `operation` writes what nobody else reads: a part of the result past the caches, if they do not hold it anyway and
-    /// nothing reads it again.
+    /// How `operation` writes memory that no other rank reads. A part of the result is written past the caches if the
+    /// caches are too small for it and no later operation reads it.
     fn stores(&self, plan: &Plan, operation: u32, span: Span) -> Stores {
         let is_last = || {
             let mut dependents =
@@ -93,11 +93,12 @@ impl Buffers {
         unsafe { region.as_ptr().add(start) }
     }
 
-    /// Performs an operation that involves no other rank. `distance`: how far those are who read the scratch memory.
+    /// Performs an operation that involves no other rank. `distance`: whether this rank shares a cache with a rank
+    /// that reads the scratch memory.
     ///
-    /// Sound only because the crate keeps two promises: the owner of the buffers lends them to one call at a time (see
-    /// [`Region::foreign`] and [`crate::Memory`]), and the engine performs the commands of a plan in an order that its
-    /// executor allows, so that no request in flight touches the same bytes.
+    /// Sound only because the crate keeps two promises. The owner of the buffers gives them to one call at a time
+    /// (see [`Region::foreign`] and [`crate::Memory`]). And the engine performs the commands of a plan in an order
+    /// that its executor allows, so that no request in flight touches the same bytes.
     pub(crate) fn perform(
         &self,
         plan: &Plan,
@@ -108,7 +109,7 @@ impl Buffers {
         ranks: u32,
         mut distance: impl FnMut(Rank) -> Option<CacheMode>,
     ) {
-        // What others will read lies in scratch memory; all of that is written before the same bytes are again.
+        // Other ranks read scratch memory. All of it is written before the same bytes are written again.
         let mut shared = |span| {
             let bytes = self.scratch_range.len();
             if bytes < LOOKED_AT {
@@ -126,7 +127,7 @@ impl Buffers {
                     assert_eq!(span.bytes, target.bytes);
                     (self.pointer(span), shared(span))
                 });
-                // The result so far comes first from the second time on.
+                // From the second pass on, the result so far is the first operand.
                 let mut filled = 0;
                 for source in plan.sources(sources) {
                     assert_eq!(source.bytes, target.bytes);

@@ -1,8 +1,8 @@
-//! Runs calls: executors, driven over a transport.
+//! Runs calls: drives their executors over a transport.
 //!
-//! The engine starts what executors allow, feeds completions back, and turns everything that can go wrong into one
-//! failure of the whole communicator that every rank hears of ([`failing`]). It never blocks and is used under a lock;
-//! who waits, and how, is the business of [`crate::progress`].
+//! The engine starts the operations that executors allow and reports their completions back. Whatever goes wrong
+//! becomes one failure of the whole communicator, of which every rank is notified ([`failing`]). The engine never
+//! blocks and is used under a lock; [`crate::progress`] decides who waits, and how.
 
 mod any_source;
 #[allow(unsafe_code)]
@@ -41,22 +41,24 @@ use self::buffers::Buffers;
 use self::recorder::Recorder;
 use self::scratch::Scratch;
 
-/// How long a rank that fails waits for what the others have to say.
-const HEARING: Duration = Duration::from_millis(300);
-/// How long a broken connection may be the sign of a failure that a notice explains better.
+/// How long a rank that fails waits for the other ranks' answers.
+const ANSWER_TIME: Duration = Duration::from_millis(300);
+/// How long to wait for a notice that explains a broken connection better, before the connection counts as the
+/// failure.
 const SUSPICION: Duration = Duration::from_millis(200);
-/// How long calls in flight may go on that a rank had ended before it gave up: shorter than it is suspected for having left.
-const SPARED: Duration = Duration::from_millis(100);
-/// How long ending everything in flight may take.
+/// How long calls in flight may go on after a peer gave up, if the peer had ended them before. Shorter than
+/// [`SUSPICION`].
+const GRACE: Duration = Duration::from_millis(100);
+/// How long ending everything in flight by force may take.
 const ABORT: Duration = Duration::from_secs(1);
-/// How the end of a peer's process is told.
+/// The reason that is given when a peer's process has ended.
 const ENDED: &str = "its process has ended";
-/// How many calls are remembered, to tell others who ask what this rank called.
+/// How many of the latest calls are remembered, to answer other ranks that ask what this rank called.
 const HISTORY: usize = 64;
 /// How many tasks are kept for later calls.
 const SPARE_TASKS: usize = 8;
 
-/// A peer whose connection broke while something was due from it.
+/// A peer whose connection broke while an operation with it was pending.
 struct Suspect {
     peer: Rank,
     reason: String,
@@ -67,16 +69,16 @@ pub(crate) struct Engine {
     name: String,
     rank: Rank,
     cards: Arc<Vec<Card>>,
-    /// For each rank whether it is near, or nothing where none is.
+    /// For each rank, whether it is near; empty if none is.
     near: Arc<[bool]>,
     transport: Box<dyn Transport>,
     tasks: Vec<Option<Box<Task>>>,
     active: usize,
-    /// Receives whose messages have to come first.
+    /// Receives that are posted once their messages have come.
     #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
     waiting: Vec<Box<Task>>,
-    /// One of them that is neither there nor among the tasks at the moment.
-    beginning: Option<Arc<Completion>>,
+    /// The completion of a receive that was just removed from `waiting` and is not among `tasks` yet.
+    being_posted: Option<Arc<Completion>>,
     liveness: Liveness,
     /// The ranks whose processes have ended.
     dead: Vec<Rank>,
@@ -86,29 +88,29 @@ pub(crate) struct Engine {
     failure: Option<Error>,
     closed: bool,
     scratch: Scratch,
-    /// Of the latest calls, the last one last.
+    /// Tasks of the latest calls, the last one at the end.
     #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
     spare_tasks: Vec<Box<Task>>,
     events: Vec<Event>,
-    /// Notices that came and are not dealt with yet.
+    /// Notices that have come and are not handled yet.
     notices: VecDeque<(Rank, Notice)>,
-    /// Since when some of them wait.
-    spared: Option<Instant>,
-    /// Whether a rank that is not near has taken part in a call (see [`Engine::is_owing`]).
-    owing: bool,
-    /// Calls with so many bytes of input and output write results past the caches.
+    /// The time at which some of them were first put off.
+    put_off_since: Option<Instant>,
+    /// Whether a rank that is not near has taken part in a call (see [`Engine::needs_driving`]).
+    has_far_peers: bool,
+    /// Calls with at least this many bytes of input and output write results past the caches.
     uncached: usize,
     /// The latest collective calls, by number.
     history: Vec<(u64, Arc<Prepared>)>,
-    /// The number of the last collective call that has been made, and of the last that has been started.
+    /// The number of the last collective call that was submitted, and of the last one that has begun.
     called: u64,
     started: u64,
-    /// Whether it is worth while to wait a little for a message now: for one that does not come soon nothing is held up
-    /// again.
+    /// Whether to spin for a message before other operations are started. Ends with the first message that does not
+    /// come soon.
     patient: bool,
-    /// Who writes down what happens.
+    /// Records a trace, if somebody wants one.
     recorder: Option<Box<Recorder>>,
-    /// Calls that ended since the last look: whether there are any, and those that somebody wants to hear of.
+    /// Calls that have ended since [`Engine::take_ended`] was last called.
     ended: Ended,
 }
 
@@ -121,12 +123,12 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Whether there are any.
+    /// Whether any call has ended.
     pub fn any(&self) -> bool {
         self.any
     }
 
-    /// Those that somebody wants to hear of.
+    /// The ended calls for which somebody waits.
     pub fn awaited(self) -> Vec<Arc<Completion>> {
         self.awaited
     }
@@ -152,8 +154,8 @@ impl Engine {
             tasks: Vec::new(),
             active: 0,
             waiting: Vec::new(),
-            beginning: None,
-            liveness: Liveness::new(rank, &cards),
+            being_posted: None,
+            liveness: Liveness::new(cards[rank].process(), cards.iter().map(Card::process)),
             dead: Vec::new(),
             connected: vec![false; size],
             broken: vec![None; size],
@@ -165,8 +167,8 @@ impl Engine {
             spare_tasks: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
-            spared: None,
-            owing: false,
+            put_off_since: None,
+            has_far_peers: false,
             uncached,
             history: Vec::new(),
             called: 0,
@@ -186,28 +188,28 @@ impl Engine {
         self.active > 0
     }
 
-    /// Whether the transport must not be left alone for long, though the calls are over here: once a rank that is not near
-    /// takes part in one.
+    /// Whether the transport has to be driven even though no call is in flight here. That is so once a rank that is
+    /// not near has taken part in a call.
     ///
-    /// It may still wait for word that its messages have arrived: UCX 1.13 can hold that back until it is driven again, and
-    /// its flushes do not tell. It may send for calls to come: over tcp it believes this rank dead if nobody reads what
-    /// fills the sockets' buffers (`UCX_TCP_USER_TIMEOUT`).
-    pub fn is_owing(&mut self) -> bool {
-        !self.closed && self.failure.is_none() && (self.owing || self.has_queued())
+    /// Such a peer may still wait for the acknowledgement of its messages: UCX 1.13 may not send it until it is
+    /// driven again, and its flushes do not tell. The peer may also send for later calls: over tcp it takes this rank
+    /// for dead if nobody empties the sockets' buffers (`UCX_TCP_USER_TIMEOUT`).
+    pub fn needs_driving(&mut self) -> bool {
+        !self.closed && self.failure.is_none() && (self.has_far_peers || self.has_queued())
     }
 
     fn has_queued(&mut self) -> bool {
         self.transport.near_memory().is_some_and(|memory| memory.has_queued())
     }
 
-    /// Drives the transport although no call is in flight.
-    pub fn tend(&mut self) {
-        if self.is_owing() {
+    /// Drives the transport if that is necessary although no call is in flight.
+    pub fn drive_idle(&mut self) {
+        if self.needs_driving() {
             self.look(|transport, events| transport.inspect(None, events));
         }
     }
 
-    /// The error that later calls get, where the communicator is of no use any more.
+    /// Returns the error for later calls if the communicator cannot be used any more.
     pub fn check_usable(&self) -> Result<(), Error> {
         if self.closed {
             return Err(Error::Aborted(format!("communicator {:?} is closed; make a new one", self.name)));
@@ -221,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// For a call that is prepared so; what it is run on is for the caller to fill in.
+    /// A task for a call that is prepared this way. The caller fills in the memory, the deadline and the tag.
     pub fn take_task(&mut self, prepared: &Arc<Prepared>) -> Box<Task> {
         match self.spare_tasks.iter().rposition(|task| task.is_prepared_by(prepared)) {
             Some(index) => {
@@ -240,7 +242,7 @@ impl Engine {
         self.spare_tasks.push(task);
     }
 
-    /// Starts a call. `patient`: somebody waits for it, and has nothing else to do.
+    /// Starts a call. `patient`: the caller waits for it and has nothing else to do.
     pub fn submit(&mut self, task: Box<Task>, patient: bool) -> Result<(), Error> {
         self.patient = patient;
         let submitted = self.start(task);
@@ -250,14 +252,14 @@ impl Engine {
 
     fn start(&mut self, task: Box<Task>) -> Result<(), Error> {
         self.check_usable()?;
-        // Before anything is heard: a rank that asks what this one called is told of this call too.
+        // Before notices are handled, so that a rank that asks what this one called is also told of this call.
         self.called = self.called.max(task.number);
         if task.number > 0 {
             self.remember(task.number, &task.completion.prepared);
         }
-        // A peer that gives up says so before its memory is used for something else: hear it before taking up messages
-        // that it sent earlier.
-        self.hear();
+        // A peer that gives up sends a notice before it reuses its memory. Handle notices first, before messages that
+        // it sent earlier are read.
+        self.handle_notices();
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
@@ -268,7 +270,7 @@ impl Engine {
         self.begin(task)
     }
 
-    /// The first moment of a call is over, and the call is not.
+    /// Sets deadlines for all calls that have none yet. Called once a call has not ended within its first moment.
     pub fn set_deadlines(&mut self) {
         let now = Instant::now();
         for task in self.tasks.iter_mut().flatten().chain(&mut self.waiting) {
@@ -282,7 +284,7 @@ impl Engine {
         }
         let oldest = &mut self.history[(number - 1) as usize % HISTORY];
         oldest.0 = number;
-        // Calls repeat.
+        // Calls repeat, so the pointers are often equal.
         if !Arc::ptr_eq(&oldest.1, prepared) {
             oldest.1 = prepared.clone();
         }
@@ -295,9 +297,8 @@ impl Engine {
             if let Err(reason) = self.connect(peer) {
                 self.suspect(peer, reason);
             }
-            self.owing |= !is_near(&self.near, peer);
+            self.has_far_peers |= !is_near(&self.near, peer);
         }
-        self.transport.announce(task.tag, &task.call().algorithm);
         let Buffers { input, output, past_caches, .. } = &mut task.buffers;
         *past_caches = input.len() + output.len() >= self.uncached;
         let like = if input.is_empty() { output } else { input };
@@ -326,7 +327,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes sure that `peer` is watched; the error says why it cannot be.
+    /// Makes sure that the end of `peer` would be noticed; the error says why that is impossible.
     fn connect(&mut self, peer: Rank) -> Result<(), String> {
         if let Some(reason) = &self.broken[peer] {
             return Err(reason.clone());
@@ -347,8 +348,8 @@ impl Engine {
         (!self.waiting.is_empty() && self.match_waiting()) | happened
     }
 
-    /// Takes note of notices that have arrived, also of those that came along with what is being dealt with.
-    fn hear(&mut self) {
+    /// Handles the notices that have arrived, together with all other events that the transport has.
+    fn handle_notices(&mut self) {
         let next = ((self.started + 1) % u64::from(Tag::SEQUENCES)) as u32;
         self.look(|transport, events| transport.inspect(Some(next), events));
     }
@@ -362,31 +363,31 @@ impl Engine {
         seen
     }
 
-    /// The slow look around: deadlines, notices, messages of other calls.
+    /// The slow check: deadlines, notices, and messages of other calls.
     pub fn inspect(&mut self) {
-        self.look_around();
-        self.look_for_strangers();
-        self.look_for_leftovers();
+        self.look_everywhere();
+        self.check_messages_of_calls_in_flight();
+        self.check_messages_of_ended_calls();
         let now = Instant::now();
-        // What a peer sent before it left may have sufficed.
+        // A peer that has left may have sent everything before.
         let mut suspects = std::mem::take(&mut self.suspects);
         suspects.retain(|suspect| self.is_needed(suspect.peer));
         self.suspects = suspects;
         if let Some(index) = self.suspects.iter().position(|s| now - s.since > SUSPICION) {
             let suspect = self.suspects.swap_remove(index);
-            let (rank, story) = (suspect.peer, self.tell_of_loss(&suspect));
-            self.fail(Error::Peer { rank, message: story.clone() }, Reason::Peer { rank }, story);
+            let (rank, message) = (suspect.peer, self.describe_loss(&suspect));
+            self.fail(Error::Peer { rank, message: message.clone() }, Reason::Peer { rank }, message);
         }
         if let Some(task) = self.tasks.iter().flatten().find(|task| task.is_late(now)) {
-            let (number, story) = (task.number, self.tell_of_timeout(task));
-            self.late(number, story);
+            let (number, message) = (task.number, self.describe_timeout(task));
+            self.late(number, message);
         } else if let Some(task) = self.waiting.iter().find(|task| task.is_late(now)) {
-            let (number, story) = (task.number, self.tell_of_timeout_before(task));
-            self.late(number, story);
+            let (number, message) = (task.number, self.describe_timeout_before(task));
+            self.late(number, message);
         }
     }
 
-    fn look_around(&mut self) {
+    fn look_everywhere(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         self.transport.inspect(None, &mut events);
         let gone = |peer| Event::PeerFailed { peer, reason: ENDED.to_owned() };
@@ -402,11 +403,11 @@ impl Engine {
         &self.dead[before..]
     }
 
-    /// Which ranks have died, and how that is known. A rank that has only given up has not.
+    /// The ranks that have died, and how that is known. A rank that has only given up does not count.
     pub fn lost(&mut self) -> Vec<(Rank, String)> {
         let connected = !self.closed && self.failure.is_none();
         if connected {
-            self.look_around();
+            self.look_everywhere();
         } else {
             self.note_dead();
         }
@@ -421,19 +422,20 @@ impl Engine {
     }
 
     pub fn arm(&mut self) -> bool {
-        // A message for a receive from anybody may have come along with notices.
+        // A message for a receive from any source may have come along with notices.
         !self.match_waiting() && self.transport.arm()
     }
 
-    /// Closes the connections after the last call. What still is in flight fails.
+    /// Closes the connections after the last call. Calls that are still in flight fail.
     pub fn close(&mut self, timeout: Duration) {
         if self.closed {
             return;
         }
         if self.failure.is_none() {
             if self.active > 0 {
-                let story = format!("rank {} closed the communicator during a call", self.who(self.rank));
-                self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+                let message =
+                    format!("rank {} closed the communicator during a call", self.describe_rank(self.rank));
+                self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
             } else {
                 self.transport.close(Instant::now() + timeout);
             }
@@ -442,22 +444,23 @@ impl Engine {
         self.write_trace();
     }
 
-    /// Whether a call has ended since the last look.
+    /// Whether any call has ended since [`Engine::take_ended`] was last called.
     pub fn has_ended(&self) -> bool {
         self.ended.any()
     }
 
-    /// The calls that ended since the last look, for callbacks to be run when the lock is released.
+    /// Takes the calls that have ended since the last time, so that their callbacks can run after the lock is
+    /// released.
     pub fn take_ended(&mut self) -> Ended {
         std::mem::take(&mut self.ended)
     }
 
     fn handle(&mut self, events: &mut Vec<Event>) {
-        // Notices may wait for a call that has just been made.
+        // A notice may have waited for a call that has just been made.
         if events.is_empty() && self.notices.is_empty() {
             return;
         }
-        // Notices first: whoever fails over another event needs what the others say about it.
+        // Notices first: a failure over another event has to know what the other ranks say about it.
         for event in events.iter() {
             if let Event::Notice { from, payload } = event {
                 self.note(*from, payload);
@@ -473,13 +476,13 @@ impl Engine {
             }
         }
         while let Some((from, notice)) = self.next_notice() {
-            self.heard(from, notice);
+            self.fail_as_told(from, notice);
         }
     }
 
     fn completed(&mut self, request: RequestId, arrived: Option<Arrived>) {
         let (slot, number) = ((request >> 32) as usize, request as u32);
-        // After a failure requests may end whose call is gone.
+        // After a failure, requests may end whose call is gone.
         if let Some(task) = self.tasks.get_mut(slot).and_then(Option::as_mut) {
             if let Command::Expect { arrival, .. } = task.executor.operation(number).command {
                 task.buffers.arrived[arrival as usize] = arrived;
@@ -492,7 +495,7 @@ impl Engine {
         }
     }
 
-    /// Starts whatever the task's executor allows.
+    /// Starts all operations that the task's executor allows.
     fn advance(&mut self, slot: usize) {
         let Some(task) = self.tasks[slot].as_mut() else { return };
         let mut trouble: Option<(Rank, TransportError)> = None;
@@ -520,7 +523,8 @@ impl Engine {
                 Command::Expect { peer, message, arrival, bytes, .. } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
                     let memory = memory(&mut self.transport);
-                    // A long one is looked for in a way that tells how far its sender is.
+                    // For a long message, the look that finds it is measured, to learn whether its sender shares a
+                    // cache.
                     if self.patient && bytes < LOOKED_AT {
                         memory.spin(tag);
                     }
@@ -571,11 +575,11 @@ impl Engine {
         }
         self.transport.flush();
         if task.executor.is_done() {
-            // As in `start`: what arrived is good only if its sender has not given up meanwhile, nor made another call
-            // before this one.
-            self.hear();
-            self.look_for_leftovers();
-            self.doubt(slot);
+            // As in `start`: the messages that have arrived are valid only if their senders have not given up
+            // meanwhile and have made the same calls.
+            self.handle_notices();
+            self.check_messages_of_ended_calls();
+            self.check_for_aborts(slot);
             self.finish(slot, None);
         }
         match trouble {
@@ -587,39 +591,42 @@ impl Engine {
         }
     }
 
-    /// Gives up for want of memory for a message to or from a peer.
+    /// Gives up for lack of memory for a message to or from a peer.
     fn lack_memory_for_message(&mut self, slot: usize, peer: Rank, reason: &str) {
         let Some(task) = self.tasks[slot].as_ref() else { return };
         let bytes = task.buffers.input.len().max(task.buffers.output.len());
-        let what =
-            format!("a message between it and rank {} ({}, {bytes} bytes)", self.who(peer), task.call());
+        let what = format!(
+            "a message between it and rank {} ({}, {bytes} bytes)",
+            self.describe_rank(peer),
+            task.call()
+        );
         self.lack_memory(&what, reason);
     }
 
-    /// Gives up for want of memory.
+    /// Gives up for lack of memory.
     fn lack_memory(&mut self, what: &str, reason: &str) {
-        let story = format!(
-            "rank {} has no memory for {what}: {reason}. Let go of arrays of Communicator.empty; receive messages before \
-             more are sent, which wait in shared memory until then; or allow the process more memory",
-            self.who(self.rank)
+        let message = format!(
+            "rank {} has no memory for {what}: {reason}. Free arrays of Communicator.empty; receive messages \
+             before more are sent, since they wait in shared memory; or allow the process more memory",
+            self.describe_rank(self.rank)
         );
-        self.fail(Error::Memory(story.clone()), Reason::Abort, story);
+        self.fail(Error::Memory(message.clone()), Reason::Abort, message);
     }
 
-    /// Gives up where a rank that took part has, without that any word of it has come: its memory may have been read
-    /// when it was used for something else already.
-    fn doubt(&mut self, slot: usize) {
+    /// Gives up if a peer of this call has aborted and no notice of it has come: the peer's memory may have been read
+    /// after it was reused.
+    fn check_for_aborts(&mut self, slot: usize) {
         let Some(task) = self.tasks[slot].as_ref() else { return };
         let gave_up = |peer: &&Rank| self.broken[**peer].as_deref() == Some(ABORTED);
         let Some(&peer) = task.executor.plan().peers().iter().find(gave_up) else { return };
         if self.failure.is_none() && !self.notices.iter().any(|(from, _)| *from == peer) {
-            let story = format!(
+            let message = format!(
                 "rank {} gave up while rank {} was {}",
-                self.who(peer),
-                self.who(self.rank),
-                self.tell(task)
+                self.describe_rank(peer),
+                self.describe_rank(self.rank),
+                self.describe_call(task)
             );
-            self.fail(Error::Aborted(story.clone()), Reason::Abort, story);
+            self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
         }
     }
 
@@ -630,7 +637,7 @@ impl Engine {
             recorder.end_call(slot);
         }
         if error.is_some() {
-            // The transport may still be using the memory: let the requests be its last owners.
+            // The transport may still be using the memory: let its requests be the last owners.
             return self.end(&task.completion, error);
         }
         debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");
@@ -651,7 +658,7 @@ impl Engine {
         }
     }
 
-    /// Nothing more is expected of `peer`, nor sent to it.
+    /// Notes that `peer` is gone: nothing more comes from it or is sent to it.
     fn lose(&mut self, peer: Rank, reason: String) {
         self.broken[peer] = Some(reason.clone());
         if self.is_needed(peer) {
@@ -685,7 +692,7 @@ fn is_near(near: &[bool], peer: Rank) -> bool {
     near.get(peer).copied().unwrap_or(false)
 }
 
-/// The memory of near ranks, for operations that plans have for those only.
+/// The operations of near ranks, for commands that plans contain only for those.
 fn memory(transport: &mut Box<dyn Transport>) -> &mut dyn NearMemory {
     transport.near_memory().expect("a rank is near")
 }

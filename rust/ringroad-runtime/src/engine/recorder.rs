@@ -1,4 +1,4 @@
-//! Writes down what a rank's calls do, and when. Where nobody asks for it, it costs a look at an `Option`.
+//! Records what a rank's calls do, and when. While nobody wants a trace, this costs one check of an `Option`.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,30 +14,31 @@ use super::{Engine, Task};
 use crate::error::Error;
 use crate::transport::RequestId;
 
-/// The most events that are kept: about 30 MB, and 90 as a file.
+/// The largest number of events that are kept: about 30 MB in memory, and 90 MB as a file.
 const MOST: usize = 1 << 18;
 
-/// What one rank has written down.
+/// The trace of one rank.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// The communicator's name.
     pub name: String,
-    /// Whose it is.
+    /// The rank that recorded it.
     pub rank: Rank,
-    /// How many ranks there are.
+    /// The number of ranks.
     pub ranks: usize,
     /// The lowest rank on the same machine: ranks of one machine share a clock.
     pub clock: Rank,
-    /// When the trace began by that clock: nanoseconds since 1970.
+    /// When the trace began by that clock, in nanoseconds since 1970.
     pub started: u64,
-    /// How many events there was no room for.
+    /// How many events were dropped for lack of room.
     pub lost: u64,
-    /// What happened.
+    /// The events.
     pub trace: Trace,
 }
 
 impl Recorded {
-    /// As Perfetto and Chrome's trace viewer read it. `otherData` says what is needed to put ranks' traces together.
+    /// The trace as JSON for Perfetto and Chrome's trace viewer. `otherData` holds what is needed to combine the
+    /// ranks' traces.
     pub fn to_chrome(&self) -> String {
         let Recorded { name, rank, ranks, clock, started, lost, trace } = self;
         let about = json!({
@@ -47,19 +48,19 @@ impl Recorded {
     }
 }
 
-/// Who writes down.
+/// Records the events of one rank.
 pub(super) struct Recorder {
     rank: Rank,
     start: Instant,
     started: SystemTime,
     events: Vec<TraceEvent>,
     lost: u64,
-    /// Which event belongs to which request in flight, and to which call.
+    /// The index of the event of each request in flight, and of each call by its slot.
     requests: HashMap<RequestId, usize>,
     calls: HashMap<usize, usize>,
-    /// Where all of it is written in the end.
+    /// The directory for the file that is written at the end, if there is to be one.
     directory: Option<PathBuf>,
-    /// Where a trace begins that somebody wants to have.
+    /// The index of the first event of the trace that [`Engine::start_trace`] began.
     wanted: Option<usize>,
 }
 
@@ -82,7 +83,7 @@ impl Recorder {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Notes down what begins now; its number.
+    /// Records the beginning of an event. Returns its index, or `None` if there is no room.
     fn begin(&mut self, kind: TraceKind, peer: Rank, bytes: usize, task: &Task) -> Option<usize> {
         if self.events.len() == MOST {
             self.lost += 1;
@@ -93,7 +94,7 @@ impl Recorder {
             rank: self.rank,
             peer,
             bytes: bytes as Bytes,
-            // Of a collective all of its number: a tag's part repeats.
+            // For a collective, the whole number of the call: the part in the tag repeats.
             sequence: if task.number > 0 { task.number as u32 } else { task.tag.sequence },
             message: 0,
             step: None,
@@ -119,7 +120,7 @@ impl Recorder {
         }
     }
 
-    /// An operation begins. Only messages and reductions are noted down.
+    /// Records the beginning of an operation. Only messages and reductions are recorded.
     pub fn begin_operation(&mut self, request: RequestId, operation: Operation, task: &Task) {
         let (kind, peer, message) = match operation.command {
             Command::Send { peer, message, .. } => (TraceKind::Send, peer, message),
@@ -148,7 +149,7 @@ impl Engine {
         self.recorder.get_or_insert_with(|| Box::new(Recorder::new(self.rank)))
     }
 
-    /// Writes down everything from now on, into a file of this directory when the communicator is closed.
+    /// Records everything from now on. The file is written to this directory when the communicator is closed.
     pub fn record_into(&mut self, directory: PathBuf) {
         self.recorder().directory = Some(directory);
     }
@@ -163,7 +164,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the trace, and returns it. What is still in flight has no end.
+    /// Ends the trace and returns it. Events that are still in flight have no end.
     pub fn end_trace(&mut self) -> Result<Recorded, Error> {
         let Some((recorder, from)) =
             self.recorder.as_mut().and_then(|r| r.wanted.take().map(|from| (r, from)))
@@ -193,7 +194,8 @@ impl Engine {
         }
     }
 
-    /// Writes the file, if there is to be one. It is the end of the communicator: nobody waits for the engine any more.
+    /// Writes the file, if there is to be one. Called at the end of the communicator, when nobody waits for the
+    /// engine any more.
     pub(super) fn write_trace(&mut self) {
         let Some(recorder) = &mut self.recorder else { return };
         let Some(directory) = recorder.directory.take() else { return };

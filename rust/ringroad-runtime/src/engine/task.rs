@@ -1,4 +1,4 @@
-//! A call, as the engine knows it.
+//! A call, as the engine runs it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,22 +13,23 @@ use crate::call::Prepared;
 use crate::transport::{Kind, Tag};
 use crate::work::Completion;
 
-/// A call to be run. Calls repeat: one that has ended well is used for the next that is prepared alike.
+/// A call to be run. Calls repeat, so a task that has ended well is reused for the next call that is prepared the
+/// same way.
 pub(crate) struct Task {
     pub(super) executor: Executor,
     pub completion: Arc<Completion>,
-    /// For a receive from whoever sends first by rank, the port that a message from there leaves by.
+    /// For a receive from any source: by sender, the port by which a message from there leaves.
     pub ports: Vec<Port>,
-    /// Scratch memory is added when the call begins.
+    /// The scratch memory is added when the call begins.
     pub buffers: Buffers,
-    /// For a premultiplied sum.
+    /// The factor of a premultiplied sum.
     pub factor: f64,
     pub timeout: Duration,
-    /// `None` in the first moment of a short call, which no clock measures: most are over then.
+    /// `None` in the first moment of a short call, in which the clock is not read: most such calls end within it.
     pub deadline: Option<Instant>,
     /// The kind, sequence and check of all its messages.
     pub tag: Tag,
-    /// Counts the collective calls; 0 for messages between two ranks.
+    /// The number of the collective call; 0 for messages between two ranks.
     pub number: u64,
 }
 
@@ -49,17 +50,17 @@ impl Task {
         })
     }
 
-    /// Back to the beginning.
+    /// Resets the task for another call.
     pub(super) fn restart(&mut self) {
         self.executor.rewind();
-        // Somebody may still ask how the call before this one ended.
+        // Somebody may still ask how the previous call ended.
         match Arc::get_mut(&mut self.completion) {
             Some(completion) => completion.restart(),
             None => self.completion = Completion::new(self.completion.prepared.clone()),
         }
     }
 
-    /// From now on a receive of which it was not known before from whom.
+    /// Replaces the plan of a receive from any source, once its source is known.
     pub(super) fn turn_to(&mut self, plan: Plan) {
         self.executor = Executor::new(Arc::new(plan));
     }
@@ -68,7 +69,7 @@ impl Task {
         Arc::ptr_eq(&self.completion.prepared, prepared)
     }
 
-    /// Whether it runs the plan that was prepared, and has not been turned to another.
+    /// Whether the task runs the prepared plan, not one set by [`Task::turn_to`].
     pub(super) fn is_as_prepared(&self) -> bool {
         Arc::ptr_eq(self.executor.plan(), &self.completion.prepared.plan)
     }
@@ -81,7 +82,7 @@ impl Task {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// Whether something is still due from or to `peer`.
+    /// Whether an operation with `peer` is still pending.
     pub(super) fn needs(&self, peer: Rank) -> bool {
         self.executor.unfinished().any(|(_, step)| step.command.peer() == Some(peer))
     }

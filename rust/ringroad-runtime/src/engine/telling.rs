@@ -1,4 +1,4 @@
-//! What errors say about who was where, and waited for whom.
+//! Descriptions for error messages: where each rank was, and for which ranks it waited.
 
 use ringroad_core::plan::{Command, Operation as Step};
 use ringroad_core::Rank;
@@ -7,40 +7,45 @@ use super::{Engine, Suspect, Task};
 use crate::call::Operation;
 
 impl Engine {
-    pub(super) fn who(&self, rank: Rank) -> String {
+    pub(super) fn describe_rank(&self, rank: Rank) -> String {
         let card = &self.cards[rank];
         format!("{rank} ({}, pid {})", card.host, card.pid)
     }
 
-    pub(super) fn tell_of_loss(&self, suspect: &Suspect) -> String {
-        let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.tell(t));
-        let call = call.or_else(|| self.waiting.first().map(|task| self.tell_before(task)));
+    pub(super) fn describe_loss(&self, suspect: &Suspect) -> String {
+        let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.describe_call(t));
+        let call = call.or_else(|| self.waiting.first().map(|task| self.describe_before(task)));
         let call = call.unwrap_or_else(|| "between two calls".to_owned());
         format!(
             "rank {} is gone: {}. Rank {} was {call}",
-            self.who(suspect.peer),
+            self.describe_rank(suspect.peer),
             suspect.reason,
-            self.who(self.rank)
+            self.describe_rank(self.rank)
         )
     }
 
-    pub(super) fn tell_of_timeout(&self, task: &Task) -> String {
+    pub(super) fn describe_timeout(&self, task: &Task) -> String {
         let seconds = task.timeout.as_secs_f64();
-        format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell(task))
+        let (who, transport) = (self.describe_rank(self.rank), self.transport.describe());
+        format!("timed out after {seconds:.3} s: rank {who} was {}, over {transport}", self.describe_call(task))
     }
 
-    /// As [`Engine::tell_of_timeout`], of a receive whose message has not come.
-    pub(super) fn tell_of_timeout_before(&self, task: &Task) -> String {
+    /// Like [`Engine::describe_timeout`], for a receive whose message has not come.
+    pub(super) fn describe_timeout_before(&self, task: &Task) -> String {
         let seconds = task.timeout.as_secs_f64();
-        format!("timed out after {seconds:.3} s: rank {} was {}", self.who(self.rank), self.tell_before(task))
+        format!(
+            "timed out after {seconds:.3} s: rank {} was {}",
+            self.describe_rank(self.rank),
+            self.describe_before(task)
+        )
     }
 
-    fn tell_before(&self, task: &Task) -> String {
+    fn describe_before(&self, task: &Task) -> String {
         format!("in communicator {:?} ({}), waiting for a message", self.name, task.call())
     }
 
     /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
-    pub(super) fn tell(&self, task: &Task) -> String {
+    pub(super) fn describe_call(&self, task: &Task) -> String {
         let mut from: Vec<Rank> = Vec::new();
         let mut to: Vec<Rank> = Vec::new();
         let mut first: Option<Step> = None;
@@ -57,7 +62,8 @@ impl Engine {
         let list = |what: &str, mut ranks: Vec<Rank>| {
             ranks.sort_unstable();
             ranks.dedup();
-            let names: Vec<String> = ranks.into_iter().map(|r| format!("rank {}", self.who(r))).collect();
+            let names: Vec<String> =
+                ranks.into_iter().map(|r| format!("rank {}", self.describe_rank(r))).collect();
             (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
         };
         let waiting: Vec<String> =

@@ -4,7 +4,7 @@ use super::element::{Element, Isa, Portable};
 use super::instruction_set::{InstructionSet, Version};
 use super::op::Op;
 
-/// `dst[i] = op(a[i], b[i])`, by the instructions of `set`.
+/// Sets `dst[i] = op(a[i], b[i])`, with the instruction set `set`.
 ///
 /// # Safety
 /// As [`super::reduce`], with elements of type `E`.
@@ -29,12 +29,12 @@ pub(super) unsafe fn run<E: Element, O: Op<E::Lane>, const N: usize>(
     }
 }
 
-/// A load of whole blocks, then a store of whole blocks: the compiler sees no aliasing inside a block, so it vectorises
-/// whether or not `dst` is an operand. A plain loop over the pointers would fall back to scalar code in place, which is
-/// the usual case here.
+/// Loads whole blocks, then stores whole blocks. The compiler sees no aliasing within a block, so it vectorises
+/// whether or not `dst` is an operand. For a plain loop over the pointers it would fall back to scalar code in place,
+/// which is the usual case here.
 ///
 /// # Safety
-/// As [`run`]; the machine must have what `I` says.
+/// As [`run`]; the machine must have what `I` requires.
 #[inline(always)]
 unsafe fn blocks<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(
     op: O,
@@ -60,8 +60,8 @@ unsafe fn blocks<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(
     if i < elements {
         let rest = (elements - i) * size_of::<E>();
         let (mut x, mut y) = ([E::zeroed(); N], [E::zeroed(); N]);
-        // SAFETY: `rest` bytes are left of each operand, and fewer than a block. Both are copied before `dst` is
-        // written, so it may be either.
+        // SAFETY: `rest` bytes, less than a block, are left of each operand. Both are copied before `dst` is written,
+        // so `dst` may be either.
         unsafe {
             std::ptr::copy_nonoverlapping(a.add(i).cast::<u8>(), x.as_mut_ptr().cast(), rest);
             std::ptr::copy_nonoverlapping(b.add(i).cast::<u8>(), y.as_mut_ptr().cast(), rest);
@@ -71,9 +71,10 @@ unsafe fn blocks<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(
     }
 }
 
-/// `dst[i] = op(...op(op(sources[0][i], sources[1][i]), sources[2][i])...)`, by the instructions of `set`. For three sources
-/// or more and operations of one instruction this is up to 1.6 times as fast as one source after the other, which loads
-/// and stores the result so far every time; for longer ones, which run out of registers, it is slower.
+/// Sets `dst[i] = op(...op(op(sources[0][i], sources[1][i]), sources[2][i])...)`, with the instruction set `set`. For
+/// three sources or more and operations of one instruction this is up to 1.6 times as fast as one source after the
+/// other, which loads and stores the result so far each time. For longer operations, which run out of registers, it
+/// is slower.
 ///
 /// # Safety
 /// As [`super::reduce`], for each source; there is at least one.
@@ -98,7 +99,7 @@ pub(super) unsafe fn run_abreast<E: Element<Lane = E>, O: Op<E>, const N: usize>
 }
 
 /// # Safety
-/// As [`run_abreast`]; the machine must have what `I` says.
+/// As [`run_abreast`]; the machine must have what `I` requires.
 #[inline(always)]
 unsafe fn blocks_abreast<I: Isa, E: Element<Lane = E>, O: Op<E>, const N: usize>(
     op: O,
@@ -135,19 +136,19 @@ unsafe fn blocks_abreast<I: Isa, E: Element<Lane = E>, O: Op<E>, const N: usize>
     }
 }
 
-/// Stops LLVM from vectorising across blocks. A block is already whole vectors, yet where it unrolls the block early (32
-/// lanes and fewer) it will otherwise pair up blocks with gathers and scatters, ten times slower.
+/// Keeps LLVM from vectorising across blocks. A block already consists of whole vectors, yet if LLVM unrolls the
+/// block early (32 lanes and fewer), it would pair up blocks with gathers and scatters, ten times slower.
 #[inline(always)]
 fn keep_loop() {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
-    // SAFETY: there is no instruction in it.
+    // SAFETY: it contains no instruction.
     unsafe {
         std::arch::asm!("", options(nomem, nostack, preserves_flags));
     }
 }
 
 /// # Safety
-/// The machine must have what `I` says.
+/// The machine must have what `I` requires.
 #[inline(always)]
 unsafe fn block<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(op: O, x: &[E; N], y: &[E; N]) -> [E; N] {
     // SAFETY: the caller's promise.

@@ -1,4 +1,4 @@
-//! Several sources into one target, written once, and at the same time to where others read it.
+//! Combines several sources into one target in one pass, and writes the result also to where other ranks read it.
 
 use super::copy::{fence, Stores, LINE};
 use super::{InstructionSet, ABREAST};
@@ -6,20 +6,21 @@ use crate::dtype::{DType, ReduceOp};
 use crate::machine::PIECE;
 use std::mem::MaybeUninit;
 
-/// Sets `target[i] = sources[0][i] op sources[1][i] op ...`, left to right, for `elements` elements. Bit for bit what a
-/// chain of [`reduce`](super::reduce) gives, rounding after every operation, in one pass over the memory; one source is
-/// copied. Pointers need no alignment.
+/// Sets `target[i] = sources[0][i] op sources[1][i] op ...`, left to right, for `elements` elements. The result is
+/// bit for bit that of a chain of [`reduce`](super::reduce), which rounds after every operation, but in one pass over
+/// the memory. A single source is copied. Pointers need no alignment.
 ///
-/// The result also goes to `also`, if there is such a place, by these stores, piece by piece while it is in the first-level
-/// cache: with a copy afterwards, an allreduce of 1 to 16 MiB between two cores that share the last-level one takes 1.05 to
-/// 1.15 times as long.
+/// If `also` is given, the result is also written there, by these stores, piece by piece while it is in the
+/// first-level cache. With a copy afterwards instead, an allreduce of 1 to 16 MiB between two cores that share the
+/// last-level cache takes 1.05 to 1.15 times as long.
 ///
 /// # Panics
 /// If there is no source, or the operation does not support the data type.
 ///
 /// # Safety
 /// All sources must be readable and `target` writable for `elements * dtype.size()` bytes, none of it written by others
-/// meanwhile. `target` must be one of the sources exactly, or overlap none of them; `also` is as long, and overlaps nothing.
+/// meanwhile. `target` must be one of the sources exactly, or overlap none of them; `also` has the same length and
+/// overlaps nothing.
 pub unsafe fn combine(
     op: ReduceOp,
     dtype: DType,
@@ -32,18 +33,19 @@ pub unsafe fn combine(
     unsafe { InstructionSet::best().combine(op, dtype, target, sources, elements, also) }
 }
 
-/// How much of a [`PIECE`] is combined where the result is also streamed: half of it, so that the next piece of the other
-/// sources, fetched meanwhile, fits beside it. On two cores that share no cache such sums take 0.8 times as long with that.
+/// How many bytes of a [`PIECE`] are combined at a time if the result is also streamed: half of it, so that the next
+/// piece of the other sources, which is fetched meanwhile, fits beside it. On two cores that share no cache such sums
+/// take 0.8 times as long with that.
 const STREAMED: usize = PIECE / 2;
-/// The most of these sources: more do not fit beside it.
+/// The most sources that are fetched ahead: more do not fit beside it.
 const AHEAD: usize = 4;
 
-/// Where partial results lie.
+/// Memory for partial results.
 #[repr(align(64))]
 struct Partial(MaybeUninit<[u8; PIECE]>);
 
 impl InstructionSet {
-    /// [`combine`] by these instructions.
+    /// [`combine`] with this instruction set.
     ///
     /// # Safety
     /// As [`combine`].
@@ -83,7 +85,7 @@ impl InstructionSet {
             unsafe {
                 let target = target.add(done * size);
                 let also = also.map(|(also, stores)| (also.add(done * size), stores));
-                // Every piece but the first begins with a line of what others read, if its elements lie evenly in lines.
+                // Every piece but the first begins at a cache line of `also`, if its elements fit evenly in lines.
                 let head = also.map_or(0, |(also, _)| also.addr() % LINE);
                 let count = ((piece - head) / size).min(elements - done);
                 let mut left = first.add(done * size);

@@ -1,4 +1,4 @@
-//! Writing what a peer on another CPU will read: through the caches, or past them.
+//! Writes data that a peer on another CPU will read: through the caches, or past them.
 
 use super::instruction_set::{InstructionSet, Version};
 use crate::cache::CacheMode;
@@ -7,21 +7,24 @@ use std::ptr;
 /// How bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stores {
-    /// Ordinary stores: a line is first fetched into this CPU's cache, taken from whoever has it.
+    /// Ordinary stores: a cache line is first fetched into this CPU's cache, from the cache that has it.
     Plain,
-    /// Non-temporal stores of whole cache lines: they go to memory without fetching what they overwrite, and reach it
-    /// before any store that follows the call. Elsewhere than on x86-64 and aarch64 they are plain ones.
+    /// Non-temporal stores of whole cache lines. They write to memory without fetching what they overwrite, and
+    /// complete before any store that follows the call. On machines other than x86-64 and aarch64 they are plain
+    /// stores.
     Streaming,
 }
 
 impl Stores {
-    /// The faster way to write `bytes` bytes over what a peer on another CPU has read, for the peer to read again.
+    /// The faster way to write `bytes` bytes over data that a peer on another CPU has read, for the peer to read
+    /// again.
     ///
-    /// Measured by `examples/stores.rs` from 4 KiB to 32 MiB, until the peer has read them, on two cores of an AMD EPYC
-    /// with 1 MiB of second-level and 32 MiB of last-level cache. Far: plain stores are a tenth faster at 4 KiB; streaming
-    /// ones are equal from 16 KiB on, 1.8 times as fast at 64 KiB and 2.8 times from 1 MiB on (for the writer alone 4 times
-    /// at 8 KiB, 5 times from 1 MiB on). Near: plain ones are 2 to 4 times as fast up to 512 KiB, 1.5 times up to 8 MiB, and
-    /// a tenth slower where the last-level cache does not hold the bytes.
+    /// Measured by `examples/stores.rs` from 4 KiB to 32 MiB, until the peer has read them, on two cores of an AMD
+    /// EPYC with 1 MiB of second-level and 32 MiB of last-level cache. Without a shared cache (`Far`): plain stores
+    /// are a tenth faster at 4 KiB; streaming ones are equal from 16 KiB on, 1.8 times as fast at 64 KiB and 2.8
+    /// times from 1 MiB on (for the writer alone 4 times at 8 KiB, 5 times from 1 MiB on). With one (`Near`): plain
+    /// ones are 2 to 4 times as fast up to 512 KiB, 1.5 times up to 8 MiB, and a tenth slower where the last-level
+    /// cache does not hold the bytes.
     pub fn for_copy(bytes: usize, mode: CacheMode) -> Self {
         let streaming = match mode {
             CacheMode::Near => bytes >= 32 << 20,
@@ -35,12 +38,12 @@ impl Stores {
     }
 }
 
-/// What is read next, and how far behind these pointers it lies.
+/// Pointers, and the distance behind each of them of the bytes that will be read next.
 type Ahead<'a> = (&'a [*const u8], usize);
 
 pub(super) use crate::machine::CACHE_LINE as LINE;
 
-/// Copies `bytes` bytes by these stores, without order among them. Pointers need no alignment.
+/// Copies `bytes` bytes with these stores, in any order. Pointers need no alignment.
 ///
 /// # Safety
 /// `source` must be readable and `target` writable for `bytes` bytes, none of it written by others meanwhile. If streamed,
@@ -51,7 +54,7 @@ pub unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, stores: Sto
 }
 
 impl InstructionSet {
-    /// [`copy`] by these instructions.
+    /// [`copy`] with this instruction set.
     ///
     /// # Safety
     /// As [`copy`].
@@ -68,17 +71,17 @@ impl InstructionSet {
         }
     }
 
-    /// A streaming copy that may still be on its way when it returns: a [`fence`] must follow. While it waits for memory it
-    /// has as many bytes fetched that lie so far behind each of the pointers in `ahead`; they need not be there.
+    /// A streaming copy that may not be complete when it returns: a [`fence`] must follow. While it waits for memory
+    /// it prefetches as many bytes at the given distance behind each pointer of `ahead`; these bytes need not exist.
     ///
     /// # Safety
     /// As [`copy`].
     pub(super) unsafe fn stream(self, target: *mut u8, source: *const u8, bytes: usize, ahead: Ahead<'_>) {
-        // To where a line begins.
+        // Up to the first cache line of the target.
         let head = (target.addr().wrapping_neg() % LINE).min(bytes);
         let lines = (bytes - head) / LINE;
         let done = head + lines * LINE;
-        // SAFETY: the three parts make up `bytes`; the middle one starts where a line does, on a machine that has these
+        // SAFETY: the three parts make up `bytes`; the middle one starts at a cache line; the machine has these
         // instructions.
         unsafe {
             ptr::copy(source, target, head);
@@ -97,10 +100,10 @@ impl InstructionSet {
     }
 }
 
-/// Makes streaming stores before it come before all stores after it: on x86-64 not even a release does that.
+/// Orders streaming stores before it before all stores after it: on x86-64 not even a release does that.
 pub(super) fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: every x86-64 machine has it, and it touches no memory.
+    // SAFETY: every x86-64 machine has the instruction, and it touches no memory.
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }
@@ -114,7 +117,8 @@ mod x86 {
     macro_rules! version {
         ($name:ident, $features:literal, $load:ident, $stream:ident, $vector:ty) => {
             /// # Safety
-            /// As [`super::copy`], for `lines` lines; `to` must be at the start of one, and the machine have the features.
+            /// As [`super::copy`], for `lines` lines; `to` must be at the start of one, and the machine must have the
+            /// features.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn $name(to: *mut u8, from: *const u8, lines: usize, ahead: Ahead<'_>) {
                 for line in (0..lines * LINE).step_by(LINE) {
@@ -139,7 +143,7 @@ mod x86 {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use x86 as portable;
 
-/// Stores of pairs. Unlike on x86-64, a release store that follows orders them.
+/// Stores of pairs. Unlike on x86-64, a later release store orders them.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 mod portable {
     /// # Safety

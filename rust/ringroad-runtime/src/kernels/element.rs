@@ -1,4 +1,4 @@
-//! How the bytes of each type become lanes to compute in, and back.
+//! How the bytes of each type become lanes for computing, and lanes become bytes.
 
 use bytemuck::{Pod, Zeroable};
 #[cfg(not(all(target_arch = "aarch64", not(miri))))]
@@ -10,21 +10,21 @@ use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// What the machine is known to have, as a type, so that the choice costs nothing inside the loop. Only the conversions
-/// between f16 and f32 need to be told: the compiler finds all else.
+/// What the machine is known to have, as a type, so that the choice costs nothing within the loop. Only the
+/// conversions between f16 and f32 depend on it: the compiler finds everything else.
 pub(super) trait Isa {
     /// # Safety
-    /// The machine must have what the type says.
+    /// The machine must have what the type requires.
     unsafe fn widen_half<const N: usize>(block: &[f16; N]) -> [f32; N];
 
     /// Rounds to nearest even.
     ///
     /// # Safety
-    /// The machine must have what the type says.
+    /// The machine must have what the type requires.
     unsafe fn narrow_half<const N: usize>(lanes: &[f32; N]) -> [f16; N];
 }
 
-/// Nothing beyond the compilation target.
+/// No more than the compilation target has.
 pub(super) struct Portable;
 
 #[cfg(not(all(target_arch = "aarch64", not(miri))))]
@@ -44,7 +44,7 @@ impl Isa for Portable {
     }
 }
 
-/// An [`Isa`] whose conversions are these: `$width` values at a time, from and to addresses.
+/// Implements [`Isa`] with these conversions of `$width` values at a time, between addresses.
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", not(miri))))]
 macro_rules! converting {
     ($isa:ident, $width:literal, $widen:expr, $narrow:expr) => {
@@ -72,7 +72,7 @@ macro_rules! converting {
     };
 }
 
-// fcvtl and fcvtn belong to the first version of the 64-bit architecture; half asks for fp16, which is arithmetic.
+// fcvtl and fcvtn belong to the first version of the 64-bit architecture; half requires fp16, which is arithmetic.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 converting!(
     Portable,
@@ -130,7 +130,7 @@ converting!(
 #[cfg(target_arch = "x86_64")]
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT;
 
-/// A type in memory, and the lane that its arithmetic is done in.
+/// A type in memory, and the type of the lanes in which its arithmetic is done.
 pub(super) trait Element: Pod {
     /// f32 for the 16-bit floats, the type itself otherwise.
     type Lane: Copy;
@@ -138,13 +138,13 @@ pub(super) trait Element: Pod {
     /// Block to lanes.
     ///
     /// # Safety
-    /// The machine must have what `I` says.
+    /// The machine must have what `I` requires.
     unsafe fn widen<I: Isa, const N: usize>(block: &[Self; N]) -> [Self::Lane; N];
 
     /// Lanes to block.
     ///
     /// # Safety
-    /// The machine must have what `I` says.
+    /// The machine must have what `I` requires.
     unsafe fn narrow<I: Isa, const N: usize>(lanes: &[Self::Lane; N]) -> [Self; N];
 }
 

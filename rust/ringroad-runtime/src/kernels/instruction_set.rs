@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A set of instructions that the kernels are compiled for and that this machine has.
 ///
-/// Only detection makes one, so holding it is the proof that the code may run.
+/// Only detection makes a value of this type, so having one proves that the code may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstructionSet(pub(super) Version);
 
@@ -19,7 +19,7 @@ pub(super) enum Version {
 }
 
 impl InstructionSet {
-    /// The fastest that this machine has. Cheap enough for every call: the standard library caches what it detects.
+    /// The fastest set of this machine. Cheap enough for every call: the standard library caches what it detects.
     #[inline]
     pub fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -31,7 +31,7 @@ impl InstructionSet {
         Self(Version::Portable)
     }
 
-    /// All that this machine has, slowest first: for tests and benchmarks, which compare them.
+    /// All sets of this machine, the slowest first, for tests and benchmarks that compare them.
     pub fn available() -> Vec<Self> {
         #[allow(unused_mut, reason = "one version only, off x86-64")]
         let mut sets = vec![Self(Version::Portable)];

@@ -1,16 +1,17 @@
 //! Reductions and scalings on raw bytes: `dst[i] = a[i] op b[i]` for every [`DType`] and [`ReduceOp`].
 //!
-//! Fast code, generic once: element types say how bytes become lanes, operations say what two lanes become,
-//! and one loop joins them, compiled for each instruction set and chosen at run time. [`scalar`] is the slow twin that
-//! the tests compare it with.
+//! The fast code is generic: element types define how bytes become lanes, operations define what two lanes become,
+//! and one loop joins them. It is compiled for each instruction set, and the version is chosen at run time.
+//! [`scalar`] is the slow twin that the tests compare it with.
 //!
-//! What ranks rely on:
-//! - **Commutative bit for bit.** `reduce(a, b)` equals `reduce(b, a)` for every operation and every input. Where a
-//!   result is NaN it is the one canonical quiet NaN (hardware would keep the first operand's payload).
+//! Properties that ranks rely on:
+//! - **Commutative bit for bit.** `reduce(a, b)` equals `reduce(b, a)` for every operation and every input. A result
+//!   that is NaN is the one canonical quiet NaN (hardware would keep the first operand's payload).
 //! - Integers wrap. Minimum and maximum propagate NaN and put -0 below +0.
 //! - f16 and bf16 compute in f32 and round once, to nearest even.
-//! - [`combine`] gives for any number of operands bit for bit what a chain of `reduce` gives.
-//! - `Avg` and `PremulSum` combine as `Sum`; the caller divides at the end ([`divide`]) or multiplies first ([`scale`]).
+//! - [`combine`] gives for any number of operands bit for bit the same result as a chain of `reduce`.
+//! - `Avg` and `PremulSum` combine as `Sum`; the caller divides at the end ([`divide`]) or multiplies first
+//!   ([`scale`]).
 //!
 //! ```
 //! use ringroad_runtime::dtype::{DType, ReduceOp};
@@ -46,13 +47,15 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use op::{Add, And, Divide, Max, Min, Mul, Or, Scale, Xor};
 
-/// The most sources that are read side by side: more would meet in the same places of the first-level cache.
+/// The most sources that are read side by side: the lines of more would compete for the same places of the
+/// first-level cache.
 const ABREAST: usize = 8;
 
 /// Sets `dst[i] = a[i] op b[i]` for `elements` elements. Pointers need no alignment.
 ///
 /// # Panics
-/// If the operation does not support the data type: callers run [`ReduceOp::check`] where the user can still be told.
+/// If the operation does not support the data type: callers check that with [`ReduceOp::check`] while they can still
+/// return an error.
 ///
 /// # Safety
 /// `a` and `b` must be readable and `dst` writable for `elements * dtype.size()` bytes, none of it written by others
@@ -86,7 +89,7 @@ pub unsafe fn divide(dtype: DType, dst: *mut u8, src: *const u8, divisor: u32, e
     unsafe { InstructionSet::best().divide(dtype, dst, src, divisor, elements) }
 }
 
-/// One arm per floating type for an operation that looks at one operand only; see [`scale`] and [`divide`].
+/// The arms for the floating types of an operation on one operand; see [`scale`] and [`divide`].
 macro_rules! unary {
     ($set:expr, $op:ident($number:ident), $as_op:expr, $dtype:ident, $dst:ident, $src:ident, $elements:ident) => {{
         macro_rules! go {
@@ -110,7 +113,7 @@ macro_rules! unary {
 }
 
 impl InstructionSet {
-    /// [`reduce`] by these instructions.
+    /// [`reduce`] with this instruction set.
     ///
     /// # Safety
     /// As [`reduce`].
@@ -123,9 +126,9 @@ impl InstructionSet {
         b: *const u8,
         elements: usize,
     ) {
-        // One arm per class of type; each names the operations that the class has. A complex sum is a sum of
-        // twice as many floats. `$lanes` makes a block of 128 or 256 bytes of lanes: enough independent work to
-        // hide latency, few enough registers not to spill.
+        // One arm for each class of type, with the operations that the class has. A complex sum is a sum of twice as
+        // many floats. `$lanes` makes a block of 128 or 256 bytes of lanes: enough independent work to hide latency,
+        // and few enough registers not to spill.
         macro_rules! go {
             ($element:ty, $op:expr, $lanes:literal, $count:expr) => {
                 // SAFETY: the caller's promise is `run`'s; a complex number is two floats, so the bytes are the same.
@@ -191,7 +194,7 @@ impl InstructionSet {
         }
     }
 
-    /// How many sources are best added up side by side, instead of one after the other; see [`run_abreast`].
+    /// How many sources are best added side by side, instead of one after the other; see [`run_abreast`].
     fn abreast(op: ReduceOp, dtype: DType) -> usize {
         match (op, dtype) {
             (_, DType::F16 | DType::BF16 | DType::Bool) => 2,
@@ -201,7 +204,8 @@ impl InstructionSet {
         }
     }
 
-    /// Sets `dst[i] = sources[0][i] + sources[1][i] + ...`, for types that [`abreast`](Self::abreast) says it of.
+    /// Sets `dst[i] = sources[0][i] + sources[1][i] + ...`, for the types for which [`abreast`](Self::abreast) is
+    /// more than 2.
     ///
     /// # Safety
     /// As [`reduce`], for each source; there is at least one.
@@ -226,7 +230,7 @@ impl InstructionSet {
         }
     }
 
-    /// [`scale`] by these instructions.
+    /// [`scale`] with this instruction set.
     ///
     /// # Safety
     /// As [`scale`].
@@ -234,7 +238,7 @@ impl InstructionSet {
         unary!(self, Scale(factor), ReduceOp::PremulSum, dtype, dst, src, elements)
     }
 
-    /// [`divide`] by these instructions.
+    /// [`divide`] with this instruction set.
     ///
     /// # Safety
     /// As [`divide`].

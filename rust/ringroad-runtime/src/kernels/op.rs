@@ -1,13 +1,13 @@
-//! What two lanes become. Everything here is branch-free once compiled, so that the loop around it vectorises.
+//! What two lanes become. All operations are branch-free once compiled, so that the loop around them vectorises.
 
 use num_complex::Complex;
 
-/// An operation on lanes of type `L`. One that looks at `x` only makes the loop a map.
+/// An operation on lanes of type `L`. If it uses `x` only, the loop is a map.
 pub(super) trait Op<L>: Copy {
     fn apply(self, x: L, y: L) -> L;
 }
 
-/// Lanes that add and multiply.
+/// Lanes that can be added and multiplied.
 pub(super) trait Arithmetic: Copy {
     fn add(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
@@ -50,7 +50,7 @@ integer!(i8, u8, i16, i32, i64);
 
 macro_rules! float {
     ($lane:ident, $canonical:literal) => {
-        /// `x`, with any NaN made the canonical one: the hardware's depends on the order of the operands.
+        /// `x`, or the canonical NaN if `x` is any NaN: the hardware's NaN depends on the order of the operands.
         #[inline(always)]
         fn $lane(x: $lane) -> $lane {
             $lane::from_bits(if x.is_nan() { $canonical } else { x.to_bits() })
@@ -72,7 +72,7 @@ macro_rules! float {
             #[inline(always)]
             fn min(self, other: Self) -> Self {
                 let (x, y) = (self.to_bits(), other.to_bits());
-                // Equal floats have equal bits or are the two zeros, and or-ing those gives -0.
+                // Equal floats have equal bits or are the two zeros; combined by `or`, these give -0.
                 let equal = if self > other { y } else { x | y };
                 let ordered = if self < other { x } else { equal };
                 let nan = self.is_nan() | other.is_nan();
@@ -82,7 +82,7 @@ macro_rules! float {
             #[inline(always)]
             fn max(self, other: Self) -> Self {
                 let (x, y) = (self.to_bits(), other.to_bits());
-                // As in `min`; and-ing the two zeros gives +0.
+                // As in `min`; combined by `and`, the two zeros give +0.
                 let equal = if self < other { y } else { x & y };
                 let ordered = if self > other { x } else { equal };
                 let nan = self.is_nan() | other.is_nan();
@@ -98,7 +98,7 @@ macro_rules! float {
 
             #[inline(always)]
             fn mul(self, other: Self) -> Self {
-                // Not fused: a fused product would depend on which operand is first.
+                // Not fused: a fused product would depend on the order of the operands.
                 let (re, im) =
                     (self.re * other.re - self.im * other.im, self.re * other.im + self.im * other.re);
                 Complex::new($lane(re), $lane(im))

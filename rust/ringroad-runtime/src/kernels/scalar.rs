@@ -1,6 +1,7 @@
-//! The oracle: the same results as [`super`], one element at a time, from safe slices and the crates' own arithmetic.
+//! The oracle: computes the same results as [`super`], one element at a time, from safe slices and the crates' own
+//! arithmetic.
 //!
-//! It shares no code with the fast kernels, on purpose. Read it to learn what an operation means.
+//! It shares no code with the fast kernels, on purpose. Read it to learn how an operation is defined.
 #![forbid(unsafe_code)]
 
 use crate::dtype::{DType, ReduceOp, Unsupported};

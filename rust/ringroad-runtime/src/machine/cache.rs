@@ -1,8 +1,8 @@
-//! Whether CPUs share a cache: it decides how to write what a peer will read (see
-//! [`crate::kernels::Stores::for_copy`]). And how much the last-level caches hold.
+//! Finds out whether CPUs share a cache, which decides how to write data that a peer will read (see
+//! [`crate::kernels::Stores::for_copy`]), and how much the last-level caches hold.
 //!
-//! Measured, because what a virtual machine lists as its caches need not be those of the cores that it runs on, and
-//! these may change. Two threads hand a cache line to and fro; where that cannot be done, the system's list answers.
+//! Sharing is measured: the caches that a virtual machine lists need not be those of the cores that it runs on, and
+//! these may change. Two threads pass a cache line back and forth. If that is impossible, the system's list is used.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{LAST_LEVEL, NEAR};
 
-/// Whether what one CPU writes reaches another through a cache of both.
+/// Whether data that one CPU writes reaches another through a shared cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CacheMode {
     /// They share a cache.
@@ -25,25 +25,25 @@ pub enum CacheMode {
     Far,
 }
 
-/// How far apart CPUs are, and how that is known.
+/// Whether CPUs share a cache, and how that is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheProbe {
-    /// What follows.
+    /// The result.
     pub mode: CacheMode,
-    /// From what.
+    /// How it is known.
     pub evidence: Evidence,
 }
 
-/// What a [`CacheProbe`] rests on.
+/// The basis of a [`CacheProbe`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Evidence {
-    /// There is one CPU only.
+    /// There is only one CPU.
     OneCpu,
-    /// How long a cache line takes from one of these CPUs to the other.
+    /// The time that a cache line takes from one of these CPUs to the other.
     Measured {
         /// The pair that was measured.
         cpus: (usize, usize),
-        /// One way, at the best of times.
+        /// The time in one direction, in the fastest batch.
         nanoseconds: f64,
     },
     /// The system's list of caches says whether these CPUs share one.
@@ -51,35 +51,38 @@ pub enum Evidence {
         /// The pair that was looked up.
         cpus: (usize, usize),
     },
-    /// Neither was to be had.
+    /// Neither was available; the result is assumed.
     Unknown,
 }
 
-/// A pair is measured in one of these attempts, each of which begins with both threads asleep: where others use the CPUs
-/// all the time, a thread that wakes is soon let in, so that both run at once. It takes 0.3 ms, and 10 at the worst.
+/// A pair is measured in one of this many attempts. Each begins with both threads asleep: if other threads use the
+/// CPUs all the time, a thread that wakes up soon gets its turn, so that both run at once. A measurement takes 0.3
+/// ms, and 10 ms at worst.
 const ATTEMPTS: u32 = 5;
 const ATTEMPT: Duration = Duration::from_millis(2);
 const ASLEEP: Duration = Duration::from_micros(200);
 const AWAKE: Duration = Duration::from_micros(600);
 
-/// The fastest of so many batches counts, so that only an interruption of every single one spoils the result.
+/// The fastest of this many batches counts, so that only interruptions of all batches spoil the result.
 const BATCHES: u32 = 48;
 const ROUND_TRIPS: u32 = 8;
 
-/// More nanoseconds than any machine takes: one of the threads did not run.
+/// More nanoseconds than any machine takes: a longer time means that one of the threads did not run.
 const INTERRUPTED: f64 = 2000.0;
 
 impl CacheProbe {
-    /// Of the CPUs that the calling thread may run on.
+    /// Probes the CPUs that the calling thread may run on.
     pub fn new() -> Self {
         Self::among(&allowed())
     }
 
-    /// Of these CPUs, in ascending order: all that the ranks of a host run on, say, where each is bound to its own.
+    /// Probes these CPUs, which are in ascending order; for example all CPUs of the ranks of a host, if each rank is
+    /// bound to its own.
     ///
-    /// One pair is measured if the system lists one last-level cache for all: the first and the last, which are seldom
-    /// two threads of one core. If it lists several, also a pair across two of them, and the farther pair answers: of
-    /// ranks spread over the host most pairs are across, and to take far for near costs more than the reverse.
+    /// If the system lists one last-level cache for all, one pair is measured: the first and the last CPU, which are
+    /// seldom two threads of one core. If it lists several, a pair across two caches is measured, too, and the slower
+    /// pair decides: if ranks are spread over the host, most pairs are across caches, and to assume a shared cache
+    /// wrongly costs more than the reverse.
     ///
     /// The threads that measure are bound to their CPUs; the caller stays where it is.
     pub fn among(cpus: &[usize]) -> Self {
@@ -136,14 +139,14 @@ impl fmt::Display for CacheProbe {
 /// Where the system lists CPUs and their caches.
 pub(super) const SYSFS: &str = "/sys/devices/system/cpu";
 
-/// Bytes of a last-level cache that are there for each of so many ranks of this host, as the system lists its caches.
+/// How many bytes of last-level cache each of `ranks` ranks of this host has, by the system's list of caches.
 pub fn share_of_last_level(ranks: usize) -> usize {
     let (one, all) = last_level(Path::new(SYSFS)).unwrap_or((LAST_LEVEL, LAST_LEVEL));
     one.min(all / ranks.max(1))
 }
 
-/// Bytes of one, and of all together: they are taken to be like that of the first CPU. Nothing where there is no third
-/// level or more: a virtual machine may hide it.
+/// Bytes of one last-level cache, and of all together. All caches are assumed to be like the first CPU's. `None` if
+/// there is no third level or higher: a virtual machine may hide it.
 pub(super) fn last_level(sysfs: &Path) -> Option<(usize, usize)> {
     let read = |path: PathBuf| std::fs::read_to_string(path).ok();
     let caches = std::fs::read_dir(sysfs.join("cpu0/cache")).ok()?.filter_map(|index| {
@@ -157,13 +160,13 @@ pub(super) fn last_level(sysfs: &Path) -> Option<(usize, usize)> {
     (level >= 3 && all > 0).then_some((one, all))
 }
 
-/// The CPUs that the calling thread may run on, ascending; none if the system does not say.
+/// The CPUs that the calling thread may run on, in ascending order; empty if the system does not say.
 pub fn allowed() -> Vec<usize> {
     let set = sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
-/// The pairs to measure, nearest first; see [`CacheProbe::among`].
+/// The pairs to measure, the nearest first; see [`CacheProbe::among`].
 fn pairs(cpus: &[usize], share: impl Fn(usize, usize) -> Option<bool>) -> Vec<(usize, usize)> {
     let Some((&first, others)) = cpus.split_first() else { return Vec::new() };
     let (within, across): (Vec<usize>, Vec<usize>) =
@@ -171,7 +174,7 @@ fn pairs(cpus: &[usize], share: impl Fn(usize, usize) -> Option<bool>) -> Vec<(u
     [within.last(), across.last()].into_iter().flatten().map(|other| (first, *other)).collect()
 }
 
-/// Whether the system lists a cache that both CPUs belong to; nothing if it lists none at all.
+/// Whether the system lists a cache that both CPUs belong to; `None` if it lists none at all.
 fn share_cache(sysfs: &Path, a: usize, b: usize) -> Option<bool> {
     let lists: Vec<String> = std::fs::read_dir(sysfs.join(format!("cpu{a}/cache")))
         .ok()?
@@ -180,12 +183,12 @@ fn share_cache(sysfs: &Path, a: usize, b: usize) -> Option<bool> {
     (!lists.is_empty()).then(|| lists.iter().any(|list| lists_cpu(list, b)))
 }
 
-/// Whether a list such as `0-3,8` names the CPU.
+/// Whether a list such as `0-3,8` contains the CPU.
 fn lists_cpu(list: &str, cpu: usize) -> bool {
     ranges(list).any(|range| range.contains(&cpu))
 }
 
-/// How many CPUs such a list names.
+/// How many CPUs such a list contains.
 fn cpus_in(list: &str) -> usize {
     ranges(list).map(|range| range.count()).sum()
 }
@@ -197,12 +200,12 @@ fn ranges(list: &str) -> impl Iterator<Item = RangeInclusive<usize>> + '_ {
     })
 }
 
-/// A word with its cache line, and the one that is fetched along with it, to itself.
+/// A counter that shares neither its cache line, nor the one that is fetched along with it, with other data.
 #[repr(align(128))]
 #[derive(Default)]
 struct Ball(AtomicU32);
 
-/// Two sides that count a ball up in turn.
+/// Two threads that count the ball up in turn.
 struct Game {
     ball: Ball,
     over: AtomicBool,
@@ -210,7 +213,8 @@ struct Game {
 }
 
 impl Game {
-    /// Waits for the ball. Looks at the clock seldom, and does not pause: that would be measured, too.
+    /// Waits until the ball has this count; returns `false` at the deadline. Reads the clock seldom, and does not
+    /// pause: both would be measured, too.
     fn wait_for(&self, value: u32, deadline: Instant) -> bool {
         loop {
             if (0..1024).any(|_| self.ball.0.load(Ordering::Acquire) == value) {
@@ -226,7 +230,7 @@ impl Game {
         self.ball.0.store(value, Ordering::Release);
     }
 
-    /// Binds the calling thread to the CPU, and calls `attempt` with the ball's first count and the deadline of every
+    /// Binds the calling thread to the CPU. Then calls `attempt` with the ball's first count and the deadline of each
     /// attempt, until the game is over.
     fn play(&self, cpu: usize, mut attempt: impl FnMut(u32, Instant)) {
         let mut set = CpuSet::new();
@@ -246,7 +250,7 @@ impl Game {
         }
     }
 
-    /// Nanoseconds from this CPU to that of the other side.
+    /// The nanoseconds from this CPU to that of the other side.
     fn serve(&self, cpu: usize) -> Option<f64> {
         let mut best = INTERRUPTED;
         self.play(cpu, |mut count, deadline| {
@@ -281,7 +285,8 @@ impl Game {
     }
 }
 
-/// Nanoseconds from one CPU to the other. Nothing if their affinity cannot be had, or others use them all the time.
+/// The nanoseconds from one CPU to the other. `None` if threads cannot be bound to them, or if other threads use them
+/// all the time.
 fn one_way((a, b): (usize, usize)) -> Option<f64> {
     let game = Game { ball: Ball::default(), over: AtomicBool::new(false), start: Instant::now() };
     thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Blocking until a UCX worker, another process or another thread has something to say.
+//! Blocks until a UCX worker, another process or another thread has something to do for this one.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use crate::transport::Wait;
 
-/// So many times a descriptor may call without having anything to do.
+/// After this many wake-ups without anything to do, a descriptor counts as noisy.
 const FALSE_ALARMS: u32 = 16;
-/// How long nobody listens to it after that.
+/// How long noisy descriptors are left out at a time.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Waits for event descriptors. It owns duplicates, so it may outlive the transport; it is then only woken.
+/// Blocks on event descriptors. It owns duplicates of them, so it may outlive the transport; then only [`Wait::wake`]
+/// ends a block.
 ///
-/// Over tcp a UCX worker calls without end as long as it has something to send to a peer that has not accepted its
-/// connection, because the socket could be written. Only the peer can end that, who may be busy with something else.
-/// So what calls in vain is heard only now and then.
+/// Over tcp the descriptor of a UCX worker is readable as long as the worker has something to send to a peer that has
+/// not accepted its connection, because the socket could be written. Only the peer can end that, and it may be busy
+/// with something else. So descriptors that are often readable without anything to do are left out most of the time.
 pub(crate) struct EventWait {
     callers: Vec<Caller>,
     wakeup: File,
@@ -26,7 +27,7 @@ pub(crate) struct EventWait {
 
 struct Caller {
     events: OwnedFd,
-    /// How many times it has called since something happened or a wait was undisturbed.
+    /// How many times it has woken this rank this rank since something happened or a wait was undisturbed.
     calls: AtomicU32,
 }
 
@@ -49,7 +50,7 @@ impl EventWait {
         Ok(EventWait { callers: callers.collect(), wakeup })
     }
 
-    /// Waits for a wake-up and for those callers that are `noisy` or not.
+    /// Waits for a wake-up and for the descriptors that are noisy, or for those that are not.
     fn listen(&self, noisy: bool, timeout: Duration) {
         let heard: Vec<&Caller> = self.callers.iter().filter(|caller| caller.is_noisy() == noisy).collect();
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -60,11 +61,11 @@ impl EventWait {
             tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        // SAFETY: as many entries as said, open descriptors, a live timeout and no signal mask. A signal ends it early,
-        // as anything may: the caller looks again.
+        // SAFETY: as many entries as given, open descriptors, a live timeout and no signal mask. A signal ends the
+        // call early, as anything may: the caller looks again.
         let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as _, &timeout, null()) };
         if ready > 0 && polled[0].revents != 0 {
-            // Empty when another thread that blocks here was faster.
+            // It is empty if another thread that blocks here was faster.
             let _ = (&self.wakeup).read(&mut [0; 8]);
         }
         for (caller, polled) in heard.iter().zip(&polled[1..]) {
@@ -78,7 +79,7 @@ impl EventWait {
 impl Wait for EventWait {
     fn block(&self, timeout: Duration) {
         if cfg!(miri) {
-            // Miri knows no polling; whoever blocks looks again.
+            // Miri knows no polling; the caller looks again.
             return std::thread::yield_now();
         }
         if self.callers.iter().any(Caller::is_noisy) {
@@ -90,7 +91,7 @@ impl Wait for EventWait {
     }
 
     fn wake(&self) {
-        // Fails only when the counter is full, and then it is readable anyway.
+        // This fails only if the counter is full, and then it is readable anyway.
         let _ = (&self.wakeup).write(&1u64.to_ne_bytes());
     }
 

@@ -1,6 +1,7 @@
-//! Breaks a transport on purpose, so that tests can show that nobody hangs and that errors say what went wrong.
+//! Breaks a transport on purpose, so that tests can show that no rank hangs and that errors say what went wrong.
 //!
-//! Faults are data: which operation, and what happens to it. The same faults and the same calls give the same result.
+//! Faults are data: which operations they hit, and what happens to those. The same faults and the same calls give the
+//! same result.
 
 use std::time::Instant;
 
@@ -10,20 +11,20 @@ use super::wrapper::{Body, Post, Wrapper};
 use super::{Event, Failure, Posted, Tag, Transport, TransportError};
 use crate::buffer::Region;
 
-/// What a fault can hit.
+/// The operations that a fault can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// [`Transport::connect`]. Whatever the fault, it fails.
+    /// [`Transport::connect`]. It fails, whatever the fault.
     Connect,
     /// [`Transport::send`].
     Send,
     /// [`Transport::receive`].
     Receive,
-    /// [`Transport::notify`]. Whatever the fault, the notice is lost.
+    /// [`Transport::notify`]. The notice is lost, whatever the fault.
     Notify,
 }
 
-/// Which of the operations that fit, counted from 0.
+/// Which of the matching operations a fault hits, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     /// All of them.
@@ -32,11 +33,11 @@ pub enum Pick {
     Nth(u64),
     /// This one and all later ones.
     From(u64),
-    /// One in so many, drawn from a seed.
+    /// One in `number`, drawn from a seed.
     OneIn {
-        /// How many.
+        /// How many operations there are for one that is hit.
         number: u64,
-        /// Other seeds give other draws.
+        /// The seed; others give other draws.
         seed: u64,
     },
 }
@@ -46,17 +47,18 @@ pub enum Pick {
 pub enum What {
     /// A send completes but never arrives; a receive never completes.
     Drop,
-    /// It is only posted at the given later call of [`Transport::progress`]. Others with the same tag stay behind it.
+    /// It is only posted at the given later call of [`Transport::progress`]. Later operations with the same tag wait
+    /// for it.
     Delay(u64),
     /// Its tag gets another check, as if the two ranks were in different calls.
     CorruptCheck,
-    /// It is at most this long.
+    /// It is cut to at most this many bytes.
     Truncate(usize),
-    /// The peer fails: it is reported, this and later sends to it are refused, receives from it never complete.
+    /// The peer fails: that is reported, this and later sends to it are refused, and receives from it never complete.
     FailPeer,
-    /// It is refused.
+    /// Posting is refused.
     FailPost,
-    /// Posting fails, since this rank has no memory for it.
+    /// Posting fails for lack of memory on this rank.
     NoMemory,
     /// The transport panics.
     Panic,
@@ -65,33 +67,33 @@ pub enum What {
 /// One fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// What it hits.
+    /// The operation that it hits.
     pub operation: Operation,
-    /// With which peer; `None`: any.
+    /// The peer of the operation; `None`: any.
     pub peer: Option<Rank>,
-    /// Which of those.
+    /// Which of the matching operations.
     pub pick: Pick,
     /// What happens to them.
     pub what: What,
 }
 
 impl Fault {
-    /// Hits every send to any peer.
+    /// A fault of every send to any peer.
     pub fn send(what: What) -> Fault {
         Fault { operation: Operation::Send, peer: None, pick: Pick::Every, what }
     }
 
-    /// Hits every receive from any peer.
+    /// A fault of every receive from any peer.
     pub fn receive(what: What) -> Fault {
         Fault { operation: Operation::Receive, ..Fault::send(what) }
     }
 
-    /// Only with this peer.
+    /// The same fault, only with this peer.
     pub fn with_peer(self, peer: Rank) -> Fault {
         Fault { peer: Some(peer), ..self }
     }
 
-    /// Only these.
+    /// The same fault, only for these operations.
     pub fn pick(self, pick: Pick) -> Fault {
         Fault { pick, ..self }
     }
@@ -116,14 +118,14 @@ fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A transport that breaks as it is told.
+/// A transport with injected faults.
 pub struct FaultInjector<T: Transport> {
     inner: T,
-    /// Each with the number of operations that fitted so far.
+    /// The faults, each with the number of operations that have matched so far.
     faults: Vec<(Fault, u64)>,
-    /// What is posted later, in the order it was asked for.
+    /// Requests to be posted later, in the order of the calls, each with the number of polls until then.
     delayed: Vec<(u64, Post)>,
-    /// What happened here rather than below.
+    /// Events of injected faults.
     events: Vec<Event>,
     failed: Vec<Rank>,
     /// Memory of receives that never complete.
@@ -146,7 +148,7 @@ fn same_queue(a: &Post, b: &Post) -> bool {
 }
 
 impl<T: Transport> FaultInjector<T> {
-    /// Where several faults fit, the first of the list happens.
+    /// If several faults match an operation, the first of the list takes effect.
     pub fn new(inner: T, faults: impl IntoIterator<Item = Fault>) -> FaultInjector<T> {
         FaultInjector {
             inner,
@@ -185,7 +187,7 @@ impl<T: Transport> FaultInjector<T> {
         Posted::Pending
     }
 
-    /// Posts a request after so many polls, and not before those that it must follow.
+    /// Posts a request after `polls` polls, and not before earlier ones of the same queue.
     fn pass(&mut self, post: Post, polls: u64) -> Result<Posted, TransportError> {
         if self.failed.contains(&post.peer) {
             return match post.body.is_sent() {
@@ -200,7 +202,7 @@ impl<T: Transport> FaultInjector<T> {
         post.to(&mut self.inner)
     }
 
-    /// Posts what has waited long enough.
+    /// Posts the requests that have waited long enough.
     fn post_delayed(&mut self) {
         let mut waiting: Vec<(u64, Post)> = Vec::new();
         for (polls, post) in std::mem::take(&mut self.delayed) {
@@ -292,7 +294,7 @@ impl<T: Transport> Wrapper for FaultInjector<T> {
         self.inner.progress(events) || any
     }
 
-    /// What is delayed counts calls of `progress`, so nobody may sleep meanwhile.
+    /// Delayed requests count calls of `progress`, so nobody may block meanwhile.
     fn arm(&mut self) -> bool {
         self.delayed.is_empty() && self.events.is_empty() && self.inner.arm()
     }
@@ -303,7 +305,7 @@ impl<T: Transport> Wrapper for FaultInjector<T> {
         self.swallowed.clear();
     }
 
-    /// Posts what is still delayed first.
+    /// Posts the delayed requests first.
     fn close(&mut self, deadline: Instant) {
         for (polls, _) in &mut self.delayed {
             *polls = 0;

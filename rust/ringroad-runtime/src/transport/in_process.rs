@@ -1,11 +1,12 @@
-//! Ranks that are threads of one process: the transport of tests, examples and notebooks, and UCX's slow twin.
+//! Ranks that are threads of one process: the transport of tests, examples and notebooks, and the slow twin of UCX.
 //!
-//! It behaves like a network rather than like memory: a small message is copied at once and its send completes (eager),
-//! a larger one completes when its receiver has asked for it (rendezvous). So a schedule that deadlocks on a network
-//! deadlocks here.
+//! It behaves like a network rather than like memory. A small message is copied at once and its send completes
+//! (eager). A larger one completes when a receive has matched it (rendezvous). So a schedule that deadlocks on a
+//! network deadlocks here.
 //!
-//! Every rank has a mailbox behind a lock. Whoever makes a message meet its receive, the sender or the receiver, copies
-//! it while holding the lock of the receiver's mailbox; no two locks are ever held together. Ports are ignored.
+//! Every rank has a mailbox behind a lock. The sender or the receiver, whichever finds that a message matches its
+//! receive, copies the message while holding the lock of the receiver's mailbox. No thread ever holds two locks.
+//! Ports are ignored.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -28,9 +29,9 @@ pub struct InProcess {
     rank: Rank,
     eager_limit: usize,
     mailboxes: Arc<[Arc<Mailbox>]>,
-    /// Whom this rank watches.
+    /// For each rank, whether this one watches it.
     connected: Vec<bool>,
-    /// Why it takes no more part.
+    /// Why this rank takes no more part.
     left: Option<&'static str>,
 }
 
@@ -38,25 +39,25 @@ pub struct InProcess {
 struct Mailbox {
     state: Mutex<State>,
     bell: Condvar,
-    /// Why the owner takes no more messages. Set under the lock.
+    /// Why the owner accepts no more messages. Set under the lock.
     gone: OnceLock<&'static str>,
 }
 
 #[derive(Default)]
 struct State {
-    /// What has happened and was not reported yet.
+    /// Events that were not reported yet.
     events: Vec<Event>,
-    /// Messages that nobody has asked for yet, by the bits that a receive compares.
+    /// Messages that no receive has matched yet, by the bits that a receive compares.
     arrived: HashMap<u64, VecDeque<Message>>,
-    /// How many messages have come so before anybody asked for them.
+    /// How many messages have come before their receives were posted.
     arrivals: u64,
-    /// Whether the owner waits for messages that it has not asked for.
+    /// Whether the owner waits for a message without having posted a receive.
     sought: bool,
     /// Receives that wait for their message.
     expected: HashMap<u64, VecDeque<Receive>>,
     /// How many sends of the owner wait in the mailboxes of others.
     sending: usize,
-    /// Who wants to hear of the owner's end.
+    /// The ranks to be notified of the owner's end.
     watchers: Vec<Rank>,
     sleepers: usize,
     /// How many blocks [`Wait::wake`] still has to end.
@@ -65,10 +66,10 @@ struct State {
 
 struct Message {
     tag: Tag,
-    /// Counts the messages that nobody had asked for when they came.
+    /// Counts the messages that came before their receives.
     order: u64,
     body: Region,
-    /// The send that waits for this message to be matched; `None` where it was eager.
+    /// The send that completes when this message is matched; `None` if it was eager.
     waiting: Option<RequestId>,
 }
 
@@ -84,8 +85,8 @@ impl InProcess {
         InProcess::group_with(ranks, EAGER_LIMIT)
     }
 
-    /// As [`InProcess::group`]. Messages of at least `eager_limit` bytes are sent by rendezvous: all of them where it
-    /// is 0, none where it is [`usize::MAX`].
+    /// Like [`InProcess::group`], but messages of at least `eager_limit` bytes are sent by rendezvous: all of them if
+    /// it is 0, none if it is [`usize::MAX`].
     pub fn group_with(ranks: usize, eager_limit: usize) -> Vec<InProcess> {
         let mailboxes: Arc<[_]> = (0..ranks).map(|_| Arc::<Mailbox>::default()).collect();
         let member = |rank| InProcess {
@@ -103,7 +104,7 @@ impl InProcess {
         self.rank
     }
 
-    /// How many ranks the group has.
+    /// The number of ranks.
     pub fn ranks(&self) -> usize {
         self.mailboxes.len()
     }
@@ -126,8 +127,8 @@ impl InProcess {
         }
     }
 
-    /// Takes no more part: nothing in flight touches this rank's memory from now on, and watchers hear why. Where
-    /// `discard` is set, messages that nobody has asked for yet are lost as well.
+    /// Ends this rank's part: from now on nothing in flight touches its memory, and watchers are told why. With
+    /// `discard`, messages that it has sent and no receive has matched yet are lost, too.
     fn leave(&mut self, reason: &'static str, discard: bool) {
         if self.left.is_some() {
             return;
@@ -173,7 +174,7 @@ impl State {
 }
 
 impl Mailbox {
-    /// Wakes the owner, who may be blocking, after the lock was given back.
+    /// Wakes the owner, who may be blocking, after the lock was released.
     fn ring(&self, state: MutexGuard<'_, State>) {
         drop(state);
         self.bell.notify_all();
@@ -192,7 +193,7 @@ fn failed(peer: Rank, reason: &str) -> Event {
     Event::PeerFailed { peer, reason: reason.to_owned() }
 }
 
-/// The first of the queue under `key`; queues do not stay around empty.
+/// Takes the first value of the queue under `key`. Removes queues that become empty.
 fn pop<T>(queues: &mut HashMap<u64, VecDeque<T>>, key: u64) -> Option<T> {
     let queue = queues.get_mut(&key)?;
     let first = queue.pop_front();
@@ -202,7 +203,8 @@ fn pop<T>(queues: &mut HashMap<u64, VecDeque<T>>, key: u64) -> Option<T> {
     first
 }
 
-/// Copies a message to where it is expected, if it is what is expected. The lock of the receiver's mailbox is held.
+/// Copies a message to its receive's memory, if check and length are as expected. The lock of the receiver's mailbox
+/// is held.
 fn deliver(tag: Tag, body: &Region, expected: Tag, target: &Region) -> Result<(), Failure> {
     if tag.check != expected.check {
         return Err(Failure::Check { found: tag });
@@ -210,7 +212,7 @@ fn deliver(tag: Tag, body: &Region, expected: Tag, target: &Region) -> Result<()
     if body.len() != target.len() {
         return Err(Failure::Length { found: Some(body.len()), expected: target.len() });
     }
-    // SAFETY: the poster of either request leaves its region alone until the request has ended. Neither has: both are
+    // SAFETY: the poster of each request leaves its region alone until the request has ended. Neither has: both are
     // reported after this, and a rank that aborts withdraws its requests under the lock that is held here.
     #[allow(unsafe_code)]
     unsafe {
@@ -219,7 +221,7 @@ fn deliver(tag: Tag, body: &Region, expected: Tag, target: &Region) -> Result<()
     Ok(())
 }
 
-/// What an eager send leaves with the receiver.
+/// The copy of an eager message that stays with the receiver.
 fn copy_of(source: &Region) -> Region {
     let body = Region::zeroed(source.len());
     // SAFETY: the copy is new; the poster leaves the source alone until the send has ended.
@@ -251,8 +253,6 @@ impl Transport for InProcess {
         self.connected[peer] = true;
         Ok(())
     }
-
-    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
 
     fn send(
         &mut self,
@@ -306,7 +306,7 @@ impl Transport for InProcess {
     ) -> Result<Posted, TransportError> {
         self.check_open()?;
         self.connect(tag.source)?;
-        // Asked first: who is gone now has left all it ever sent.
+        // Read first: a rank that is gone now has put all its messages into the mailbox.
         let source_gone = self.mailboxes[tag.source].gone.get();
         let key = tag.pack() & Tag::MATCH;
         let mut state = self.own().state.lock();

@@ -1,6 +1,6 @@
-//! How bytes get from one rank to another: one trait, and the transports that implement it.
+//! How bytes get from one rank to another: the trait [`Transport`], and the transports that implement it.
 //!
-//! A transport moves messages; it knows nothing of collectives. It never blocks: whoever drives it calls
+//! A transport moves messages; it knows nothing of collectives. It never blocks: its driver calls
 //! [`Transport::progress`] and, when there is nothing left to do, [`Transport::arm`] and [`Wait::block`].
 
 #[allow(unsafe_code)]
@@ -11,7 +11,6 @@ mod near;
 pub mod routed;
 #[allow(unsafe_code)]
 pub mod shared;
-pub mod tracing;
 #[allow(unsafe_code)]
 pub mod ucx;
 pub mod wrapper;
@@ -26,6 +25,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use crate::buffer::Region;
+use crate::error::convert;
 
 /// What a message is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,9 +40,9 @@ pub enum Kind {
 
 /// Names a message: it pairs a send with its receive.
 ///
-/// In 64 bits: source 14, kind 2, sequence 14, message 14, check 20. A receive matches on all but the check, which is a
-/// digest of what the sender believes the call to be (collective, element type, count, reduction, algorithm); the
-/// transport reports a message whose check differs. So every message says which call it belongs to, at no cost.
+/// In 64 bits: source 14, kind 2, sequence 14, message 14, check 20. A receive matches on all but the check, which is
+/// a digest of what the sender believes the call to be (collective, element type, count, reduction, algorithm). The
+/// transport reports a message whose check differs. So every message names its call, at no extra cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tag {
     /// The sender.
@@ -60,9 +60,9 @@ pub struct Tag {
 impl Tag {
     /// Sequence numbers repeat after this many.
     pub const SEQUENCES: u32 = 1 << 14;
-    /// There are this many digests.
+    /// The number of different digests.
     pub const CHECKS: u32 = 1 << 20;
-    /// The most ranks that fit.
+    /// The largest number of ranks that fit.
     pub const RANKS: usize = 1 << 14;
     /// The bits that a receive compares.
     pub const MATCH: u64 = !(Tag::CHECKS as u64 - 1);
@@ -70,10 +70,10 @@ impl Tag {
     pub const KIND: u64 = 3 << 48;
     /// The bits that name source, kind and sequence.
     pub const CALL: u64 = !((1 << 34) - 1);
-    /// The bits that name kind, sequence and message: what a receive from any source compares.
+    /// The bits that name kind, sequence and message: a receive from any source compares these.
     pub const SUBJECT: u64 = Tag::MATCH & ((1 << 50) - 1);
 
-    /// The bits that [`Tag::CALL`] leaves of the messages of `source` in the collective call `sequence`.
+    /// The bits of [`Tag::CALL`] that all messages of `source` in the collective call `sequence` have.
     #[inline]
     pub fn of_collective(source: Rank, sequence: u32) -> u64 {
         Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack()
@@ -110,70 +110,71 @@ impl Tag {
     }
 }
 
-/// The poster's name for a request; events carry it back.
+/// The poster's name for a request; the request's events carry this number.
 pub type RequestId = u64;
 
 /// Why a message did not arrive as expected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The message is of another call: its check differs.
+    /// The message belongs to another call: its check differs.
     Check {
-        /// The tag that came.
+        /// The tag that the message has.
         found: Tag,
     },
     /// The message has another length.
     Length {
-        /// What came, in bytes; `None` where it was too long to tell.
+        /// The message's length in bytes; `None` where it was too long to tell.
         found: Option<usize>,
-        /// What was expected.
+        /// The expected length in bytes.
         expected: usize,
     },
     /// The connection broke, or the request was cancelled.
     Broken(String),
-    /// This rank has no memory for it.
+    /// This rank has no memory for the message.
     Memory(String),
 }
 
 pub(crate) use crate::machine::{AWHILE, LOOKED_AT};
 
-/// The reason of [`Event::PeerFailed`] where the peer has aborted: what it sent last may have been overwritten.
+/// The reason of [`Event::PeerFailed`] where the peer has aborted: the memory of its last messages may have been
+/// overwritten.
 pub(crate) const ABORTED: &str = "it has aborted";
 
 /// What [`Transport::progress`] reports.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A request has ended; its memory is free again.
+    /// A request has ended; its memory may be used again.
     Completed {
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// Whether all went well.
+        /// `Ok` where the message was sent or received as expected.
         result: Result<(), Failure>,
     },
     /// A request of [`NearMemory::expect`] has ended well.
     Arrived {
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// Its message.
+        /// The message.
         arrived: Arrived,
     },
-    /// A peer is gone. What it sent before may still arrive.
+    /// A peer is gone. Messages that it sent before may still arrive.
     PeerFailed {
-        /// Who.
+        /// The peer.
         peer: Rank,
-        /// In the transport's words.
+        /// Why, in the transport's words.
         reason: String,
     },
     /// A notice from a peer (see [`Transport::notify`]).
     Notice {
-        /// From whom.
+        /// The sender.
         from: Rank,
-        /// Its content.
+        /// The content.
         payload: Vec<u8>,
     },
 }
 
 impl Event {
-    /// Of a request that was posted and has led to this; none while it is pending.
+    /// The event of a request that was posted with this result; `None` while the request is pending.
     pub(crate) fn of(request: RequestId, posted: Result<Posted, Failure>) -> Option<Event> {
         match posted {
             Ok(Posted::Pending) => None,
@@ -184,24 +185,28 @@ impl Event {
     }
 }
 
-/// A transport cannot do what it was asked to.
+/// Says why a transport cannot do what it was asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{transport}: {reason}")]
 pub struct TransportError {
-    /// Which transport.
+    /// The transport's name.
     pub transport: &'static str,
-    /// In its words.
+    /// The reason, in the transport's words.
     pub reason: String,
-    /// Whether this rank lacks memory for it: no peer is to blame.
+    /// Whether the reason is a lack of memory on this rank, for which no peer is to blame.
     pub lacks_memory: bool,
 }
 
-/// What posting a request led to.
+convert! {
+    TransportError => Transport,
+}
+
+/// The state of a request right after it was posted.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It is complete already; no event will follow.
+    /// The request is complete; no event will follow.
     Complete,
-    /// So is what was expected ([`NearMemory::expect`]), and this is it.
+    /// The request is complete, and this is its message; only for [`NearMemory::expect`].
     Arrived(Arrived),
     /// An [`Event::Completed`] or [`Event::Arrived`] will follow.
     Pending,
@@ -209,20 +214,16 @@ pub enum Posted {
 
 /// Moves messages between the ranks of one communicator.
 ///
-/// Requests hold their [`Region`] until they end, so that memory in flight stays alive whatever the caller does. A
-/// send may be matched only by a receive of the same length.
+/// A request holds its [`Region`] until the request ends, so that memory in flight stays alive whatever the caller
+/// does. A send matches only a receive of the same length.
 pub trait Transport: Send {
-    /// For people: what carries the bytes, for example `ucx 1.22.0 (cma, posix; devices lo)`.
+    /// Describes the transport for people, for example `ucx 1.22.0 (cma, posix; devices lo)`.
     fn describe(&self) -> String;
 
-    /// Makes sure that `peer` can be reached and is watched. Cheap where that is so already.
+    /// Makes sure that `peer` can be reached and that its end would be noticed. Cheap if both hold already.
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError>;
 
-    /// Says which algorithm performs the call whose messages have this tag's kind and sequence, before the first of them:
-    /// for whoever writes down what happens.
-    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>);
-
-    /// Starts to send `source` to `peer` by `port`.
+    /// Starts to send `source` to `peer` by port `port`.
     fn send(
         &mut self,
         peer: Rank,
@@ -241,62 +242,63 @@ pub trait Transport: Send {
         request: RequestId,
     ) -> Result<Posted, TransportError>;
 
-    /// Sends a short notice that the receiver gets as [`Event::Notice`] whatever it is doing, as best as it can:
-    /// nobody hears whether it arrived.
+    /// Sends a short notice, which the receiver gets as [`Event::Notice`] whatever it is doing. Best effort: the
+    /// sender does not learn whether the notice arrived.
     fn notify(&mut self, peer: Rank, payload: &[u8]);
 
-    /// What more can be done for near ranks; `None` where no rank can be near.
+    /// The operations that only near ranks support; `None` where no rank can be near.
     fn near_memory(&mut self) -> Option<&mut dyn NearMemory>;
 
-    /// Sees to it that peers which sleep wake up for what has been posted or released. Whoever posts calls this, or
-    /// [`Transport::progress`], before it does anything that takes long.
+    /// Wakes sleeping peers for which something has been posted or released. After posting, call this or
+    /// [`Transport::progress`] before any work that takes long.
     fn flush(&mut self);
 
-    /// Does what can be done now and appends what has happened. Returns whether anything has.
+    /// Does what can be done now and appends the events. Returns whether anything has happened.
     fn progress(&mut self, events: &mut Vec<Event>) -> bool;
 
-    /// The slow look around, for a caller that has waited long: appends notices and failures that `progress` does
-    /// not look for. Messages of the collective call `next`, and what came after them, may stay where they are.
+    /// The slow check, for a caller that has waited long: appends also notices and failures that `progress` does not
+    /// look for. Messages of the collective call `next`, and what came after them, may stay where they are.
     fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>);
 
-    /// A message from `source` in the collective call `sequence` that nobody has asked for yet, if there is one.
+    /// A message from `source` in the collective call `sequence` that no receive has matched yet, if there is one.
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag>;
 
-    /// Whose message that `tag` names, but for its source and its check, nobody has asked for yet: of `source`, or the
-    /// first found of any rank. Where there is none, its arrival will end a [`Wait::block`].
+    /// The source of a message that no receive has matched yet and whose kind, sequence and message number are those
+    /// of `tag`. Looks at messages of `source` only, or of all ranks if `source` is `None`. If there is no such
+    /// message, its arrival will end a [`Wait::block`].
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank>;
 
-    /// The oldest message of any collective that nobody has asked for yet, if there is one.
+    /// The oldest message of any collective that no receive has matched yet, if there is one.
     fn oldest_unexpected(&mut self) -> Option<Tag>;
 
-    /// Prepares for blocking. `false` where something has happened meanwhile: call `progress` instead.
+    /// Prepares for blocking. Returns `false` if something has happened meanwhile: then call `progress` instead.
     fn arm(&mut self) -> bool;
 
-    /// What to block on after [`Transport::arm`], without holding the transport.
+    /// The object to block on after [`Transport::arm`], without holding the transport.
     fn waiter(&self) -> Arc<dyn Wait>;
 
-    /// Ends everything in flight, by force, until `deadline` at the latest. Memory of requests that could not be
-    /// ended by then is never freed. Afterwards only dropping the transport makes sense.
+    /// Ends everything in flight by force, by `deadline` at the latest. Memory of requests that could not be ended by
+    /// then is never freed. Afterwards the transport can only be dropped.
     fn abort(&mut self, deadline: Instant);
 
-    /// Says good-bye: lets what was sent arrive, until `deadline` at the latest, and closes the connections.
+    /// Closes the connections after all messages that were sent have arrived, but by `deadline` at the latest.
     fn close(&mut self, deadline: Instant);
 }
 
-/// Whether sequence number `a` comes before `b`; numbers repeat.
+/// Whether sequence number `a` comes before `b`, given that the numbers wrap around.
 fn is_earlier(a: u32, b: u32) -> bool {
     (a + Tag::SEQUENCES - b) % Tag::SEQUENCES > Tag::SEQUENCES / 2
 }
 
 /// Blocks a thread until a transport has something to do.
 pub trait Wait: Send + Sync {
-    /// Blocks until then, until [`Wait::wake`], or until `timeout` has passed.
+    /// Blocks until the transport has something to do, [`Wait::wake`] is called, or `timeout` has passed.
     fn block(&self, timeout: Duration);
 
-    /// Ends a [`Wait::block`], this one or the next.
+    /// Ends the current [`Wait::block`], or the next one if no thread blocks now.
     fn wake(&self);
 
-    /// Hears that something has happened since the last [`Wait::block`], so that this had reason to end.
+    /// Records that something has happened since the last [`Wait::block`], so that it ended for good reason.
     fn note_progress(&self);
 }
 

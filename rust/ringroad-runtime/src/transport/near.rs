@@ -1,4 +1,4 @@
-//! What ranks of a host can do beyond sending copies: read each other's memory.
+//! Operations between near ranks, which read each other's memory.
 
 use std::sync::Arc;
 
@@ -12,44 +12,45 @@ use crate::cache::CacheMode;
 /// A message that can be read where its sender left it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// Its bytes, in the sender's memory: nobody may write them.
+    /// The message's bytes, in the sender's memory. They may only be read.
     pub region: Region,
-    /// Whose.
+    /// The sender.
     pub(crate) peer: Rank,
-    /// Who uses its memory again.
+    /// Who may use the memory again.
     pub(crate) returns: Returns,
 }
 
-/// Who uses memory again that has been read.
+/// Who may use a message's memory again once it has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Returns {
-    /// The sender, who counts its messages to this rank.
+    /// The sender, which gave the message this number among its parcels to this rank.
     ToSender(u64),
-    /// The transport that it came by.
+    /// The transport that delivered the message.
     ToTransport,
-    /// Nobody.
+    /// Nobody else: it is a copy that belongs to this rank.
     Nowhere,
 }
 
-/// What a transport can do for *near* ranks: each of them can read memory of the other.
+/// What a transport can do between *near* ranks, which can read each other's memory.
 ///
-/// Between near ranks a message is its place, which the receiver may read there ([`NearMemory::expect`]) instead of having
-/// it copied.
+/// A message between near ranks is a place in the sender's memory. The receiver may read it there
+/// ([`NearMemory::expect`]) instead of receiving a copy.
 pub trait NearMemory {
-    /// For each rank whether it is near.
+    /// For each rank, whether it is near.
     fn ranks(&mut self) -> Arc<[bool]>;
 
-    /// The memory that near ranks can read.
+    /// The pool of memory that near ranks can read.
     fn pool(&mut self) -> Arc<Pool>;
 
-    /// Whether near ranks copy long messages out of this rank's private memory.
+    /// Whether near ranks copy long messages directly out of this rank's private memory.
     fn copies_private(&mut self) -> bool;
 
-    /// Whether what this rank writes reaches a near rank through a cache of both; `None` for others.
+    /// Whether this rank and `peer` share a cache, as far as known ([`CacheMode::Near`]: they do). `None` if `peer`
+    /// is not a near rank.
     fn distance(&mut self, peer: Rank) -> Option<CacheMode>;
 
-    /// As [`send`](super::Transport::send) to a near rank, of a source that stays as it is for as long as somebody holds the
-    /// region: the send may end before the peer has read it.
+    /// Like [`send`](super::Transport::send) to a near rank, but without a copy. The source must not change for as
+    /// long as somebody holds the region: the send may end before the peer has read it.
     fn send_zero_copy(
         &mut self,
         peer: Rank,
@@ -59,20 +60,20 @@ pub trait NearMemory {
         request: RequestId,
     ) -> Result<Posted, TransportError>;
 
-    /// Waits for a message of `bytes` bytes from `tag.source`, a near rank, without moving it: it comes as
-    /// [`Posted::Arrived`] or [`Event::Arrived`](super::Event::Arrived).
+    /// Waits for a message of `bytes` bytes from `tag.source`, a near rank, and leaves it in the sender's memory. The
+    /// message comes as [`Posted::Arrived`] or [`Event::Arrived`](super::Event::Arrived).
     fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError>;
 
-    /// Tells the sender that its memory has been read.
+    /// Tells the sender that the message has been read, so that its memory may be used again.
     fn release(&mut self, arrived: Arrived);
 
-    /// Spins until a message of `tag.source`, a near rank, has come, for so short a time that nothing else could be done
-    /// meanwhile.
+    /// Spins until a message from `tag.source`, a near rank, has come, or for a few microseconds at most: too short a
+    /// time to do anything else.
     fn spin(&mut self, tag: Tag);
 
-    /// Lets go of regions that near ranks have read.
+    /// Drops the regions that near ranks have read.
     fn reclaim(&mut self);
 
-    /// Whether something waits to be sent that no call in flight stands for.
+    /// Whether a message is still queued although its call may have ended.
     fn has_queued(&mut self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Near ranks by one transport, all others by another.
+//! Sends to near ranks by one transport, and to all others by another.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,12 +12,13 @@ use crate::buffer::Region;
 pub struct Routed<N: Transport, F: Transport> {
     near: N,
     far: F,
-    /// For each rank whether it is near.
+    /// For each rank, whether it is near.
     ranks: Arc<[bool]>,
 }
 
 impl<N: Transport, F: Transport> Routed<N, F> {
-    /// The ranks that are near as `near` knows them go by that, all others by `far`. What `far` blocks on ends for both.
+    /// Uses `near` for the ranks that it calls near, and `far` for all others. Blocking on the waiter of `far` must
+    /// also end for `near`.
     pub fn new(mut near: N, far: F) -> Routed<N, F> {
         let ranks = near.near_memory().map(|memory| memory.ranks()).unwrap_or_default();
         Routed { near, far, ranks }
@@ -39,11 +40,6 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
         } else {
             self.far.connect(peer)
         }
-    }
-
-    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
-        self.near.announce(tag, algorithm);
-        self.far.announce(tag, algorithm);
     }
 
     fn send(
@@ -114,7 +110,7 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
-        // They do not tell when a message came; the oldest is that of the earliest call.
+        // The transports do not tell when a message came: take the message of the earliest call.
         match (self.near.oldest_unexpected(), self.far.oldest_unexpected()) {
             (Some(near), Some(far)) if is_earlier(far.sequence, near.sequence) => Some(far),
             (near, far) => near.or(far),
@@ -148,7 +144,7 @@ mod tests {
     use super::*;
     use crate::cache::CacheMode;
 
-    /// Rank `rank` of three, of which 0 and 1 are near each other.
+    /// The transports of three ranks, of which 0 and 1 are near each other.
     fn group() -> Vec<Box<dyn Transport>> {
         let homes: Vec<Home> = (0..2).map(|rank| Home::new(rank, 3).unwrap()).collect();
         let beside: Vec<_> = (0..2).map(|rank| vec![homes[1 - rank].beside().unwrap()]).collect();

@@ -1,4 +1,4 @@
-//! Transports around others. What they leave as it is, is forwarded here, once for all of them.
+//! Transports around others. Whatever a wrapper does not override is forwarded here, once for all wrappers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,17 +14,17 @@ use crate::cache::CacheMode;
 pub struct Post {
     /// The other rank.
     pub peer: Rank,
-    /// The sender's outlet; 0 for messages that are read where they are.
+    /// The sender's port; 0 for messages that are read in place.
     pub port: Port,
     /// Names the message.
     pub tag: Tag,
-    /// What is posted.
+    /// The operation and its memory.
     pub body: Body,
-    /// The poster's name for it.
+    /// The poster's name for the request.
     pub request: RequestId,
 }
 
-/// What is posted, and its memory.
+/// The operation that is posted, and its memory.
 pub enum Body {
     /// [`Transport::send`].
     Send(Region),
@@ -32,7 +32,7 @@ pub enum Body {
     ZeroCopy(Region),
     /// [`Transport::receive`].
     Receive(Region),
-    /// [`NearMemory::expect`] so many bytes.
+    /// [`NearMemory::expect`] of this many bytes.
     Expect(usize),
 }
 
@@ -50,7 +50,7 @@ impl Post {
 }
 
 impl Body {
-    /// The length of the message.
+    /// The length of the message in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Body::Send(region) | Body::ZeroCopy(region) | Body::Receive(region) => region.len(),
@@ -64,15 +64,15 @@ impl Body {
     }
 }
 
-/// A transport around another one. A wrapper overrides what it changes; the rest goes to the inner transport.
+/// A transport around another one. A wrapper overrides what it changes; everything else goes to the inner transport.
 pub trait Wrapper: Send {
-    /// What it wraps.
+    /// The type of the inner transport.
     type Inner: Transport;
 
     /// The inner transport.
     fn inner(&self) -> &Self::Inner;
 
-    /// The same, to be used.
+    /// The inner transport, mutable.
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
     /// See [`Transport::describe`].
@@ -85,12 +85,7 @@ pub trait Wrapper: Send {
         self.inner_mut().connect(peer)
     }
 
-    /// See [`Transport::announce`].
-    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
-        self.inner_mut().announce(tag, algorithm);
-    }
-
-    /// All that is sent, received and expected.
+    /// All sends, receives and expects.
     fn post(&mut self, post: Post) -> Result<Posted, TransportError> {
         post.to(self.inner_mut())
     }
@@ -126,7 +121,7 @@ pub trait Wrapper: Send {
     }
 }
 
-/// The near memory of a transport that has given it out.
+/// The near memory of a transport that has some.
 fn near(transport: &mut impl Transport) -> &mut dyn NearMemory {
     transport.near_memory().expect("the transport reads memory of near ranks")
 }
@@ -138,10 +133,6 @@ impl<W: Wrapper> Transport for W {
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
         Wrapper::connect(self, peer)
-    }
-
-    fn announce(&mut self, tag: Tag, algorithm: &Arc<str>) {
-        Wrapper::announce(self, tag, algorithm);
     }
 
     fn send(

@@ -1,4 +1,4 @@
-//! Calls that go on while others are made, are waited for in any order, or call back.
+//! Calls that are in flight while others are made, that are waited for in any order, or that call back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc, Mutex};
@@ -64,7 +64,7 @@ fn several_threads_of_a_rank_wait() {
     }
 }
 
-/// Calls of several threads of a rank have no order among each other, messages with different tags need none.
+/// Calls of several threads of a rank have no order among each other; messages with different tags need none.
 #[test]
 fn several_threads_of_a_rank_send_and_receive() {
     let _watchdog = watch();
@@ -89,7 +89,7 @@ fn several_threads_of_a_rank_send_and_receive() {
     }
 }
 
-/// One thread starts the calls of all ranks and waits for none: it only listens.
+/// One thread starts the calls of all ranks and waits for none: it only receives the callbacks.
 #[test]
 fn calls_go_on_in_the_background_and_call_back_once() {
     let _watchdog = watch();
@@ -103,7 +103,7 @@ fn calls_go_on_in_the_background_and_call_back_once() {
             for communicator in &group {
                 let rank = communicator.rank();
                 let work = communicator.start(case.request(rank, &prepared.inputs[rank])).unwrap();
-                // Two for each: one may come late.
+                // Two for each call: one may be added late.
                 for copy in 0..2 {
                     let sender = sender.clone();
                     work.on_complete(move |result| sender.send((number, rank, copy, result)).unwrap());
@@ -112,7 +112,7 @@ fn calls_go_on_in_the_background_and_call_back_once() {
             }
         }
         drop(sender);
-        // The channel closes when the last callback is gone.
+        // The channel closes when the last callback has been dropped.
         let mut called: Vec<(usize, usize, i32)> = receiver
             .iter()
             .map(|(number, rank, copy, result)| {
@@ -140,11 +140,11 @@ fn calls_go_on_in_the_background_without_callbacks() {
         let case = Case::new(3, Collective::Allreduce, ReduceOp::Sum, DType::F32, 10_000);
         let prepared = case.prepare();
         let start = |c: &Communicator| c.start(case.request(c.rank(), &prepared.inputs[c.rank()])).unwrap();
-        // Time and again, so that the background thread has slept before.
+        // Several times, so that the background thread has slept before.
         for _ in 0..20 {
             let works: Vec<_> = group.iter().map(start).collect();
             works.iter().for_each(|work| work.in_background());
-            // `result` only looks.
+            // `result` only looks, and drives nothing.
             while works.iter().any(|work| work.result().is_none()) {
                 thread::yield_now();
             }
@@ -153,7 +153,7 @@ fn calls_go_on_in_the_background_without_callbacks() {
     }
 }
 
-/// A rank's own thread may wait for one call while others go on in the background.
+/// A rank's own thread may wait for one call while others proceed in the background.
 #[test]
 fn waiting_and_background_take_turns() {
     let _watchdog = watch();
@@ -163,7 +163,7 @@ fn waiting_and_background_take_turns() {
         let prepared = case.prepare();
         let start = |c: &Communicator| c.start(case.request(c.rank(), &prepared.inputs[c.rank()])).unwrap();
         for _ in 0..50 {
-            // Rank 0 waits for its first call and forgets the second; rank 1 forgets both.
+            // Rank 0 waits for its first call and drops the second; rank 1 drops both.
             let works: Vec<_> = [0, 0, 1, 1].map(|rank| start(&group[rank])).into();
             works[1..].iter().for_each(|work| work.in_background());
             works[0].wait().unwrap();
@@ -227,7 +227,7 @@ fn callbacks_may_make_calls() {
     }
 }
 
-/// A callback may wait for what another callback does, and so on, also while somebody waits for a call of his own.
+/// A callback may wait for what another callback does, and so on, even while a thread waits for a call of its own.
 #[test]
 fn callbacks_may_wait_for_callbacks() {
     fn nest(communicator: &Arc<Communicator>, depth: u32, done: mpsc::Sender<u32>) {
@@ -293,10 +293,10 @@ fn callbacks_may_make_calls_while_calls_are_started() {
     }
 }
 
-/// Says to the test `child` that there are no threads.
+/// Tells the test `child` that no threads can be started.
 const ALONE: &str = "RINGROAD_TEST_ALONE";
 
-/// Where no thread can be had, callbacks run on one that makes calls, and may make calls themselves.
+/// If no thread can be started, callbacks run on a thread that makes calls, and may make calls themselves.
 #[test]
 #[cfg_attr(miri, ignore = "starts a process")]
 fn callbacks_need_no_threads() {
@@ -307,7 +307,7 @@ fn callbacks_need_no_threads() {
     assert!(finished, "{said}");
 }
 
-/// What the test `child` does.
+/// The body of the test `child`.
 pub fn child() {
     if std::env::var_os(ALONE).is_none() {
         return;
@@ -342,7 +342,7 @@ fn callbacks_after_the_end_are_called_at_once() {
     });
 }
 
-/// Who drops the communicator still gets what it has begun.
+/// A thread that drops the communicator still gets the results of its calls.
 #[test]
 fn works_outlive_their_communicator() {
     let _watchdog = watch();

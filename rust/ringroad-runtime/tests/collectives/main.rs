@@ -36,7 +36,7 @@ const OPS: [ReduceOp; 9] = [
     ReduceOp::PremulSum,
 ];
 
-/// Cases of all collectives, with lengths that make some eager and some not.
+/// Cases of all collectives, with lengths of which some are eager and some are not.
 fn mixture(ranks: usize, count: usize) -> Vec<Case> {
     let case = |number: usize| {
         let collective = Collective::ALL[number % 8].with_root(number % ranks);
@@ -57,24 +57,24 @@ fn receive(peer: usize, tag: u32, bytes: usize) -> Request {
     Request::new(operation, DType::U8, bytes, Memory::nothing(), Memory::zeroed(bytes))
 }
 
-/// What `source` sends to `target` as `number` of `tag`.
+/// The message number `number` from `source` to `target` with `tag`.
 fn message(source: usize, target: usize, tag: u32, number: usize) -> Vec<u8> {
     let seed = (source * 64 + target) as u64 * 1_000_003 + u64::from(tag) * 31 + number as u64;
     values(DType::U8, seed as usize % 300, seed)
 }
 
-/// Shorter than one element per rank, as long, longer, and long.
+/// Fewer elements than ranks, as many, more, and many.
 fn lengths(ranks: usize) -> [usize; 6] {
     [1000, 0, 1, ranks - 1, ranks, ranks + 1]
 }
 
-/// The reductions that make a difference to `collective`.
+/// The reductions for `collective`: several only if it reduces.
 fn ops(collective: Collective, dtype: DType) -> impl Iterator<Item = ReduceOp> {
     let counted = if collective.reduces() { OPS.len() } else { 1 };
     OPS.into_iter().take(counted).filter(move |op| op.supports(dtype))
 }
 
-/// Every collective, data type, reduction, and both kinds of place. Lengths and roots take turns.
+/// Every collective, data type and reduction, in place and out of place. Lengths and roots take turns.
 fn every_call(ranks: usize) -> Vec<Case> {
     let mut cases = Vec::new();
     for collective in Collective::ALL {
@@ -94,8 +94,8 @@ fn every_call(ranks: usize) -> Vec<Case> {
     cases
 }
 
-/// Makes all calls on all ranks. Replicas must be equal bit for bit, unless an algorithm was asked for that says it
-/// is not that good.
+/// Makes all calls on all ranks. Replicas must be bit-identical, unless the case names an algorithm that does not
+/// promise that.
 fn check_all(group: &[Communicator], cases: &[Case]) {
     let prepared: Vec<OnceLock<Prepared>> = cases.iter().map(|_| OnceLock::new()).collect();
     let replicas: Vec<OnceLock<Vec<u8>>> = cases.iter().map(|_| OnceLock::new()).collect();
@@ -142,7 +142,7 @@ fn every_call_on_16_ranks() {
     check_every_call([16]);
 }
 
-/// Every algorithm for every collective that it performs on a network, at so many lengths. Members of families, data
+/// Every algorithm for every collective that it performs on a network, at `count` lengths. Members of families, data
 /// types, reductions and roots take turns.
 fn every_algorithm(topology: &Topology, count: usize) -> Vec<Case> {
     let ranks = topology.ranks();
@@ -161,7 +161,7 @@ fn every_algorithm(topology: &Topology, count: usize) -> Vec<Case> {
             let dtype = DType::ALL[number % DType::ALL.len()];
             let possible: Vec<ReduceOp> = ops(collective, dtype).collect();
             let op = possible[number / 12 % possible.len()];
-            // Every root needs a schedule of its own: one in three lengths changes it.
+            // Every root needs a schedule of its own, so only one in three lengths changes the root.
             let collective = collective.with_root((number / 12 + round / 6) % ranks);
             let longest = if collective.has_blocks() { 1000usize.div_ceil(ranks) } else { 1000 };
             let case = Case::new(ranks, collective, op, dtype, elements.min(longest));
@@ -176,13 +176,13 @@ fn ring(ranks: usize) -> Topology {
     Topology::ring(ranks).unwrap()
 }
 
-/// Every algorithm on a network, at so many lengths.
+/// Checks every algorithm on a network at `count` lengths.
 fn check_algorithms(topology: Topology, means: impl Into<Means>, count: usize) {
     let ranks = topology.ranks();
-    // Products of many numbers leave the range of the small types, in an order that depends on the algorithm.
+    // Products of many numbers leave the range of the small types, depending on the order of multiplication.
     let cases = every_algorithm(&topology, count).into_iter();
     let cases: Vec<Case> = cases.filter(|case| ranks <= 16 || case.op != ReduceOp::Product).collect();
-    // A preference keeps the start short: all algorithms are asked for by name.
+    // Restricting the choice keeps the start short: all algorithms are named by the cases.
     let options = Options { topology: Some(topology), algorithm: Some(PLAIN.to_owned()), ..patient() };
     check_all(&group_with(ranks, means, &config(), &options), &cases);
 }
@@ -241,7 +241,7 @@ fn every_collective_on_64_ranks() {
     check_all(&group(64, usize::MAX), &collectives.map(case).collect::<Vec<_>>());
 }
 
-/// Blocks of any length each, some of them empty, by every algorithm, apart and in place.
+/// Blocks of any length, some of them empty, with every algorithm, out of place and in place.
 #[test]
 fn blocks_of_different_lengths() {
     let _watchdog = watch();
@@ -303,7 +303,7 @@ fn check_uneven(group: &[Communicator], collective: Collective, counts: &[usize]
     });
 }
 
-/// Counts that do not fit are refused on every rank, and the communicator goes on.
+/// Counts that do not fit are refused on every rank, and the communicator remains usable.
 #[test]
 fn counts_that_make_no_sense() {
     let _watchdog = watch();
@@ -344,7 +344,7 @@ fn halves_are_reduced_as_singles_and_rounded_once() {
             let first = communicator.rank() == 0;
             let half = |x: f32| f16::from_f32(x).to_bits();
             let brain = |x: f32| bf16::from_f32(x).to_bits();
-            // 2048 + 1 is half-way between two halves, 2048 + 3 as well: both go to the even one.
+            // 2048 + 1 is half-way between two halves, and so is 2048 + 3: both are rounded to even.
             let mine = if first { [half(2048.0); 2] } else { [half(1.0), half(3.0)] };
             assert_eq!(run(DType::F16, ReduceOp::Sum, mine), [half(2048.0), half(2052.0)]);
             let mine = if first { [brain(256.0); 2] } else { [brain(1.0), brain(3.0)] };
@@ -385,7 +385,7 @@ fn averages_and_factors() {
     }
 }
 
-/// Whatever is not zero is true, and true comes out as 1 wherever something was reduced.
+/// Any non-zero byte is true, and reduced values are 0 or 1.
 #[test]
 fn any_byte_but_zero_is_true() {
     let _watchdog = watch();
@@ -410,7 +410,7 @@ fn any_byte_but_zero_is_true() {
     }
 }
 
-/// The input belongs to the caller: whatever a rank does on the way, it does elsewhere.
+/// The input belongs to the caller: ranks keep intermediate values elsewhere.
 #[test]
 fn inputs_are_left_alone() {
     let _watchdog = watch();
@@ -433,15 +433,15 @@ fn inputs_are_left_alone() {
     }
 }
 
-/// Memory that near ranks read where it is: calls leave the input alone, and whoever's call has ended may do with its
-/// memory what it likes, whatever the others are doing. Lengths are around those from which on memory is lent, and at
-/// which messages are cut.
+/// Memory that near ranks read directly: calls leave the input alone, and a rank whose call has ended may do with its
+/// memory what it likes, whatever the others are doing. Lengths are around those from which on messages are sent
+/// without a copy, and those at which messages are cut.
 #[test]
 fn memory_that_others_can_read() {
     let _watchdog = watch();
     const LEND: usize = 32 << 10;
     const SEGMENT: usize = 512 << 10;
-    /// That of broadcasts is shorter.
+    /// The corresponding length of broadcasts is shorter.
     const BROADCAST: usize = 128 << 10;
     let lengths = [
         0,
@@ -473,11 +473,11 @@ fn memory_that_others_can_read() {
                 {
                     for in_place in [false, true] {
                         let number = cases.len();
-                        // Among many, each length with one of the three.
+                        // With many ranks, each length is tried with one of the three only.
                         if ranks > 3 && lent != index % 3 {
                             continue;
                         }
-                        // The message has the length, or the vector.
+                        // Either the message has this length, or the vector.
                         let whole = collective.has_blocks() && (number + index) % 2 == 0;
                         let dtype = [DType::I32, DType::U8, DType::F32, DType::I64][number % 4];
                         let elements = if whole { bytes / ranks } else { *bytes } / dtype.size();
@@ -546,7 +546,7 @@ fn nobody_leaves_a_barrier_before_all_have_entered() {
     }
 }
 
-/// This binary again, as `asynchronous` wants it.
+/// Runs this binary again, as `asynchronous` needs it.
 #[test]
 #[ignore = "run by the other tests"]
 fn child() {

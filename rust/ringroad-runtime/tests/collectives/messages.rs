@@ -9,7 +9,7 @@ use ringroad_core::Collective;
 use ringroad_runtime::call::TAGS;
 use ringroad_runtime::{Communicator, DType, ReduceOp};
 
-/// Messages meet by source and tag, in the order of posting where both are equal, whoever comes first.
+/// Messages match by source and tag, in the order of posting if both are equal, whichever side comes first.
 #[test]
 fn messages_find_their_receives() {
     let _watchdog = watch();
@@ -27,7 +27,7 @@ fn exchange(communicator: &Communicator, tags: &[u32], seed: u64) {
     let me = communicator.rank();
     let peers: Vec<usize> = (0..communicator.size()).filter(|peer| *peer != me).collect();
     let queues: Vec<(usize, u32)> = peers.iter().flat_map(|p| tags.iter().map(|t| (*p, *t))).collect();
-    // Two messages and two receives per peer and tag, posted in an order of this rank's own.
+    // Two messages and two receives for each peer and tag, posted in an order of this rank's own.
     let mut random = Random(seed * 100 + me as u64);
     let mut order: Vec<(bool, (usize, u32))> =
         queues.iter().flat_map(|q| [(true, *q), (true, *q), (false, *q), (false, *q)]).collect();
@@ -55,7 +55,7 @@ fn exchange(communicator: &Communicator, tags: &[u32], seed: u64) {
     }
 }
 
-/// Messages do not count as collective calls, and pass them.
+/// Messages are not counted as collective calls, and may overtake them.
 #[test]
 fn messages_between_collectives() {
     let _watchdog = watch();
@@ -67,7 +67,7 @@ fn messages_between_collectives() {
             let prepared = case.prepare();
             for round in 0..20 {
                 let content = message(me, next, round, 0);
-                // Rank 0 sends before the collective what the others take after it.
+                // Rank 0 sends before the collective the message that its peer receives after it.
                 let sent = (me == 0).then(|| communicator.start(send(next, round, &content)).unwrap());
                 case.check(communicator, &prepared).unwrap();
                 let sent = sent.unwrap_or_else(|| communicator.start(send(next, round, &content)).unwrap());
@@ -80,7 +80,7 @@ fn messages_between_collectives() {
     }
 }
 
-/// A message that is received late is in nobody's way.
+/// A message that is received late blocks nothing else.
 #[test]
 fn messages_received_after_large_collectives() {
     let _watchdog = watch();

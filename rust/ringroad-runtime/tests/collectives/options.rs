@@ -1,9 +1,9 @@
-//! What options change: segments, algorithms and topologies.
+//! The effect of options: segments, algorithms and topologies.
 
 use super::{check_all, every_algorithm, mixture};
 use crate::common::Means::Shared;
 use crate::common::{config, each, group, group_with, patient, watch, Case, MEANS, SLOW};
-use ringroad_core::algorithms::{self, find};
+use ringroad_core::algorithms::find;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::config::Config;
 use ringroad_runtime::{DType, Error, Options, ReduceOp};
@@ -32,7 +32,7 @@ fn large_vectors_travel_in_segments() {
     check_all(&group(ranks, Shared), &cases);
 }
 
-/// The smallest segments cut nearly everything, also where their size is no multiple of the element's.
+/// The smallest segments cut nearly everything, even if their size is no multiple of the element's.
 #[test]
 fn small_segments() {
     let _watchdog = watch();
@@ -86,12 +86,11 @@ fn choices_say_what_runs() {
         let ranges = choices.switch_points(collective);
         assert_eq!(ranges[0].from_bytes, 0, "{collective}");
         for range in ranges {
-            let member = algorithms::find(&range.algorithm).unwrap();
-            assert!(member.consistent(&choices.topology, collective), "{collective}");
+            assert!(range.algorithm.consistent(&choices.topology, collective), "{collective}");
             assert_eq!(choices.pick(collective, range.from_bytes, false), range.algorithm);
         }
     }
-    // On both sides of every switch point, whatever runs is right and is what was announced.
+    // On both sides of every switch point, the result is right and the announced algorithm runs.
     let switches = choices.switch_points(Collective::Allreduce).to_vec();
     let small = switches.iter().map(|range| range.from_bytes as usize / 4).filter(|e| *e > 0 && *e < 1 << 18);
     let elements: Vec<usize> = small.flat_map(|e| [e - 1, e, e + 1]).collect();
@@ -102,7 +101,7 @@ fn choices_say_what_runs() {
             let rank = communicator.rank();
             let work = communicator.start(case.request(rank, &prepared.inputs[rank])).unwrap();
             let bytes = 4 * *elements as u64;
-            assert_eq!(work.algorithm(), choices.pick(Collective::Allreduce, bytes, true));
+            assert_eq!(work.algorithm(), choices.pick(Collective::Allreduce, bytes, true).name());
             prepared.compare(&case, rank, &work.finish().unwrap().to_vec::<u8>());
         }
     });

@@ -1,6 +1,6 @@
-//! What the tests of communicators share: ranks that are threads, data from seeds, references, a watchdog.
+//! What the tests of communicators share: ranks that are threads, data from seeds, reference results, a watchdog.
 
-// Every test binary uses its own part.
+// Every test binary uses only a part of this module.
 #![allow(dead_code)]
 
 pub mod mortal;
@@ -24,10 +24,10 @@ use ringroad_runtime::transport::shared::{Pool, SharedMemory};
 use ringroad_runtime::transport::Transport;
 use ringroad_runtime::{CallKey, Communicator, DType, Memory, Operation, Options, ReduceOp, Request, Result};
 
-/// What carries the bytes of a group.
+/// The transport of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
-    /// Mailboxes; messages of at least so many bytes wait for their receiver.
+    /// Mailboxes. Messages of at least this many bytes wait for their receiver.
     Mailboxes(usize),
     /// Memory that all ranks can read.
     Shared,
@@ -35,7 +35,7 @@ pub enum Means {
 
 /// Rendezvous for every message, and for none; shared memory.
 pub const MEANS: [Means; 3] = [Means::Mailboxes(0), Means::Mailboxes(usize::MAX), Means::Shared];
-/// Those that take the most turns.
+/// The transports with the most waiting.
 pub const SLOW: [Means; 2] = [Means::Mailboxes(0), Means::Shared];
 
 impl From<usize> for Means {
@@ -53,15 +53,15 @@ impl Means {
     }
 }
 
-/// A test that takes longer hangs.
+/// A test that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(match () {
     () if cfg!(miri) => 3600,
-    // It watches what tests do with their data, too.
+    // ThreadSanitizer also watches what tests do with their data.
     () if cfg!(tsan) => 600,
     () => 180,
 });
 
-/// Ends the process, with the test's name, unless it is dropped in time.
+/// Ends the process and prints the test's name, unless the watchdog is dropped in time.
 pub struct Watchdog {
     _alive: mpsc::Sender<()>,
 }
@@ -73,11 +73,11 @@ pub fn watch() -> Watchdog {
     let place = Location::caller();
     let (alive, ended) = mpsc::channel();
     thread::spawn(move || {
-        // Second by second, so that no time passes while the process is stopped.
+        // Second by second, so that the time does not count in which the process is stopped.
         let alive =
             |_: &u64| ended.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout);
         if (0..PATIENCE.as_secs()).take_while(alive).count() as u64 == PATIENCE.as_secs() {
-            // Straight to the terminal: what the harness captures is lost.
+            // Written directly to the terminal: the output that the harness captures is lost.
             let _ = writeln!(
                 io::stderr(),
                 "{name} ({place}) hangs: it still runs after {} s",
@@ -116,15 +116,15 @@ pub fn group_with(
     Communicator::over(means.into().transports(ranks), config, options).unwrap()
 }
 
-/// A group over shared memory, and where each rank's memory is that the others can read.
+/// A group over shared memory, with the pool of each rank.
 pub fn group_with_pools(ranks: usize) -> (Vec<Communicator>, Vec<Arc<Pool>>) {
     let mut transports = Means::Shared.transports(ranks);
     let pools = transports.iter_mut().map(|transport| transport.near_memory().unwrap().pool()).collect();
     (Communicator::over(transports, &config(), &patient()).unwrap(), pools)
 }
 
-/// As much memory of the pool, with the same content, `shift` bytes behind the beginning of a cache line; and the same
-/// memory once more.
+/// Copies the content of `memory` to memory of the pool that begins `shift` bytes after the beginning of a cache
+/// line. Returns the new memory twice.
 pub fn pooled(pool: &Arc<Pool>, memory: &Memory, shift: usize) -> (Memory, Region) {
     let content = Region::of(&memory.to_vec::<u8>());
     let region = pool.allocate(content.len() + shift).unwrap().part(shift..content.len() + shift);
@@ -141,7 +141,8 @@ pub fn boxed<T: Transport + 'static>(transports: impl IntoIterator<Item = T>) ->
     transports.into_iter().map(|t| Box::new(t) as Box<dyn Transport>).collect()
 }
 
-/// Runs `body` once per rank, each on a thread of its own; returns the results by rank. A panic of one ends them all.
+/// Runs `body` for each rank on a thread of its own; returns the results by rank. If one panics, the communicator is
+/// aborted.
 pub fn each<T: Send>(group: &[Communicator], body: impl Fn(&Communicator) -> T + Sync) -> Vec<T> {
     let run = |communicator: &Communicator| {
         let result = panic::catch_unwind(AssertUnwindSafe(|| body(communicator)));
@@ -171,7 +172,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// With either sign and of a magnitude in 0.5..1.5, so that neither sums nor products leave any type's range.
+    /// A number of either sign and with a magnitude in 0.5..1.5, so that neither sums nor products leave the range of
+    /// any type.
     pub fn float(&mut self) -> f64 {
         let magnitude = 0.5 + (self.bits() >> 11) as f64 / (1u64 << 53) as f64;
         if self.bits() & 1 == 0 {
@@ -224,7 +226,7 @@ pub struct Case {
     pub ranks: usize,
     pub collective: Collective,
     pub op: ReduceOp,
-    /// Of rank 0, in a premultiplied sum.
+    /// The factor of rank 0 in a premultiplied sum.
     pub factor: f64,
     pub dtype: DType,
     pub elements: usize,
@@ -233,7 +235,7 @@ pub struct Case {
     pub seed: u64,
 }
 
-/// What all ranks bring to a case and what they must take away.
+/// The inputs of all ranks for a case, and the outputs that they must get.
 pub struct Prepared {
     pub inputs: Vec<Vec<u8>>,
     pub outputs: Vec<Vec<u8>>,
@@ -247,12 +249,12 @@ impl Case {
         Case { ranks, collective, op, factor, dtype, elements, in_place: false, algorithm: None, seed: 1 }
     }
 
-    /// The same by a certain algorithm.
+    /// The same case with this algorithm.
     pub fn by(self, algorithm: &str) -> Case {
         Case { algorithm: Some(find(algorithm).unwrap()), ..self }
     }
 
-    /// Every rank has a factor of its own.
+    /// The factor of `rank`: every rank has its own.
     pub fn factor_of(&self, rank: usize) -> f64 {
         match self.op {
             ReduceOp::PremulSum => self.factor + 0.25 * rank as f64,
@@ -273,7 +275,7 @@ impl Case {
         }
     }
 
-    /// Whether the result may differ in its last bits from one in rank order.
+    /// Whether the last bits of the result depend on the order of reduction.
     pub fn rounds(&self) -> bool {
         self.collective.reduces() && !self.op.order_independent(self.dtype)
     }
@@ -306,7 +308,7 @@ impl Case {
         Prepared { inputs, outputs, tolerance: self.tolerance() }
     }
 
-    /// The scalar kernels, in the order of the ranks.
+    /// The reduction by the scalar kernels, in the order of the ranks.
     fn reduce(&self, inputs: &[Vec<u8>]) -> Vec<u8> {
         let scaled = |rank: usize| {
             let mut to = inputs[rank].clone();
@@ -329,8 +331,8 @@ impl Case {
         average
     }
 
-    /// How far a number may be off: relative to itself, and whatever it is. For values of [`Random::float`], where
-    /// every one of the operations rounds once.
+    /// How far a number may be off, relative to itself and absolutely, for values of [`Random::float`], where every
+    /// operation rounds once.
     fn tolerance(&self) -> (f64, f64) {
         if !self.rounds() {
             return (0.0, 0.0);
@@ -342,7 +344,7 @@ impl Case {
             _ => 2f64.powi(-53),
         };
         let n = self.ranks as f64;
-        // Both the reference and the result may be off, and the first operation is a scaling or the last a division.
+        // Both the reference and the result may be off, and there is also a scaling at first or a division at last.
         let each = 2.0 * (n + 1.0) * epsilon;
         match self.op {
             ReduceOp::Product if self.dtype.is_complex() => (4.0 * each, 0.0),
@@ -373,7 +375,7 @@ impl Case {
         Request { factor: self.factor_of(rank), ..Request::of(key, input, output) }
     }
 
-    /// The result of a call within the memory that it was given.
+    /// The result of a call, within the memory that the call was given.
     pub fn result(&self, rank: usize, output: &Memory) -> Vec<u8> {
         let bytes = output.to_vec::<u8>();
         match (self.collective.input(rank), self.collective.output(rank)) {

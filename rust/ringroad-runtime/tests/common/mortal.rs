@@ -1,20 +1,20 @@
-//! Death, for transports.
+//! A transport that dies.
 
 use ringroad_core::Rank;
 use ringroad_runtime::transport::wrapper::{Post, Wrapper};
 use ringroad_runtime::transport::{Event, Posted, Transport, TransportError};
 
-/// A transport that dies as a process does: from then on it does nothing, and its peers see its end.
+/// A transport that dies as a process does: from then on it does nothing, and its peers notice its end.
 pub struct Mortal<T> {
     inner: T,
-    /// What nobody else uses, until it takes the place of the dead.
+    /// An unused transport that replaces `inner` after the death.
     spare: Option<T>,
-    /// How many sends and receives it still posts.
+    /// How many more sends and receives it posts.
     left: u64,
 }
 
 impl<T: Transport> Mortal<T> {
-    /// Posts so many sends and receives, then dies.
+    /// Posts this many sends and receives, then dies.
     pub fn new(inner: T, spare: T, posts: u64) -> Mortal<T> {
         Mortal { inner, spare: Some(spare), left: posts }
     }

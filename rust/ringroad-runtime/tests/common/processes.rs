@@ -1,4 +1,4 @@
-//! Tests over UCX, in processes of their own: they are the test's binary again, told what to do by the environment.
+//! Tests over UCX, in child processes: each is the test's binary again, and the environment says what it does.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use ringroad_runtime::{Communicator, DType, Memory, Operation, Request};
 /// How much later than promised an error may come.
 pub const SLACK: Duration = Duration::from_secs(5);
 
-/// The UCX libraries to test with: a name, and a path, "system", or why there is none.
+/// The UCX libraries to test with: each with a name, and with a path, "system", or the reason why it is missing.
 pub fn libraries() -> [(&'static str, Result<String, String>); 2] {
     [("wheel", wheel()), ("system", system())]
 }
@@ -26,11 +26,11 @@ pub fn child() -> Command {
     command
 }
 
-/// Runs children until all have ended, or `limit` has; whether each finished, and what it wrote.
+/// Runs children until all have ended or `limit` has passed. Returns for each whether it finished, and its output.
 pub fn run(commands: Vec<Command>, limit: Duration) -> Vec<(bool, String)> {
     let mut children: Vec<Child> = commands.into_iter().map(|mut command| command.spawn().unwrap()).collect();
     let began = Instant::now();
-    // All are reaped at once: to UCX a process that has been killed is alive as long as it is a zombie.
+    // All are reaped at once: for UCX a process that was killed is alive as long as it is a zombie.
     while children.iter_mut().map(|child| child.try_wait().unwrap().is_none()).fold(false, |a, b| a | b) {
         if began.elapsed() > limit {
             children.iter_mut().for_each(|child| child.kill().unwrap());
@@ -46,7 +46,7 @@ pub fn die() -> ! {
     unreachable!("killed")
 }
 
-/// Whether it finished, and what it wrote.
+/// Whether the child finished, and its output.
 fn output(child: Child) -> (bool, String) {
     let output = child.wait_with_output().unwrap();
     let text =
@@ -58,13 +58,13 @@ fn output(child: Child) -> (bool, String) {
     (finished, if finished { kept } else { format!("{kept}({})\n", output.status) })
 }
 
-/// A message that nobody sends.
+/// A receive of a message that nobody sends.
 pub fn never() -> Request {
     let operation = Operation::Receive { peer: 0, tag: 1 };
     Request::new(operation, DType::U8, 8, Memory::nothing(), Memory::zeroed(8))
 }
 
-/// After a failure no call is made any more, and closing takes no time.
+/// Checks that after a failure no call can be made, and that closing takes no time.
 pub fn useless(communicator: &Communicator) {
     let start = Instant::now();
     let error = communicator.run(Request::barrier()).unwrap_err();
@@ -73,7 +73,7 @@ pub fn useless(communicator: &Communicator) {
     assert!(start.elapsed() < SLACK);
 }
 
-/// What this process has used so far.
+/// The processor time that this process has used so far.
 pub fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes the time given.
@@ -91,7 +91,7 @@ pub fn skip(what: &str, reason: &str) {
 }
 
 pub fn say_skipped(what: &str, reason: &str) {
-    // Straight to the terminal: the harness captures what a passing test prints.
+    // Written directly to the terminal: the harness captures what a passing test prints.
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "SKIPPED {what}: {reason}");
 }
@@ -111,7 +111,7 @@ fn wheel() -> Result<String, String> {
     }
 }
 
-/// Asked of the loader's cache, not by loading, which would load a UCX into the parent.
+/// Reads the loader's cache instead of loading the library, which would load a UCX into the parent.
 fn system() -> Result<String, String> {
     let known = Command::new("/sbin/ldconfig").arg("-p").output();
     let listed = known.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("libucp.so.0"));

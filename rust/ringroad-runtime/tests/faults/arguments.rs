@@ -1,4 +1,4 @@
-//! Calls that make no sense.
+//! Invalid calls.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn argument(error: &Error) -> bool {
     matches!(error, Error::Argument(_))
 }
 
-/// Calls that make no sense are refused before anything is sent, and are as if they had never been.
+/// Invalid calls are refused before anything is sent, and have no effect.
 #[test]
 fn bad_arguments_leave_the_communicator_usable() {
     let _watchdog = watch();
@@ -52,7 +52,7 @@ fn bad_arguments_leave_the_communicator_usable() {
                 communicator.start(request).err().unwrap_or_else(|| panic!("{described} was accepted"));
             assert!(is_right(&error), "{described}: {error:?}");
             assert!(error.to_string().contains(what), "{described}: {error}");
-            // The ranks would not agree on the number of the next call if this one had counted on some.
+            // If this call had been counted on some ranks, they would not agree on the number of the next one.
             if rank != 1 {
                 assert!(communicator.start(with(allreduce(1), "pairwise")).is_err());
             }
@@ -61,7 +61,7 @@ fn bad_arguments_leave_the_communicator_usable() {
     });
 }
 
-/// As many elements as no memory has.
+/// More elements than any memory has.
 #[test]
 fn absurd_counts_are_refused() {
     let _watchdog = watch();
@@ -79,7 +79,7 @@ fn absurd_counts_are_refused() {
     });
 }
 
-/// What is sent is as long as it is said to be.
+/// Messages are as long as they are said to be.
 #[test]
 fn messages_need_memory_of_their_size() {
     let _watchdog = watch();
@@ -96,7 +96,7 @@ fn messages_need_memory_of_their_size() {
     }
 }
 
-/// A timeout of forever is one.
+/// An infinite timeout works.
 #[test]
 fn timeouts_may_be_endless() {
     let _watchdog = watch();

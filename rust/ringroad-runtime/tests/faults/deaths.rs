@@ -13,7 +13,7 @@ use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::Transport;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Request};
 
-/// A group whose rank `dying` dies after so many sends and receives.
+/// A group whose rank `dying` dies after this many sends and receives.
 fn mortals(ranks: usize, means: Means, dying: Rank, posts: u64) -> Vec<Communicator> {
     fn wrap<T: Transport + 'static>(
         group: impl Fn() -> Vec<T>,
@@ -30,7 +30,7 @@ fn mortals(ranks: usize, means: Means, dying: Rank, posts: u64) -> Vec<Communica
     Communicator::over(transports, &config(), &patient()).unwrap()
 }
 
-/// Whenever a rank dies, all others hear that it is it, and long before the timeout.
+/// Whenever a rank dies, all others learn that it is this rank, long before the timeout.
 #[test]
 fn the_dead_are_named_on_every_rank() {
     let _watchdog = watch();
@@ -43,13 +43,14 @@ fn the_dead_are_named_on_every_rank() {
                     let start = Instant::now();
                     let work = communicator.start(with(allreduce(20), algorithm))?;
                     if communicator.rank() == dying {
-                        // Its peers see its end once it has noticed it itself.
+                        // Its peers notice its end once it has noticed it itself.
                         while communicator.transport().unwrap() != "dead" {
                             work.wait_until(Instant::now());
                         }
                         return Ok(());
                     }
-                    // Who has got all it needs of the dead in time hears of its end in the next call.
+                    // A rank that has received all it needs from the dead one in time notices the death in the next
+                    // call.
                     let result = work.wait().and_then(|()| communicator.barrier(None));
                     assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
                     result
@@ -73,7 +74,7 @@ fn the_dead_are_named_on_every_rank() {
     check_anew(3);
 }
 
-/// A rank that leaves although the others go on is gone as well.
+/// A rank that leaves while the others go on counts as gone, too.
 #[test]
 fn who_closes_too_early_is_named() {
     let _watchdog = watch();
@@ -94,7 +95,7 @@ fn who_closes_too_early_is_named() {
     }
 }
 
-/// The transport reports a peer's failure on one rank only: it tells the others.
+/// The transport reports a peer's failure on one rank only, which tells the others.
 #[test]
 fn a_failure_that_one_rank_sees_reaches_all() {
     let _watchdog = watch();
@@ -120,7 +121,7 @@ fn a_failure_that_one_rank_sees_reaches_all() {
     }
 }
 
-/// Who has no memory for a message says so: no other rank is to blame.
+/// A rank that has no memory for a message says so: no other rank is to blame.
 #[test]
 fn no_memory_for_a_message_is_nobody_elses_fault() {
     let _watchdog = watch();
@@ -144,7 +145,7 @@ fn no_memory_for_a_message_is_nobody_elses_fault() {
             assert!(own.contains(part), "{own}");
         }
         for other in others {
-            assert!(matches!(other, Err(Error::Aborted(story)) if story.contains(own)), "{other:?}");
+            assert!(matches!(other, Err(Error::Aborted(message)) if message.contains(own)), "{other:?}");
         }
     }
 }

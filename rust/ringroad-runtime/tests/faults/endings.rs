@@ -1,4 +1,4 @@
-//! Giving a communicator up.
+//! Giving up a communicator.
 
 use std::sync::mpsc;
 use std::thread;
@@ -25,9 +25,9 @@ fn abort_reaches_every_rank() {
             work.wait()
         });
         for (rank, result) in results.iter().enumerate() {
-            let Err(Error::Aborted(story)) = result else { panic!("rank {rank}: {result:?}") };
+            let Err(Error::Aborted(message)) = result else { panic!("rank {rank}: {result:?}") };
             for part in [&who(&group[0], 3), "the oven is on fire", "\"world\""] {
-                assert!(story.contains(part), "{part:?} is not in {story:?}");
+                assert!(message.contains(part), "{part:?} is not in {message:?}");
             }
             check_useless(&group[rank], &Error::Aborted("the oven is on fire".to_owned()));
         }
@@ -35,7 +35,7 @@ fn abort_reaches_every_rank() {
     }
 }
 
-/// A rank that has ended its call gives up: that is no reason for the call to fail elsewhere.
+/// A rank that has ended its call gives up: that does not make the call fail on other ranks.
 #[test]
 fn abort_spares_calls_that_had_ended_there() {
     let _watchdog = watch();
@@ -57,7 +57,7 @@ fn abort_spares_calls_that_had_ended_there() {
     }
 }
 
-/// A call that will not end is ended soon, though the rank that gives up had no part in it any more.
+/// A call that cannot end is ended soon, even though the rank that gives up no longer takes part in it.
 #[test]
 fn abort_ends_calls_that_had_ended_there_but_hang() {
     let _watchdog = watch();
@@ -73,7 +73,7 @@ fn abort_ends_calls_that_had_ended_there_but_hang() {
     }
 }
 
-/// Aborting between calls: the others hear of it at their next one.
+/// Aborting between calls: the other ranks learn of it at their next call.
 #[test]
 fn abort_between_calls() {
     let _watchdog = watch();
@@ -84,11 +84,11 @@ fn abort_between_calls() {
         for rank in [0, 2] {
             let error = group[rank].barrier(None).unwrap_err();
             assert!(
-                matches!(&error, Error::Aborted(story) if story.contains("rank 1 ")),
+                matches!(&error, Error::Aborted(message) if message.contains("rank 1 ")),
                 "rank {rank}: {error:?}"
             );
         }
-        // Twice is as good as once.
+        // A second abort has no effect.
         group[1].abort("again").unwrap();
         group[1].close();
     }
@@ -107,14 +107,14 @@ fn a_closed_communicator_refuses_calls() {
             communicator.close();
             communicator.close();
             let error = communicator.start(allreduce(10)).err().unwrap();
-            assert!(matches!(&error, Error::Aborted(story) if story.contains("closed")), "{error:?}");
+            assert!(matches!(&error, Error::Aborted(message) if message.contains("closed")), "{error:?}");
             assert!(communicator.barrier(None).is_err());
         });
         check_anew(3);
     }
 }
 
-/// Closing is no barrier: who is done first may leave at once.
+/// Closing is no barrier: the rank that is done first may leave at once.
 #[test]
 fn leaving_early_disturbs_nobody() {
     let _watchdog = watch();
@@ -170,7 +170,7 @@ fn dropping_everything_with_calls_in_flight() {
                 let kept = keep_work.then(|| works.into_iter().next().unwrap());
                 drop(group.remove(0));
                 drop(kept);
-                // Those that called back did so with an error; the others are told.
+                // The callbacks that ran got an error; the other ranks are notified.
                 assert!(receiver.iter().all(|result| result.is_err()));
                 assert!(group[0].barrier(None).is_err());
             }
@@ -178,7 +178,7 @@ fn dropping_everything_with_calls_in_flight() {
     }
 }
 
-/// A call in the background goes on when nobody holds its communicator or its work any more.
+/// A call in the background proceeds even if nobody holds its communicator or its work any more.
 #[test]
 fn calls_in_the_background_outlive_all_handles() {
     let _watchdog = watch();

@@ -1,4 +1,4 @@
-//! What goes wrong between ranks, and what every rank is told: nobody hangs, nobody is left in the dark.
+//! What goes wrong between ranks, and what every rank is told: no rank hangs, and none is left without a reason.
 
 mod arguments;
 #[path = "../common/mod.rs"]
@@ -22,9 +22,9 @@ use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::Transport;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
 
-/// What a call that is to time out is given.
+/// The timeout of calls that are meant to time out.
 const SHORT: Duration = Duration::from_millis(600);
-/// How much later than promised an error may come. The contract is two seconds; machines are busy.
+/// How much later than promised an error may come. The contract is two seconds, but machines are busy.
 const SLACK: Duration = Duration::from_secs(5);
 
 fn allreduce(elements: usize) -> Request {
@@ -36,7 +36,7 @@ fn with(request: Request, algorithm: &str) -> Request {
     request.by(find(algorithm).unwrap())
 }
 
-/// A collective on as much memory as rank `rank` of `ranks` needs.
+/// A collective with as much memory as rank `rank` of `ranks` needs.
 fn collective(collective: Collective, ranks: usize, rank: Rank, dtype: DType, elements: usize) -> Request {
     let case = Case::new(ranks, collective, ReduceOp::Sum, dtype, elements);
     case.request(rank, &case.prepare().inputs[rank])
@@ -46,7 +46,7 @@ fn short() -> Options {
     Options { timeout: Some(SHORT), ..Options::default() }
 }
 
-/// Transports of which each has faults of its own.
+/// Transports, each with its own faults.
 fn with_faults(ranks: usize, means: Means, faults: impl Fn(Rank) -> Vec<Fault>) -> Vec<Box<dyn Transport>> {
     fn wrap<T: Transport + 'static>(
         transports: Vec<T>,
@@ -67,30 +67,30 @@ fn faulty(ranks: usize, means: Means, rank: Rank, faults: &[Fault], options: &Op
     Communicator::over(with_faults(ranks, means, faults), &config(), options).unwrap()
 }
 
-/// `rank 2 (host, pid 17)`, as errors have it.
+/// `rank 2 (host, pid 17)`, as errors name a rank.
 fn who(communicator: &Communicator, rank: Rank) -> String {
     let card = &communicator.cards()[rank];
     format!("rank {rank} ({}, pid {})", card.host, card.pid)
 }
 
-/// Whether `story` names some rank completely.
-fn names_a_rank(communicator: &Communicator, story: &str) -> bool {
-    (0..communicator.size()).any(|rank| story.contains(&who(communicator, rank)))
+/// Whether `message` names some rank completely.
+fn names_a_rank(communicator: &Communicator, message: &str) -> bool {
+    (0..communicator.size()).any(|rank| message.contains(&who(communicator, rank)))
 }
 
-/// Every rank of a failed communicator refuses to go on, and says why.
+/// Checks that a rank of a failed communicator refuses further calls, and says why.
 fn check_useless(communicator: &Communicator, cause: &Error) {
     for request in [Request::barrier(), allreduce(3)] {
         match communicator.start(request).err() {
-            Some(Error::Aborted(story)) => {
-                assert!(story.contains(&cause.to_string()), "{story}\ndoes not quote\n{cause}");
+            Some(Error::Aborted(message)) => {
+                assert!(message.contains(&cause.to_string()), "{message}\ndoes not quote\n{cause}");
             }
             other => panic!("{other:?}"),
         }
     }
 }
 
-/// A communicator can be made after others have failed, and works.
+/// Checks that a communicator can be made after others have failed, and works.
 fn check_anew(ranks: usize) {
     each(&group(ranks, 0), |communicator| communicator.run(allreduce(10)).map(drop).unwrap());
 }

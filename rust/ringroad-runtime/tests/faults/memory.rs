@@ -1,4 +1,4 @@
-//! Memory in flight stays owned until nothing can touch it.
+//! Memory in flight stays owned until nothing can access it.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use ringroad_core::Collective;
 use ringroad_runtime::transport::fault::{Fault, What};
 use ringroad_runtime::{DType, Error, Memory, Operation, Request};
 
-/// Bytes whose end is observed.
+/// Bytes whose release is observed.
 struct Owned {
     bytes: Box<[u8]>,
     freed: Arc<AtomicBool>,
@@ -33,7 +33,7 @@ fn observed(bytes: usize) -> (Memory, Arc<AtomicBool>) {
     (memory, freed)
 }
 
-/// Forgetting a call frees nothing that is in flight; its end does.
+/// Dropping a call frees nothing that is in flight; its end does.
 #[test]
 fn memory_in_flight_stays_alive() {
     let _watchdog = watch();
@@ -58,7 +58,8 @@ fn memory_in_flight_stays_alive() {
     }
 }
 
-/// What timed out is given back once nothing can touch it any more, also where a peer still holds the message.
+/// The memory of a call that timed out is released once nothing can access it, even if a peer still holds the
+/// message.
 #[test]
 fn memory_of_a_failed_call_is_given_back() {
     let _watchdog = watch();
@@ -68,14 +69,14 @@ fn memory_of_a_failed_call_is_given_back() {
         let call = Operation::Collective(Collective::Allreduce);
         let error = group[0].run(Request::new(call, DType::F32, 1000, input, output)).map(drop).unwrap_err();
         assert!(matches!(error, Error::Timeout(_)), "{error:?}");
-        // Rank 1 comes late, and must not find memory that is no more.
+        // Rank 1 comes late, and must not find memory that was freed.
         assert!(group[1].run(allreduce(1000)).is_err());
         drop(group);
         assert!(input_freed.load(Ordering::SeqCst) && output_freed.load(Ordering::SeqCst));
     }
 }
 
-/// A refused call takes nothing.
+/// A refused call holds no memory.
 #[test]
 fn memory_of_a_refused_call_is_given_back() {
     let group = group(2, 0);
@@ -85,7 +86,7 @@ fn memory_of_a_refused_call_is_given_back() {
     assert!(input_freed.load(Ordering::SeqCst) && output_freed.load(Ordering::SeqCst));
 }
 
-/// More memory than there can be: an error that says how much, and everything else goes on.
+/// A request for more memory than there can be returns an error that says how much, and everything else goes on.
 #[test]
 fn too_much_memory_is_an_error() {
     let _watchdog = watch();
@@ -93,7 +94,7 @@ fn too_much_memory_is_an_error() {
         let group = group(ranks, means);
         for bytes in [1 << 50, usize::MAX / 2, usize::MAX] {
             match group[0].memory(bytes) {
-                Err(Error::Memory(story)) => assert!(story.contains(&bytes.to_string()), "{story}"),
+                Err(Error::Memory(message)) => assert!(message.contains(&bytes.to_string()), "{message}"),
                 other => panic!("{bytes} bytes: {other:?}"),
             }
         }

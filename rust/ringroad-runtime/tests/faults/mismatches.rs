@@ -9,7 +9,8 @@ use ringroad_core::{Collective, Rank};
 use ringroad_runtime::transport::fault::{Fault, Pick, What};
 use ringroad_runtime::{DType, Error, Memory, Operation, Options, ReduceOp, Request};
 
-/// Makes different calls on three ranks, then goes on until every rank has noticed. All must be shown what all did.
+/// Makes different calls on three ranks, then goes on until every rank has noticed. All ranks must be shown the calls
+/// of all.
 fn check_mismatch(what: &str, request: impl Fn(Rank) -> Vec<Request> + Sync, shown: [&str; 3]) {
     check_mismatch_with(&MEANS, what, request, shown);
 }
@@ -28,24 +29,27 @@ fn check_mismatch_with(
             for request in request(communicator.rank()) {
                 communicator.run(request)?;
             }
-            // A rank that had only to send has not heard yet.
+            // A rank that only had to send has not been notified yet.
             communicator.barrier(None)?;
             communicator.barrier(None)
         });
         assert!(start.elapsed() < SLACK, "{what}: {:?}", start.elapsed());
         for (communicator, result) in group.iter().zip(results) {
             let error = result.expect_err(what);
-            // A rank whose own call was well gets the news with the next one, as the reason why there is none.
-            let (Error::Mismatch(story) | Error::Aborted(story)) = &error else {
+            // A rank whose own call ended well gets the error in the next call, as the reason why it cannot be made.
+            let (Error::Mismatch(message) | Error::Aborted(message)) = &error else {
                 panic!("{what}, rank {}, {means:?}: {error:?}", communicator.rank());
             };
             let header = "ranks made different calls as number ";
-            assert!(story.contains(header), "{what}, rank {}: {error:?}", communicator.rank());
+            assert!(message.contains(header), "{what}, rank {}: {error:?}", communicator.rank());
             for (rank, call) in shown.iter().enumerate() {
                 let line = format!("{}: {call}", who(communicator, rank));
-                assert!(story.contains(&line), "{what}: {line:?} is not in {story}");
+                assert!(message.contains(&line), "{what}: {line:?} is not in {message}");
             }
-            check_useless(communicator, &Error::Mismatch(story[story.find(header).unwrap()..].to_owned()));
+            check_useless(
+                communicator,
+                &Error::Mismatch(message[message.find(header).unwrap()..].to_owned()),
+            );
         }
     }
 }
@@ -79,7 +83,7 @@ fn different_counts_of_rooted_collectives() {
 fn different_types() {
     let _watchdog = watch();
     let request = |rank| {
-        // As many bytes: only the digest tells.
+        // Both have the same number of bytes: only the digest differs.
         let dtype = if rank == 0 { DType::I32 } else { DType::F32 };
         vec![collective(Collective::Allgather, 3, rank, dtype, 10)]
     };
@@ -119,7 +123,7 @@ fn different_roots() {
     check_different_roots(&[Mailboxes(0)], rooted(true));
 }
 
-/// Two roots that wait for each other's data get no message that could tell them apart.
+/// Two roots that wait for each other's data get no message by which they could notice the mismatch.
 #[test]
 fn different_roots_that_wait_are_found_at_the_deadline() {
     let _watchdog = watch();
@@ -181,7 +185,7 @@ fn different_orders() {
     check_mismatch("orders", request, [gather, sum, sum]);
 }
 
-/// A rank that skips a call is found out by the next one.
+/// A rank that skips a call is detected by the next one.
 #[test]
 fn a_skipped_call() {
     let _watchdog = watch();

@@ -1,4 +1,4 @@
-//! Mistakes of ringroad itself: calls end with an error, here and elsewhere.
+//! Bugs in ringroad itself: calls end with an error, on this rank and on the others.
 
 use std::sync::mpsc;
 
@@ -18,9 +18,9 @@ fn group(means: Means) -> Vec<Communicator> {
 
 fn check(group: &[Communicator], results: &[Result<()>]) {
     for (rank, result) in results.iter().enumerate() {
-        let Err(Error::Aborted(story)) = result else { panic!("rank {rank}: {result:?}") };
+        let Err(Error::Aborted(message)) = result else { panic!("rank {rank}: {result:?}") };
         for part in [&who(&group[0], 1), "it panicked by injection"] {
-            assert!(story.contains(part), "rank {rank}: {part:?} is not in {story:?}");
+            assert!(message.contains(part), "rank {rank}: {part:?} is not in {message:?}");
         }
         assert!(matches!(group[rank].barrier(None), Err(Error::Aborted(_))));
     }
@@ -40,7 +40,7 @@ fn a_panic_ends_the_call_on_every_rank() {
     }
 }
 
-/// Nobody waits for the calls, but for their callbacks.
+/// No thread waits for the calls; their callbacks are awaited.
 #[test]
 fn a_panic_ends_calls_in_the_background() {
     let _watchdog = watch();
@@ -62,7 +62,7 @@ fn a_panic_ends_calls_in_the_background() {
     }
 }
 
-/// A receive from anybody finds its message, and panics when it is to be posted.
+/// A receive from any source finds its message, and panics when it is posted.
 #[test]
 fn a_panic_ends_receives_from_anybody() {
     let _watchdog = watch();

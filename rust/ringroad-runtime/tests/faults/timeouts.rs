@@ -1,4 +1,4 @@
-//! Who waits in vain is told for whom.
+//! A rank that waits in vain is told for which ranks.
 
 use std::sync::mpsc;
 use std::thread;
@@ -14,15 +14,15 @@ use ringroad_runtime::transport::fault::{Fault, Pick, What};
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, ReduceOp, Request, Result};
 
 fn check_timeout(communicator: &Communicator, error: &Error, call: &str) {
-    let Error::Timeout(story) = error else { panic!("rank {}: {error:?}", communicator.rank()) };
-    assert!(names_a_rank(communicator, story), "{story}");
+    let Error::Timeout(message) = error else { panic!("rank {}: {error:?}", communicator.rank()) };
+    assert!(names_a_rank(communicator, message), "{message}");
     for part in [call, "call number 2", "\"world\"", "at step ", "timed out after 0.600 s"] {
-        assert!(story.contains(part), "{part:?} is not in {story:?}");
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
     }
-    assert!(story.contains("waiting for rank ") || story.contains("sending to rank "), "{story}");
+    assert!(message.contains("waiting for rank ") || message.contains("sending to rank "), "{message}");
 }
 
-/// A message is lost: whoever notices tells the others.
+/// A message is lost: the rank that notices tells the others.
 #[test]
 fn a_lost_message_is_a_timeout_on_every_rank() {
     let _watchdog = watch();
@@ -41,7 +41,7 @@ fn a_lost_message_is_a_timeout_on_every_rank() {
                 communicator.run(Request { timeout: patient, ..with(allreduce(8), "ring") })?;
                 let start = Instant::now();
                 let result = communicator.run(with(allreduce(8), algorithm));
-                // Rank 1 may have all it needs.
+                // Rank 1 may have received all that it needs.
                 let result = result.and_then(|_| communicator.barrier(patient));
                 assert!(start.elapsed() < SHORT + SLACK, "{:?}", start.elapsed());
                 result
@@ -56,7 +56,7 @@ fn a_lost_message_is_a_timeout_on_every_rank() {
     check_anew(ranks);
 }
 
-/// Rank 2 of four does not make the second call. Returns what the others are told.
+/// Rank 2 of four does not make the second call. Returns the errors of the others.
 fn with_an_absent_rank(means: Means, algorithm: Option<&str>) -> Vec<String> {
     let group = group_with(4, means, &config(), &short());
     let request = || match algorithm {
@@ -73,7 +73,7 @@ fn with_an_absent_rank(means: Means, algorithm: Option<&str>) -> Vec<String> {
         assert!(start.elapsed() < SHORT + SLACK, "{:?}", start.elapsed());
         result
     });
-    // It hears of it when it comes.
+    // Rank 2 gets an error when it comes.
     let late = group[2].run(request()).map(drop).unwrap_err();
     let quoted = |text: &String| text.contains("timed out after") || text.contains("is gone");
     assert!(
@@ -99,14 +99,14 @@ fn a_rank_that_never_calls_is_a_timeout_on_every_rank() {
     }
 }
 
-/// Not those that wait themselves, but the one that they all wait for in the end.
+/// The error names the rank that all wait for in the end, not those that wait themselves.
 #[test]
 fn a_rank_that_never_calls_is_named() {
     let _watchdog = watch();
     for means in MEANS {
         for algorithm in [None, Some("ring")] {
-            for story in with_an_absent_rank(means, algorithm) {
-                assert!(story.contains("rank 2 ("), "{algorithm:?}: {story}");
+            for message in with_an_absent_rank(means, algorithm) {
+                assert!(message.contains("rank 2 ("), "{algorithm:?}: {message}");
             }
         }
     }
@@ -118,14 +118,14 @@ fn barriers_and_messages_time_out() {
     for means in SLOW {
         let group = group_with(3, means, &config(), &short());
         let error = group[0].barrier(None).unwrap_err();
-        assert!(matches!(&error, Error::Timeout(story) if story.contains("barrier")), "{error:?}");
+        assert!(matches!(&error, Error::Timeout(message) if message.contains("barrier")), "{error:?}");
         let group = group_with(3, means, &config(), &short());
         let receive = Operation::Receive { peer: 2, tag: 7 };
         let request = Request::new(receive, DType::U8, 5, Memory::nothing(), Memory::zeroed(5));
         let error = group[0].run(request).map(drop).unwrap_err();
-        let Error::Timeout(story) = &error else { panic!("{error:?}") };
+        let Error::Timeout(message) = &error else { panic!("{error:?}") };
         for part in ["recv of 5 uint8 from rank 2 (tag 7)", &format!("waiting for {}", who(&group[0], 2))] {
-            assert!(story.contains(part), "{part:?} is not in {story:?}");
+            assert!(message.contains(part), "{part:?} is not in {message:?}");
         }
         let group = group_with(3, means, &config(), &short());
         if means == Shared {
@@ -134,11 +134,14 @@ fn barriers_and_messages_time_out() {
         let send = Operation::Send { peer: 1, tag: 7 };
         let request = Request::new(send, DType::U8, 5, Memory::zeroed(5), Memory::nothing());
         let error = group[0].run(request).map(drop).unwrap_err();
-        assert!(matches!(&error, Error::Timeout(story) if story.contains("sending to rank 1")), "{error:?}");
+        assert!(
+            matches!(&error, Error::Timeout(message) if message.contains("sending to rank 1")),
+            "{error:?}"
+        );
     }
 }
 
-/// Who asks again and again, and never waits, is told as well.
+/// A rank that only polls and never waits gets the error, too.
 #[test]
 fn polling_ends_at_the_deadline() {
     let _watchdog = watch();
@@ -154,7 +157,7 @@ fn polling_ends_at_the_deadline() {
     }
 }
 
-/// Calls that nobody waits for end at their deadline too.
+/// Calls that nobody waits for also end at their deadline.
 #[test]
 fn the_background_ends_calls_at_the_deadline() {
     let _watchdog = watch();
@@ -173,7 +176,7 @@ fn the_background_ends_calls_at_the_deadline() {
     }
 }
 
-/// A network that is only slow changes nothing.
+/// A network that is only slow changes no result.
 #[test]
 fn delays_change_nothing() {
     let _watchdog = watch();

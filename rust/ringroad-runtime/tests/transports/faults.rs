@@ -1,4 +1,4 @@
-//! Faults that are injected look like real ones.
+//! Injected faults look like real ones.
 
 use super::{broken, bytes, done, next, pair, pattern, poll, soon, tag};
 use ringroad_runtime::buffer::Region;

@@ -1,4 +1,4 @@
-//! The transports that need no network: matching, eager and rendezvous, failures, wake-ups, faults and traces.
+//! The transports that need no network: matching, eager and rendezvous, failures, wake-ups and faults.
 
 mod faults;
 mod shared;
@@ -7,16 +7,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringroad_core::trace::TraceKind;
 use ringroad_core::Rank;
 use ringroad_runtime::buffer::Region;
 use ringroad_runtime::transport::fault::FaultInjector;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
-use ringroad_runtime::transport::tracing::Tracer;
 use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport};
 
-/// Longer than anything here takes; a test that waits so long fails.
+/// More time than anything here takes. A test that waits this long fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn tag(source: Rank, message: u32, check: u32) -> Tag {
@@ -28,7 +26,7 @@ fn bytes(region: &Region) -> Vec<u8> {
     unsafe { region.to_vec() }
 }
 
-/// As long as is bearable: Miri takes a thousand times as long.
+/// The length, or a shorter one under Miri, which takes a thousand times as long.
 fn long(len: usize) -> usize {
     if cfg!(miri) {
         len.min(2000)
@@ -62,16 +60,16 @@ fn pair(eager_limit: usize) -> (InProcess, InProcess) {
     (group.next().unwrap(), group.next().unwrap())
 }
 
-/// What carries the messages of a test.
+/// The transport of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Means {
-    /// Mailboxes; messages of at least so many bytes wait for their receiver.
+    /// Mailboxes. Messages of at least this many bytes wait for their receiver.
     Mailboxes(usize),
-    /// Shared memory; what is sent is elsewhere.
+    /// Shared memory; messages are sent from other memory.
     Copied,
-    /// Shared memory; what is sent is there.
+    /// Shared memory; messages are sent from the segment.
     Pool,
-    /// Shared memory; what is sent is there and stays as it is.
+    /// Shared memory; messages are sent from the segment without a copy.
     Lent,
 }
 
@@ -96,7 +94,7 @@ impl Means {
         self.group(2).try_into().ok().unwrap()
     }
 
-    /// Something to send.
+    /// A message to send.
     fn source(self, transport: &mut dyn Transport, len: usize, seed: u8) -> Region {
         match self {
             Mailboxes(_) | Copied => pattern(len, seed),
@@ -113,7 +111,7 @@ impl Means {
         sent.unwrap()
     }
 
-    /// Whether a send ends only after its receive has begun, which it does not wait for, if that has not.
+    /// Whether the send of a message that has no receive yet ends only after its receive has begun.
     fn waits(self, len: usize) -> bool {
         match self {
             Mailboxes(limit) => len >= limit,
@@ -250,7 +248,7 @@ fn who_has_waited_for_longer_comes_first() {
             let [mut a, mut b] = means.pair();
             let targets = [0; 3].map(|_| Region::zeroed(len));
             b.receive(0, tag(0, 0, 0), targets[0].clone(), 0).unwrap();
-            // It is there when the second receive is posted, but nobody has looked.
+            // The message is there when the second receive is posted, but nobody has polled yet.
             let sources: Vec<Region> = (0..3).map(|seed| means.source(&mut *a, len, seed)).collect();
             means.send(&mut *a, 1, tag(0, 0, 0), sources[0].clone(), 100);
             b.receive(0, tag(0, 0, 0), targets[1].clone(), 1).unwrap();
@@ -305,7 +303,7 @@ fn what_does_not_fit_is_reported_to_the_receiver() {
 
 #[test]
 fn rendezvous_finds_deadlocks() {
-    // Both send before they receive, one after the other: works only where sends complete at once.
+    // Both send before they receive, one after the other: this works only if sends complete at once.
     for (limit, finishes) in [(64, true), (0, false)] {
         let (mut a, mut b) = pair(limit);
         let first = a.send(1, 0, tag(0, 0, 0), pattern(8, 1), 1).unwrap();
@@ -365,7 +363,7 @@ fn notices_arrive() {
 fn there_are_no_other_ranks() {
     for (means, reason) in [
         (Mailboxes(64), "in-process: there is no rank 2 among 2 ranks"),
-        (Copied, "shared memory: there is no way to rank 2"),
+        (Copied, "shared memory: rank 2 shares no memory with this one"),
     ] {
         let [mut a, _b] = means.pair();
         assert_eq!(a.connect(2).unwrap_err().to_string(), reason);
@@ -467,14 +465,14 @@ fn blocking_ends_when_something_happens() {
         |b| b.notify(0, b""),
         |b| b.send(0, 0, tag(1, 0, 0), pattern(8, 0), 1).map(|_| ()).unwrap(),
         |b| b.abort(soon()),
-        // The sender has waited for that.
+        // The sender has waited for this.
         |b| b.receive(0, tag(0, 0, 0), Region::zeroed(40), 1).map(|_| ()).unwrap(),
     ];
     for means in [Mailboxes(0), Pool] {
         for cause in causes {
             for before in [true, false] {
                 let [mut a, mut b] = means.pair();
-                // Whom it talks to it watches.
+                // A rank watches the ranks that it is connected to.
                 a.connect(1).unwrap();
                 let source = means.source(&mut *a, 40, 0);
                 assert_eq!(means.send(&mut *a, 1, tag(0, 0, 0), source, 1), Posted::Pending);
@@ -503,7 +501,7 @@ fn blocking_ends_when_something_happens() {
 #[test]
 fn who_sleeps_is_woken_through_wrappers() {
     let [a, mut b]: [SharedMemory; 2] = SharedMemory::group(2).unwrap().try_into().ok().unwrap();
-    let (mut a, _trace) = Tracer::new(FaultInjector::new(a, []), 0);
+    let mut a = FaultInjector::new(FaultInjector::new(a, []), []);
     b.receive(0, tag(0, 0, 0), Region::zeroed(8), 1).unwrap();
     assert!(b.arm());
     let start = Instant::now();
@@ -542,7 +540,7 @@ fn wake_ends_this_block_or_the_next() {
     }
 }
 
-/// Everybody sends around a ring, many rounds, all of them blocking: no wake-up may be lost.
+/// All ranks send around a ring, in many rounds, and block each time: no wake-up may be lost.
 fn ring(ranks: usize, rounds: u32, len: usize, means: Means) {
     let (ranks, rounds) = if cfg!(miri) { (ranks.min(3), 3) } else { (ranks, rounds) };
     thread::scope(|scope| {
@@ -563,7 +561,7 @@ fn ring(ranks: usize, rounds: u32, len: usize, means: Means) {
                                     result.unwrap();
                                     open -= 1;
                                 }
-                                // Who has finished closes; what it sent has arrived.
+                                // A rank that has finished closes; its messages have arrived.
                                 Event::PeerFailed { .. } => {}
                                 Event::Arrived { .. } | Event::Notice { .. } => panic!("{event:?}"),
                             }
@@ -590,47 +588,4 @@ fn many_ranks_on_few_cores() {
         ring(64, 20, 1000, Mailboxes(64));
         ring(64, 20, 1000, Mailboxes(usize::MAX));
     }
-}
-
-#[test]
-fn traces_say_when() {
-    let (a, mut b) = pair(64);
-    let start = Instant::now();
-    let (mut a, trace) = Tracer::since(a, 0, start);
-    a.send(1, 0, tag(0, 5, 0), pattern(100, 0), 1).unwrap();
-    a.send(1, 0, tag(0, 6, 0), pattern(8, 0), 2).unwrap();
-    a.receive(0, tag(1, 7, 0), Region::zeroed(8), 3).unwrap();
-    a.receive(0, tag(1, 8, 0), Region::zeroed(8), 4).unwrap();
-    assert!(a.send(2, 0, tag(0, 9, 0), pattern(8, 0), 5).is_err());
-    let ends = |trace: &ringroad_core::trace::Trace| {
-        trace.events.iter().map(|e| e.end.is_some()).collect::<Vec<_>>()
-    };
-    assert_eq!(ends(&trace.snapshot()), [false, true, false, false, false]);
-    b.receive(0, tag(0, 5, 0), Region::zeroed(100), 1).unwrap();
-    b.send(0, 0, tag(1, 7, 0), pattern(8, 0), 2).unwrap();
-    b.send(0, 0, tag(1, 8, 0), pattern(9, 0), 2).unwrap();
-    assert_eq!(next(&mut a).len(), 3);
-    let events = trace.take().events;
-    assert_eq!(trace.snapshot().events, []);
-    let told: Vec<_> =
-        events.iter().map(|e| (e.kind, e.rank, e.peer, e.bytes, e.sequence, e.message)).collect();
-    use TraceKind::{Receive, Send};
-    let expected = [
-        (Send, 0, 1, 100, 7, 5),
-        (Send, 0, 1, 8, 7, 6),
-        (Receive, 0, 1, 8, 7, 7),
-        (Receive, 0, 1, 8, 7, 8),
-        (Send, 0, 2, 8, 7, 9),
-    ];
-    assert_eq!(told, expected);
-    assert_eq!(events.iter().map(|e| e.end.is_some()).collect::<Vec<_>>(), [true, true, true, false, false]);
-    let now = start.elapsed().as_secs_f64();
-    assert!(events.iter().all(|e| e.algorithm.is_none()), "nobody has said");
-    assert!(events.windows(2).all(|pair| pair[0].start <= pair[1].start));
-    assert!(events.iter().all(|e| e.end.is_none_or(|end| e.start <= end && end <= now)));
-    assert_eq!(a.describe(), "in-process (2 threads, rendezvous from 64 bytes), traced");
-    b.connect(0).unwrap();
-    a.close(soon());
-    drop(a);
-    assert_eq!(next(&mut b).len(), 1, "the rest is passed on");
 }

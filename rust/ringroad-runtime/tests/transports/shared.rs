@@ -1,4 +1,4 @@
-//! Shared memory: what is read where it is, what is copied, what flows, and the pool.
+//! Shared memory: messages that are read in place, that are copied, or that flow; and the pool.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,7 +15,7 @@ fn shared() -> [SharedMemory; 2] {
     SharedMemory::group(2).unwrap().try_into().ok().unwrap()
 }
 
-/// The message that was expected, which is there.
+/// The expected message, which must have come already.
 fn taken(posted: Result<Posted, TransportError>) -> Arrived {
     match posted.unwrap() {
         Posted::Arrived(arrived) => arrived,
@@ -23,7 +23,7 @@ fn taken(posted: Result<Posted, TransportError>) -> Arrived {
     }
 }
 
-/// The same, where that is all that has happened.
+/// The expected message, which must be the only event.
 fn came(events: Vec<Event>, number: RequestId) -> Arrived {
     match <[Event; 1]>::try_from(events) {
         Ok([Event::Arrived { request, arrived }]) if request == number => arrived,
@@ -31,12 +31,12 @@ fn came(events: Vec<Event>, number: RequestId) -> Arrived {
     }
 }
 
-/// Whether memory of the pool that somebody has let go of is free again: the first that has room is handed out.
+/// Whether memory of the pool that was dropped is free again: the first free part with room is handed out.
 fn is_free(transport: &mut SharedMemory, place: usize, len: usize) -> bool {
     transport.pool().allocate(len).unwrap().as_ptr() as usize == place
 }
 
-/// A message that is read where it is: nothing is copied, and its memory is free when it has been released.
+/// A message that is read in place: nothing is copied, and its memory is free when it has been released.
 #[test]
 fn messages_are_read_where_they_are() {
     for expect_first in [true, false] {
@@ -64,7 +64,7 @@ fn messages_are_read_where_they_are() {
     }
 }
 
-/// Memory that was not mapped when the ranks met: messages there are found, whole and in parts.
+/// Memory that was not mapped when the ranks met: messages there are found, as a whole and in parts.
 #[test]
 #[cfg_attr(miri, ignore = "it knows no mappings")]
 fn messages_are_found_where_the_segment_has_grown() {
@@ -81,7 +81,7 @@ fn messages_are_found_where_the_segment_has_grown() {
         assert_eq!(bytes(&arrived.region), bytes(&pattern(len, 7)));
         b.release(arrived);
     }
-    // There is no room left where the ranks began.
+    // No room is left in the part that was mapped first.
     let _near = a.pool().allocate(62 << 20).unwrap();
     let (source, target) = (pattern(2 * LONG, 3), Region::zeroed(2 * LONG));
     assert_eq!(a.send(1, 0, tag(0, 3, 5), source.clone(), 1).unwrap(), Posted::Pending);
@@ -95,7 +95,7 @@ fn messages_are_found_where_the_segment_has_grown() {
     assert!(bytes(&target) == bytes(&source));
 }
 
-/// What somebody may still be reading stays as it is when its owner has gone.
+/// Memory that somebody may still be reading stays unchanged when its owner has gone.
 #[test]
 #[cfg_attr(miri, ignore = "it has no room for so much")]
 fn what_was_sent_outlives_its_sender() {
@@ -109,7 +109,7 @@ fn what_was_sent_outlives_its_sender() {
     assert!(bytes(&taken(b.expect(tag(0, 1, 5), len, 2)).region) == bytes(&pattern(len, 7)));
 }
 
-/// Short messages are inside; what they are sent from is free at once.
+/// Short messages are within their parcels; the memory that they are sent from is free at once.
 #[test]
 fn short_messages_are_expected_too() {
     for len in [0, 1, 32] {
@@ -125,7 +125,7 @@ fn short_messages_are_expected_too() {
     }
 }
 
-/// Messages of the next call stay where they are; what came before them is heard, and so is the end of a rank.
+/// Messages of the next call stay in the lane. Messages before them are delivered, and the end of a rank is reported.
 #[test]
 fn what_comes_before_the_next_call_is_heard() {
     fn heard(transport: &mut SharedMemory, next: u32) -> Vec<Event> {
@@ -173,7 +173,7 @@ fn what_comes_before_the_next_call_is_heard() {
     receive(&mut b, 4);
 }
 
-/// A rank that only sends, and hears what others say, puts what waited for a slot and takes back what was read.
+/// A rank that only sends and inspects puts the parcels that waited for a slot, and reclaims memory that was read.
 #[test]
 fn who_only_hears_goes_on_sending() {
     let [mut a, mut b] = shared();
@@ -200,7 +200,8 @@ fn who_only_hears_goes_on_sending() {
     assert!(free(&mut a) - first < 300 * 128, "what was read long ago is not taken back");
 }
 
-/// A send ends, and its memory is free, when its message has been released, whatever becomes of others: plans count on it.
+/// A send ends, and its memory is free, when its message has been released, whatever happens to other messages: plans
+/// rely on that.
 #[test]
 fn releases_in_every_order() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
@@ -229,7 +230,7 @@ fn releases_in_every_order() {
     }
 }
 
-/// A message that nobody has asked for yet holds nobody up, in either direction.
+/// An unmatched message holds up nothing else, in either direction.
 #[test]
 fn unclaimed_messages_hold_nobody_up() {
     for lanes in [1, 2] {
@@ -253,14 +254,15 @@ fn unclaimed_messages_hold_nobody_up() {
     }
 }
 
-/// A rank may be far behind one that only sends: the oldest of what has come is found whatever was asked for since.
+/// A rank may be far behind one that only sends: the oldest unmatched message is found, whichever others were matched
+/// since.
 #[test]
 fn the_oldest_of_many_unexpected_messages() {
     let [mut a, mut b] = shared();
     let count = long(1000) as u32;
     let at = |call: u32| Tag { sequence: call, ..tag(0, 0, 0) };
     for call in 0..count {
-        // Every call has two messages under one tag.
+        // Every call has two messages with one tag.
         for seed in [0, 1] {
             a.send(1, 0, at(call), pattern(8, (call as u8).wrapping_add(seed)), u64::from(call)).unwrap();
         }
@@ -272,7 +274,7 @@ fn the_oldest_of_many_unexpected_messages() {
         assert_eq!(b.receive(0, at(call), target.clone(), 1).unwrap(), Posted::Complete);
         assert_eq!(bytes(&target), bytes(&pattern(8, (call as u8).wrapping_add(seed))));
     };
-    // First those that are not the oldest.
+    // First the messages that are not the oldest.
     (1..count).step_by(2).for_each(|call| take(&mut b, call, 0));
     for call in 0..count {
         assert_eq!(b.oldest_unexpected(), Some(at(call)));
@@ -285,7 +287,7 @@ fn the_oldest_of_many_unexpected_messages() {
     assert_eq!(b.oldest_unexpected(), None);
 }
 
-/// What is expected and not what comes is reported, and its memory is free.
+/// A message that does not fit what was expected is reported, and its memory is free.
 #[test]
 fn what_is_expected_and_does_not_fit() {
     let other_call = Failure::Check { found: tag(0, 1, 9) };
@@ -314,7 +316,7 @@ fn what_is_expected_and_does_not_fit() {
     }
 }
 
-/// What has a place in the lane is sent; what has none waits for one, and so does its send.
+/// Messages that find a slot in the lane are sent. Others wait for one, and so do their sends.
 #[test]
 fn more_messages_than_slots() {
     for len in [8, 40] {
@@ -341,7 +343,7 @@ fn more_messages_than_slots() {
                 assert_eq!(bytes(&target), bytes(&pattern(len, number as u8)));
             }
             ended.extend(poll(&mut *a));
-            // What has to be read ends in the order of reading.
+            // Sends of messages that are read in place end in the order of reading.
             ended.sort_by_key(|event| match event {
                 Event::Completed { request, .. } => *request,
                 event => panic!("{event:?}"),
@@ -352,7 +354,7 @@ fn more_messages_than_slots() {
     }
 }
 
-/// Whoever waits for slots is woken when there are some, however the receiver takes its messages.
+/// A rank that waits for slots is woken when there are some, however the receiver takes its messages.
 #[test]
 fn floods() {
     let count: u32 = if cfg!(miri) { 150 } else { 20_000 };
@@ -366,7 +368,7 @@ fn floods() {
                         let source = means.source(&mut *a, len, number as u8);
                         let sent = means.send(&mut *a, 1, tag(0, number % 4, 0), source, 1);
                         open += usize::from(sent == Posted::Pending);
-                        // Sleeps whenever the lane is full and some more wait.
+                        // Sleeps whenever the lane is full and some more messages wait.
                         while open > 100 {
                             open -= next(&mut *a).len();
                         }
@@ -391,7 +393,7 @@ fn floods() {
     }
 }
 
-/// What a rank has put is read to the end, whatever becomes of it; only then its end is told.
+/// All messages that a rank has put are read, whatever happens to it; only then its end is reported.
 #[test]
 fn memory_outlives_its_rank() {
     const LONG: usize = if cfg!(miri) { 2000 } else { 70_000 };
@@ -430,7 +432,7 @@ fn memory_outlives_its_rank() {
         assert_eq!(b.receive(0, tag(0, 2, 0), target.clone(), 3).unwrap(), Posted::Complete);
         assert_eq!(bytes(&target), bytes(&pattern(8, 2)));
         let second = taken(b.expect(tag(0, 1, 0), 1000, 2));
-        // The region has a share in the memory, not only the transport.
+        // The region also owns the memory, not only the transport.
         drop(ended);
         b.release(first);
         assert_eq!(bytes(&second.region), bytes(&pattern(1000, 1)));
@@ -439,7 +441,7 @@ fn memory_outlives_its_rank() {
     }
 }
 
-/// Closing waits for slots, as long as it may.
+/// Closing waits for slots until its deadline.
 #[test]
 fn what_waits_for_slots_is_sent_before_closing() {
     for late in [false, true] {
@@ -466,7 +468,7 @@ fn what_waits_for_slots_is_sent_before_closing() {
     }
 }
 
-/// What is sent from elsewhere is copied: the sender may use its memory again.
+/// Messages from other memory are copied: the sender may use its memory again.
 #[test]
 fn a_copied_message_gives_its_memory_back_at_once() {
     let [mut a, mut b] = shared();
@@ -479,21 +481,21 @@ fn a_copied_message_gives_its_memory_back_at_once() {
     assert_eq!(bytes(&target), bytes(&pattern(1000, 3)));
 }
 
-/// Drives both until nothing happens any more; what has happened to each.
+/// Drives both until nothing happens any more; returns the events of each.
 fn settle(a: &mut SharedMemory, b: &mut SharedMemory) -> [Vec<Event>; 2] {
     let mut events = [Vec::new(), Vec::new()];
     while a.progress(&mut events[0]) | b.progress(&mut events[1]) {}
     events
 }
 
-/// What is long and elsewhere flows through the segment: its send ends when its receiver has come.
+/// Long messages from other memory flow through the segment: their sends end when their receivers have come.
 #[test]
 fn long_messages_flow() {
     for len in [LONG - 1, LONG, LONG + 1, 3 * LONG, 3 * LONG + 12_345] {
         for (receive_first, expects) in [(true, false), (false, false), (true, true), (false, true)] {
             let case = format!("{len} bytes, receive first: {receive_first}, expects: {expects}");
             let [mut a, mut b] = shared();
-            // Aligned as what is that long.
+            // Aligned like memory of this length.
             let place = a.pool().allocate(len).unwrap().as_ptr() as usize;
             let (source, target) = (pattern(len, 3), Region::zeroed(len));
             let post = |b: &mut SharedMemory| match expects {
@@ -531,7 +533,7 @@ fn long_messages_flow() {
     }
 }
 
-/// Messages that flow do not mix, with others or each other, and are matched in order.
+/// Messages that flow do not mix with others or with each other, and are matched in order.
 #[test]
 fn many_flows_at_once() {
     let seeds: Vec<u8> = (0..if cfg!(miri) { 4 } else { 12 }).collect();
@@ -543,7 +545,7 @@ fn many_flows_at_once() {
         for side in [0, 1] {
             let (from, to) = if side == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
             for seed in &seeds {
-                // Two of each tag have to stay in order.
+                // Two messages of each tag have to stay in order.
                 let (tag, source) = (tag(side, u32::from(seed / 2), 0), pattern(len(*seed), *seed));
                 let sent = from.send(1 - side, 0, tag, source, 1).unwrap();
                 open[side] += usize::from(sent == Posted::Pending);
@@ -568,7 +570,7 @@ fn many_flows_at_once() {
     }
 }
 
-/// A flow that does not fit is read to its end, and nothing of it is written.
+/// A flow that does not fit its receive is read to its end, and nothing of it is written.
 #[test]
 fn flows_that_do_not_fit() {
     let cases = [
@@ -593,7 +595,7 @@ fn flows_that_do_not_fit() {
     }
 }
 
-/// Whoever waits for a part, or for room for one, sleeps and is woken.
+/// A rank that waits for a part, or for memory for one, sleeps and is woken.
 #[test]
 fn flows_wake_who_waits() {
     for late in [None, Some(0), Some(1)] {
@@ -619,8 +621,8 @@ fn flows_wake_who_waits() {
     }
 }
 
-/// A rank that leaves within a flow: the other is told, its receive does not end, and nothing is written any more once it
-/// has given up itself.
+/// A rank leaves in the middle of a flow: the other is notified, its receive does not end, and nothing more is
+/// written once it has aborted itself.
 #[test]
 fn flows_that_end_early() {
     for sender_aborts in [true, false] {
@@ -646,7 +648,7 @@ fn flows_that_end_early() {
     }
 }
 
-/// Parts of the pool never overlap, begin at cache lines or huge pages, and join when they are free.
+/// Parts of the pool never overlap, begin at cache lines or huge pages, and are joined when they are free.
 #[test]
 fn the_pool_hands_out_memory_of_its_own() {
     let mut transport = SharedMemory::group(1).unwrap().remove(0);

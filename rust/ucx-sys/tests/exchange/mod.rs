@@ -1,4 +1,4 @@
-//! Two workers of one context, one endpoint, tagged messages both expected and unexpected.
+//! Two workers of one context, one endpoint, and tagged messages, both expected and unexpected.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -36,13 +36,13 @@ impl<'a> Pair<'a> {
         Pair { ucx, context, workers, endpoint }
     }
 
-    /// Sends `length` bytes; the receive is posted after the message has arrived when `unexpected`.
+    /// Sends `length` bytes. If `unexpected`, the receive is posted after the message has arrived.
     pub fn exchange(&self, length: usize, tag: u64, unexpected: bool) {
         let message: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
         let mut buffer = vec![0u8; length];
         let mut info = ucp_tag_recv_info_t::default();
         let send_params = ucp_request_param_t::default();
-        // 1.13 does not fill FIELD_RECV_INFO when a receive completes at once; without immediate completion every
+        // UCX 1.13 does not fill FIELD_RECV_INFO when a receive completes at once. Without immediate completion every
         // version reports through the callback.
         let recv_params = ucp_request_param_t {
             op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK
@@ -89,7 +89,7 @@ impl<'a> Pair<'a> {
         assert_eq!((info.sender_tag, info.length), (tag, length));
     }
 
-    /// Sleeps on the receiver's file descriptor until a message wakes it.
+    /// Blocks on the receiver's file descriptor until a message wakes it.
     pub fn wakes_up(&self, tag: u64) {
         let functions = &self.ucx.ucp;
         let mut descriptor = -1;
@@ -126,7 +126,7 @@ impl<'a> Pair<'a> {
         assert_eq!(buffer, message);
     }
 
-    /// Whether a message with this tag waits; leaves it there.
+    /// Whether a message with this tag has arrived; leaves it there.
     fn probe(&self, tag: u64) -> bool {
         let mut info = ucp_tag_recv_info_t::default();
         // SAFETY: a live worker and a live local.
@@ -140,7 +140,7 @@ impl<'a> Pair<'a> {
             let status = || unsafe { (self.ucx.ucp.ucp_request_check_status)(request) };
             self.until(|| status() != UCS_INPROGRESS);
             self.ucx.expect(status());
-            // SAFETY: completed, and used no more.
+            // SAFETY: completed, and not used afterwards.
             unsafe { (self.ucx.ucp.ucp_request_free)(request) };
         } else {
             self.ucx.expect(ucs_ptr_status(request));
@@ -164,9 +164,10 @@ impl<'a> Pair<'a> {
             flags: UCP_EP_CLOSE_FLAG_FORCE,
             ..Default::default()
         };
-        // SAFETY: the endpoint is live and used no more.
+        // SAFETY: the endpoint is live and not used afterwards.
         self.finish(unsafe { (self.ucx.ucp.ucp_ep_close_nbx)(self.endpoint, &params) });
-        // SAFETY: the one endpoint is closed, no request is in flight; workers go before their context.
+        // SAFETY: the only endpoint is closed and no request is in flight; workers are destroyed before their
+        // context.
         unsafe {
             for worker in self.workers {
                 (self.ucx.ucp.ucp_worker_destroy)(worker);
@@ -194,7 +195,7 @@ unsafe extern "C" fn received(
     user_data: *mut c_void,
 ) {
     if status == UCS_OK {
-        // SAFETY: UCX passes a valid info on success, and user_data is the one that `exchange` keeps alive.
+        // SAFETY: UCX passes a valid info on success, and `exchange` keeps user_data alive.
         unsafe { *user_data.cast::<ucp_tag_recv_info_t>() = *info };
     }
 }

@@ -1,4 +1,4 @@
-//! Steps and volumes that several algorithms have in common.
+//! Steps and volumes that several algorithms share.
 
 use super::super::{butterfly, ceil_log, CostLine, Request, Shape};
 
@@ -6,44 +6,44 @@ pub(super) fn always(_: &Request<'_>) -> bool {
     true
 }
 
-/// From neighbour to neighbour, all around.
+/// The steps from neighbour to neighbour all around the ring.
 pub(super) fn around(shape: &Shape) -> usize {
     shape.ranks() - 1
 }
 
-/// One step, unless there is nobody else.
+/// One step, or none for a single rank.
 pub(super) fn at_once(shape: &Shape) -> usize {
     usize::from(shape.ranks() > 1)
 }
 
-/// From neighbour to neighbour, half way around every dimension.
+/// The steps from neighbour to neighbour half way around every dimension.
 pub(super) fn half_around(shape: &Shape) -> usize {
     shape.sizes().iter().map(|size| size / 2).sum()
 }
 
-/// The sum over the dimensions of how often `base` must be multiplied to reach their sizes.
+/// The sum over the dimensions of ceil(log size), to this base.
 pub(super) fn logs(base: usize, shape: &Shape) -> usize {
     shape.sizes().iter().map(|size| ceil_log(base, *size)).sum()
 }
 
-/// Swing leaves out the last of an odd number of ranks.
+/// Swing leaves out the last one of an odd number of ranks.
 pub(super) fn swings(shape: &Shape) -> usize {
     shape.sizes().iter().map(|size| ceil_log(2, size - size % 2)).sum()
 }
 
-/// Every dimension has a phase that is long enough for the longest.
+/// Every dimension has a phase with as many steps as the longest dimension needs.
 pub(super) fn buckets(shape: &Shape) -> usize {
     let longest = shape.sizes().iter().max().map_or(0, |size| size - 1);
     shape.wide().len() * longest
 }
 
-/// Every block but one's own is sent once.
+/// Every rank sends every block once, except its own.
 pub(super) fn all_but_own(steps: usize, shape: &Shape) -> CostLine {
     let ranks = shape.ranks() as f64;
     CostLine { steps, sent: (ranks - 1.0) / ranks }
 }
 
-/// In every step this many whole vectors.
+/// `per_step` whole vectors in every step.
 pub(super) fn vectors(steps: usize, per_step: usize) -> CostLine {
     CostLine { steps, sent: (steps * per_step) as f64 }
 }
@@ -56,8 +56,8 @@ pub(super) fn twice(phase: CostLine) -> CostLine {
     then(phase, phase)
 }
 
-/// An allreduce over the power of two below the number of ranks, whose ranks return the result to those that are left
-/// over; tori of powers of two need none of that.
+/// An allreduce over the largest power of two, with an exchange with the ranks in excess before and after; tori of
+/// powers of two need no exchange.
 pub(super) fn folded(shape: &Shape, core: fn(usize) -> CostLine) -> CostLine {
     let ranks = shape.ranks();
     let power = 1 << ranks.ilog2();
@@ -80,8 +80,8 @@ pub(super) fn folded_allgather(shape: &Shape) -> CostLine {
     if power == ranks {
         return all_but_own(folded_steps(shape), shape);
     }
-    let lent: usize = (1..=ranks.ilog2()).map(|bit| (ranks - power).div_ceil(1 << bit)).sum();
-    CostLine { steps: folded_steps(shape), sent: (ranks - 1 + power - 1 + lent) as f64 / ranks as f64 }
+    let extra: usize = (1..=ranks.ilog2()).map(|bit| (ranks - power).div_ceil(1 << bit)).sum();
+    CostLine { steps: folded_steps(shape), sent: (ranks - 1 + power - 1 + extra) as f64 / ranks as f64 }
 }
 
 /// See `elimination`.
@@ -100,7 +100,7 @@ pub(super) fn butterflies(request: &Request<'_>) -> CostLine {
     factors.map(|[twos, threes]| then(vectors(twos, 1), vectors(threes, 2))).fold(vectors(0, 0), then)
 }
 
-/// Busiest is a rank with a parent and two children in one tree and a parent in the other.
+/// The busiest rank has a parent and two children in one tree, and a parent in the other.
 pub(super) fn two_trees(request: &Request<'_>) -> CostLine {
     let ranks = request.shape.ranks();
     if ranks == 1 {
@@ -121,7 +121,7 @@ pub(super) fn scatter(request: &Request<'_>) -> CostLine {
     all_but_own(ceil_log(2, request.shape.ranks()), request.shape)
 }
 
-/// Binomial: busiest is the root's farthest or second farthest child, with the whole of its subtree.
+/// Binomial: the busiest rank is the root's farthest or second farthest child, which sends its whole subtree.
 pub(super) fn gather(request: &Request<'_>) -> CostLine {
     let ranks = request.shape.ranks();
     let steps = ceil_log(2, ranks);

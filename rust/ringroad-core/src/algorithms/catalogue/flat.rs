@@ -1,4 +1,4 @@
-//! The algorithms that make no use of others.
+//! The algorithms that do not use other algorithms.
 
 use super::super::{
     bfb, binomial, bruck, bruck_alltoall, bucket, butterfly, ceil_log, direct, direct_ordered, distances,
@@ -13,7 +13,7 @@ use super::sources::*;
 
 const SAVED: Parameter = Parameter {
     name: "r",
-    meaning: "how many of the 2 ceil(log2 n) steps are saved",
+    meaning: "the number of steps saved, of 2 ceil(log2 n)",
     values: |shape| (0..=generalized::levels(shape)).collect(),
     admits: |shape, r| r <= generalized::levels(shape),
     names: &[],
@@ -21,7 +21,7 @@ const SAVED: Parameter = Parameter {
 
 const PARTS: Parameter = Parameter {
     name: "p",
-    meaning: "into how many parts the load of the busiest link is cut, one for each step",
+    meaning: "the number of parts that the load of the busiest link is cut into, one for each step",
     values: |shape| trees::parts(shape.ranks()),
     admits: |_, parts| (1..=1 << 14).contains(&parts),
     names: &[],
@@ -29,14 +29,14 @@ const PARTS: Parameter = Parameter {
 const ROUNDS: Parameter = Parameter {
     name: "s",
     meaning:
-        "how many steps there may be, in diameters of the network: few suit short blocks, many long ones",
+        "the largest number of steps, in multiples of the network's diameter: few suit short blocks, many suit long ones",
     values: |_| vec![1, 3],
     admits: |_, rounds| (1..=64).contains(&rounds),
     names: &[],
 };
 const FEW_PARTS: Parameter = Parameter { values: |_| vec![8, 64], ..PARTS };
 
-/// The costs of a phase with so many steps, and of two.
+/// The cost of a phase with these steps, and the cost of two phases.
 macro_rules! optimal {
     ($steps:expr) => {
         [|r| all_but_own($steps(r.shape), r.shape), |r| twice(all_but_own($steps(r.shape), r.shape))]
@@ -73,7 +73,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "bucket",
-        summary: "rings of one dimension after the other, with a slice for every dimension to start in and direction",
+        summary: "rings along one dimension after the other, with a slice for every starting dimension and direction",
         source: BUCKET,
         ports: Ports::All,
         parameter: None,
@@ -128,7 +128,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "swing",
-        summary: "halving and doubling with partners on alternating sides, a third as far; a mirror image for each half",
+        summary: "like halving and doubling, with partners on alternating sides at a third of the distance, and a mirror image",
         source: SWING,
         ports: Ports::All,
         parameter: None,
@@ -137,7 +137,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "swing-latency",
-        summary: "partners on alternating sides exchange whole vectors; a mirror image for each half",
+        summary: "partners on alternating sides exchange whole vectors; a mirror image takes half of them",
         source: SWING_LATENCY,
         ports: Ports::All,
         parameter: None,
@@ -170,12 +170,12 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "trivance-hybrid",
-        summary: "some steps of trivance's reduce-scatter, an exchange of what is left, and the steps backwards",
+        summary: "some steps of trivance's reduce-scatter, an exchange of what is left, and then the steps backwards",
         source: HYBRID,
         ports: Ports::All,
         parameter: Some(Parameter {
             name: "steps",
-            meaning: "how many steps of reduce-scatter each dimension begins with",
+            meaning: "the number of steps of reduce-scatter with which each dimension begins",
             values: |shape| (1..=hybrid::most_steps(shape).max(1)).collect(),
             admits: |shape, steps| (1..=hybrid::most_steps(shape)).contains(&steps),
             names: &[],
@@ -201,7 +201,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         ports: Ports::All,
         parameter: Some(Parameter {
             name: "extra",
-            meaning: "how many steps more than the fewest each dimension takes",
+            meaning: "the number of steps that each dimension takes beyond the fewest",
             values: nested::extras,
             admits: |shape, extra| distances::members(shape.sizes()).iter().any(|member| extra <= member.0),
             names: &[],
@@ -227,7 +227,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "bfb",
-        summary: "every block takes shortest ways to all ranks, shared out among the links as evenly as can be: on any graph",
+        summary: "every block takes shortest paths to all ranks, spread as evenly over the links as possible; for any graph",
         source: BREADTH_FIRST,
         ports: Ports::Any,
         parameter: None,
@@ -236,11 +236,11 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "generalized",
-        summary: "half of what is left is sent half as far in every step, for several results at once, and then backwards",
+        summary: "every step sends half of the remaining parts, half as far, for several results at once; then backwards",
         source: KOLMAKOV,
         ports: Ports::All,
         parameter: Some(SAVED),
-        // Of a power of two every result is the same tree of cosets.
+        // For a power of two, every result is the same tree of cosets.
         consistent: |r| r.parameter == 0 || powers_of_two(r.shape),
         offers: &[
             offer(ALLREDUCE, ANY, generalized::cyclic, generalized::cost),
@@ -301,7 +301,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "binomial",
-        summary: "everybody who has the data passes it on, at half the distance in every step; or backwards",
+        summary: "each rank that has the data passes it on, at half the distance in every step; or backwards",
         source: MPICH,
         ports: Ports::One,
         parameter: None,
@@ -323,7 +323,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         ports: Ports::All,
         parameter: Some(Parameter {
             name: "k",
-            meaning: "the number of pieces that each half of the vector is sent in",
+            meaning: "the number of pieces in which each half of the vector is sent",
             values: |shape| {
                 (0..6).map(|exponent| 1 << exponent).filter(|k| *k == 1 || k * shape.ranks() <= 1 << 15).collect()
             },
@@ -339,7 +339,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "scatter-allgather",
-        summary: "the root deals blocks out along a binomial tree, then they go around a ring; or backwards",
+        summary: "the root scatters blocks along a binomial tree, then they go around a ring; or backwards",
         source: INTERCOM,
         ports: Ports::One,
         parameter: None,
@@ -355,7 +355,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "pairwise",
-        summary: "every rank sends straight to the next rank, then to the one after it, and so on",
+        summary: "every rank sends directly to the next rank, then to the one after it, and so on",
         source: MPICH,
         ports: Ports::One,
         parameter: None,
@@ -364,7 +364,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "direct",
-        summary: "every rank gives every other one its block, all at once",
+        summary: "every rank sends every other one its block, all at once",
         source: DIRECT,
         ports: Ports::All,
         parameter: None,
@@ -388,7 +388,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "bruck-alltoall",
-        summary: "blocks travel by the digits of how far they go, those with a digit in common together",
+        summary: "blocks travel by the digits of their distance; those with a digit in common travel together",
         source: DIRECT,
         ports: Ports::All,
         parameter: Some(Parameter {
@@ -403,7 +403,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "flow",
-        summary: "neighbours pass blocks on, over ways that spread them over all links as well as can be: on any graph",
+        summary: "neighbours pass blocks on, over paths that spread them as evenly over all links as possible; for any graph",
         source: BASU,
         ports: Ports::Any,
         parameter: Some(ROUNDS),
@@ -421,7 +421,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "direct-ordered",
-        summary: "every rank gives every other one its block, and blocks are added up in the order of the ranks",
+        summary: "every rank sends every other one its block, and blocks are added up in the order of the ranks",
         source: DIRECT,
         ports: Ports::All,
         parameter: None,
@@ -441,12 +441,12 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "leaders",
-        summary: "a few ranks add up a share of the vector each, and give the sum to everybody",
+        summary: "a few ranks each add up one share of the vector and send the sum to all ranks",
         source: LINEAR,
         ports: Ports::All,
         parameter: Some(Parameter {
             name: "k",
-            meaning: "how many ranks add up",
+            meaning: "the number of ranks that add up shares",
             values: |shape| {
                 (0..4).map(|exponent| 1 << exponent).filter(|k| *k == 1 || 2 * k <= shape.ranks()).collect()
             },
@@ -461,7 +461,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "trees",
-        summary: "as many trees from every rank, packed so that they share out all links, one part after the other: on any graph",
+        summary: "equally many trees from every rank, packed to use all links, as pipelines; for any graph",
         source: FOREST,
         ports: Ports::Any,
         parameter: Some(FEW_PARTS),
@@ -476,7 +476,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "weighted-trees",
-        summary: "trees packed likewise, fewer of them from ranks with poor links: for long vectors where links have failed",
+        summary: "packed trees, fewer of them from ranks with poor links; for long vectors where links have failed",
         source: WEIGHTED,
         ports: Ports::Any,
         parameter: Some(PARTS),
@@ -485,7 +485,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
     },
     Algorithm {
         name: "spanning-trees",
-        summary: "up and down the same undirected trees at once: for long vectors where links have failed",
+        summary: "undirected trees, each used up and down at the same time; for long vectors where links have failed",
         source: SPANNING,
         ports: Ports::Any,
         parameter: Some(PARTS),

@@ -1,4 +1,4 @@
-//! The algorithms that perform another one between hosts.
+//! The algorithms that use another one between hosts.
 
 use super::super::{hierarchical, Algorithm, Parameter, Ports, Shape};
 use super::costs::always;
@@ -8,7 +8,7 @@ use super::sources::HIERARCHICAL;
 
 const NETWORK: Parameter = Parameter {
     name: "network",
-    meaning: "what ranks of one number do between the hosts",
+    meaning: "the algorithm between the hosts",
     values: |shape| worked_through(hierarchical::NETWORKS, shape),
     admits: |shape, value| worked_through(hierarchical::NETWORKS, shape).contains(&value),
     names: hierarchical::NETWORKS,
@@ -20,12 +20,12 @@ const WHOLE_NETWORK: Parameter = Parameter {
     ..NETWORK
 };
 
-/// The numbers of those that work between the hosts of a shape.
+/// The numbers of the names whose algorithms work between the hosts of a shape.
 fn worked_through(names: &[&str], shape: &Shape) -> Vec<usize> {
     (0..names.len()).filter(|value| hierarchical::works(names[*value], shape)).collect()
 }
 
-/// An offer of the hierarchical family, made with every network that performs the collective.
+/// An offer of the hierarchical family, for every network algorithm that performs the collective.
 macro_rules! across {
     ($collective:ident) => {
         only(
@@ -38,7 +38,7 @@ macro_rules! across {
 pub(super) static ON_HOSTS: &[Algorithm] = &[
     Algorithm {
         name: "hierarchical",
-        summary: "directly within hosts, and between them on a slice of the vector for each rank of a host",
+        summary: "direct exchanges within hosts; between hosts, another algorithm on one slice of the vector per rank of a host",
         source: HIERARCHICAL,
         ports: Ports::Two,
         parameter: Some(NETWORK),
@@ -53,7 +53,7 @@ pub(super) static ON_HOSTS: &[Algorithm] = &[
     },
     Algorithm {
         name: "hierarchical-latency",
-        summary: "whole vectors to all ranks of the host, which add them up in the same order, and then between hosts",
+        summary: "ranks of a host exchange whole vectors and add them up in the same order; then another algorithm between hosts",
         source: HIERARCHICAL,
         ports: Ports::Two,
         parameter: Some(WHOLE_NETWORK),

@@ -1,4 +1,4 @@
-//! The rows of the catalogue. Where an offer's cost is not plain from here, its file's head comment derives it.
+//! The rows of the catalogue. If an offer's cost is not obvious from its row, the head comment of its file derives it.
 
 mod costs;
 pub(super) mod flat;

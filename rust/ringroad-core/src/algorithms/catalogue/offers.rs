@@ -1,4 +1,4 @@
-//! How the rows of the catalogue say what an algorithm performs.
+//! Constructors of offers for the rows of the catalogue.
 
 use super::super::{Construct, CostLine, Offer, Request, Requirement};
 use crate::collective::Collective;
@@ -23,7 +23,7 @@ pub(super) const fn offer(collective: Collective, requirement: Requirement, make
     Offer { collective, requirement, only: None, in_rank_order: false, construct }
 }
 
-/// An offer of two schedules in turn.
+/// An offer of two schedules that run one after the other.
 pub(super) const fn in_turn(
     collective: Collective,
     requirement: Requirement,
@@ -34,7 +34,7 @@ pub(super) const fn in_turn(
     Offer { collective, requirement, only: None, in_rank_order: false, construct }
 }
 
-/// An offer of what must be searched for.
+/// An offer whose schedule is found by a search.
 pub(super) const fn found(collective: Collective, requirement: Requirement, search: Search) -> Offer {
     let construct = Construct::Search(search);
     Offer { collective, requirement, only: None, in_rank_order: false, construct }
@@ -45,12 +45,12 @@ pub(super) const fn in_rank_order(offer: Offer) -> Offer {
     Offer { in_rank_order: true, ..offer }
 }
 
-/// An offer that is only made with these values of the family's parameter.
+/// An offer for these values of the family's parameter only.
 pub(super) const fn only(values: fn(usize) -> bool, offer: Offer) -> Offer {
     Offer { only: Some(values), ..offer }
 }
 
-/// Reduce-scatter, allgather and, twice as long, allreduce: every block but one's own is sent once a phase.
+/// Offers of reduce-scatter, allgather and, with twice the cost, allreduce.
 pub(super) const fn phases(requirement: Requirement, construct: Make, costs: [Cost; 2]) -> [Offer; 3] {
     let [phase, both] = costs;
     [

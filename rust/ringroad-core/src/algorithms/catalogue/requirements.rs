@@ -1,4 +1,4 @@
-//! What algorithms need of a network.
+//! The requirements of algorithms on networks.
 
 use super::super::{bfb, butterfly, direct, flow, hamiltonian, trees, Requirement, Shape};
 
@@ -9,30 +9,30 @@ pub(super) const fn needs(text: &'static str, admits: fn(&Shape) -> bool) -> Req
 pub(super) const ANY: Requirement = needs("any number of ranks", |_| true);
 pub(super) const TORUS: Requirement =
     needs("a torus of two dimensions or more", |shape| shape.wide().len() > 1);
-pub(super) const CYCLES: Requirement = needs("a torus of two dimensions or more (other than 2 x odd, 2 x 2 x odd, 2 x 2 x 2, and large ones of 2 by odd sizes)", hamiltonian::exist);
+pub(super) const CYCLES: Requirement = needs("a torus of two dimensions or more (other than 2 x odd, 2 x 2 x odd, 2 x 2 x 2, and large ones with a side of 2 and an odd side)", hamiltonian::exist);
 pub(super) const POWERS_OF_TWO: Requirement =
     needs("a power of two of ranks in each dimension", powers_of_two);
 pub(super) const TWOS_AND_THREES: Requirement =
     needs("no factors but two and three in each dimension", |shape| {
         shape.sizes().iter().all(|size| butterfly::factors(*size).is_some())
     });
-/// What is written out for all ranks and blocks must not become too long.
+/// A schedule that is written out for all ranks and blocks must not become too long.
 pub(super) const MODERATE: Requirement =
     needs("at most 4096 ranks, or a power of two of them in each dimension", |shape| {
         shape.ranks() <= 4096 || powers_of_two(shape)
     });
-/// Swing's ranks do not all do the same where one of an odd number is left out.
+/// If Swing leaves out a rank, ranks do not act alike, and the schedule is written out for all.
 pub(super) const EVEN_OR_MODERATE: Requirement =
     needs("at most 4096 ranks, or an even number of them in each dimension", |shape| {
         shape.ranks() <= 4096 || shape.sizes().iter().all(|size| *size <= 3 || size % 2 == 0)
     });
-/// Nor must what is written out for all ranks and vectors.
+/// A schedule that is written out for all ranks and vectors must not become too long.
 pub(super) const SMALL: Requirement = needs("at most 256 ranks in each dimension and 1024 in all", |shape| {
     shape.ranks() <= 1024 && shape.sizes().iter().all(|size| *size <= 256)
 });
-/// Everybody has a message for everybody.
+/// Every rank has a message for every rank.
 pub(super) const FEW: Requirement = needs("at most 256 ranks", |shape| shape.ranks() <= direct::MAX_RANKS);
-/// Of every pair of ranks there is a block, or a message that is written out.
+/// There is a block, or a message that is written out, for every pair of ranks.
 pub(super) const PAIRS: Requirement = needs("at most 4096 ranks", |shape| shape.ranks() <= 1 << 12);
 pub(super) const HOSTS: Requirement =
     needs("several hosts of 2 to 256 ranks each, as in hosts:2x4", |shape| {
@@ -52,13 +52,13 @@ pub(super) const MULTIPLES_OF_THREE: Requirement =
         shape.sizes().iter().any(|size| size.is_multiple_of(3))
     });
 
-/// Where ranks are each other's neighbours.
+/// For algorithms in which neighbours pass blocks on.
 pub(super) const NEIGHBOURS: Requirement = Requirement {
-    text: "links from rank to rank by which all reach each other, at most 128 to each, and at most 4096 ranks unless all look alike",
+    text: "links between ranks by which all reach each other, at most 128 neighbours per rank, and at most 4096 ranks unless all look alike",
     admits: |_| true,
     fits: bfb::fits,
     made: true,
-    // On whole tori `bfb-ring` does the same.
+    // On whole tori, `bfb-ring` is equivalent.
     worth_trying: |topology| !topology.is_torus(),
 };
 
@@ -77,16 +77,16 @@ pub(super) const PACKED_FEW: Requirement = Requirement {
     worth_trying: trees::worth_trying_few,
 };
 pub(super) const UNDIRECTED: Requirement = Requirement {
-    text: "at most 2048 ranks, without switches, whose links lead both ways alike",
+    text: "at most 2048 ranks, no switches, and links that lead both ways with equal bandwidth",
     admits: |_| true,
     fits: trees::fits_undirected,
     made: true,
     worth_trying: trees::worth_trying_undirected,
 };
 
-/// Where ranks pass on what others send each other.
+/// For algorithms in which ranks pass on the blocks of others.
 pub(super) const RELAYED: Requirement = Requirement {
-    text: "links from rank to rank by which all reach each other, and at most 1024 ranks",
+    text: "links between ranks by which all reach each other, and at most 1024 ranks",
     admits: |_| true,
     fits: flow::fits,
     made: true,

@@ -1,4 +1,4 @@
-//! Where the algorithms come from.
+//! The sources of the algorithms.
 
 pub(super) const MPICH: &str = "Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, IJHPCA 19(1), 2005";
 pub(super) const SWING: &str =

@@ -1,9 +1,10 @@
-//! From a schedule to one rank's plan.
+//! Lowering: makes one rank's plan from a schedule.
 //!
-//! The rank's view of every chunk is a *location*: at first the input, later the chunk's *home*, which is its place in
-//! the output or, where the rank has no use for the result, a place in scratch memory. The input is never written, so
-//! nothing is copied before a call out of place: the first reduction reads the input and writes the home. A slot that a
-//! rank copies from another one of its own shares its location until either is written.
+//! Every chunk has a *location*, where the rank's current value is, and a *home*, where new values are written. The
+//! location is the input at first, and the home after the first write. The home is the chunk's place in the output or,
+//! where the output does not contain the chunk, a place in scratch memory. The input is never written, so nothing is
+//! copied before a call out of place: the first reduction reads the input and writes the home. A slot that is copied
+//! from another slot of the rank shares the location of that slot until either of them is written.
 
 mod near;
 mod options;
@@ -23,14 +24,14 @@ use crate::collective::{Collective, Holding};
 use crate::schedule::{Action, ChunkSet, Local, Row, Schedule, Send};
 use crate::units::{ChunkId, Rank, Slot};
 
-/// The most messages that one rank may send another within one call; transports number them in their tags.
+/// The most messages that one rank may send another within one call. Transports put their numbers into tags.
 pub const MAX_MESSAGES: u32 = 1 << 14;
 
 impl Plan {
-    /// What `rank` has to do to perform `schedule` on blocks of so many elements of `element_bytes` bytes: one count for
-    /// all, or for the whole vector where the collective has no blocks; or one for each rank.
+    /// The plan of `rank` for `schedule`, on blocks of `counts` elements of `element_bytes` bytes: one count for all
+    /// blocks (for the whole vector where the collective has no blocks), or one for each block.
     ///
-    /// The schedule must be verified: what an unverified one computes is undefined (though memory-safe).
+    /// The schedule must be verified: the result of an unverified one is undefined (though the plan is memory-safe).
     pub fn lower<'a>(
         schedule: &Schedule,
         rank: Rank,
@@ -46,8 +47,8 @@ impl Plan {
         if let (false, Counts::PerBlock(counts)) = (counts.fits(collective, ranks), counts) {
             return Err(LowerError::Counts { collective, ranks, counts: counts.len() });
         }
-        // Even where there is one block per rank. Beside the vector, scratch may hold every slot of all chunks: in an
-        // all-to-all also those of other ranks.
+        // Beside the vector, scratch memory may contain every slot of all chunks, in an all-to-all also those of other
+        // ranks. The estimate assumes one block per rank for every collective.
         let held = 1 + schedule.slots() * (schedule.chunks / schedule.chunks_per_vector().max(1));
         let total = match counts {
             Counts::Equal(elements) => elements.checked_mul(ranks),
@@ -68,35 +69,37 @@ struct Lowering<'a> {
     element: usize,
     options: LowerOptions,
     slots: usize,
-    /// Where each chunk is now, if this rank holds any of it, slot after slot.
+    /// Where the current value of each chunk is, slot after slot; `None` where this rank holds nothing of it.
     locations: Vec<Option<Span>>,
-    /// Where each chunk goes when it is written, slot after slot.
+    /// Where each chunk is written, and where results must end, slot after slot; `None` where neither happens.
     homes: Vec<Option<Span>>,
-    /// After which step nothing is written there any more, slot after slot; 0 where nothing ever is.
+    /// The number, counted from 1, of the last step that writes each chunk, slot after slot; 0 where no step does, and
+    /// the largest number where the result is divided after the last step.
     last_written: Vec<usize>,
     operations: Vec<Operation>,
     waits: Vec<Vec<u32>>,
     sources: Vec<Span>,
     hazards: Hazards,
-    /// What has been packed for sending in this step, and where it is.
+    /// The pieces that have been packed for sending in this step, and where they are packed.
     packed: HashMap<Vec<Span>, Span>,
     arrivals: u32,
-    /// Arrived messages that chunks are located in to the end.
+    /// Arrived messages that are locations of chunks until the end of the part.
     kept: Vec<u32>,
     sent: HashMap<Rank, u32>,
     received: HashMap<Rank, u32>,
     window_bytes: usize,
-    /// Empty until it is needed.
+    /// The scratch memory that received messages cycle through before they are reduced. Empty until it is needed.
     window: Range<usize>,
     window_next: usize,
+    /// The scratch memory of steps in which chunks both leave and arrive; steps alternate between the two.
     exchange: [Span; 2],
     scratch: usize,
     step: usize,
-    /// How many parts of the vector there are.
+    /// Into how many parts the vector is cut, which are lowered one after the other.
     parts: usize,
 }
 
-/// The most messages that cutting the vector into parts may lead to between two ranks.
+/// The most messages between two ranks that cutting the vector into parts may lead to.
 const PARTS: usize = 2048;
 
 impl<'a> Lowering<'a> {
@@ -112,13 +115,14 @@ impl<'a> Lowering<'a> {
         let collective = schedule.collective;
         options.in_place &=
             collective.input(rank) != Holding::Nothing && collective.output(rank) != Holding::Nothing;
-        // Few enough segments to number, whatever the vector's length, and if all slots go to one rank.
+        // Segments are long enough that messages can be numbered, whatever the vector's length and even if all slots go
+        // to one rank.
         let most = layout.total() * element / 2048 * schedule.slots();
         options.segment = options.segment.max(most).max(element.max(1));
         options.near.segment = options.near.segment.max(most).max(element.max(1));
         let bytes = layout.total() * element;
         let most = PARTS / (schedule.steps.len() * schedule.slots()).max(1);
-        // In place, an all-to-all moves everything out of the way first.
+        // An all-to-all is not cut: in place, it first copies all its blocks.
         let parts = if collective == Collective::Alltoall {
             1
         } else {
@@ -155,7 +159,7 @@ impl<'a> Lowering<'a> {
 
     fn run(mut self) -> Result<Plan, LowerError> {
         let rows = self.schedule.rows(self.rank);
-        // Where the scratch memory of this part begins and that of the next one, and where all of it ends.
+        // Where the scratch memory of this part starts, where that of the next part starts, and where all of it ends.
         let (mut begin, mut other, mut end) = (0, None, 0);
         for part in 0..self.parts {
             self.layout.take_part(part, self.parts);
@@ -168,7 +172,7 @@ impl<'a> Lowering<'a> {
             self.finish()?;
             end = self.scratch.max(end);
             if self.options.two_areas {
-                // The first part may be a little smaller than later ones.
+                // The first part may be slightly smaller than later ones.
                 let slack = 2 * Layout::GRAIN * self.element * self.schedule.chunks * self.slots;
                 let next = other.unwrap_or((end + slack).next_multiple_of(ALIGN));
                 (begin, other) = (next, Some(begin));
@@ -180,7 +184,7 @@ impl<'a> Lowering<'a> {
         Ok(Plan::new(self.operations, self.waits, self.sources, self.scratch))
     }
 
-    /// What happens to the input before the first step.
+    /// Emits what happens to the input before the first step.
     fn begin(&mut self) {
         if self.options.premultiply {
             let moves: Vec<(Span, Span)> =
@@ -192,7 +196,7 @@ impl<'a> Lowering<'a> {
                 *location = *home;
             }
         } else if self.options.in_place && self.schedule.collective == Collective::Alltoall {
-            // Blocks trade places, so they cannot stay where the arriving ones go.
+            // Arriving blocks are written where the input is, so the input is copied first.
             let source = Span::new(Buffer::Output, 0, self.layout.input_len(self.rank) * self.element);
             let target = self.allocate(source.bytes);
             self.emit(Command::Copy { target, source });
@@ -203,11 +207,11 @@ impl<'a> Lowering<'a> {
     }
 
     fn lower_row(&mut self, row: &Row) -> Result<(), LowerError> {
-        // Where a chunk both leaves and arrives in a step, its receive must not wait for its send (the peer may be in
-        // the same position, and both would wait for ever): such a step gets room for all that arrives, which the
-        // step before it did not use, instead of sharing the window.
+        // Where a chunk both leaves and arrives in a step, its receive must not wait for its send: the peer may be in
+        // the same position, and both would wait for ever. So instead of sharing the window, such a step gets memory
+        // for all messages that arrive, which the step before it did not use.
         let exchanges = self.exchanges(row);
-        // All sends first: they read what was there when the step began.
+        // Sends come first, because they read the values at the start of the step.
         self.packed.clear();
         row.sends.iter().try_for_each(|send| self.lower_send(send, row, exchanges))?;
         let mut windows =
@@ -233,7 +237,7 @@ impl<'a> Lowering<'a> {
         row.locals.chunk_by(alike).try_for_each(|locals| self.lower_locals(locals))
     }
 
-    /// `row`: all that this rank does in the step.
+    /// Lowers one send; `row` is all that this rank does in the step.
     fn lower_send(&mut self, send: &Send, row: &Row, exchanges: bool) -> Result<(), LowerError> {
         let near = self.options.near.has(send.destination);
         let stream = self.stream(&send.chunks, |s, c| s.locations[s.at(send.from, c)])?;
@@ -242,9 +246,10 @@ impl<'a> Lowering<'a> {
             let (source, stays) = match pieces[..] {
                 [] => (Span::new(Buffer::Scratch, 0, 0), false),
                 [(_, only)] if !near && !matches!(only.buffer, Buffer::Arrived(_)) => (only, false),
-                [(_, only)] if near && self.can_lend(only, send, exchanges) => (only, false),
+                [(_, only)] if near && self.can_share(only, send, exchanges) => (only, false),
                 [(_, only)] if near && self.can_be_copied(only, send, row) => (only, false),
-                // So many parts have scratch memory of their own; that of others is written again.
+                // Only as many parts as there are areas of scratch memory are sure not to overwrite those of other
+                // parts.
                 _ => (self.pack(pieces), self.parts <= if self.options.two_areas { 2 } else { 1 }),
             };
             let (peer, port) = (send.destination, send.port);
@@ -254,7 +259,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Copies the pieces to where they are side by side and stay as they are; once for all that are sent the same.
+    /// Copies pieces side by side into scratch memory, and returns where. Sends of the same pieces in a step share one
+    /// copy.
     fn pack(&mut self, pieces: Vec<(usize, Span)>) -> Span {
         let key: Vec<Span> = pieces.iter().map(|(_, span)| *span).collect();
         if let Some(packed) = self.packed.get(&key) {
@@ -278,10 +284,11 @@ impl<'a> Lowering<'a> {
         self.emit(Command::Reduce { target, sources, also: None });
     }
 
-    /// Has the reduction that wrote `source` write `target`, too, where that comes to the same as a copy.
+    /// Lets the reduction that wrote `source` also write `target`, where that has the same effect as a copy; returns
+    /// whether it does.
     fn reduce_also(&mut self, source: Span, target: Span) -> bool {
         let Some(number) = self.hazards.writer(source) else { return false };
-        // It must go on to wait for earlier operations only, and none of its operands may be there.
+        // The reduction may only wait for earlier operations, and none of its operands may be in `target`.
         if self.hazards.touched_since(target, number) {
             return false;
         }
@@ -305,7 +312,7 @@ impl<'a> Lowering<'a> {
         exchanges: bool,
     ) -> Result<(), LowerError> {
         let slot = send.into;
-        self.leave(slot, &send.chunks);
+        self.vacate(slot, &send.chunks);
         let homes = self.stream(&send.chunks, |s, c| s.homes[s.at(slot, c)])?;
         let held = match send.action {
             Action::Copy => Vec::new(),
@@ -350,11 +357,11 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Combines slots: one with another, or with several in one go. A copy is only taken note of.
+    /// Lowers local operations: several reductions into one slot become one. A copy only changes the location.
     fn lower_locals(&mut self, locals: &[Local]) -> Result<(), LowerError> {
         let Local { ref chunks, action, into, .. } = locals[0];
-        // Nobody else is left where this slot has its home, whether it is written or only goes elsewhere.
-        self.leave(into, chunks);
+        // No other slot may keep sharing this slot's home, whether the home is written or the slot's location changes.
+        self.vacate(into, chunks);
         if action == Action::Copy {
             for chunk in chunks.iter() {
                 let (source, target) = (self.at(locals[0].from, chunk), self.at(into, chunk));
@@ -367,7 +374,7 @@ impl<'a> Lowering<'a> {
         let sources = slots.map(|slot| self.stream(chunks, |s, c| s.locations[s.at(slot, c)]));
         let sources = sources.collect::<Result<Vec<_>, _>>()?;
         for (target, sources) in zip_all(&homes, &sources) {
-            // In segments, as messages are: what is sent on need not wait for the whole.
+            // In segments, as messages are, so that a message can be sent before all is reduced.
             for part in self.segments(target.bytes) {
                 let cut = |span: &Span| span.part(part.start, part.len());
                 self.reduce(cut(&target), sources.iter().map(cut).collect::<Vec<_>>().into_iter());
@@ -384,8 +391,9 @@ impl<'a> Lowering<'a> {
         (0..cuts).map(|i| at(i)..at(i + 1)).collect()
     }
 
-    /// Before the homes of these chunks are written: other slots that share them move to homes of their own.
-    fn leave(&mut self, slot: Slot, chunks: &ChunkSet) {
+    /// To be called before the homes of these chunks in `slot` are written: moves other slots that share these homes to
+    /// homes of their own.
+    fn vacate(&mut self, slot: Slot, chunks: &ChunkSet) {
         if self.slots == 1 {
             return;
         }
@@ -394,8 +402,8 @@ impl<'a> Lowering<'a> {
             for chunk in chunks.iter() {
                 let (shared, place) = (self.homes[self.at(slot, chunk)], self.at(other, chunk));
                 if shared.is_some_and(|span| span.bytes > 0) && self.locations[place] == shared {
-                    // A slot that shares a place was copied into once, so it has a home.
-                    let home = self.homes[place].expect("whatever is written has a home");
+                    // A slot that shares a place has been copied into, so it has a home.
+                    let home = self.homes[place].expect("a slot that is written has a home");
                     moves.push((home, self.locations[place].expect("it is shared")));
                     self.locations[place] = Some(home);
                 }
@@ -406,7 +414,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// After the homes of these chunks were written.
+    /// To be called after the homes of these chunks in `slot` were written: they are the chunks' locations now.
     fn settle(&mut self, slot: Slot, chunks: &ChunkSet) {
         for chunk in chunks.iter() {
             let place = self.at(slot, chunk);
@@ -414,7 +422,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// Moves results that never were written to the output, and averages.
+    /// Copies results that are not in the output yet to the output, divides them for an average, and releases messages.
     fn finish(&mut self) -> Result<(), LowerError> {
         self.step = self.schedule.steps.len().saturating_sub(1);
         let mut results: Vec<(Span, Span)> = Vec::new();
@@ -431,7 +439,7 @@ impl<'a> Lowering<'a> {
             self.emit(Command::Copy { target, source });
         }
         if self.options.average {
-            // In segments: each may be divided as soon as it is complete.
+            // Chunk by chunk, so that each may be divided as soon as it is complete.
             for (home, _) in results.into_iter().filter(|(home, _)| home.bytes > 0) {
                 self.emit(Command::Average { target: home });
             }
@@ -442,7 +450,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The spans of `chunks` one after the other as `(position in the message, span)`; neighbours are joined.
+    /// The spans of `chunks` in order, as `(position in the message, span)`; adjacent spans are joined.
     fn stream(
         &self,
         chunks: &ChunkSet,
@@ -465,9 +473,9 @@ impl<'a> Lowering<'a> {
         Ok(stream)
     }
 
-    /// How the bytes of `chunks`, one after the other, are cut into messages: the same on both sides. Chunks that are
-    /// empty, as some are of a vector with fewer elements than chunks, need none; a vector without any element is sent,
-    /// so that ranks wait for each other.
+    /// How the bytes of `chunks`, in order, are cut into messages; the same on both sides. Empty chunks, which a vector
+    /// with fewer elements than chunks has, need no message. A vector without any element is sent in empty messages, so
+    /// that ranks wait for each other.
     fn messages(&self, chunks: &ChunkSet, near: bool) -> Vec<Range<usize>> {
         let segment = if near { self.options.near.segment } else { self.options.segment };
         let runs: Vec<usize> =
@@ -495,7 +503,7 @@ impl<'a> Lowering<'a> {
         messages
     }
 
-    /// Appends an operation, waiting for whatever touched its operands before.
+    /// Appends an operation that waits for the operations that touched its operands before.
     fn emit(&mut self, command: Command) {
         let number = self.operations.len() as u32;
         let mut waits = Vec::new();
@@ -505,7 +513,7 @@ impl<'a> Lowering<'a> {
             Command::Expect { arrival, bytes, .. } => {
                 (None, Some(Span::new(Buffer::Arrived(arrival), 0, bytes)))
             }
-            // Whatever the length: it comes after all that reads there.
+            // A release waits for all operations that read the message, whatever its length.
             Command::Release { arrival } => (None, Some(Span::new(Buffer::Arrived(arrival), 0, usize::MAX))),
             Command::Reduce { target, .. } => (None, Some(target)),
             Command::Copy { target, source } | Command::Premultiply { target, source } => {
@@ -525,6 +533,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
+/// The number of the next message to or from `peer`.
 fn count(counts: &mut HashMap<Rank, u32>, peer: Rank) -> Result<u32, LowerError> {
     let next = counts.entry(peer).or_default();
     let message = *next;

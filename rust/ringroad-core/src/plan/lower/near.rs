@@ -1,4 +1,5 @@
-//! Ranks that read each other's memory: what they may be lent, and messages that are read where they are.
+//! Messages between near ranks: which memory the receiver may read in place, and how messages that it reads in place
+//! are lowered.
 
 use super::streams::{cut, zip};
 use super::{count, LowerError, Lowering};
@@ -6,10 +7,11 @@ use crate::plan::{Buffer, Command, Span};
 use crate::schedule::{Action, Row, Send};
 
 impl Lowering<'_> {
-    /// Whether a near rank may read `span`, which is part of `send`, where it is. The receiver of a copy may read it up
-    /// to the end of its plan, so that nobody may write there any more. What is reduced is read within the step; but if
-    /// what leaves is replaced in it, each of two ranks would wait until the other has read.
-    pub(super) fn can_lend(&self, span: Span, send: &Send, exchanges: bool) -> bool {
+    /// Whether a near rank may read `span`, which is part of `send`, in place (zero-copy). The receiver of a copy may
+    /// read the span until the end of its plan, so nothing may write there any more. The receiver of a reduction reads
+    /// within the step. But if the span is overwritten in the same step (`exchanges`), each of two ranks would wait
+    /// until the other has read.
+    pub(super) fn can_share(&self, span: Span, send: &Send, exchanges: bool) -> bool {
         let readable = match span.buffer {
             Buffer::Input => self.options.near.input,
             Buffer::Output => self.options.near.output,
@@ -17,12 +19,13 @@ impl Lowering<'_> {
             Buffer::Arrived(_) => false,
         };
         let soon = send.action == Action::Reduce && !exchanges;
-        readable && span.bytes >= self.options.near.lend && (soon || self.stays(send))
+        readable && span.bytes >= self.options.near.zero_copy && (soon || self.stays(send))
     }
 
-    /// Whether a near rank may copy `span`, which is part of `send`, itself part of `row`, out of memory that it cannot read
-    /// otherwise. What this call has put there is in the caches: a copy of it costs little. One copy also serves several better
-    /// that get the same in this step. And who has nothing else to do had better copy for who gets from many.
+    /// Whether a near rank is to copy `span`, which is part of `send` of `row`, out of memory that it cannot map. In
+    /// these cases it is better that this rank copies the span to scratch memory: where this call has written the span,
+    /// which is then in the caches and costs little to copy; where several receivers get the same bytes in this step;
+    /// and where this rank has nothing else to do in the step, since the receiver may have several messages to copy.
     pub(super) fn can_be_copied(&mut self, span: Span, send: &Send, row: &Row) -> bool {
         let long = self.options.near.copies.is_some_and(|least| span.bytes >= least);
         let private = matches!(span.buffer, Buffer::Input | Buffer::Output);
@@ -34,7 +37,7 @@ impl Lowering<'_> {
         row.sends.iter().filter(same).count() == 1 && !self.hazards.is_written(span)
     }
 
-    /// Whether nothing is written any more, within the call, where what is sent lies.
+    /// Whether the memory that `send` reads is not written any more within the call.
     fn stays(&self, send: &Send) -> bool {
         let written = |slot, chunk| {
             let place = self.at(slot, chunk);
@@ -44,7 +47,8 @@ impl Lowering<'_> {
         send.chunks.iter().all(|chunk| !(0..self.slots).any(|slot| written(slot, chunk)))
     }
 
-    /// How many of these, from the first on, are reduced in one go: different near ranks send them for one place.
+    /// How many of these messages, from the first on, one reduction combines: different near ranks send the same chunks
+    /// for the same slot.
     pub(super) fn together(&self, arriving: &[Send]) -> usize {
         let joins = |at: &usize| {
             let (first, send) = (&arriving[0], &arriving[*at]);
@@ -56,10 +60,11 @@ impl Lowering<'_> {
         1 + (1..arriving.len()).take_while(joins).count()
     }
 
-    /// What a near rank sends for one place is read where it lies; several such are reduced in one go.
+    /// Lowers a group of messages from near ranks for the same chunks and slot, which are read in place where possible.
+    /// Messages that are reduced are combined in one reduction.
     pub(super) fn lower_arrivals(&mut self, group: &[Send]) -> Result<(), LowerError> {
         let Send { ref chunks, action, into: slot, .. } = group[0];
-        self.leave(slot, chunks);
+        self.vacate(slot, chunks);
         let homes = self.stream(chunks, |s, c| s.homes[s.at(slot, c)])?;
         let held = match action {
             Action::Copy => Vec::new(),
@@ -69,7 +74,7 @@ impl Lowering<'_> {
         let scattered =
             |homes: &[(usize, Span)]| homes.iter().all(|(_, home)| home.buffer == Buffer::Scratch);
         if action == Action::Copy && messages.len() == 1 && !messages[0].is_empty() && scattered(&homes) {
-            return self.leave_arrived(&group[0]);
+            return self.keep_in_place(&group[0]);
         }
         for range in messages {
             let pieces = cut(&homes, &range);
@@ -99,11 +104,13 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Takes note of where a message lies, which nobody needs elsewhere.
-    fn leave_arrived(&mut self, send: &Send) -> Result<(), LowerError> {
+    /// Makes a message in its sender's memory the location of its chunks, which need not be in this rank's memory.
+    fn keep_in_place(&mut self, send: &Send) -> Result<(), LowerError> {
         let bytes = send.chunks.iter().map(|chunk| self.bytes_of(chunk)).sum();
         let arrived = self.expect(send, bytes)?;
-        let Buffer::Arrived(arrival) = arrived.buffer else { unreachable!("it has just arrived") };
+        let Buffer::Arrived(arrival) = arrived.buffer else {
+            unreachable!("`expect` returns an arrived message")
+        };
         self.kept.push(arrival);
         let mut at = 0;
         for chunk in send.chunks.iter() {
@@ -124,7 +131,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn release(&mut self, buffer: Buffer) {
-        let Buffer::Arrived(arrival) = buffer else { unreachable!("only what has arrived is released") };
+        let Buffer::Arrived(arrival) = buffer else { unreachable!("only arrived messages are released") };
         self.emit(Command::Release { arrival });
     }
 }

@@ -1,4 +1,4 @@
-//! How to lower, and why that may be impossible.
+//! The options of lowering, and its errors.
 
 use std::sync::Arc;
 
@@ -6,21 +6,23 @@ use super::MAX_MESSAGES;
 use crate::collective::Collective;
 use crate::units::{ChunkId, Rank};
 
-/// The ranks whose memory this rank can read, as they can read its own: its scratch memory, and where said more.
+/// The near ranks: those whose memory this rank can read and which can read its memory. They can read each other's
+/// scratch memory, and with `input` and `output` also the caller's buffers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Near {
-    /// For each rank, whether it is one. None are where this is empty.
+    /// For each rank, whether it is near. Empty where no rank is.
     pub ranks: Arc<[bool]>,
-    /// The most bytes in one message between such ranks, as [`LowerOptions::segment`].
+    /// The most bytes in one message between near ranks, as [`LowerOptions::segment`].
     pub segment: usize,
-    /// They can also read [`Buffer::Input`](crate::plan::Buffer::Input).
+    /// Whether near ranks can also read [`Buffer::Input`](crate::plan::Buffer::Input).
     pub input: bool,
-    /// They can also read [`Buffer::Output`](crate::plan::Buffer::Output).
+    /// Whether near ranks can also read [`Buffer::Output`](crate::plan::Buffer::Output).
     pub output: bool,
-    /// Shorter messages are copied to scratch memory first, even where they can be read where they are: then the call
-    /// need not wait until that has been done.
-    pub lend: usize,
-    /// From how many bytes on such ranks copy out of memory that they cannot read otherwise.
+    /// The fewest bytes of a message that receivers read in place. Shorter messages are copied to scratch memory first,
+    /// so that the sender's call need not wait until its peers have read them.
+    pub zero_copy: usize,
+    /// The fewest bytes of a message that near ranks copy out of a buffer that they cannot map; `None` where they
+    /// cannot.
     pub copies: Option<usize>,
 }
 
@@ -30,32 +32,34 @@ impl Near {
     }
 }
 
-/// How to lower.
+/// The options of lowering.
 ///
-/// Message sizes depend on `segment`, `pack`, `part` and `near`'s segment, so all ranks of a call must use the same; two ranks
-/// must agree whether they are near each other. The other fields are each rank's own.
+/// Message sizes depend on `segment`, `pack`, `part` and `near.segment`, so all ranks of a call must use the same
+/// values. Two ranks must agree whether they are near each other. The other options may differ between ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LowerOptions {
-    /// Input and output share memory: the smaller one is at its natural place within the larger, which the plan calls
-    /// [`Buffer::Output`](crate::plan::Buffer::Output); [`Buffer::Input`](crate::plan::Buffer::Input) is not used. Without effect on a rank that has only one of them.
+    /// Whether input and output share memory. The smaller of them is at its natural place within the larger. The plan
+    /// calls both [`Buffer::Output`](crate::plan::Buffer::Output) and does not use
+    /// [`Buffer::Input`](crate::plan::Buffer::Input). Without effect on a rank that has only one of them.
     pub in_place: bool,
-    /// Multiply this rank's data by the call's factor first.
+    /// Whether to multiply this rank's data by the call's factor first.
     pub premultiply: bool,
-    /// Divide the result by the number of ranks last.
+    /// Whether to divide the result by the number of ranks at the end.
     pub average: bool,
-    /// The most bytes in one message (rounded to whole elements). Longer ones are cut, so that reduction overlaps transfer.
+    /// The most bytes in one message (rounded to whole elements). Longer messages are cut, so that reduction overlaps
+    /// transfer.
     pub segment: usize,
-    /// Scattered chunks of up to this many bytes travel together, packed; larger ones apart.
+    /// Scattered runs of chunks are packed into one message until the message has more than this many bytes.
     pub pack: usize,
-    /// Bytes of scratch memory that receives to be reduced cycle through.
+    /// How many bytes of scratch memory messages that are reduced cycle through.
     pub window: usize,
-    /// Whose memory can be read.
+    /// The near ranks.
     pub near: Near,
-    /// The most bytes of the vector at a time, or about as many: more are taken one part after the other, by the same
-    /// scratch memory, which stays in the caches so.
+    /// About the most bytes of the vector that are processed at a time. A longer vector is processed in parts, one
+    /// after the other, that use the same scratch memory, which so stays in the caches.
     pub part: usize,
-    /// Parts take turns with two areas of scratch memory, so that one can begin while others still read what belongs to
-    /// the one before. Else all use one, of which more stays in the caches.
+    /// Whether parts alternate between two areas of scratch memory, so that a part can start while other ranks still
+    /// read that of the part before. Otherwise all parts use one area, of which more stays in the caches.
     pub two_areas: bool,
 }
 
@@ -78,33 +82,33 @@ impl Default for LowerOptions {
 /// Why a schedule cannot be lowered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LowerError {
-    /// No such rank.
+    /// The schedule does not have this rank.
     #[error("rank {rank} is not one of the schedule's {ranks} ranks")]
     NoSuchRank {
-        /// The rank asked for.
+        /// The requested rank.
         rank: Rank,
-        /// How many there are.
+        /// How many ranks the schedule has.
         ranks: usize,
     },
     /// The vector's size in bytes overflows.
     #[error("a block of {elements} elements of {element_bytes} bytes is too large for this machine")]
     TooLarge {
-        /// Elements in a block, or in the vector.
+        /// How many elements a block, or the vector, has.
         elements: usize,
-        /// Bytes in each.
+        /// How many bytes an element has.
         element_bytes: usize,
     },
-    /// Not one count for every block.
+    /// The counts are not one for every block.
     #[error("{collective} over {ranks} ranks cannot have {counts} counts; give one for each rank's block, or in an alltoall for each pair of ranks")]
     Counts {
         /// The collective.
         collective: Collective,
-        /// How many ranks.
+        /// How many ranks there are.
         ranks: usize,
-        /// How many counts.
+        /// How many counts there are.
         counts: usize,
     },
-    /// More messages between two ranks than tags can tell apart.
+    /// More messages between two ranks than tags can number.
     #[error(
         "the schedule sends more than {MAX_MESSAGES} messages from one rank to rank {peer}; use one with fewer steps"
     )]
@@ -112,7 +116,7 @@ pub enum LowerError {
         /// The receiver or sender.
         peer: Rank,
     },
-    /// The schedule uses data that is not there. Verified schedules never do.
+    /// The schedule uses data that the rank does not hold. Verified schedules never do.
     #[error("step {step}: rank {rank} needs chunk {chunk} but does not hold it; verify the schedule first")]
     NotHeld {
         /// The step.

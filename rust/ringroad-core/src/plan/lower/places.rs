@@ -1,4 +1,4 @@
-//! Where chunks are in memory, and where what arrives goes.
+//! Where chunks are in memory, and where messages are received.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::plan::{Buffer, Span};
 use crate::schedule::{Action, Row, Send};
 use crate::units::{ChunkId, Slot};
 
-/// Scratch ranges start at multiples of this many bytes, counted from where scratch memory begins: a cache line.
+/// Scratch ranges start at multiples of this many bytes, a cache line, from the start of scratch memory.
 pub(super) const ALIGN: usize = 64;
 
 impl Lowering<'_> {
@@ -56,13 +56,13 @@ impl Lowering<'_> {
             }
         }
         if self.options.average {
-            // What has been summed is divided in its place.
+            // The division of an average writes the result once more.
             last[..chunks].fill(usize::MAX);
         }
         self.last_written = last;
         for place in (0..written.len()).filter(|place| written[*place]) {
             if self.homes[place].is_none() {
-                // Side by side, so that neighbouring chunks stay contiguous.
+                // Side by side, without alignment, so that neighbouring chunks stay contiguous.
                 let home = Span::new(Buffer::Scratch, self.scratch, self.bytes_of(place % chunks));
                 self.scratch += home.bytes;
                 self.homes[place] = Some(home);
@@ -79,7 +79,7 @@ impl Lowering<'_> {
         bytes.min(self.options.window.max(self.options.segment))
     }
 
-    /// The most bytes that receiving `send` takes in scratch memory: every message begins at a cache line.
+    /// The most scratch memory that receiving `send` takes, in bytes: every message starts at a cache line.
     pub(super) fn staged(&self, send: &Send) -> usize {
         if self.options.near.has(send.source) {
             return 0;
@@ -87,7 +87,8 @@ impl Lowering<'_> {
         self.messages(&send.chunks, false).iter().map(|m| m.len().next_multiple_of(ALIGN)).sum()
     }
 
-    /// Whether something arrives where something that leaves is: into its own slot, or one that shares its place.
+    /// Whether in this step a chunk arrives in memory from which the rank sends: in the slot that is sent, or in one
+    /// that shares its place.
     pub(super) fn exchanges(&self, row: &Row) -> bool {
         let same = |out: &Send, s: &Send, chunk| {
             let (from, into) = (self.locations[self.at(out.from, chunk)], self.homes[self.at(s.into, chunk)]);
@@ -101,7 +102,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// A part of one of the two areas for each message.
+    /// For each message, a part of the exchange area that the last such step did not use.
     pub(super) fn exchange_rooms(&mut self, arriving: &[Send]) -> Vec<Range<usize>> {
         self.exchange.swap(0, 1);
         let bytes = arriving.iter().map(|send| self.staged(send)).sum();
@@ -117,9 +118,9 @@ impl Lowering<'_> {
         arriving.iter().map(room).collect()
     }
 
-    /// A part of the window for each message to be reduced: one after the other where all fit, else fair shares.
+    /// For each message to be reduced, a part of the window: one after the other where all fit, otherwise equal shares.
     pub(super) fn windows(&mut self, arriving: &[Send]) -> Vec<Range<usize>> {
-        // Copies go where they belong, or to memory of their own.
+        // Messages that are copied are received at their homes, or in memory of their own.
         let size = |s: &Send| if s.action == Action::Reduce { self.staged(s) } else { 0 };
         let sizes: Vec<usize> = arriving.iter().map(size).collect();
         let total: usize = sizes.iter().sum();

@@ -1,10 +1,10 @@
-//! Streams of bytes that lie in pieces: where they are cut, and which pieces meet.
+//! Streams of bytes that lie in several pieces of memory: cutting them, and matching the pieces of several streams.
 
 use std::ops::Range;
 
 use crate::plan::Span;
 
-/// The parts of a stream within `range`, positions counted from its start.
+/// The parts of a stream within `range`. Positions are relative to the start of the range.
 pub(super) fn cut(stream: &[(usize, Span)], range: &Range<usize>) -> Vec<(usize, Span)> {
     stream
         .iter()
@@ -16,7 +16,7 @@ pub(super) fn cut(stream: &[(usize, Span)], range: &Range<usize>) -> Vec<(usize,
         .collect()
 }
 
-/// Two divisions of the same bytes, cut at the borders of both: `(position, left part, right part)`.
+/// Two streams of the same length, cut at the borders of both: `(position, left part, right part)`.
 pub(super) fn zip(left: &[(usize, Span)], right: &[(usize, Span)]) -> Vec<(usize, Span, Span)> {
     let mut pairs = Vec::new();
     for (at, span) in left {
@@ -27,7 +27,7 @@ pub(super) fn zip(left: &[(usize, Span)], right: &[(usize, Span)]) -> Vec<(usize
     pairs
 }
 
-/// As [`zip`], with any number of divisions of the bytes of `targets`: `(target, parts of all)`.
+/// As [`zip`], for `targets` and any number of other streams: `(target, parts of the others)`.
 pub(super) fn zip_all(targets: &[(usize, Span)], divisions: &[Vec<(usize, Span)>]) -> Vec<(Span, Vec<Span>)> {
     let mut borders: Vec<usize> =
         divisions.iter().flatten().chain(targets).flat_map(|(at, span)| [*at, at + span.bytes]).collect();
@@ -43,7 +43,7 @@ pub(super) fn zip_all(targets: &[(usize, Span)], divisions: &[Vec<(usize, Span)>
     ranges.filter_map(parts).collect()
 }
 
-/// Joins moves that continue each other on both sides.
+/// Joins moves (target, source) that are adjacent on both sides, and drops empty ones.
 pub(super) fn merge(moves: Vec<(Span, Span)>) -> Vec<(Span, Span)> {
     let mut merged: Vec<(Span, Span)> = Vec::new();
     for (target, source) in moves.into_iter().filter(|(t, _)| t.bytes > 0) {

@@ -1,4 +1,4 @@
-//! What no all-to-all exceeds on a network, whatever its ways.
+//! Upper bounds for every all-to-all on a network, whatever its paths.
 
 use crate::synthesis::Network;
 use crate::units::Rank;
@@ -6,24 +6,25 @@ use crate::units::Rank;
 use super::cut::bisection;
 use super::Demands;
 
-/// How much of its demand every pair can be given at once, at most, for several reasons; in units of capacity.
+/// Upper bounds on the fraction of its demand that every pair can get at once, each for one reason, in units of
+/// capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// All arcs together carry every demand over as many of them as its ranks are apart:
-    /// `sum of capacities / sum demand * hops`.
+    /// From distances: each demand takes up capacity on at least as many arcs as its ranks are apart. The bound is `sum
+    /// of capacities / sum demand * hops`.
     pub distance: f64,
-    /// What enters or leaves one rank.
+    /// From what can enter or leave one rank.
     pub rank: f64,
-    /// What crosses from one half of the ranks to the other; the narrowest halves that were found. `None` with switches.
+    /// From what can cross from one half of the ranks to the other, for the narrowest halves found. `None` with
+    /// switches.
     pub bisection: Option<f64>,
-    /// With a demand of one for each pair, any network of this degree: ranks are no nearer than in a tree in which each has
-    /// `degree` others below it (Theorem 2 of Basu et al.). `None` for other demands, unequal capacities
-    /// and switches.
+    /// From the degree: no network of this degree has ranks closer together than a tree in which each rank has `degree`
+    /// children (Theorem 2 of Basu et al.). Only for uniform demands; `None` for unequal capacities and with switches.
     pub degree: Option<f64>,
 }
 
 impl Bounds {
-    /// Of a network in which all pairs with a demand reach each other.
+    /// The bounds for a network in which all pairs with a demand reach each other.
     pub fn of(network: &Network, demands: &Demands) -> Bounds {
         let ranks = network.ranks();
         let capacity: u64 = network.arcs().iter().map(|arc| arc.capacity).sum();
@@ -46,7 +47,7 @@ impl Bounds {
         let of_rank = |rank: Rank| {
             let leaving = sum(&mut network.outgoing(rank)) / sent[rank];
             let entering = sum(&mut network.incoming(rank).iter().copied()) / received[rank];
-            // Who neither sends nor receives is no limit.
+            // A rank that neither sends nor receives yields infinity, which is no limit.
             leaving.min(entering)
         };
         let equal = network.arcs().windows(2).all(|pair| pair[0].capacity == pair[1].capacity);
@@ -60,8 +61,8 @@ impl Bounds {
     }
 }
 
-/// How much of a demand of one for each pair any network of `ranks` ranks with `degree` links of capacity 1 can give, at
-/// most: `degree / sum of depths in the tree`.
+/// The bound for uniform demands on any network of `ranks` ranks with `degree` links of capacity 1: `degree / sum of
+/// depths in the tree`; 0 if the tree does not reach all ranks.
 pub fn of_degree(degree: usize, ranks: usize) -> f64 {
     let (mut left, mut level, mut depth, mut depths) = (ranks.saturating_sub(1), degree, 1, 0.0);
     while left > 0 && level > 0 {

@@ -1,7 +1,8 @@
-//! Flows in whole chunks: each pair's demand is cut into equally many, and each takes one way.
+//! Flows in whole chunks: each pair's demand is cut into equally many chunks, and each chunk takes one path.
 //!
-//! Chunks are dealt out by largest remainders, then move one by one from a way to another of the same pair for as long as
-//! that makes busy arcs less busy, on lengths so steep that little but the busiest arcs counts.
+//! Largest remainders decide first how many chunks take each path. Then chunks move one by one between paths of the
+//! same pair as long as that relieves busy arcs. The lengths of arcs grow so steeply with load that almost only the
+//! busiest arcs count.
 
 use libm::exp;
 
@@ -10,36 +11,36 @@ use crate::units::Rank;
 
 use super::Concurrent;
 
-/// How steep lengths are at first, and how much steeper after each look at all pairs.
+/// How steeply lengths grow with load at first, and by which factor that increases after each sweep over all pairs.
 const STEEP: f64 = 150.0;
 const STEEPER: f64 = 1.3;
-/// So many looks without a gain are enough.
+/// The search ends after this many sweeps without a gain.
 const PATIENCE: usize = 12;
-/// The largest exponent: beyond it numbers leave their range.
+/// The largest exponent; beyond it, floating-point numbers overflow.
 const MOST: f64 = 600.0;
 
-/// A chunk's way.
+/// The path of one chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trip {
     /// Where it begins.
     pub source: Rank,
     /// Where it ends.
     pub target: Rank,
-    /// Which of the pair's chunks it is.
+    /// The chunk's number among those of its pair.
     pub piece: usize,
-    /// The arcs that it goes over.
+    /// The arcs of the path.
     pub arcs: Vec<u32>,
 }
 
-/// The ways of one pair, and how many chunks take each.
+/// The paths of one pair, each with the number of chunks that take it.
 struct Pair {
     source: Rank,
     target: Rank,
     ways: Vec<(usize, Vec<u32>)>,
 }
 
-/// Cuts every pair's demand, one for each, into `pieces` chunks, each with a way of the flow. Returns how many chunks the
-/// busiest arc carries for each unit of its capacity, too.
+/// Cuts every pair's demand of one unit into `pieces` chunks and gives each chunk a path of the flow. Returns the
+/// paths, and how many chunks the busiest arc carries per unit of its capacity.
 pub fn in_chunks(network: &Network, flow: &Concurrent, pieces: usize) -> (Vec<Trip>, f64) {
     let mut pairs = dealt_out(network, flow, pieces);
     let capacity: Vec<f64> = network.arcs().iter().map(|arc| arc.capacity as f64).collect();
@@ -82,7 +83,7 @@ fn counts(pairs: &[Pair]) -> Vec<Vec<usize>> {
     pairs.iter().map(|pair| pair.ways.iter().map(|(chunks, _)| *chunks).collect()).collect()
 }
 
-/// By largest remainders; of equal ones those of ways that carry less already.
+/// Distributes chunks by largest remainders. Of equal remainders, paths whose busiest arc carries less come first.
 fn dealt_out(network: &Network, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut shares: Vec<Vec<f64>> = Vec::new();
@@ -105,7 +106,7 @@ fn dealt_out(network: &Network, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
         let mut rest: Vec<(f64, usize)> = Vec::new();
         for (index, share) in shares.iter().enumerate() {
             let wanted = share / all * pieces as f64;
-            // What is whole but for rounding is whole.
+            // A number within rounding of a whole one counts as whole.
             pair.ways[index].0 = (wanted + 1e-6).floor() as usize;
             rest.push((wanted - pair.ways[index].0 as f64, index));
         }
@@ -122,11 +123,11 @@ fn dealt_out(network: &Network, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
     pairs
 }
 
-/// Looks at every pair once. Lengths are `exp(steep * (load - top))` for a unit of capacity.
+/// Sweeps over all pairs once. An arc's length is `exp(steep * (load - top))` per unit of capacity.
 fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, top: f64) {
     let length_of = |load: u64, capacity: f64| exp(steep * (load as f64 / capacity - top)) / capacity;
     let mut length: Vec<f64> = loads.iter().zip(capacity).map(|(load, c)| length_of(*load, *c)).collect();
-    // By how much each length grows with another chunk.
+    // The factor by which another chunk increases each arc's length.
     let growth: Vec<f64> = capacity.iter().map(|capacity| exp(steep / capacity)).collect();
     let mut count = vec![0i8; loads.len()];
     for pair in pairs.iter_mut().filter(|pair| pair.ways.len() > 1) {
@@ -162,8 +163,8 @@ fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, 
     }
 }
 
-/// The fewest pieces, up to `most`, with which the busiest arc is at most `1 + gap` times as full as it must be; where none
-/// are enough, the best there are.
+/// Tries 1 to `most` pieces and stops at the first number with which the busiest arc is at most `1 + gap` times as full
+/// as it must be; if none is good enough, takes the best. Returns the number of pieces and the result of [`in_chunks`].
 pub fn in_few_chunks(network: &Network, flow: &Concurrent, most: usize, gap: f64) -> (usize, Vec<Trip>, f64) {
     let mut best: Option<(usize, Vec<Trip>, f64)> = None;
     for pieces in 1..=most.max(1) {

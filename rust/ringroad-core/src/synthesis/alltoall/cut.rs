@@ -1,22 +1,23 @@
-//! The bisection: what must cross from one half of the ranks to the other is no more than the links between them carry.
+//! The bisection bound: the demand between two halves of the ranks is limited by the links between these halves.
 //!
-//! Any two halves bound an all-to-all; the narrowest are hard to find (NP-hard), so the bound is that of good ones. Ranks
-//! are put in an order (their numbers, a grid's coordinates, breadth first, along the slowest vibration of the links), cut
-//! in the middle, and pairs change sides for as long as that leaves fewer units between the halves (Kernighan and Lin,
-//! 1970).
+//! Any two halves give a bound. Finding the narrowest is NP-hard, so this bound is that of good halves. Ranks are put
+//! in an order (by number, by a grid's coordinate, breadth first, or by the second eigenvector of the links) and cut in
+//! the middle. Then pairs of ranks change sides as long as that reduces the capacity between the halves (Kernighan and
+//! Lin, 1970).
 
 use crate::synthesis::Network;
 use crate::units::Rank;
 
 use super::Demands;
 
-/// Looking for halves takes time that grows with the square of the ranks.
+/// The search for halves takes time that grows with the square of the ranks; larger networks get no bound.
 const MOST_RANKS: usize = 1 << 12;
-/// So many steps bring the slowest vibration out well enough.
+/// The number of power iterations, enough to approximate the second eigenvector.
 const ITERATIONS: usize = 200;
 
-/// How much of its demand every pair can be given at once, at most, so that what crosses the middle has room there; in
-/// units of capacity. `None` for networks with switches, which belong to no half, for less than two ranks and for too many.
+/// An upper bound, in units of capacity, on the fraction of its demand that every pair can get at once, from what fits
+/// between the halves. `None` for networks with switches, which belong to neither half, for fewer than two ranks and
+/// for too many.
 pub(super) fn bisection(network: &Network, demands: &Demands) -> Option<f64> {
     let ranks = network.ranks();
     if network.nodes() > ranks || !(2..=MOST_RANKS).contains(&ranks) {
@@ -42,7 +43,7 @@ pub(super) fn bisection(network: &Network, demands: &Demands) -> Option<f64> {
     halves.map(|upper| rate(&upper)).reduce(f64::min)
 }
 
-/// Orders of the ranks in which those near each other are often neighbours.
+/// Orders of the ranks in which ranks that are close in the network are often next to each other.
 fn orders(network: &Network) -> Vec<Vec<Rank>> {
     let ranks = network.ranks();
     let by = |key: &dyn Fn(Rank) -> f64| {
@@ -62,7 +63,7 @@ fn orders(network: &Network) -> Vec<Vec<Rank>> {
     orders
 }
 
-/// The second eigenvector of the links, taken both ways, by power iteration from a fixed start.
+/// An approximation of the second eigenvector of the undirected links, by power iteration from a fixed start.
 fn slowest(network: &Network) -> Vec<f64> {
     let ranks = network.ranks();
     let mut weight = vec![0.0; ranks];
@@ -71,7 +72,7 @@ fn slowest(network: &Network) -> Vec<f64> {
         weight[arc.target] += arc.capacity as f64;
     }
     let most = weight.iter().copied().fold(0.0, f64::max);
-    // Numbers that follow no pattern of the ranks'.
+    // Start values that follow no pattern of the ranks.
     let mut now: Vec<f64> = (0..ranks).map(|rank| (rank * 7919 % 1009) as f64).collect();
     for _ in 0..ITERATIONS {
         let mean = now.iter().sum::<f64>() / ranks as f64;
@@ -89,7 +90,7 @@ fn slowest(network: &Network) -> Vec<f64> {
     now
 }
 
-/// The second half of an order, after pairs have changed sides while that helps.
+/// The second half of an order, after pairs have changed sides as long as that helps. Each rank of that half is `true`.
 fn refined(network: &Network, order: &[Rank]) -> Vec<bool> {
     let ranks = network.ranks();
     let mut upper = vec![false; ranks];
@@ -99,7 +100,7 @@ fn refined(network: &Network, order: &[Rank]) -> Vec<bool> {
         let into = network.incoming(rank).iter().map(|arc| (network.arcs()[*arc].source, *arc));
         out.chain(into).map(|(other, arc)| (other, network.arcs()[arc].capacity as i64))
     };
-    // By how much less crosses if a rank changes sides.
+    // The reduction of the capacity between the halves if one rank changes sides.
     let gain = |upper: &[bool], rank: Rank| -> i64 {
         joined(rank).map(|(other, units)| if upper[other] == upper[rank] { -units } else { units }).sum()
     };

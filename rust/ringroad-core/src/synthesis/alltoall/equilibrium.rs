@@ -1,11 +1,11 @@
-//! Path equilibration: demands move from dear paths to cheap ones until nobody gains, on lengths that grow exponentially
-//! with load.
+//! Path equilibration: demands move from expensive paths to cheap ones until no move helps. The lengths of arcs grow
+//! exponentially with load.
 //!
-//! Lengths are also the certificate. Whatever they are, a unit of demand from `s` to `t` takes up `dist(s, t)` of length
-//! at least, and the arcs have `sum of capacity * length` of it: so the busiest arc is at least
-//! `sum demand * dist / sum capacity * length` full (the dual of the linear program; Shahrokhi, Matula: The maximum
-//! concurrent flow problem, 1990). Shifts are those of a game in which each pair splits what it sends (Frank, Wolfe's step
-//! per pair, in the order of the pairs, each with the loads that the one before has left).
+//! Lengths are also the certificate. Whatever they are, a unit of demand from `s` to `t` takes up at least `dist(s, t)`
+//! of length, and the arcs offer `sum of capacity * length`. So the busiest arc is at least `sum demand * dist / sum
+//! capacity * length` full (the dual of the linear program; Shahrokhi, Matula: The maximum concurrent flow problem,
+//! 1990). Demands shift as in a game in which each pair splits what it sends: a step of Frank and Wolfe's method for
+//! one pair after the other, each with the loads that the previous pair has left.
 
 use libm::{exp, log};
 
@@ -15,21 +15,21 @@ use crate::units::Rank;
 use super::ways::Row;
 use super::{Demands, Progress};
 
-/// A share of every length that does not depend on load, as a fraction of the mean: ways stay short.
+/// A constant part of every length, as a fraction of the mean length. It keeps paths short.
 const FLOOR: f64 = 0.01;
-/// How steeply lengths grow with load at first, and how much more steeply when that has been used up.
+/// How steeply lengths grow with load at first, and by which factor that increases when a steepness is exhausted.
 const STEEP: f64 = 30.0;
 const STEEPER: f64 = 1.3;
-/// Ways may be so many hops longer than the diameter.
+/// How many hops longer than the diameter a path may be.
 const DETOUR: usize = 2;
-/// What is less than this share of a pair's demand is not worth a path.
+/// A path with less than this share of its pair's demand is removed.
 const NOTHING: f32 = 1e-6;
-/// Scanning orders are sorted anew every so many sweeps.
+/// The scanning orders are sorted again every `SORT_EVERY` sweeps.
 const SORT_EVERY: usize = 4;
-/// A search that has not ended by then does not end.
+/// The search ends after this many sweeps.
 const MOST_SWEEPS: usize = 5_000;
 
-/// Shortest ways from one rank to all.
+/// Shortest paths from one rank to all nodes.
 struct Tree {
     distance: Vec<f64>,
     /// The arc by which each node is reached.
@@ -40,31 +40,31 @@ struct Tree {
 
 const NO_ARC: u32 = u32::MAX;
 
-/// What the flow is made of, and what proves how good it is.
+/// The state of the search: the flow, and the best proven bound.
 pub(super) struct Equilibrium<'a> {
     network: &'a Network,
     demands: &'a Demands,
     capacity: Vec<f64>,
     load: Vec<f64>,
     length: Vec<f64>,
-    /// The part of every length that is always there.
+    /// The constant part of every length.
     floor: f64,
     steep: f64,
     /// How full the busiest arc is.
     top: f64,
     rows: Vec<Row>,
-    /// In which order nodes are best looked at from each source.
+    /// For each source, the order in which its search scans the nodes.
     orders: Vec<u32>,
     tree: Tree,
-    /// How often two paths go over an arc, the one less the other.
+    /// Scratch space of `moved`: how often the first path uses each arc, minus how often the second one does.
     count: Vec<i32>,
     longest: usize,
-    /// The best that is proven: no flow leaves its busiest arc less full.
+    /// The best proven lower bound on how full the busiest arc of any flow is.
     pub bound: f64,
 }
 
 impl<'a> Equilibrium<'a> {
-    /// One short way for each pair, around what is busy already.
+    /// Starts with one short path for each pair, which avoids arcs that are already busy.
     pub fn new(network: &'a Network, demands: &'a Demands) -> Equilibrium<'a> {
         let (ranks, nodes, arcs) = (network.ranks(), network.nodes(), network.arcs().len());
         let mut orders = Vec::with_capacity(ranks * nodes);
@@ -129,7 +129,7 @@ impl<'a> Equilibrium<'a> {
         self.load.iter().zip(&self.capacity).map(|(load, capacity)| load / capacity).fold(0.0, f64::max)
     }
 
-    /// Finds shortest ways from `source`: labels are corrected in the order that was right the last time.
+    /// Finds shortest paths from `source`. Corrects labels in the order that was right the last time.
     fn grow(&mut self, source: Rank, lengths: &[f64]) {
         let nodes = self.network.nodes();
         let order = &self.orders[source * nodes..(source + 1) * nodes];
@@ -164,7 +164,7 @@ impl<'a> Equilibrium<'a> {
         }
     }
 
-    /// The arcs from `source` to `target` in the tree.
+    /// Writes the arcs from `source` to `target` in the tree into `way`.
     fn way(&self, source: Rank, target: Rank, way: &mut Vec<u32>) {
         way.clear();
         let mut here = target;
@@ -184,7 +184,7 @@ impl<'a> Equilibrium<'a> {
     }
 
     fn length_at(&self, arc: usize) -> f64 {
-        // Far above what is full already, all is equally forbidding.
+        // Beyond twice the load of the busiest arc, all lengths are equally large.
         let over = (self.load[arc] / (self.capacity[arc] * self.top) - 1.0).min(1.0);
         exp(self.steep * over) / self.capacity[arc] + self.floor
     }
@@ -195,7 +195,7 @@ impl<'a> Equilibrium<'a> {
         self.length[arc] = self.length_at(arc);
     }
 
-    /// What all demands take up of these lengths, at least.
+    /// The least length that the demands of `source` take up.
     fn taken_up(&self, source: Rank) -> f64 {
         let of = |target: Rank| match self.demands.between(source, target) {
             demand if demand > 0.0 => demand * self.tree.distance[target],
@@ -204,7 +204,8 @@ impl<'a> Equilibrium<'a> {
         (0..self.network.ranks()).map(of).sum()
     }
 
-    /// Goes on until the gap is closed, or `go_on` says otherwise.
+    /// Sweeps until the gap is closed, `go_on` returns false, or `MOST_SWEEPS` is reached. Returns the number of
+    /// sweeps.
     pub fn solve(&mut self, gap: f64, go_on: &mut dyn FnMut(&Progress) -> bool) -> usize {
         if self.top == 0.0 {
             return 0;
@@ -230,7 +231,7 @@ impl<'a> Equilibrium<'a> {
         let weigh = |of: &[f64], lengths: &[f64]| of.iter().zip(lengths).map(|(a, b)| a * b).sum::<f64>();
         let all = weigh(&self.capacity, &lengths);
         let used = weigh(&self.load, &lengths);
-        // Lengths that load alone makes prove more once there is little to gain; they are tried every other time.
+        // Near the end, lengths without the constant part prove more. They are tried in every other sweep.
         let near = self.bound > 0.0 && self.top / self.bound < 1.0 + 4.0 * FLOOR && sweep.is_multiple_of(2);
         let (mut least, mut least_bare) = (0.0, 0.0);
         for source in 0..ranks {
@@ -257,7 +258,7 @@ impl<'a> Equilibrium<'a> {
         self.recount();
     }
 
-    /// Loads from the paths themselves, whose shares add up to 1 but for rounding.
+    /// Recomputes loads from the paths, whose shares add up to 1 except for rounding.
     fn recount(&mut self) {
         self.load.fill(0.0);
         for (source, row) in self.rows.iter().enumerate() {
@@ -273,7 +274,7 @@ impl<'a> Equilibrium<'a> {
         self.top = self.fullest();
     }
 
-    /// Lets all that `source` sends move from paths that are dear to the cheapest one of its pair.
+    /// Moves demand of all pairs of `source` from expensive paths to the cheapest path of each pair.
     fn shift(&mut self, source: Rank) {
         let old = std::mem::take(&mut self.rows[source]);
         let mut new = Row::as_large_as(&old);
@@ -283,7 +284,7 @@ impl<'a> Equilibrium<'a> {
             let target = old.paths[paths.start].target as usize;
             self.way(source, target, &mut way);
             let cost = |arcs: &[u32]| arcs.iter().map(|arc| self.length[*arc as usize]).sum::<f64>();
-            // The cheapest of those that are in use, and the one that looked cheapest before anybody moved.
+            // Compares the paths in use with the path that was the shortest before this source's demands began to move.
             let mut cheapest = None;
             let mut least = f64::INFINITY;
             for path in paths.clone() {
@@ -326,7 +327,8 @@ impl<'a> Equilibrium<'a> {
         self.rows[source] = new;
     }
 
-    /// Moves as much of the share of `dear` to `cheap` as makes them equal, as far as their lengths tell.
+    /// Moves as much of the share from `dear` to `cheap` as makes them equally long, as far as their lengths predict.
+    /// Returns the share that it moved.
     fn moved(&mut self, dear: &[u32], cheap: &[u32], share: f64, demand: f64) -> f32 {
         dear.iter().for_each(|arc| self.count[*arc as usize] += 1);
         cheap.iter().for_each(|arc| self.count[*arc as usize] -= 1);
@@ -356,7 +358,7 @@ impl<'a> Equilibrium<'a> {
         moved as f32
     }
 
-    /// The ways, what each arc carries with them, and how full the busiest is.
+    /// The paths, the load of each arc, and how full the busiest arc is.
     pub fn into_ways(self) -> (Vec<Row>, Vec<f64>, f64) {
         (self.rows, self.load, self.top)
     }

@@ -1,12 +1,13 @@
-//! All-to-all over a network: how much every pair can be given at once, along which ways, and proof that it is not more.
+//! All-to-all over a network: how much every pair can send at once, along which paths, and a proof that more is
+//! impossible.
 //!
 //! Basu, Zhao, Fantl, Pal, Krishnamurthy, Khoury: Efficient all-to-all collective communication schedules for
-//! direct-connect topologies, HPDC 2024, states the problem as maximum concurrent flow and solves it as a linear program.
-//! Here it is solved by equilibration (`equilibrium`) up to a gap that is certified, and exactly where all ranks look
-//! alike (`symmetric`).
+//! direct-connect topologies, HPDC 2024, states the problem as maximum concurrent flow and solves it as a linear
+//! program. Here it is solved by equilibration (`equilibrium`) up to a gap that is certified, and exactly where all
+//! ranks look alike (`symmetric`).
 //!
-//! Demands are amounts, such as bytes; a flow that gives every pair `rate` times its demand leaves no arc with more than
-//! its capacity. The other way round: with all demands met, the busiest arc is `1 / rate` full.
+//! Demands are amounts, such as bytes. A flow that gives every pair `rate` times its demand loads no arc beyond its
+//! capacity. Equivalently, with all demands met, the busiest arc is `1 / rate` full.
 
 mod bounds;
 mod chunks;
@@ -25,19 +26,19 @@ use crate::units::Rank;
 use equilibrium::Equilibrium;
 use ways::{Row, Ways};
 
-/// How much each rank has for each other one. What a rank has for itself goes nowhere.
+/// How much each rank sends to each other one. What a rank has for itself is ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Demands {
-    /// One for each pair.
+    /// One unit for each pair.
     Uniform,
-    /// By source, then by target.
+    /// Amounts by source, then by target; and the number of ranks.
     Matrix(Vec<f64>, usize),
 }
 
-/// Why a matrix of demands is none.
+/// Why a matrix of demands is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BadDemands {
-    /// It has another size.
+    /// The matrix has the wrong size.
     #[error("demands for {ranks} ranks are {ranks} times {ranks} numbers, not {found}")]
     Size {
         /// How many ranks there are.
@@ -45,23 +46,23 @@ pub enum BadDemands {
         /// How many numbers were given.
         found: usize,
     },
-    /// A number makes no sense.
+    /// A demand is negative, infinite, not a number or too large.
     #[error("rank {source_rank} has {demand} for rank {target}; demands are finite, up to {most:e}, and not negative", most = MOST_DEMAND)]
     Number {
-        /// Who sends.
+        /// The rank that sends.
         source_rank: Rank,
-        /// Who receives.
+        /// The rank that receives.
         target: Rank,
-        /// What stands there.
+        /// The demand.
         demand: f64,
     },
 }
 
-/// The largest demand of a pair: sums of them stay exact enough, and finite.
+/// The largest demand of a pair. Up to it, sums of demands stay finite and exact enough.
 const MOST_DEMAND: f64 = 1e30;
 
 impl Demands {
-    /// By source, then by target; what stands on the diagonal goes nowhere.
+    /// Demands by source, then by target. The diagonal is ignored. The error says what is wrong with them.
     pub fn matrix(ranks: usize, demands: Vec<f64>) -> Result<Demands, BadDemands> {
         if demands.len() != ranks * ranks {
             return Err(BadDemands::Size { ranks, found: demands.len() });
@@ -76,7 +77,7 @@ impl Demands {
         }
     }
 
-    /// What `source` has for `target`.
+    /// The demand from `source` to `target`; 0 if they are the same rank.
     pub fn between(&self, source: Rank, target: Rank) -> f64 {
         match self {
             _ if source == target => 0.0,
@@ -86,19 +87,19 @@ impl Demands {
     }
 }
 
-/// How far a search is.
+/// The state of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// How often all pairs have been looked at.
+    /// The number of sweeps over all pairs so far.
     pub sweep: usize,
     /// How full the busiest arc is with all demands met.
     pub load: f64,
-    /// How full it must be, as far as is proven.
+    /// A proven lower bound on how full the busiest arc must be.
     pub bound: f64,
 }
 
 impl Progress {
-    /// By how much of the bound the load exceeds it.
+    /// The excess of the load over the bound, as a fraction of the bound.
     pub fn gap(&self) -> f64 {
         if self.bound > 0.0 {
             self.load / self.bound - 1.0
@@ -113,23 +114,23 @@ impl Progress {
 pub struct Concurrent {
     /// How full the busiest arc is.
     pub load: f64,
-    /// How full it must be in any flow: proven.
+    /// A proven lower bound on how full the busiest arc of any such flow is.
     pub bound: f64,
-    /// How often all pairs were looked at; none where all ranks look alike, and the flow is exact.
+    /// The number of sweeps over all pairs; 0 where all ranks look alike and the flow is exact.
     pub sweeps: usize,
-    /// What each arc carries.
+    /// The amount that each arc carries.
     pub loads: Vec<f64>,
     ways: Ways,
 }
 
 impl Concurrent {
-    /// How much of its demand every pair is given while no arc carries more than its capacity, and how much it can be at
-    /// most.
+    /// The fraction of its demand that every pair gets if no arc exceeds its capacity: with this flow, and at most with
+    /// any flow.
     pub fn rates(&self) -> [f64; 2] {
         [1.0 / self.load, 1.0 / self.bound]
     }
 
-    /// By how much of the bound the load exceeds it.
+    /// The excess of the load over the bound, as a fraction of the bound; at least 0.
     pub fn gap(&self) -> f64 {
         let end = Progress { sweep: self.sweeps, load: self.load, bound: self.bound };
         if self.load > 0.0 {
@@ -139,15 +140,16 @@ impl Concurrent {
         }
     }
 
-    /// The ways of what `source` sends, target after target: the target, the share of its demand, and the arcs.
+    /// Calls `each` for all paths of what `source` sends, target by target, with the target, the share of the demand,
+    /// and the arcs.
     pub fn ways(&self, source: Rank, each: impl FnMut(Rank, f64, &[u32])) {
         self.ways.from(source, each);
     }
 }
 
-/// The flow whose busiest arc is at most `1 + gap` times as full as it must be. Where all ranks look alike and demands are
-/// uniform it is exact. `go_on` hears how far it is after each look at all pairs; when it returns false what there is by
-/// then is returned, with the gap that it has.
+/// A flow whose busiest arc is at most `1 + gap` times as full as in the best flow. Where all ranks look alike and
+/// demands are uniform, the flow is exact. Calls `go_on` after each sweep over all pairs. If that returns false, the
+/// flow so far is returned, with the gap that it has.
 pub fn concurrent_flow(
     network: &Network,
     demands: &Demands,
@@ -201,8 +203,8 @@ fn alike(network: &Network, kinds: &[usize]) -> Concurrent {
     }
 }
 
-/// Where it does not matter in which order a way takes its arcs, ways begin with different kinds: all kinds are busy from
-/// the first step on.
+/// If the order of the arcs in a path does not matter, lets paths begin with different kinds, so that all kinds are
+/// busy from the first step on.
 fn mix(ways: &mut [(Rank, f64, Vec<u32>)], by_kind: &[Vec<(u32, Rank)>]) {
     let kinds = by_kind[0].len();
     let after = |a: usize, b: usize| by_kind[by_kind[0][a].1][b].1;
@@ -210,7 +212,7 @@ fn mix(ways: &mut [(Rank, f64, Vec<u32>)], by_kind: &[Vec<(u32, Rank)>]) {
         return;
     }
     let longest = ways.iter().map(|(_, _, way)| way.len()).max().unwrap_or(0);
-    // How much goes over each kind of arc as its first, second, ... hop.
+    // The amount that goes over each kind of arc as first, second, ... hop.
     let mut used = vec![vec![0.0; kinds]; longest];
     let mut order: Vec<usize> = (0..ways.len()).collect();
     order.sort_by_key(|way| std::cmp::Reverse(ways[*way].2.len()));

@@ -1,8 +1,8 @@
-//! When each chunk goes along its way.
+//! In which step each chunk goes over each arc of its path.
 //!
-//! Every chunk takes the steps that are least busy on its arcs, one after the other: a dynamic program over arcs and steps,
-//! where a step that an arc is busy in is exponentially dear. Chunks choose again until steps are nearly as short as the
-//! flow allows.
+//! Every chunk takes increasing steps that are the least busy on its arcs. A dynamic program over arcs and steps finds
+//! them, with prices that grow exponentially with how busy an arc is in a step. Chunks choose again until the steps are
+//! nearly as short as the flow allows.
 
 use libm::exp;
 
@@ -13,16 +13,16 @@ use crate::synthesis::Network;
 use super::chunks::{in_chunks, in_few_chunks, Trip};
 use super::Concurrent;
 
-/// How dear busy steps are at first, and how much dearer after each look at all chunks.
+/// How steeply prices grow with load at first, and by which factor that increases after each sweep over all chunks.
 const STEEP: f64 = 12.0;
 const STEEPER: f64 = 1.25;
-/// So many looks are taken, at most, and so many without a gain.
+/// The most sweeps, and the most sweeps without a gain.
 const LOOKS: usize = 16;
 const PATIENCE: usize = 3;
-/// Steps that are so little longer than the flow needs are short enough.
+/// Steps that take at most this many times what the flow needs are short enough.
 const ENOUGH: f64 = 1.002;
 
-/// How many chunks go over each arc in each step, and how many there should be.
+/// How many chunks go over each arc in each step, and how many should.
 struct Timetable<'a> {
     network: &'a Network,
     steps: usize,
@@ -35,7 +35,8 @@ struct Timetable<'a> {
 }
 
 impl<'a> Timetable<'a> {
-    /// What the busiest arc carries is spread evenly; where that makes no whole chunks, one step has one more than another.
+    /// Spreads what the busiest arc carries evenly over the steps; where that is no whole number, steps differ by one
+    /// chunk.
     fn new(network: &'a Network, load: f64, steps: usize) -> Timetable<'a> {
         let mut room = Vec::with_capacity(steps * network.arcs().len());
         for step in 0..steps {
@@ -62,7 +63,7 @@ impl<'a> Timetable<'a> {
         (0..self.price.len()).for_each(|cell| self.price[cell] = self.price_of(cell));
     }
 
-    /// What another chunk pays.
+    /// The price of another chunk in a cell.
     fn price_of(&self, cell: usize) -> f64 {
         exp((self.steep * (f64::from(self.counts[cell] + 1) / self.room[cell] - 1.0)).min(300.0))
     }
@@ -75,11 +76,11 @@ impl<'a> Timetable<'a> {
         }
     }
 
-    /// The cheapest steps, each later than the one before.
+    /// Chooses the cheapest steps for a path, each later than the one before.
     fn choose(&mut self, arcs: &[u32], times: &mut [u16]) {
         let (all, steps) = (self.network.arcs().len(), self.steps);
         let width = steps + 1;
-        // `least[j * width + t]`: what the first `j` arcs cost within the first `t` steps.
+        // `least[j * width + t]` is the least cost of the first `j` arcs within the first `t` steps.
         self.least.clear();
         self.least.resize((arcs.len() + 1) * width, f64::INFINITY);
         self.least[..width].fill(0.0);
@@ -101,30 +102,30 @@ impl<'a> Timetable<'a> {
         }
     }
 
-    /// What all steps take, for a unit of capacity.
+    /// The time of all steps together, in chunks per unit of capacity.
     fn length(&self) -> f64 {
         let arcs = self.network.arcs();
         let full = |(count, arc): (&u32, &crate::synthesis::Arc)| f64::from(*count) / arc.capacity as f64;
         let longest = |step: &[u32]| step.iter().zip(arcs).map(full).fold(0.0, f64::max);
-        // Of one rank alone there are none.
+        // A network of one rank has no arcs, and chunks of 0 are not allowed.
         self.counts.chunks(arcs.len().max(1)).map(longest).sum()
     }
 }
 
-/// When trips go over their arcs.
+/// The steps in which trips go over their arcs.
 struct Times {
-    /// What all steps take together, for a unit of capacity.
+    /// The time of all steps together, in chunks per unit of capacity.
     length: f64,
-    /// The steps of each trip.
+    /// For each trip, the step of each of its arcs.
     of_trips: Vec<Vec<u16>>,
     steps: usize,
 }
 
-/// The steps in which each trip goes over its arcs, and how many there are: up to `steps`, or as many as the longest way has.
-/// Where fewer do as well they are taken.
+/// Chooses how many steps there are and in which of them each trip goes over its arcs. There are at most `steps`, or as
+/// many as the longest path has arcs. Prefers fewer steps if they take no longer.
 fn times(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times {
     let longest = trips.iter().map(|trip| trip.arcs.len()).max().unwrap_or(0);
-    // In each step an arc carries a chunk at least.
+    // A step is useful only if an arc can carry at least one chunk in it.
     let narrowest = network.arcs().iter().map(|arc| arc.capacity).min().unwrap_or(1);
     let most = steps.min((load * narrowest as f64 + 1e-9) as usize).max(longest);
     let mut tried = vec![longest, longest.midpoint(most), most];
@@ -142,11 +143,11 @@ fn times(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times {
     best
 }
 
-/// In so many steps: what they take together, and the steps of each trip.
+/// For this number of steps, the time of all steps together and the steps of each trip.
 fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (f64, Vec<Vec<u16>>) {
     let mut table = Timetable::new(network, load, steps);
     let mut times: Vec<Vec<u16>> = trips.iter().map(|trip| vec![0; trip.arcs.len()]).collect();
-    // Long ways have the least choice.
+    // Long paths have the least choice, so they come first.
     let mut order: Vec<usize> = (0..trips.len()).collect();
     order.sort_by_key(|trip| std::cmp::Reverse(trips[*trip].arcs.len()));
     let (mut best, mut kept, mut improved) = (f64::INFINITY, times.clone(), 0);
@@ -173,15 +174,17 @@ fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (f64,
     (best, kept)
 }
 
-/// Loads within so much of the bound need no more chunks, nor do steps.
+/// `relayed` stops adding chunks when loads, or all steps together, exceed the bound by at most this fraction. It also
+/// stops if twice as many chunks shorten the steps by less than `CLOSE`.
 const CLOSE: f64 = 0.03;
 const CLOSE_STEPS: f64 = 0.05;
-/// The most chunks of a schedule that is written out for all: it takes some seconds, and some hundred megabytes.
+/// The most chunks of a schedule that is written out for all ranks. Such a schedule takes some seconds and some hundred
+/// megabytes.
 pub const MOST_CHUNKS: usize = 1 << 20;
 
-/// The all-to-all along the ways of a flow, over which ranks pass on blocks of one for each pair. Blocks are cut into few
-/// chunks, `most` and [`MOST_CHUNKS`] in all at the most, but as many as bring the busiest arc, and all steps together, near
-/// to the bound: returns how many these are, too. See [`schedule`] for `steps`.
+/// The all-to-all along the paths of a flow; ranks on a path pass blocks on. Cuts each block into as few chunks as
+/// bring the busiest arc, and all steps together, close to the bound: at most `most` chunks, and at most
+/// [`MOST_CHUNKS`] in all. Returns the schedule and the number of chunks per block. See [`schedule`] for `steps`.
 pub fn relayed(
     name: &str,
     network: &Network,
@@ -209,8 +212,8 @@ pub fn relayed(
     (schedule, pieces)
 }
 
-/// The all-to-all in which every chunk takes its way from neighbour to neighbour, in `steps` steps, or as many as the
-/// longest way has. The busiest arc carries `load` chunks for each unit of its capacity.
+/// The all-to-all in which every chunk takes its path from neighbour to neighbour, in at most `steps` steps, or in as
+/// many as the longest path has arcs. The busiest arc carries `load` chunks per unit of its capacity.
 pub fn schedule(
     name: &str,
     network: &Network,
@@ -249,7 +252,7 @@ fn written(name: &str, network: &Network, trips: &[Trip], pieces: usize, times: 
     schedule
 }
 
-/// The most chunks that a rank holds at once on their way from one other rank to another.
+/// The most chunks that any rank holds at one time while it passes them on between other ranks.
 pub fn held_by_relays(schedule: &Schedule) -> usize {
     let written = schedule.expand();
     let ranks = written.ranks;
@@ -261,7 +264,7 @@ pub fn held_by_relays(schedule: &Schedule) -> usize {
     let mut held = vec![0usize; ranks];
     let mut most = 0;
     for send in written.steps.iter().map(|step| &step.sends) {
-        // What leaves in a step leaves room for what arrives in the next one only.
+        // What leaves in a step makes room only for what arrives in later steps.
         for send in send {
             held[send.destination] +=
                 send.chunks.iter().filter(|chunk| passes(send.destination, *chunk)).count();

@@ -1,37 +1,39 @@
-//! Where all ranks look alike, exactly: arcs that are alike are equally full, so that what rank 0 sends says all.
+//! The exact flow for networks where all ranks look alike: arcs of one kind are equally full, so rank 0's paths
+//! determine all.
 //!
-//! How full the busiest arc must be is the value of a game. One player chooses a tree of ways from rank 0 to all others,
-//! the other a kind of arc; the tree goes over arcs of that kind so many times, per unit of capacity. Trees are added as
-//! they are needed: the one of shortest ways in the lengths that the second player's best mixture gives, until it is no
-//! better than the mixture of the trees there are (cutting planes).
+//! How full the busiest arc must be is the value of a game. One player chooses a tree of paths from rank 0 to all other
+//! ranks, the other player chooses a kind of arc. The first pays how often the tree goes over arcs of that kind, per
+//! unit of capacity. Trees are added one at a time: each is the tree of shortest paths in the lengths that the second
+//! player's best mixture gives. The search ends when that tree is no better than the mixture of the known trees
+//! (cutting planes).
 
 use std::collections::BTreeSet;
 
 use crate::synthesis::Network;
 use crate::units::Rank;
 
-/// A share of every length that is always there, so that ways stay short where much is free.
+/// A constant part of every length, which keeps paths short where many kinds of arcs are free.
 const FLOOR: f64 = 1e-9;
-/// What is left of the gap at the end: what numbers with 53 bits leave.
+/// The gap at which the search ends; numbers with 53 bits allow no smaller one.
 const EXACT: f64 = 1e-7;
 
-/// Ways from rank 0, all of them with what share each has.
+/// All paths from rank 0, each with its share.
 pub(super) struct Symmetric {
-    /// For each target the ways to it, as arcs.
+    /// For each target, the paths to it as shares and arcs.
     pub ways: Vec<Vec<(f64, Vec<u32>)>>,
     /// How full the busiest kind of arc is.
     pub load: f64,
-    /// How full it must be.
+    /// A proven lower bound on how full the busiest kind of arc is.
     pub bound: f64,
 }
 
-/// Of a network whose arcs are of these kinds, the same at every rank.
+/// Solves the game for a network with these kinds of arcs, which are the same at every rank.
 pub(super) fn solve(network: &Network, kinds: &[usize]) -> Symmetric {
     let own = network.outgoing(0);
     let mut capacity = vec![0.0; own.len()];
     own.for_each(|arc| capacity[kinds[arc]] = network.arcs()[arc].capacity as f64);
     let mut trees: Vec<Vec<u32>> = Vec::new();
-    // How full a tree alone makes each kind of arc: a line for each kind, a column for each tree.
+    // How full each tree alone makes each kind of arc: one line per kind, one column per tree.
     let mut table: Vec<Vec<f64>> = vec![Vec::new(); capacity.len()];
     let mut lengths = vec![1.0 / capacity.iter().sum::<f64>(); capacity.len()];
     let (mut mixture, mut load, mut bound) = (Vec::new(), f64::INFINITY, 0.0f64);
@@ -43,7 +45,7 @@ pub(super) fn solve(network: &Network, kinds: &[usize]) -> Symmetric {
             break;
         }
         let fullness = || counts.iter().zip(&capacity).map(|(count, capacity)| count / capacity);
-        // The same tree again: all that is left between load and bound is rounding.
+        // If a tree comes again, the difference between load and bound is only rounding.
         if (0..trees.len()).any(|tree| table.iter().zip(fullness()).all(|(line, full)| line[tree] == full)) {
             break;
         }
@@ -83,8 +85,8 @@ fn way(network: &Network, tree: &[u32], target: Rank) -> Vec<u32> {
     way
 }
 
-/// The tree of shortest ways from rank 0: by which arc it reaches each rank, how long all ways are together, and how often
-/// they go over arcs of each kind.
+/// The tree of shortest paths from rank 0: the arc by which it reaches each rank, the sum of the lengths of all paths,
+/// and how often they go over arcs of each kind.
 fn tree(network: &Network, kinds: &[usize], lengths: &[f64]) -> (Vec<u32>, f64, Vec<f64>) {
     #[derive(PartialEq, PartialOrd)]
     struct Distance(f64);
@@ -125,13 +127,14 @@ fn tree(network: &Network, kinds: &[usize], lengths: &[f64]) -> (Vec<u32>, f64, 
     (parents, distance.iter().sum(), counts)
 }
 
-/// The mixtures of columns and of lines that are best against each other, where whoever takes the columns pays what stands
-/// in the table, and what is paid. By the simplex method, with Bland's rule, so that it ends.
+/// Solves a matrix game in which the player who chooses columns pays the entry to the player who chooses lines. Returns
+/// the columns' best mixture, the lines' best mixture, and the value. Uses the simplex method with Bland's rule, which
+/// always ends.
 fn game(table: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>, f64) {
     const ZERO: f64 = 1e-11;
     let (lines, columns) = (table.len(), table[0].len());
     let width = columns + lines + 1;
-    // Entries are not negative, so the largest sum of `y` with `table y <= 1` is one over what is paid.
+    // Entries are not negative, so the largest sum of `y` with `table y <= 1` is 1 / value.
     let mut cells: Vec<Vec<f64>> = Vec::with_capacity(lines + 1);
     for (index, entries) in table.iter().enumerate() {
         let mut line = entries.clone();

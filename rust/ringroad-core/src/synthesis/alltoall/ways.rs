@@ -1,20 +1,20 @@
-//! The ways that demands take, many of them in little memory.
+//! A compact representation of the many paths that demands take.
 
 use std::ops::Range;
 
 use crate::units::Rank;
 
-/// One way that a pair's demand takes.
+/// One path of a pair's demand.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
     pub target: u32,
-    /// Its arcs begin here, in those of its row, and end where the next path's begin.
+    /// Where its arcs begin in the arcs of its row. They end where the next path's arcs begin.
     start: u32,
-    /// The share of the pair's demand.
+    /// The share of the pair's demand that takes it.
     pub share: f32,
 }
 
-/// The ways that what a rank sends takes, by target.
+/// The paths of what one rank sends, ordered by target.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
     pub paths: Vec<Path>,
@@ -22,25 +22,25 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// With room for as much as another has.
+    /// An empty row with the capacity that another row's content needs.
     pub fn as_large_as(other: &Row) -> Row {
         Row { paths: Vec::with_capacity(other.paths.len()), arcs: Vec::with_capacity(other.arcs.len()) }
     }
 
-    /// A path, and its arcs.
+    /// A path and its arcs.
     pub fn path(&self, index: usize) -> (Path, &[u32]) {
         let end = self.paths.get(index + 1).map_or(self.arcs.len(), |next| next.start as usize);
         let path = self.paths[index];
         (path, &self.arcs[path.start as usize..end])
     }
 
-    /// Targets come one after the other.
+    /// Appends a path. Paths to the same target must be consecutive.
     pub fn push(&mut self, target: Rank, share: f32, arcs: impl Iterator<Item = u32>) {
         self.paths.push(Path { target: target as u32, start: self.arcs.len() as u32, share });
         self.arcs.extend(arcs);
     }
 
-    /// The numbers of the paths of each target.
+    /// The range of path numbers of each target.
     pub fn targets(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut next = 0;
         self.paths.chunk_by(|a, b| a.target == b.target).map(move |paths| {
@@ -50,24 +50,26 @@ impl Row {
         })
     }
 
-    /// What is left over is given back.
+    /// Frees unused memory.
     pub fn shrink(&mut self) {
         self.paths.shrink_to_fit();
         self.arcs.shrink_to_fit();
     }
 }
 
-/// The ways of all demands.
+/// The paths of all demands.
 #[derive(Debug, Clone)]
 pub(super) enum Ways {
-    /// By source.
+    /// One row for each source.
     All(Vec<Row>),
-    /// Those of rank 0, whose arcs are given by their kinds, and every rank's arcs by kind with where they lead.
+    /// The row of rank 0, whose paths hold kinds of arcs; and for each rank, the arc of each kind with the rank to
+    /// which it leads.
     Alike(Row, Vec<Vec<(u32, Rank)>>),
 }
 
 impl Ways {
-    /// The ways from `source`, target after target: the target, the share of the demand, and the arcs.
+    /// Calls `each` for all paths from `source`, target by target, with the target, the share of the demand, and the
+    /// arcs.
     pub fn from(&self, source: Rank, mut each: impl FnMut(Rank, f64, &[u32])) {
         match self {
             Ways::All(rows) => {

@@ -1,22 +1,23 @@
-//! Breadth-first broadcast: every block takes shortest ways only, and all its ranks at the same distance have it at the
-//! same time.
+//! Breadth-first broadcast: every block takes shortest paths only, and all ranks at the same distance from its owner
+//! receive it in the same step.
 //!
-//! Zhao et al.: Efficient Direct-Connect Topologies for Collective Communications (arXiv 2202.03356), section 5. In step t
-//! of the allgather every rank receives the blocks of all ranks at distance t, from neighbours that are one nearer to them.
-//! Which neighbour sends what is the only freedom, and what it costs at best has a formula, without a linear program: a
-//! step takes as long as the worst set of links that end at one rank, measured by the blocks that can come by no other
-//! link (see [`share`]). A reduce-scatter is the allgather of the transposed graph, backwards.
+//! Zhao et al.: Efficient Direct-Connect Topologies for Collective Communications (arXiv 2202.03356), section 5. In
+//! step t of the allgather every rank receives the blocks of all ranks at distance t, from neighbours that are one hop
+//! closer to them. Only the choice of the neighbour is free. A formula gives the cost of the best choice, without a
+//! linear program: a step takes as long as the worst set of links that end at one rank, measured by the blocks that can
+//! come by no other link (see [`share`]). A reduce-scatter is the allgather of the transposed graph, run backwards.
 //!
 //! ```text
 //! Petersen graph, as seen from rank u    step 1: its 3 neighbours' blocks, one by each link
 //!                                        step 2: the 6 others', two by each link
 //! ```
 //!
-//! Where steps need blocks in parts, all ranks may take as long in a step as the slowest of them: the time is the same, and
-//! fewer parts do (the denominators of so many steps, instead of those of all ranks).
+//! Some steps need blocks cut into parts. Every rank may then take as long in a step as the slowest rank does. The
+//! total time is the same, and fewer parts are enough: their number follows from one denominator per step, not one per
+//! rank and step.
 //!
-//! Cost: as many steps as the graph's diameter and (n-1)/n of the vector, in each phase. On many graphs, all that are
-//! arc-transitive among them, no allgather loads the busiest link less.
+//! Cost: in each phase, as many steps as the graph's diameter, and (n-1)/n of the vector. On many graphs, among them
+//! all arc-transitive ones, no allgather loads the busiest link less.
 
 pub mod share;
 
@@ -29,62 +30,62 @@ use crate::topology::Topology;
 use crate::units::{Rank, Seconds};
 use share::{assign, least_time, Class, Mask, MOST_LINKS};
 
-/// Parts of all blocks that a schedule has at most, unless each block needs no more than a few.
+/// The most parts of all blocks together. Each block may have `FEW_PARTS` parts in any case.
 const MOST_PARTS: usize = 1 << 16;
 const FEW_PARTS: usize = 16;
 
-/// What a breadth-first allgather costs, at best.
+/// The cost of the best breadth-first allgather.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// For every step, how many blocks a unit of a link's capacity carries.
+    /// For each step, the number of blocks that the busiest link carries per unit of its capacity.
     pub loads: Vec<Ratio>,
-    /// How many blocks the vector has.
+    /// The number of blocks of the vector, one for each rank.
     pub ranks: usize,
     /// Bytes per second of a unit of capacity.
     pub unit: f64,
-    /// The most units that leave or reach a rank.
+    /// The largest total capacity, in units, that leaves or reaches one rank.
     pub degree: u64,
 }
 
 impl Cost {
-    /// What the busiest link of every step carries for a unit of its capacity, summed over the steps, in vectors.
+    /// The load of the busiest link per unit of capacity, summed over the steps, in vectors.
     pub fn load(&self) -> Ratio {
         self.loads.iter().copied().sum::<Ratio>() * Ratio::new(1u64, self.ranks as u64)
     }
 
-    /// The same in units of what all links of a rank carry together: (n-1)/n is the least that there is.
+    /// The load relative to the capacity of all links of a rank together. The least possible value is (n-1)/n.
     pub fn bandwidth(&self) -> Ratio {
         self.load() * Ratio::new(self.degree, 1u64)
     }
 
-    /// Whether it is that least, where all ranks have the same links.
+    /// Whether the bandwidth term is the least possible, if all ranks have the same links.
     pub fn is_optimal(&self) -> bool {
         self.bandwidth() == Ratio::new(self.ranks as u64 - 1, self.ranks as u64)
     }
 
-    /// The seconds that each byte of the vector takes.
+    /// The seconds per byte of the vector.
     pub fn seconds_per_byte(&self) -> Seconds {
         self.load().to_f64() / self.unit
     }
 }
 
-/// The costs of a breadth-first allgather on a topology, and of a reduce-scatter, without making them.
+/// The costs of a breadth-first allgather and of a reduce-scatter on a topology, without making the schedules.
 pub fn costs(topology: &Topology) -> Result<[Cost; 2], Unsuitable> {
     let network = Network::of(topology);
     let cost = |network: &Network| Ok(Flood::of(network)?.cost());
     Ok([cost(&network)?, cost(&network.transposed())?])
 }
 
-/// What all ranks reach breadth first.
+/// The size of a breadth-first schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// How many steps an allgather, or a reduce-scatter, has: the graph's diameter, from rank to rank.
+    /// The steps of an allgather, or of a reduce-scatter: the graph's diameter over ranks alone.
     pub steps: usize,
     /// Whether all ranks look alike, so that one rank's row stands for all.
     pub symmetric: bool,
 }
 
-/// What all ranks reach, if the graph is suitable.
+/// The size of the graph's breadth-first schedule, or why the graph has none.
 pub fn reach(topology: &Topology) -> Result<Reach, Unsuitable> {
     let network = Network::of(topology);
     check_degrees(&network)?;
@@ -95,7 +96,8 @@ pub fn reach(topology: &Topology) -> Result<Reach, Unsuitable> {
     Ok(Reach { steps, symmetric })
 }
 
-/// Whether all ranks look alike, if the graph is suitable: everybody reaches rank 0, and it everybody.
+/// Whether all ranks look alike, or why the graph has no schedule: rank 0 must reach every rank, and every rank must
+/// reach it.
 pub fn is_suitable(topology: &Topology) -> Result<bool, Unsuitable> {
     let network = Network::of(topology);
     check_degrees(&network)?;
@@ -116,7 +118,7 @@ fn check_degrees(network: &Network) -> Result<(), Unsuitable> {
     }
 }
 
-/// The most hops to `goal`, if everybody reaches it.
+/// The most hops from any rank to `goal`, or an error if some rank does not reach it.
 fn reached(goal: Rank, hops: &[u32]) -> Result<u32, Unsuitable> {
     match hops.iter().position(|hops| *hops == u32::MAX) {
         Some(from) => Err(Unsuitable::Apart { from, to: goal }),
@@ -124,7 +126,7 @@ fn reached(goal: Rank, hops: &[u32]) -> Result<u32, Unsuitable> {
     }
 }
 
-/// The breadth-first allgather, reduce-scatter, or allreduce as the one after the other.
+/// The breadth-first allgather or reduce-scatter, or the allreduce that runs reduce-scatter and then allgather.
 pub fn schedule(name: &str, topology: &Topology, collective: Collective) -> Result<Schedule, Unsuitable> {
     let network = Network::of(topology);
     let turned = network.transposed();
@@ -143,20 +145,20 @@ pub fn schedule(name: &str, topology: &Topology, collective: Collective) -> Resu
     }
 }
 
-/// All blocks on their way to all ranks, or to rank 0 where that stands for all.
+/// The flow of all blocks to all ranks, or to rank 0 only where that stands for all.
 struct Flood<'a> {
     network: &'a Network,
-    /// The slice of the whole vector that symmetric ranks make, without its chunks.
+    /// The slice of the whole vector that describes the symmetry, without its chunks, if all ranks look alike.
     symmetry: Option<Slice>,
-    /// What each rank receives, for those ranks that are looked at.
+    /// What each examined rank receives: all ranks, or rank 0 only.
     rows: Vec<Row>,
-    /// For every step, how many blocks a unit of capacity carries.
+    /// For each step, the number of blocks that the busiest link carries per unit of its capacity.
     loads: Vec<Ratio>,
 }
 
-/// The blocks that a rank receives: in which step, and by which of its links they may come.
+/// The blocks that a rank receives, by the step and the set of links by which they may come.
 type Row = BTreeMap<(u32, Mask), Vec<Rank>>;
-/// Those of them that are alike.
+/// The blocks of one step that may come by the same links.
 type Jobs<'a> = (&'a (u32, Mask), &'a Vec<Rank>);
 
 /// The parts of a rank's block that an arc carries: `(rank, first part, one past the last)`.
@@ -210,7 +212,8 @@ impl<'a> Flood<'a> {
         Cost { loads, ranks: network.ranks(), unit: network.unit(), degree: network.degree() }
     }
 
-    /// Into how many parts blocks are cut: as few as make the steps, and those of another flood, as short as they can be.
+    /// The number of parts of each block: the fewest that make the steps of this flood and the given `others` as short
+    /// as possible.
     fn parts(&self, others: &[Ratio]) -> u64 {
         let most = (MOST_PARTS / self.network.ranks()).max(FEW_PARTS) as u64;
         let loads: Vec<Ratio> = self.loads.iter().chain(others).copied().collect();
@@ -218,7 +221,8 @@ impl<'a> Flood<'a> {
         (1..=most).min_by_key(|parts| (total(*parts), *parts)).unwrap_or(1)
     }
 
-    /// What every arc carries in every step, to all ranks or to rank 0: arcs in the order of the ranks they end at.
+    /// For each step, the parts that each busy arc carries, to all ranks or to rank 0 only. Arcs are in the order of
+    /// the ranks where they end.
     fn carried(&self, parts: u64) -> Vec<Vec<(usize, Parts)>> {
         let mut steps: Vec<Vec<(usize, Parts)>> = vec![Vec::new(); self.loads.len()];
         for (rank, row) in self.rows.iter().enumerate() {
@@ -244,7 +248,8 @@ impl<'a> Flood<'a> {
             let mut step = Step::default();
             for (id, carried) in arcs {
                 let arc = self.network.arcs()[id];
-                // Of symmetric ranks, what rank 0 receives tells what it sends: seen from the sender's place.
+                // With symmetry, what rank 0 receives also says what it sends, once it is seen from the sender's
+                // position.
                 let back = self.symmetry.as_ref().map(|slice| (slice, slice.between(arc.source, 0)));
                 let moved = |rank: Rank| back.map_or(rank, |(slice, back)| slice.moved(back, rank));
                 let (source, destination) = match self.symmetry {
@@ -260,7 +265,7 @@ impl<'a> Flood<'a> {
         schedule
     }
 
-    /// Where the arcs are those of the transposed graph.
+    /// The network must be the transposed graph.
     fn reduce_scatter(&self, name: &str, parts: u64) -> Schedule {
         let mut schedule = self.empty(name, Collective::ReduceScatter, parts);
         for arcs in self.carried(parts).into_iter().rev() {
@@ -288,7 +293,8 @@ impl<'a> Flood<'a> {
         schedule
     }
 
-    /// The message, or where ranks are symmetric one for each part of the blocks, all of whose chunks are in one slice.
+    /// The message of an arc. With symmetry, one message for each part, because all chunks of a message are in one
+    /// slice.
     fn sends(&self, send: Send, carried: Parts, parts: u64) -> Vec<Send> {
         let chunk = |rank: Rank, part: u64| rank * parts as usize + part as usize;
         if self.symmetry.is_none() {
@@ -310,7 +316,7 @@ fn nothing() -> Send {
     Send { source: 0, destination: 0, chunks, action: Action::Copy, port: 0, from: 0, into: 0 }
 }
 
-/// What a rank receives, by the hops from all to it and to those that it receives from.
+/// The row of a rank, from the hops of all ranks to it and to the ranks that it receives from.
 fn row(network: &Network, hops: &[Vec<u32>], rank: Rank) -> Row {
     let sources = network.incoming(rank).iter().map(|arc| &*hops[network.arcs()[*arc].source]);
     let (sources, own): (Vec<&[u32]>, &[u32]) = (sources.collect(), &hops[rank]);
@@ -323,7 +329,7 @@ fn row(network: &Network, hops: &[Vec<u32>], rank: Rank) -> Row {
     row
 }
 
-/// The steps of a row, each with its jobs.
+/// The steps of a row in order, each with its jobs.
 fn steps(row: &Row) -> impl Iterator<Item = (usize, Vec<Jobs<'_>>)> {
     let mut jobs = row.iter().peekable();
     std::iter::from_fn(move || {
@@ -333,15 +339,15 @@ fn steps(row: &Row) -> impl Iterator<Item = (usize, Vec<Jobs<'_>>)> {
     })
 }
 
-/// The classes of the jobs of one step, of so many parts each.
+/// The classes of the jobs of one step, with each block cut into `parts`.
 fn classes(jobs: &[Jobs<'_>], parts: u64) -> Vec<Class> {
     let class =
         |((_, links), blocks): &Jobs<'_>| Class { links: *links, amount: blocks.len() as u64 * parts };
     jobs.iter().map(class).collect()
 }
 
-/// Deals the parts of a class's blocks out to the links, as many to each as the flow says: one link after the other, so
-/// that few blocks come by several.
+/// Deals the parts of a class's blocks out to the links, as many to each as the flow says. Goes through the links one
+/// by one, so that few blocks are spread over several links.
 fn deal(class: &[Rank], parts: u64, flow: Vec<u64>, carried: &mut [Parts]) {
     let (mut block, mut part) = (0, 0);
     for (link, mut room) in flow.into_iter().enumerate() {

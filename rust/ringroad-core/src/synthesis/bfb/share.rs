@@ -1,18 +1,18 @@
-//! Jobs that each may use some of a few links: how fast all can be done, and who takes what.
+//! Jobs that may each use some of a few links: how fast all can be done, and which link does what.
 //!
-//! Jobs that may use the same links are one class. All can be done within a time `T` if and only if for every set of
-//! links the jobs that may use no others fit into what these carry in that time (Hall's condition); so the least time is
-//! the largest ratio of the two, over all sets.
+//! Jobs that may use the same links form one class. All jobs can be done within a time `T` if and only if, for every
+//! set of links, the jobs that may use no other links fit into what these carry in that time (Hall's condition). So the
+//! least time is the largest ratio of the two over all sets.
 
 use crate::synthesis::Ratio;
 
-/// Links as bits.
+/// A set of links, one bit each.
 pub type Mask = u128;
 
-/// The most links.
+/// The largest number of links.
 pub const MOST_LINKS: usize = Mask::BITS as usize;
 
-/// Up to so many links all sets of them are looked at; beyond, only those that stand in the way of a flow.
+/// Up to this number of links, `least_time` examines all sets; beyond, only sets that prevent a flow.
 const FEW_LINKS: usize = 8;
 
 /// Jobs that may use the same links.
@@ -20,7 +20,7 @@ const FEW_LINKS: usize = 8;
 pub struct Class {
     /// The links, at least one.
     pub links: Mask,
-    /// How much there is to do.
+    /// The amount of work.
     pub amount: u64,
 }
 
@@ -33,7 +33,7 @@ fn capacity(links: Mask, capacities: &[u64]) -> u64 {
     bits(links).map(|link| capacities[link]).sum()
 }
 
-/// The least time in which all classes can be done.
+/// The least time in which the links can do all classes.
 pub fn least_time(classes: &[Class], capacities: &[u64]) -> Ratio {
     match classes {
         [] => Ratio::ZERO,
@@ -43,7 +43,7 @@ pub fn least_time(classes: &[Class], capacities: &[u64]) -> Ratio {
     }
 }
 
-/// Looks at all sets of links.
+/// Computes the least time from all sets of links.
 fn by_sets(classes: &[Class], capacities: &[u64]) -> Ratio {
     let sets = 1usize << capacities.len();
     let mut within = vec![0u64; sets];
@@ -59,7 +59,8 @@ fn by_sets(classes: &[Class], capacities: &[u64]) -> Ratio {
     (1..sets).max_by(longer).map_or(Ratio::ZERO, |set| Ratio::new(within[set], carried[set]))
 }
 
-/// Starts with all links, and goes on to the set that stands in the way of a flow within that time until there is none.
+/// Starts with the set of all links. While no flow fits into the time of the current set, goes on to a set that
+/// prevents it.
 fn by_flows(classes: &[Class], capacities: &[u64]) -> Ratio {
     let ratio = |set: Mask| {
         let within: u64 = classes.iter().filter(|c| c.links & !set == 0).map(|c| c.amount).sum();
@@ -78,8 +79,9 @@ fn by_flows(classes: &[Class], capacities: &[u64]) -> Ratio {
     }
 }
 
-/// What each class has each link do, as `flow[class][link]`, if the links can do all; else a set of links that cannot do
-/// what may use no others. Classes come one after the other, and move what earlier ones took only where they must.
+/// The work that each class gives to each link, as `flow[class][link]`, if the links can do all of it. Otherwise the
+/// error is a set of links that cannot do the work that may use no other links. Classes are assigned in turn; a later
+/// one moves the work of earlier ones only where it must.
 pub fn assign(classes: &[Class], capacities: &[u64]) -> Result<Vec<Vec<u64>>, Mask> {
     let mut left = capacities.to_vec();
     let mut flow = vec![vec![0; capacities.len()]; classes.len()];
@@ -98,8 +100,8 @@ pub fn assign(classes: &[Class], capacities: &[u64]) -> Result<Vec<Vec<u64>>, Ma
     Ok(flow)
 }
 
-/// Makes room for up to `wanted` of a class, by having others move on from link to link to one that has room left. The
-/// error is all links that could be looked at.
+/// Makes room for up to `wanted` of a class by moving the work of other classes from link to link until one has room
+/// left. Returns how much was placed. The error is the set of all links that the search reached.
 fn augment(
     class: usize,
     wanted: u64,
@@ -107,7 +109,7 @@ fn augment(
     left: &mut [u64],
     flow: &mut [Vec<u64>],
 ) -> Result<u64, Mask> {
-    // By which class each link was reached, and from which link that class would move.
+    // For each link, the class by which it was reached, and the link from which that class would move.
     let mut reached: Vec<Option<(usize, Option<usize>)>> = vec![None; left.len()];
     let mut queue: Vec<usize> = Vec::new();
     let mut seen: Mask = 0;
@@ -133,7 +135,7 @@ fn augment(
     Err(seen)
 }
 
-/// Moves as much as possible along the way on which `end` was reached.
+/// Moves as much work as possible along the path by which `end` was reached, and returns the amount.
 fn shift(
     end: usize,
     wanted: u64,
@@ -164,7 +166,7 @@ fn shift(
 mod tests {
     use super::*;
 
-    /// A few numbers by chance, the same everywhere.
+    /// A pseudo-random number below `below`, the same on every machine.
     fn chance(state: &mut u64, below: u64) -> u64 {
         *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (*state >> 33) % below

@@ -1,5 +1,5 @@
-//! Allgathers as maps of schedules see them: who passes on whose blocks to whom, without ports. A reduce-scatter is one on
-//! the transposed graph, read backwards.
+//! Allgathers in the form that expansions need: who passes on whose blocks to whom, without ports. A reduce-scatter is
+//! an allgather on the transposed graph, read backwards.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::synthesis::ratio::gcd;
 use crate::synthesis::Network;
 use crate::units::{ChunkId, Rank};
 
-/// Who passes on what to whom in a step.
+/// The chunks that each pair of ranks passes on in one step, as runs.
 pub(super) type Hops = BTreeMap<(Rank, Rank), Vec<(ChunkId, ChunkId)>>;
 
-/// An allgather of blocks of so many parts: part `p` of rank `r`'s block is chunk `r * parts + p`.
+/// An allgather of blocks of `parts` parts: part `p` of rank `r`'s block is chunk `r * parts + p`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Gather {
     pub(super) ranks: usize,
     pub(super) parts: usize,
-    /// Runs of chunks, which may touch.
+    /// The hops of each step. Runs of chunks may touch.
     pub(super) steps: Vec<Hops>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn common(a: usize, b: usize) -> usize {
 }
 
 impl Gather {
-    /// What the schedule does, on the graph that it is for, or of a reduce-scatter on the transposed one.
+    /// Reads an allgather schedule, or a reduce-scatter schedule as an allgather on the transposed graph.
     pub(super) fn of(schedule: &Schedule) -> Result<Gather, ExpandError> {
         let (ranks, collective) = (schedule.ranks, schedule.collective);
         let backwards = match collective {
@@ -56,7 +56,7 @@ impl Gather {
         Ok(Gather { ranks, parts: schedule.chunks / ranks, steps })
     }
 
-    /// The same with every part cut into so many.
+    /// The same allgather with every part cut into `times` parts.
     pub(super) fn cut(mut self, times: usize) -> Gather {
         for runs in self.steps.iter_mut().flat_map(|hops| hops.values_mut()) {
             runs.iter_mut().for_each(|run| *run = (run.0 * times, run.1 * times));
@@ -65,19 +65,20 @@ impl Gather {
         self
     }
 
-    /// The chunks of a hop, each as the rank whose block it is of and the part.
+    /// The chunks of a hop, each as the rank that owns the block and the part.
     pub(super) fn blocks(&self, runs: &[(ChunkId, ChunkId)]) -> Vec<(Rank, usize)> {
         let chunks = runs.iter().flat_map(|run| run.0..run.1);
         chunks.map(|chunk| (chunk / self.parts, chunk % self.parts)).collect()
     }
 
-    /// A hop that follows no link.
+    /// A hop that follows no link; `None` if all follow links.
     pub(super) fn astray(&self, wiring: &Wiring) -> Option<(Rank, Rank)> {
         let ways = self.steps.iter().flat_map(|hops| hops.keys().copied());
         ways.into_iter().find(|(from, to)| wiring.between(*from, *to).is_empty())
     }
 
-    /// As a schedule of an allgather or a reduce-scatter on this graph, of which it is one or on whose transposed it is.
+    /// The schedule on `network`. This must be an allgather on that graph, or, for a reduce-scatter, on its transposed
+    /// graph.
     pub(super) fn schedule(
         self,
         name: &str,
@@ -93,7 +94,7 @@ impl Gather {
         }
         for hops in steps {
             let mut sends = Vec::with_capacity(hops.len());
-            // On a ring one way a rank comes back to where its block began.
+            // On a one-way ring, all blocks of a hop may be the receiver's own. Such a hop has no runs.
             for ((from, to), runs) in hops.into_iter().filter(|(_, runs)| !runs.is_empty()) {
                 let (source, destination) = if backwards { (to, from) } else { (from, to) };
                 let port = network.port(source, destination);

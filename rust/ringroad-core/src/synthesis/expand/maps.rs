@@ -6,8 +6,8 @@ use super::gather::{common, Gather, Hops};
 use super::wiring::Wiring;
 use crate::units::Rank;
 
-/// On the line graph: at first every rank sends its block to all that follow it; then a hop `(v, C): u -> w in t` becomes
-/// `(v'v, C): uw -> ww' in t + 1` for all links into v and out of w. Links side by side share out the parts.
+/// On the line graph, every rank first sends its block to all ranks that follow it. Then each hop `(v, C): u -> w in t`
+/// becomes `(v'v, C): uw -> ww' in t + 1` for all links into v and out of w. Parallel links share the parts.
 pub(super) fn line(base: &Gather, wiring: &Wiring) -> Gather {
     let most = (0..wiring.links.len()).map(|link| wiring.beside(link).len()).fold(1, common);
     let base = base.clone().cut(most);
@@ -38,8 +38,9 @@ pub(super) fn line(base: &Gather, wiring: &Wiring) -> Gather {
     Gather { ranks: wiring.links.len(), parts, steps }
 }
 
-/// With `n` copies of every rank: a hop `(v, C): u -> w in t` becomes `(v_i, C): u_i -> w_j in t` for all copies. As soon as
-/// all neighbours of v have its block, its copies get it from all of them, an equal share from each.
+/// With `n` copies of every rank, each hop `(v, C): u -> w in t` becomes `(v_i, C): u_i -> w_j in t` for all copies.
+/// Once all ranks with a link to v have v's block, the other copies of v get it from all of them, an equal share from
+/// each.
 pub(super) fn degree(base: &Gather, wiring: &Wiring, n: usize) -> Gather {
     let shares = |links: &Vec<usize>| common(base.parts, n * links.len()) / base.parts;
     let base = base.clone().cut(wiring.into.iter().map(shares).fold(1, common));
@@ -75,7 +76,7 @@ fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).flat_map(move |i| (0..n).map(move |j| (i, j)))
 }
 
-/// The first step before which all ranks with a link to another have that one's whole block.
+/// The first step before which all ranks with a link to a rank have that rank's whole block.
 fn returned(base: &Gather, wiring: &Wiring) -> usize {
     let mut after = 0;
     for (step, hops) in base.steps.iter().enumerate() {
@@ -89,8 +90,8 @@ fn returned(base: &Gather, wiring: &Wiring) -> usize {
     after
 }
 
-/// On the product of the graph with itself, `n` times: part `i` of every block is gathered along dimension `i`, then along
-/// the next one, and so on, so that all dimensions are always in use.
+/// On the product of `n` copies of the graph, part `i` of every block is gathered along dimension `i`, then along the
+/// next one, and so on, so that all dimensions are always in use.
 pub(super) fn power(base: &Gather, n: usize) -> Gather {
     let (size, parts) = (base.ranks, base.parts);
     let ranks = size.pow(n as u32);
@@ -99,7 +100,7 @@ pub(super) fn power(base: &Gather, n: usize) -> Gather {
     for (slice, phase) in pairs(n) {
         let along = stride((slice + phase) % n);
         let done: Vec<usize> = (slice..slice + phase).map(|dimension| stride(dimension % n)).collect();
-        // All combinations of coordinates in the dimensions that are done.
+        // All combinations of coordinates in the finished dimensions.
         let mut lines = vec![0];
         for stride in &done {
             lines = lines.iter().flat_map(|start| (0..size).map(move |at| start + at * stride)).collect();
@@ -122,7 +123,7 @@ pub(super) fn power(base: &Gather, n: usize) -> Gather {
     Gather { ranks, parts: n * parts, steps }
 }
 
-/// Half of every block by one, the other half by another, which goes against the links.
+/// One half of every block goes by `base`, the other by `against`, which uses the reverse links.
 pub(super) fn bidirectional(base: Gather, against: Gather) -> Gather {
     let parts = common(base.parts, against.parts);
     let mut steps = vec![Hops::new(); base.steps.len().max(against.steps.len())];

@@ -1,18 +1,21 @@
-//! Schedules of a graph made into schedules of graphs that are made of it.
+//! Schedules of graphs that are made of smaller graphs, derived from the smaller graphs' schedules.
 //!
-//! Zhao et al.: Efficient Direct-Connect Topologies for Collective Communications (arXiv 2202.03356), section 5.1 to 5.3.
-//! A good schedule of a small graph is worth keeping: on what is made of the graph it takes hardly more than its share.
+//! Zhao et al.: Efficient Direct-Connect Topologies for Collective Communications (arXiv 2202.03356), section 5.1 to
+//! 5.3. A good schedule of a small graph stays good: on a graph made of it, the expanded schedule costs little more.
 //! With N ranks, d links out of each, and a bandwidth term of T vectors per bandwidth of a rank:
 //!
 //! ```text
 //! line           dN ranks   one step more     T + 1/N
-//! degree n       nN ranks   see below         T + (n-1)/(nN)     the step in which a block could be back, if that is later
+//! degree n       nN ranks   see below         T + (n-1)/(nN)
 //! power n        N^n ranks  n times as many   T N/(N-1) (N^n-1)/N^n
 //! bidirectional  N ranks    as many           T, if the transposed graph has such a schedule
 //! ```
 //!
-//! The other way to a schedule of the graph that is made is [`super::bfb`] right away, and the way to one of a product:
-//! [`best`] takes whichever is faster.
+//! With degree n, each block also returns to the other copies of its rank. That takes place in the first step before
+//! which all ranks with a link to the block's rank have it; if the base schedule has no such step, one is added.
+//!
+//! The alternative is a schedule by [`super::bfb`] on the expanded graph itself, which also serves products. [`best`]
+//! takes whichever is faster.
 
 mod gather;
 mod maps;
@@ -32,25 +35,25 @@ use wiring::Wiring;
 /// Why a schedule cannot be expanded.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ExpandError {
-    /// Only the two phases of an allreduce can.
+    /// Only the two phases of an allreduce can be expanded.
     #[error("a schedule of {0} cannot be expanded; expand those of reduce_scatter and allgather")]
     Collective(Collective),
-    /// Values are kept apart.
-    #[error("schedule {0:?} keeps values apart in slots, and cannot be expanded")]
+    /// The schedule keeps several values of a chunk apart.
+    #[error("schedule {0:?} keeps values apart in slots and cannot be expanded; take one without slots")]
     Slots(String),
-    /// It is for another graph.
+    /// The schedule is for another graph.
     #[error("schedule {name:?} is for {ranks} ranks, and {topology} has {available}; take a schedule of this graph")]
     Ranks {
         /// The schedule's name.
         name: String,
-        /// Its ranks.
+        /// The schedule's number of ranks.
         ranks: usize,
         /// The graph's spec.
         topology: String,
-        /// The graph's ranks.
+        /// The graph's number of ranks.
         available: usize,
     },
-    /// It does not keep to links.
+    /// The schedule has a message between ranks without a link.
     #[error("schedule {name:?} has rank {source_rank} send to rank {destination}, to which no link leads; take one whose messages go to neighbours only")]
     NoLink {
         /// The schedule's name.
@@ -60,15 +63,15 @@ pub enum ExpandError {
         /// The receiver.
         destination: Rank,
     },
-    /// Switches, or links that differ.
+    /// The graph has switches, or links of different bandwidth.
     #[error(
         "{0} has switches or links of different bandwidth; expand a graph of ranks alone with equal links"
     )]
     Unequal(String),
-    /// There is no such graph.
+    /// The expanded graph does not exist.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// There is no breadth-first schedule, which a half or the whole needs.
+    /// The graph has no breadth-first schedule, of which the expansion needs one.
     #[error(transparent)]
     Unsuitable(#[from] Unsuitable),
     /// The phases of an allreduce do not fit together.
@@ -76,21 +79,21 @@ pub enum ExpandError {
     Transform(#[from] TransformError),
 }
 
-/// A way to make a graph of another one, and with it a schedule.
+/// A way to make a larger graph, and its schedule, out of a smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expansion {
-    /// Links become ranks.
+    /// Each link becomes a rank.
     Line,
-    /// Ranks get so many copies.
+    /// Each rank becomes this many copies.
     Degree(usize),
-    /// The graph becomes so many dimensions.
+    /// The product of the graph with itself, with this many factors.
     Power(usize),
-    /// Links go both ways.
+    /// Each link gets a reverse link.
     Bidirectional,
 }
 
 impl Expansion {
-    /// The graph that it makes.
+    /// The expanded graph.
     pub fn topology(self, base: &Topology) -> Result<Topology, TopologyError> {
         match self {
             Expansion::Line => base.line(),
@@ -100,7 +103,7 @@ impl Expansion {
         }
     }
 
-    /// The schedule for what it makes of `base`, of one of an allgather or a reduce-scatter on `base`.
+    /// The schedule for the expanded graph, made from a schedule of an allgather or a reduce-scatter on `base`.
     pub fn schedule(self, base: &Topology, schedule: &Schedule) -> Result<Schedule, ExpandError> {
         self.onto(&self.topology(base)?, base, schedule)
     }
@@ -132,14 +135,14 @@ impl Expansion {
     }
 }
 
-/// An allreduce of a reduce-scatter and an allgather whose blocks may have different numbers of parts.
+/// The allreduce of a reduce-scatter and an allgather. Their blocks may have different numbers of parts.
 pub fn allreduce(reduce_scatter: &Schedule, allgather: &Schedule) -> Result<Schedule, TransformError> {
     let chunks = common(reduce_scatter.chunks, allgather.chunks);
     let cut = |schedule: &Schedule| schedule.cut(chunks / schedule.chunks);
     cut(reduce_scatter).compose(&cut(allgather))
 }
 
-/// What the busiest link carries in each step, summed over the steps, in vectors.
+/// The load of the busiest link per unit of capacity, summed over the steps, in vectors.
 pub fn load(schedule: &Schedule, network: &Network) -> Ratio {
     let view = schedule.view();
     let capacity = |source: Rank, target: Rank| {

@@ -1,4 +1,4 @@
-//! Schedules of graphs whose specs say what they are made of.
+//! Schedules for graphs whose specs say which smaller graphs they are made of.
 
 use super::{allreduce, load, ExpandError, Expansion};
 use crate::collective::Collective;
@@ -7,25 +7,25 @@ use crate::synthesis::{bfb, Network, Ratio};
 use crate::topology::{operands, Topology};
 use crate::units::{Bytes, Seconds};
 
-/// What a schedule is chosen for.
+/// The call for which a schedule is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Workload {
-    /// What every step takes in addition.
+    /// The start-up time of each step.
     pub alpha: Seconds,
-    /// The vector.
+    /// The size of the vector.
     pub bytes: Bytes,
-    /// Bytes per second of a rank, over all its links.
+    /// The bandwidth of a rank in bytes per second, over all its links.
     pub bandwidth: f64,
 }
 
 impl Workload {
-    /// So many steps, with a bandwidth term in units of vector / bandwidth.
+    /// The time of `steps` steps with a bandwidth term in units of vector / bandwidth.
     pub fn seconds(&self, steps: usize, term: Ratio) -> Seconds {
         steps as f64 * self.alpha + term.to_f64() * self.bytes as f64 / self.bandwidth
     }
 }
 
-/// The expansion by which the topology is made, and of what, as its spec says: `line(ring:4)`.
+/// The expansion and the base graph that the topology's spec names, as in `line(ring:4)`; `None` for other specs.
 fn made_of(topology: &Topology) -> Option<(Expansion, Topology)> {
     let spec = topology.spec();
     let (operator, operands, numbers) = operands(&spec)?;
@@ -40,9 +40,9 @@ fn made_of(topology: &Topology) -> Option<(Expansion, Topology)> {
     Some((expansion, Topology::parse(operands[0]).ok()?))
 }
 
-/// The schedule that takes the least time: breadth-first broadcast, or where the topology's spec says that it is made of
-/// another one by an expansion (`line(...)`, `degree(...)`, `power(...)`, `bidirectional(...)`) the best schedule of
-/// that one expanded. All links are taken to be alike. Reduce-scatter, allgather, or allreduce as one after the other.
+/// The faster of two schedules: breadth-first broadcast, and, if the topology's spec names an expansion (`line(...)`,
+/// `degree(...)`, `power(...)`, `bidirectional(...)`), the expanded best schedule of the base graph. Assumes that all
+/// links are alike. For reduce-scatter, allgather, and allreduce as one after the other.
 pub fn best(
     name: &str,
     topology: &Topology,

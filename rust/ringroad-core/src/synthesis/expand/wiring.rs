@@ -1,10 +1,10 @@
-//! The links of a graph as maps of schedules see them.
+//! The links of a graph, in the form that expansions need.
 
 use super::ExpandError;
 use crate::topology::Topology;
 use crate::units::{LinkId, Rank};
 
-/// Links with their ends, and those out of and into each rank.
+/// The ends of all links, and the links out of and into each rank.
 pub(super) struct Wiring {
     pub(super) links: Vec<(Rank, Rank)>,
     pub(super) out: Vec<Vec<LinkId>>,
@@ -12,7 +12,8 @@ pub(super) struct Wiring {
 }
 
 impl Wiring {
-    /// Of a graph of ranks alone all of whose links carry the same; or of the transposed one.
+    /// The links of a topology, reversed if `transposed`. The error is for switches and for links of different
+    /// bandwidth.
     pub(super) fn of(topology: &Topology, transposed: bool) -> Result<Wiring, ExpandError> {
         let (ranks, all) = (topology.ranks(), topology.links());
         let speed = |id: LinkId| all[id].bytes_per_second();
@@ -37,7 +38,7 @@ impl Wiring {
         self.out[from].iter().copied().filter(|link| self.links[*link].1 == to).collect()
     }
 
-    /// The links that lead where this one does.
+    /// The links between the same two ranks as this one, in the same direction, itself included.
     pub(super) fn beside(&self, link: LinkId) -> Vec<LinkId> {
         self.between(self.links[link].0, self.links[link].1)
     }

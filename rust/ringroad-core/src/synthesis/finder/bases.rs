@@ -1,28 +1,41 @@
-//! The networks that others are made of: known ones with a formula, known good ones, and what the table has.
+//! The base networks, from which others are made: families with a formula, good graphs with a name, and the table's
+//! graphs.
 
 use super::bounds::moore_steps;
-use super::draw::Urn;
-use super::evaluate::{cayley, digraph, Cost};
+use super::draw::{draw, Urn};
+use super::evaluate::{cayley, digraph, generalized_kautz, Cost};
 use super::group::Group;
-use super::table::{draw, generalized_kautz, Entry, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
+use super::table::{Entry, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
 
 /// A network that is not made of others.
 #[derive(Debug, Clone)]
 pub(super) struct Base {
     pub(super) name: Name,
     pub(super) cost: Cost,
-    /// Whether every link has one back.
+    /// Whether every link has a reverse link.
     pub(super) undirected: bool,
     /// Whether all ranks have as many links as the degree says.
     pub(super) regular: bool,
 }
 
-/// What tells its spec.
+/// What the spec of a base is made from.
 #[derive(Debug, Clone)]
 pub(super) enum Name {
     Spec(String),
-    /// By number; the last one says whether every link has one back.
+    /// The number of a random draw, and whether every link has a reverse link.
     Drawn(usize, bool),
+}
+
+impl Base {
+    /// The base that an entry of the table describes.
+    fn of(entry: &Entry, ranks: usize, degree: usize) -> Base {
+        let name = match entry.kind {
+            Kind::Kautz => Name::Spec(format!("generalized-kautz:{degree}:{ranks}")),
+            kind => Name::Drawn(entry.number, kind == Kind::Undirected),
+        };
+        let regular = entry.kind != Kind::Kautz || ranks.is_multiple_of(degree + 1);
+        Base { name, cost: entry.cost, undirected: entry.kind == Kind::Undirected, regular }
+    }
 }
 
 impl Name {
@@ -37,7 +50,8 @@ impl Name {
     }
 }
 
-/// Distance-regular graphs, which have links both ways and the least bandwidth term: ranks, degree, steps.
+/// Distance-regular graphs, which have links in both directions and the least bandwidth term: name, ranks, degree,
+/// steps.
 pub(super) const DISTANCE_REGULAR: [(&str, usize, usize, usize); 17] = [
     ("petersen", 10, 3, 2),
     ("heawood", 14, 3, 3),
@@ -58,10 +72,10 @@ pub(super) const DISTANCE_REGULAR: [(&str, usize, usize, usize); 17] = [
     ("gh33-incidence", 728, 4, 6),
 ];
 
-/// `m`, `k` and `r` of a group, and the generators.
+/// The numbers `m`, `k` and `r` of a group, and the generators as pairs.
 type Known = (usize, usize, usize, &'static [(usize, usize)]);
 
-/// Cayley digraphs that a longer search has found.
+/// Cayley digraphs found by a longer search.
 const FOUND: [Known; 8] = [
     (8, 1, 1, &[(1, 0), (3, 0)]),
     (8, 2, 3, &[(5, 1), (3, 0)]),
@@ -73,12 +87,12 @@ const FOUND: [Known; 8] = [
     (64, 16, 11, &[(34, 1), (14, 14), (23, 12), (33, 7)]),
 ];
 
-/// All bases of so many ranks and links out of each.
+/// All bases with this number of ranks and of links out of each rank.
 pub(super) fn bases(table: &Table, ranks: usize, degree: usize) -> Vec<Base> {
     let mut bases = named(ranks, degree);
     let in_table = ranks <= TABLE_RANKS && degree <= TABLE_DEGREE;
     let entries = if in_table { table.entries(ranks, degree).to_vec() } else { search(ranks, degree) };
-    bases.extend(entries.iter().map(|entry| entry.base(ranks, degree)));
+    bases.extend(entries.iter().map(|entry| Base::of(entry, ranks, degree)));
     bases
 }
 
@@ -106,7 +120,7 @@ fn named(ranks: usize, degree: usize) -> Vec<Base> {
         add(format!("uniring:{degree}:{ranks}"), optimal(ranks - 1), ranks == 2);
     }
     if degree == 4 && ranks >= 7 {
-        // The least diameter of a circulant with two offsets (Zhao et al., Theorem 22).
+        // The smallest diameter of a circulant with two offsets (Zhao et al., Theorem 22).
         let m = (1..).find(|m| 2 * m * m + 2 * m + 1 >= ranks).unwrap_or(1);
         let generators = [m, ranks - m, m + 1, ranks - m - 1];
         if let Some(cost) = cayley(&Group::cyclic(ranks), &generators, usize::MAX) {
@@ -125,10 +139,10 @@ fn named(ranks: usize, degree: usize) -> Vec<Base> {
     bases
 }
 
-/// The most links times ranks of graphs all of whose ranks are looked at, outside the table.
+/// The largest product of links and ranks for which all ranks of a graph are examined, outside the table.
 const MOST_ROWS: usize = 1 << 26;
 
-/// What the table would have, if it went so far.
+/// Searches for the entries that the table would have if it covered this size.
 fn search(ranks: usize, degree: usize) -> Vec<Entry> {
     let mut found = Vec::new();
     if degree < 2 || ranks <= degree {

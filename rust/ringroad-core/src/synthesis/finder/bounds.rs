@@ -1,12 +1,12 @@
-//! What no network can beat.
+//! Lower bounds on steps.
 
-/// The fewest steps in which all of `ranks` can be reached over `degree` links each: with `k` steps at most
-/// `1 + d + ... + d^k` (the Moore bound).
+/// The fewest steps in which all of `ranks` can be reached over `degree` links each. In `k` steps a rank reaches at
+/// most `1 + d + ... + d^k` ranks (the Moore bound). `usize::MAX` if no number of steps is enough.
 pub fn moore_steps(ranks: usize, degree: usize) -> usize {
     steps(ranks, degree, degree)
 }
 
-/// The same where links lead both ways, so that one of them leads back: `1 + d + d (d - 1) + d (d - 1)^2 + ...`.
+/// The same if all links have a reverse link, so that one link leads back: `1 + d + d (d - 1) + d (d - 1)^2 + ...`.
 pub fn undirected_moore_steps(ranks: usize, degree: usize) -> usize {
     steps(ranks, degree, degree.saturating_sub(1))
 }

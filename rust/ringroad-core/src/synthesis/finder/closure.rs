@@ -1,15 +1,15 @@
-//! All networks of a size that can be made of bases, without building any: what becomes of steps and bandwidth terms is
-//! known for each way of making a network of others (Zhao et al., arXiv 2202.03356, sections 5.1 to 5.3).
+//! All networks of a size that can be made of bases, without building any of them: the steps and bandwidth terms follow
+//! by a formula from those of the parts (Zhao et al., arXiv 2202.03356, sections 5.1 to 5.3).
 //!
 //! | made of G with N ranks, degree d | ranks | degree | steps | bandwidth term |
 //! |---|---|---|---|---|
 //! | line(G) | dN | d | +1 | +1/N |
-//! | degree(G, n) | nN | nd | +1; with links both ways as they are, at least 2 | +(n-1)/(nN) |
+//! | degree(G, n) | nN | nd | +1; unchanged but at least 2 if all links have a reverse link | +(n-1)/(nN) |
 //! | power(G, n) | N^n | nd | times n | times N/(N-1) (N^n-1)/N^n |
 //! | product(G, H), both with the least term | product | sum | sum | the least |
-//! | bidirectional(G), both ways alike | N | 2d | as they are | as it is |
+//! | bidirectional(G), if both directions take equally long | N | 2d | unchanged | unchanged |
 //!
-//! Breadth-first broadcast on the network that is made never takes longer than this, and sometimes less.
+//! Breadth-first broadcast on the network itself never takes longer than this, and sometimes less.
 
 use std::rc::Rc;
 
@@ -18,20 +18,20 @@ use super::evaluate::Cost;
 use super::table::{Entry, Kind, Table};
 use crate::synthesis::Ratio;
 
-/// A network with its costs.
+/// A network and its costs.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     pub(super) ranks: usize,
     pub(super) degree: usize,
     pub(super) cost: Cost,
-    /// Whether every link has one back.
+    /// Whether every link has a reverse link.
     pub(super) undirected: bool,
     /// Whether all ranks have as many links as the degree says.
     regular: bool,
     how: How,
 }
 
-/// How it is made.
+/// How a network is made.
 #[derive(Debug, Clone)]
 enum How {
     Base(Name),
@@ -43,7 +43,7 @@ enum How {
 }
 
 impl Point {
-    /// Its spec.
+    /// The network's spec.
     pub(super) fn spec(&self) -> String {
         match &self.how {
             How::Base(name) => name.spec(self.ranks, self.degree),
@@ -55,7 +55,7 @@ impl Point {
         }
     }
 
-    /// Whether it is what an entry of the table says.
+    /// Whether it is the network of this table entry.
     pub(super) fn is(&self, entry: &Entry) -> bool {
         match &self.how {
             How::Base(Name::Drawn(number, undirected)) => {
@@ -67,12 +67,12 @@ impl Point {
         }
     }
 
-    /// Whether it is made of others.
+    /// Whether it is made of other networks.
     pub(super) fn is_made(&self) -> bool {
         !matches!(self.how, How::Base(_))
     }
 
-    /// Whether nobody would take the other one instead.
+    /// Whether it is at least as good as the other one in every respect.
     fn replaces(&self, other: &Point) -> bool {
         self.cost.is_as_good_as(&other.cost)
             && self.undirected >= other.undirected
@@ -91,7 +91,7 @@ impl Base {
     }
 }
 
-/// Changes both bandwidth terms alike.
+/// Changes both bandwidth terms in the same way.
 fn with_terms(cost: &Cost, steps: usize, change: impl Fn(Ratio) -> Ratio) -> Cost {
     Cost { steps, allgather: change(cost.allgather), reduce_scatter: change(cost.reduce_scatter), ..*cost }
 }
@@ -105,7 +105,7 @@ fn line(of: &Rc<Point>) -> Point {
 
 fn degree(of: &Rc<Point>, copies: usize) -> Point {
     let term = Ratio::new(copies as u64 - 1, (copies * of.ranks) as u64);
-    // Over links both ways a copy's block comes back in the second step, by all links alike.
+    // With reverse links, a copy's block returns in the second step, evenly over all links.
     let steps = if of.undirected { of.cost.steps.max(2) } else { of.cost.steps + 1 };
     let cost = with_terms(&of.cost, steps, |old| old + term);
     let how = How::Degree(of.clone(), copies);
@@ -136,14 +136,14 @@ fn bidirectional(of: &Rc<Point>) -> Point {
     Point { degree: 2 * of.degree, undirected: true, how: How::Bidirectional(of.clone()), ..**of }
 }
 
-/// The best networks of some sizes and all degrees up to some.
+/// The best networks of some sizes, for all degrees up to a limit.
 pub(super) struct Closure {
-    /// Ascending, with the points of each degree.
+    /// Sizes in ascending order, each with the points of every degree.
     sizes: Vec<(usize, Vec<Vec<Rc<Point>>>)>,
 }
 
 impl Closure {
-    /// Of these sizes, in ascending order, each made of those before it.
+    /// Computes the networks of these sizes, in ascending order, each made of smaller ones.
     pub(super) fn of(table: &Table, sizes: impl Iterator<Item = usize>, degree: usize) -> Closure {
         let mut closure = Closure { sizes: Vec::new() };
         for ranks in sizes.filter(|ranks| *ranks > 1) {
@@ -157,7 +157,7 @@ impl Closure {
         closure
     }
 
-    /// The points of which none replaces another.
+    /// The points of a size and a degree. None of them replaces another.
     pub(super) fn points(&self, ranks: usize, degree: usize) -> &[Rc<Point>] {
         let found = self.sizes.binary_search_by_key(&ranks, |size| size.0);
         found.ok().and_then(|at| self.sizes[at].1.get(degree)).map_or(&[], Vec::as_slice)
@@ -213,7 +213,7 @@ fn keep(kept: &mut Vec<Rc<Point>>, point: Point) {
     }
 }
 
-/// Of those with the least bandwidth term the one with the fewest steps.
+/// The point with the fewest steps among those with the least bandwidth term.
 fn fastest(points: &[Rc<Point>]) -> Option<&Rc<Point>> {
     points.iter().filter(|point| point.is_optimal() && point.regular).min_by_key(|point| point.cost.steps)
 }
@@ -223,7 +223,7 @@ fn fastest_undirected(points: &[Rc<Point>]) -> Option<&Rc<Point>> {
     points.min_by_key(|point| point.cost.steps)
 }
 
-/// The whole number whose power `n` this is.
+/// The whole number whose power `n` is `number`, if there is one.
 fn root(number: usize, n: u32) -> Option<usize> {
     let near = (number as f64).powf(1.0 / f64::from(n)).round() as usize;
     (near.saturating_sub(1)..=near + 1).find(|root| *root > 1 && root.checked_pow(n) == Some(number))

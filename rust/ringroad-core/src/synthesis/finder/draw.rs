@@ -1,20 +1,27 @@
-//! Cayley graphs drawn by lot, always the same ones: a draw is a number, and a table of good ones has numbers only.
+//! Random Cayley graphs, reproducible on every machine: a draw is a number, and the table stores the numbers of good
+//! draws.
 
 use super::bounds::{moore_steps, undirected_moore_steps};
 use super::evaluate::{cayley, least_bandwidth, Cost};
 use super::group::{products, Group};
 use super::random::Random;
 
-/// Cayley graphs of all groups of an order that [`super::group`] has, with so many generators.
+/// The number of graphs that are drawn for an entry: between these two, fewer for larger graphs.
+const DRAWS: usize = 400;
+const FEW_DRAWS: usize = 50;
+/// The approximate number of links that are examined for an entry.
+const EFFORT: usize = 2_400_000;
+
+/// All Cayley graphs of one order with a number of generators, over the groups of [`super::group`].
 pub(super) struct Urn {
     degree: usize,
-    /// Whether with every generator its inverse is one.
+    /// Whether the inverse of every generator is a generator.
     undirected: bool,
     cyclic: Group,
     products: Vec<Group>,
 }
 
-/// A Cayley graph, by its number in the urn.
+/// A Cayley graph that was drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Drawn {
     pub(super) group: Group,
@@ -25,12 +32,12 @@ impl Urn {
     pub(super) fn new(order: usize, degree: usize, undirected: bool) -> Urn {
         let products = products(order);
         let noncommutative = products.iter().any(|group| !group.is_abelian());
-        // Where there are groups that do not commute, these reach more in as many steps.
+        // Non-commutative groups reach more elements in the same number of steps, so they are preferred.
         let kept = products.into_iter().filter(|group| !(noncommutative && group.is_abelian())).collect();
         Urn { degree, undirected, cyclic: Group::cyclic(order), products: kept }
     }
 
-    /// The graph of this number; `None` where it came to nothing.
+    /// The graph of this number; `None` if the draw fails.
     pub(super) fn draw(&self, number: usize) -> Option<Drawn> {
         let order = self.cyclic.order();
         let seed = [order, self.degree, usize::from(self.undirected), number];
@@ -53,7 +60,8 @@ impl Urn {
         None
     }
 
-    /// The best of the first `draws`: for ever fewer steps the one with the least bandwidth terms.
+    /// The best of the first `draws` graphs: those of which no other one is at least as good in steps and bandwidth
+    /// terms.
     pub(super) fn best(&self, draws: usize) -> Vec<(usize, Cost)> {
         let ranks = self.cyclic.order();
         let bound = least_bandwidth(ranks);
@@ -84,4 +92,15 @@ impl Drawn {
     pub(super) fn spec(&self) -> String {
         self.group.cayley(&self.generators)
     }
+}
+
+/// The best random Cayley graphs with the numbers of their draws.
+pub(super) fn draw(ranks: usize, degree: usize, undirected: bool) -> Vec<(usize, Cost)> {
+    // Inverses form pairs, unless an element is its own inverse; groups of odd order have no such element except the
+    // neutral one.
+    if ranks <= degree || undirected && degree % 2 == 1 && ranks % 2 == 1 {
+        return Vec::new();
+    }
+    let draws = (EFFORT / (ranks * degree)).clamp(FEW_DRAWS, DRAWS);
+    Urn::new(ranks, degree, undirected).best(draws)
 }

@@ -1,40 +1,40 @@
-//! What breadth-first broadcast costs on a graph, exactly: on Cayley graphs from one node's row, else from all.
+//! The exact costs of breadth-first broadcast on a graph: on Cayley graphs from one node's row, else from all rows.
 //!
-//! A node gets in step `t` what comes from ranks at distance `t`, by any of the links that lie on a shortest path. The
-//! step lasts as long as the busiest link needs ([`crate::synthesis::bfb::share`]), and the bandwidth term is `d / N` times the sum
-//! of the steps, in units of the time that a node takes to send the whole vector.
+//! In step `t` a node receives the blocks of all ranks at distance `t`, by any of the links that lie on a shortest
+//! path. The step takes as long as the busiest link needs ([`crate::synthesis::bfb::share`]). The bandwidth term is `d
+//! / N` times the sum of the steps, in units of the time that a node takes to send the whole vector.
 
 use super::group::Group;
 use crate::synthesis::bfb::share::{least_time, Class, Mask};
 use crate::synthesis::Ratio;
 
-/// Costs of a graph of `ranks` nodes with `degree` links in and out of each.
+/// The costs of a graph of `ranks` nodes with `degree` links in and out of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Cost {
-    /// Steps of an allgather, and as many of a reduce-scatter: the diameter.
+    /// The steps of an allgather, which are as many as those of a reduce-scatter: the diameter.
     pub steps: usize,
-    /// Bandwidth term of the allgather, in units of vector / bandwidth of a node.
+    /// The bandwidth term of the allgather, in units of vector / bandwidth of a node.
     pub allgather: Ratio,
-    /// The same of the reduce-scatter.
+    /// The bandwidth term of the reduce-scatter.
     pub reduce_scatter: Ratio,
-    /// Whether every step of one takes as long as that of the other, so that both directions of all links can work on
-    /// half of the vector each.
+    /// Whether every step of the allgather takes as long as that of the reduce-scatter, so that each direction of all
+    /// links can handle half of the vector.
     pub even: bool,
 }
 
-/// The least possible bandwidth term: a rank gets what the other ones have.
+/// The least possible bandwidth term: a rank receives what all other ranks have.
 pub fn least_bandwidth(ranks: usize) -> Ratio {
     Ratio::new(ranks as u64 - 1, ranks as u64)
 }
 
 impl Cost {
-    /// Of a graph whose both collectives take the least time for their bytes.
+    /// The costs of a graph on which both collectives have the least bandwidth term.
     pub fn optimal(ranks: usize, steps: usize) -> Cost {
         let least = least_bandwidth(ranks);
         Cost { steps, allgather: least, reduce_scatter: least, even: true }
     }
 
-    /// Whether both collectives take the least time for their bytes.
+    /// Whether both collectives have the least bandwidth term.
     pub fn is_optimal(&self, ranks: usize) -> bool {
         let least = least_bandwidth(ranks);
         self.allgather == least && self.reduce_scatter == least
@@ -45,7 +45,7 @@ impl Cost {
         self.allgather + self.reduce_scatter
     }
 
-    /// No worse than the other one in anything.
+    /// Whether it is no worse than the other one in any respect.
     pub fn is_as_good_as(&self, other: &Cost) -> bool {
         self.steps <= other.steps
             && self.allgather <= other.allgather
@@ -54,7 +54,7 @@ impl Cost {
     }
 }
 
-/// The ends of the links of every node, port by port: `heads[node * degree + port]`.
+/// The node to which each link of each node leads: `heads[node * degree + port]`.
 #[derive(Debug, Clone)]
 pub(super) struct Digraph {
     pub(super) degree: usize,
@@ -66,7 +66,7 @@ impl Digraph {
         self.heads.len() / self.degree
     }
 
-    /// The links the other way round. `None` where not as many end at every node as start there.
+    /// The graph with all links reversed. `None` if some node has more or fewer links in than out.
     pub(super) fn transposed(&self) -> Option<Digraph> {
         let mut free: Vec<usize> = (0..self.ranks()).map(|node| node * self.degree).collect();
         let mut heads = vec![0; self.heads.len()];
@@ -82,11 +82,12 @@ impl Digraph {
     }
 }
 
-/// Nodes in the order of their distance from the first one, with the links by which shortest paths to them begin.
+/// The nodes in the order of their distance from the start, with the first links of all shortest paths to each.
 struct Search {
     distance: Vec<u8>,
     first: Vec<u32>,
-    /// The links by which shortest paths to them end, numbered at the far end; only where all nodes look alike.
+    /// The last links of all shortest paths to each node, by their numbers at the link's source; only for Cayley
+    /// graphs.
     last: Vec<u32>,
     order: Vec<u32>,
 }
@@ -99,7 +100,8 @@ impl Search {
         Search { distance, first: masks.clone(), last: masks, order: Vec::with_capacity(ranks) }
     }
 
-    /// Looks through a graph; the steps it takes to reach all, if at most `most`. `next` is where a port leads.
+    /// Searches a graph breadth first, where `next` says to which node a port leads. Returns the steps until all nodes
+    /// are reached; `None` if that takes more than `most` or is impossible.
     fn run(
         &mut self,
         start: usize,
@@ -137,13 +139,14 @@ impl Search {
         all.then(|| usize::from(self.distance[self.order[at - 1] as usize]))
     }
 
-    /// The load of every step's busiest link if a job for each node is shared out among the links of its mask.
+    /// The load of every step's busiest link if the links of each node's mask share the job for that node.
     fn loads(&self, masks: &[u32], degree: usize) -> Vec<Ratio> {
         let level = |a: &u32, b: &u32| self.distance[*a as usize] == self.distance[*b as usize];
         let capacities = vec![1; degree];
         let load = |level: &[u32]| {
             let mut masks: Vec<u32> = level.iter().map(|node| masks[*node as usize]).collect();
-            // Those with the fewest links have the least choice and come first.
+            // Sorted so that equal masks are adjacent; those with the fewest links, which have the least choice, come
+            // first.
             masks.sort_unstable_by_key(|mask| (mask.count_ones(), *mask));
             let alike = masks.chunk_by(|a, b| a == b);
             let class = |alike: &[u32]| Class { links: Mask::from(alike[0]), amount: alike.len() as u64 };
@@ -158,14 +161,14 @@ fn bandwidth(loads: &[Ratio], ranks: usize, degree: usize) -> Ratio {
     sum * Ratio::new(degree as u64, ranks as u64)
 }
 
-/// Of a Cayley graph, if it is connected and its diameter is at most `most`. Time: that of one search.
+/// The costs of a Cayley graph; `None` unless it is connected with a diameter of at most `most`. Takes one search.
 pub(super) fn cayley(group: &Group, generators: &[usize], most: usize) -> Option<Cost> {
     let (ranks, degree) = (group.order(), generators.len());
     let moves: Vec<Vec<u32>> = generators.iter().map(|generator| group.moved_by(*generator)).collect();
     let mut search = Search::new(ranks);
     let steps =
         search.run(0, degree, most.min(usize::from(UNSEEN) - 1), |node, port| moves[port][node] as usize)?;
-    // What `g` gets from the neutral element comes last over the last generator of a shortest word for `g`.
+    // The last link on the path from the neutral element to `g` is the last generator of a shortest word for `g`.
     let gathering = search.loads(&search.last, degree);
     let scattering = if group.is_abelian() { gathering.clone() } else { search.loads(&search.first, degree) };
     let allgather = bandwidth(&gathering, ranks, degree);
@@ -173,10 +176,10 @@ pub(super) fn cayley(group: &Group, generators: &[usize], most: usize) -> Option
     Some(Cost { steps, allgather, reduce_scatter, even: gathering == scattering })
 }
 
-/// Of any graph with equal degrees, if every node reaches every other.
+/// The costs of any graph with equal degrees; `None` unless every node reaches every other.
 pub(super) fn digraph(graph: &Digraph) -> Option<Cost> {
     let transposed = graph.transposed()?;
-    // An allgather brings a node what is upstream: downstream of it in the transposed graph.
+    // An allgather brings each node the blocks of the nodes upstream, which are downstream in the transposed graph.
     let gathering = slowest(&transposed)?;
     let scattering = slowest(graph)?;
     let (ranks, degree) = (graph.ranks(), graph.degree);
@@ -188,7 +191,7 @@ pub(super) fn digraph(graph: &Digraph) -> Option<Cost> {
     })
 }
 
-/// The load of every step's busiest link of all nodes, of messages that run against the links.
+/// For every step, the load of the busiest link over all nodes, for messages that run against the links.
 fn slowest(graph: &Digraph) -> Option<Vec<Ratio>> {
     let mut search = Search::new(graph.ranks());
     let mut slowest: Vec<Ratio> = Vec::new();
@@ -200,4 +203,12 @@ fn slowest(graph: &Digraph) -> Option<Vec<Ratio>> {
         slowest.iter_mut().zip(loads).for_each(|(most, load)| *most = load.max(*most));
     }
     Some(slowest)
+}
+
+/// The generalised Kautz graph: node `x` has links to `-degree x - a` for all `a` from 1 to the degree (Imase and Itoh
+/// 1983).
+pub(super) fn generalized_kautz(ranks: usize, degree: usize) -> Digraph {
+    let head = |x: usize, a: usize| ((degree + 1) * ranks - (degree * x % ranks + a)) % ranks;
+    let heads = (0..ranks).flat_map(|x| (1..=degree).map(move |a| head(x, a) as u32)).collect();
+    Digraph { degree, heads }
 }

@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-/// Pairs `(x, c)` of `Z_m x Z_k` with `(x, c)(y, e) = (x + r^c y, c + e)`, where `r^k = 1` modulo `m`; the pair's number
-/// is `x * k + c`. With `k = 1` it is the cyclic group, with `r = 1` a direct product.
+/// Pairs `(x, c)` of `Z_m x Z_k` with `(x, c)(y, e) = (x + r^c y, c + e)`, where `r^k = 1` modulo `m`. The number of a
+/// pair is `x * k + c`. With `k = 1` this is the cyclic group, with `r = 1` a direct product.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
     m: usize,
     k: usize,
     r: usize,
-    /// `r^c` for all `c`.
+    /// The powers `r^c` for all `c`.
     powers: Vec<usize>,
 }
 
 impl Group {
-    /// The group; `None` where `r^k` is not 1.
+    /// The group; `None` if `r^k` is not 1.
     pub(super) fn new(m: usize, k: usize, r: usize) -> Option<Group> {
         let mut powers = vec![1 % m];
         for _ in 1..k {
@@ -36,7 +36,7 @@ impl Group {
         self.k == 1 || self.r % self.m == 1 % self.m
     }
 
-    /// All products `g * generator`, for every `g`.
+    /// The product `g * generator` for every `g`.
     pub(super) fn moved_by(&self, generator: usize) -> Vec<u32> {
         let (y, e) = (generator / self.k, generator % self.k);
         let place = |x: usize, c: usize| {
@@ -48,7 +48,7 @@ impl Group {
         (0..self.m).flat_map(|x| (0..self.k).map(move |c| (x, c))).map(|(x, c)| place(x, c)).collect()
     }
 
-    /// `(x, c)^-1 = (-r^-c x, -c)`.
+    /// The inverse of an element: `(x, c)^-1 = (-r^-c x, -c)`.
     pub(super) fn inverse(&self, element: usize) -> usize {
         let (x, c) = (element / self.k, element % self.k);
         let back = (self.k - c) % self.k;
@@ -76,8 +76,8 @@ impl fmt::Display for Group {
     }
 }
 
-/// All `(m, k, r)` of an order with `k > 1`, first the direct products; `r` and its powers that generate the same are
-/// not told apart.
+/// The groups of an order for all `(m, k, r)` with `k > 1`; for each `m` and `k` the direct product comes first. Values
+/// of `r` that generate the same group are not merged.
 pub(super) fn products(order: usize) -> Vec<Group> {
     let pairs = (2..order).filter(|k| order.is_multiple_of(*k)).map(|k| (order / k, k));
     pairs.flat_map(|(m, k)| (1..m.max(2)).filter_map(move |r| Group::new(m, k, r))).collect()

@@ -1,18 +1,18 @@
-//! Finds networks: of so many ranks with so many links each, those in which collectives take the least time.
+//! Finds the networks with a given number of ranks and of links per rank in which collectives take the least time.
 //!
-//! Zhao et al.: Efficient Direct-Connect Topologies for Collective Communications (arXiv 2202.03356), section 5.4. How long
-//! a collective takes by breadth-first broadcast ([`super::bfb`]) has two parts: steps, and a bandwidth term. Few steps need
-//! a small diameter, a small term needs links that are all equally busy. Networks of which no other one is better in
-//! both are worth knowing, since which is the best depends on the bytes, the start-up time and the bandwidth.
-//!
+//! Zhao et al.: Efficient Direct-Connect Topologies for Collective Communications (arXiv 2202.03356), section 5.4. The
+//! time of a collective by breadth-first broadcast ([`super::bfb`]) has two parts: steps, and a bandwidth term. Few
+//! steps require a small diameter; a small term requires equally busy links. The bytes, the start-up time and the
+//! bandwidth decide which network is the best, so the result is all networks of which no other one is at least as good
+//! in both parts.
 //! ```text
-//! bases: known graphs, Cayley graphs drawn by lot (a table has the good ones)
-//!    -> line graphs, copies, powers, products, both directions (all that make up the size: their costs are formulas)
-//!    -> costs of the few that are left, exactly -> those that no other one is better than
+//! bases: known graphs, random Cayley graphs (a table has the good ones)
+//!    -> line graphs, copies, powers, products, both directions: all that have the right size, with costs by formulas
+//!    -> exact costs of the few that are left -> those of which no other one is at least as good
 //! ```
-//!
-//! Beyond the paper: drawn Cayley digraphs as bases, which mostly leave every link equally busy with hardly more steps than
-//! the diameter must have; copies without a further step over links both ways; and a look at what is made.
+//! Beyond the paper: random Cayley digraphs as bases, most of which have equally busy links and hardly more steps than
+//! necessary; copies without an additional step if links have reverse links; and exact costs of the networks that are
+//! made.
 
 mod bases;
 mod bounds;
@@ -20,58 +20,60 @@ mod closure;
 mod draw;
 mod evaluate;
 mod group;
+mod lines;
 mod random;
 mod table;
 
 pub use bounds::{moore_steps, undirected_moore_steps};
 pub use evaluate::{least_bandwidth, Cost};
-pub use table::{lines, pruned, TABLE_DEGREE, TABLE_RANKS};
+pub use lines::{lines, pruned};
+pub use table::{TABLE_DEGREE, TABLE_RANKS};
 
 use super::bfb;
 use crate::topology::Topology;
 use closure::{Closure, Point};
 use table::Table;
 
-/// The most links out of a rank.
+/// The largest number of links out of a rank.
 pub const MOST_DEGREE: usize = 32;
-/// The most ranks.
+/// The largest number of ranks.
 pub const MOST_RANKS: usize = 1 << 16;
-/// Up to so many ranks squared times links, what is made of others is looked at itself.
+/// Up to this product of ranks squared and links, the costs of networks that are made of others are computed exactly.
 const MOST_EXACT: usize = 1 << 25;
 
-/// Why nothing can be found.
+/// Why no network is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FindError {
-    /// Sizes out of range.
-    #[error("no networks of {ranks} ranks with {degree} links each are known; ask for 2 to {MOST_RANKS} ranks and 1 to {MOST_DEGREE} links")]
+    /// The number of ranks or links is out of range.
+    #[error("no networks with {ranks} ranks and {degree} links per rank are known; ask for 2 to {MOST_RANKS} ranks and 1 to {MOST_DEGREE} links")]
     Size {
-        /// How many ranks.
+        /// The number of ranks.
         ranks: usize,
-        /// How many links.
+        /// The number of links per rank.
         degree: usize,
     },
-    /// The search came to nothing.
-    #[error("no network of {ranks} ranks has {degree} links both ways at each, as far as is known; ask for an even number of links, or for links one way")]
+    /// No network has the requested properties.
+    #[error("no network with {ranks} ranks and {degree} links in both directions per rank is known; ask for an even number of links, or for one-way links")]
     Nothing {
-        /// How many ranks.
+        /// The number of ranks.
         ranks: usize,
-        /// How many links.
+        /// The number of links per rank.
         degree: usize,
     },
 }
 
-/// A network worth knowing.
+/// A network that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// How it is made: [`Topology::parse`] reads it.
+    /// Its spec, for [`Topology::parse`].
     pub spec: String,
-    /// How many ranks it has.
+    /// The number of ranks.
     pub ranks: usize,
-    /// How many links lead out of each rank, and how many into it.
+    /// The number of links out of each rank, which is also the number into each rank.
     pub degree: usize,
-    /// Whether every link has one back: a cable.
+    /// Whether every link has a reverse link, so that they form cables.
     pub undirected: bool,
-    /// Of breadth-first broadcast.
+    /// The cost of breadth-first broadcast.
     pub cost: Cost,
 }
 
@@ -95,19 +97,19 @@ impl Found {
         Found { spec, ranks: point.ranks, degree: point.degree, undirected: point.undirected, cost }
     }
 
-    /// Whether it is as good as the other one in steps and both bandwidth terms.
+    /// Whether it is at least as good as the other one in steps and both bandwidth terms.
     fn is_as_good_as(&self, other: &Found) -> bool {
         Cost { even: true, ..self.cost }.is_as_good_as(&other.cost)
     }
 }
 
-/// The networks of so many ranks and links out of each of which no other one is better, the fewest steps first. With
-/// `undirected` only those in which every link has one back.
+/// The networks with `ranks` ranks and `degree` links out of each of which no other one is at least as good, the fewest
+/// steps first. With `undirected`, only networks in which every link has a reverse link.
 pub fn find(ranks: usize, degree: usize, undirected: bool) -> Result<Vec<Found>, FindError> {
     if !(2..=MOST_RANKS).contains(&ranks) || !(1..=MOST_DEGREE).contains(&degree) {
         return Err(FindError::Size { ranks, degree });
     }
-    // Whatever is made has a multiple of the ranks of what it is made of.
+    // The ranks of a network are a multiple of the ranks of the networks that it is made of.
     let divides = |size: usize| size > 0 && ranks.is_multiple_of(size);
     let table = Table::read(divides);
     let closure = Closure::of(&table, (1..=ranks).filter(|size| divides(*size)), degree);

@@ -1,10 +1,10 @@
-//! The same numbers on every machine.
+//! Pseudo-random numbers that are the same on every machine.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub(super) struct Random(u64);
 
 impl Random {
-    /// The sequence that belongs to these numbers.
+    /// The sequence for this seed.
     pub(super) fn new(seed: &[u64]) -> Random {
         let mut random = Random(0x5DEE_CE66_D1CE_4E5B);
         for word in seed {
@@ -22,7 +22,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `end`, all about equally likely.
+    /// A number below `end`; all are nearly equally likely.
     pub(super) fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.next()) * end as u128) >> 64) as usize
     }

@@ -1,14 +1,15 @@
-//! Trees packed side by side, so that together they use all links, whatever the graph: switches, hosts, links of unequal
-//! bandwidth, and links that have failed.
+//! Trees packed side by side, which together use all links of any graph: with switches, with several ranks per host,
+//! with links of unequal bandwidth, and with failed links.
 //!
-//! * [`equal`]: as many trees from every rank, all of its part each, packed optimally (Edmonds). For broadcast and reduce
-//!   only the root has trees.
-//! * [`weighted`]: an allreduce need not cut the vector into equal parts: ranks with poor links root fewer trees. With
-//!   links gone from a torus equal parts lose a quarter at once, weighted ones next to nothing.
-//! * [`spanning`]: undirected trees, up and down the same ones.
+//! * [`equal`]: every rank roots equally many trees, which carry its part of the vector. The packing is optimal
+//!   (Edmonds). For broadcast and reduce, only the root has trees.
+//! * [`weighted`]: an allreduce need not cut the vector into equal parts, so ranks with poor links root fewer trees. On
+//!   a torus with failed links, equal parts lose a quarter of the bandwidth at once, weighted ones next to nothing.
+//! * [`spanning`]: undirected trees, each used up and down.
 //!
-//! All of them are pipelines: a schedule spreads the load of the busiest link over about as many steps as is asked for,
-//! and takes a few more, as long as its trees are high. So many steps suit long vectors, few steps short ones.
+//! All of them are pipelines. A schedule spreads the load of the busiest link over about as many steps as the caller
+//! asks for, and takes a few more steps, according to the height of the trees. Many steps suit long vectors, few steps
+//! short ones.
 
 mod packing;
 mod rate;
@@ -33,84 +34,84 @@ use crate::schedule::Schedule;
 use crate::topology::Topology;
 use crate::units::{Port, Rank};
 
-/// Which trees.
+/// The kinds of trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Variant {
-    /// As many from every rank.
+    /// Equally many trees from every rank.
     Equal,
-    /// Fewer from ranks with poorer links.
+    /// Fewer trees from ranks with poorer links.
     Weighted,
-    /// Undirected ones.
+    /// Undirected trees.
     Spanning,
 }
 
-/// Why there are no such trees.
+/// Why trees cannot be packed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unsuitable {
-    /// The collective is another one.
+    /// Trees of this kind do not perform the collective.
     #[error("{variant} trees do not perform {collective}; choose {instead}")]
     Collective {
-        /// Which trees.
+        /// The kind of trees.
         variant: &'static str,
-        /// What was asked for.
+        /// The collective that was asked for.
         collective: Collective,
-        /// What they do perform.
+        /// The collectives that they perform.
         instead: &'static str,
     },
-    /// It would take too long.
+    /// There are so many ranks that packing would take too long.
     #[error("{variant} trees are packed for up to {most} ranks, not {ranks}")]
     TooLarge {
-        /// Which trees.
+        /// The kind of trees.
         variant: &'static str,
-        /// How many ranks there are.
+        /// The number of ranks.
         ranks: usize,
-        /// How many there may be.
+        /// The largest number of ranks.
         most: usize,
     },
-    /// A link has no counterpart.
-    #[error("undirected trees need ranks whose links lead both ways, alike, and no switches; choose equal or weighted trees")]
+    /// Undirected trees need a counterpart for every link, and no switches.
+    #[error("undirected trees need links between ranks that lead both ways with equal bandwidth, and no switches; choose equal or weighted trees")]
     OneWay,
-    /// None have been found.
+    /// The search found no trees.
     #[error("no trees have been found that reach every rank")]
     NoTrees,
 }
 
-/// Trees side by side, and what they promise.
+/// Trees side by side, with their load and its lower bound.
 #[derive(Debug, Clone)]
 pub struct Packing {
     variant: Variant,
     collective: Collective,
     wiring: Wiring,
     forest: Forest,
-    /// The least load that such trees can have, where it is known.
+    /// The least load that such trees can have, if it is known.
     bound: Option<Ratio>,
 }
 
-/// The most ranks for which trees from all of them are packed: the time grows with the third power.
+/// The most ranks for which each rank may root trees. The packing time grows with the third power of the ranks.
 pub const MOST_RANKS: usize = 256;
 /// The most ranks for which a few trees are packed.
 pub const MOST_RANKS_WEIGHTED: usize = 2048;
 
-/// As many trees from every rank; see [`Packing::equal`] and [`Packing::schedule`].
+/// A schedule with equally many trees from every rank; see [`Packing::equal`] and [`Packing::schedule`].
 pub fn equal(topology: &Topology, collective: Collective, parts: usize) -> Result<Schedule, Unsuitable> {
     Packing::equal(topology, collective).map(|packing| packing.schedule(parts))
 }
 
-/// An allreduce by fewer trees from ranks with poorer links; see [`Packing::weighted`] and [`Packing::schedule`].
+/// An allreduce with fewer trees from ranks with poorer links; see [`Packing::weighted`] and [`Packing::schedule`].
 pub fn weighted(topology: &Topology, parts: usize) -> Result<Schedule, Unsuitable> {
     Packing::weighted(topology).map(|packing| packing.schedule(parts))
 }
 
-/// Up and down undirected trees; see [`Packing::spanning`] and [`Packing::schedule`].
+/// A schedule up and down undirected trees; see [`Packing::spanning`] and [`Packing::schedule`].
 pub fn spanning(topology: &Topology, collective: Collective, parts: usize) -> Result<Schedule, Unsuitable> {
     Packing::spanning(topology, collective).map(|packing| packing.schedule(parts))
 }
 
 impl Variant {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Variant; 3] = [Variant::Equal, Variant::Weighted, Variant::Spanning];
 
-    /// What users write.
+    /// The name that users write.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Equal => "equal",
@@ -119,7 +120,7 @@ impl Variant {
         }
     }
 
-    /// The trees of this kind.
+    /// Packs trees of this kind.
     pub fn pack(self, topology: &Topology, collective: Collective) -> Result<Packing, Unsuitable> {
         match self {
             Variant::Equal => Packing::equal(topology, collective),
@@ -135,8 +136,8 @@ impl Variant {
 }
 
 impl Packing {
-    /// The optimal packing with as many trees from every rank, or from the collective's root: for allgather,
-    /// reduce-scatter, allreduce, broadcast and reduce.
+    /// The optimal packing with equally many trees from every rank, or with trees from the collective's root only. For
+    /// allgather, reduce-scatter, allreduce, broadcast and reduce.
     pub fn equal(topology: &Topology, collective: Collective) -> Result<Packing, Unsuitable> {
         let variant = Variant::Equal;
         let ranks = topology.ranks();
@@ -166,7 +167,7 @@ impl Packing {
             ways[1] = forest.plant(&wiring, found, None);
         }
         if collective.reduces() {
-            // Where links lead both ways alike, what holds down a tree holds up it.
+            // If links lead both ways with equal bandwidth, trees that fit downwards fit upwards, too.
             let turned = wiring.transposed();
             let other;
             let (found, wires) = match (&down, &opposites) {
@@ -187,8 +188,8 @@ impl Packing {
         Ok(Packing { variant, collective, wiring, forest, bound })
     }
 
-    /// Trees from as many roots as it takes, for an allreduce: how many trees each rank roots is free, so that the poorest
-    /// ranks limit the rate only as far as their links do.
+    /// Trees for an allreduce, where each rank may root any number of trees, so that ranks with poor links limit the
+    /// rate only as far as their links do.
     pub fn weighted(topology: &Topology) -> Result<Packing, Unsuitable> {
         let variant = Variant::Weighted;
         variant.check_size(topology.ranks(), MOST_RANKS_WEIGHTED)?;
@@ -218,7 +219,7 @@ impl Packing {
         Err(Unsuitable::NoTrees)
     }
 
-    /// Undirected trees, between ranks whose links lead both ways: for allreduce, broadcast and reduce.
+    /// Undirected trees between ranks whose links lead both ways, for allreduce, broadcast and reduce.
     pub fn spanning(topology: &Topology, collective: Collective) -> Result<Packing, Unsuitable> {
         let variant = Variant::Spanning;
         let fits = matches!(
@@ -268,24 +269,26 @@ impl Packing {
         Ok(Packing { variant, collective, wiring, forest, bound })
     }
 
-    /// The schedule in which the busiest link has its load in about so many equal parts, one after the other.
+    /// The schedule that spreads the load of the busiest link over about `parts` steps.
     pub fn schedule(&self, parts: usize) -> Schedule {
         let name = format!("trees:{}-{parts}", self.variant.name());
         self.forest.schedule(&name, &self.wiring, self.collective, parts)
     }
 
-    /// How many trees there are, those of all roots together, and for reducing and for spreading alike.
+    /// The number of equal parts of the vector. Each part takes one tree for reducing, one for spreading, or one of
+    /// each.
     pub fn trees(&self) -> usize {
         self.forest.courses.len()
     }
 
-    /// How many edges a part of the vector goes along one after the other, at most: the schedule has about that many steps
-    /// more than parts.
+    /// The largest number of edges that a part of the vector takes one after the other. The schedule has about `parts`
+    /// steps plus this number.
     pub fn height(&self) -> usize {
         self.forest.height()
     }
 
-    /// What the busiest link carries for a vector of 1, if a link of one [`Packing::unit`] of bandwidth carries that.
+    /// The load of the busiest link for a vector of size 1, relative to a link with a bandwidth of one
+    /// [`Packing::unit`].
     pub fn load(&self) -> Ratio {
         let loads = self.forest.loads(self.wiring.wires.len());
         let ratio = |(load, wire): (&u64, &wiring::Wire)| {
@@ -294,21 +297,21 @@ impl Packing {
         loads.iter().zip(&self.wiring.wires).map(ratio).max().unwrap_or(Ratio::ZERO)
     }
 
-    /// The least load that is possible where it is known.
+    /// The least possible load, if it is known.
     pub fn bound(&self) -> Option<Ratio> {
         self.bound
     }
 
-    /// Bytes per second of a link that counts 1.
+    /// Bytes per second of one unit of bandwidth.
     pub fn unit(&self) -> f64 {
         self.wiring.unit
     }
 }
 
-/// In how many trees the slowest undirected links may be.
+/// The number of undirected trees in which the slowest links may be.
 const LOAD: u64 = 32;
 
-/// Whatever an allreduce does, all ranks but one send a vector, and all but one receive one.
+/// In every allreduce, all ranks but one send a vector, and all but one receive one. `None` with switches.
 fn least_load(wiring: &Wiring) -> Option<Ratio> {
     let all: u64 = wiring.wires.iter().map(|wire| wire.capacity).sum();
     (all > 0 && !wiring.has_switches()).then(|| Ratio::new(2 * (wiring.ranks as u64 - 1), all))
@@ -323,29 +326,29 @@ impl Variant {
     }
 }
 
-/// Trees over arcs between ranks.
+/// A packing, as trees over arcs between ranks.
 struct Found {
     arcs: Vec<Arc>,
     batches: Vec<Batch>,
-    /// What each of the parts could get at most.
+    /// The largest rate at which every part can flow. 0 if it was not computed.
     rate: Ratio,
 }
 
 impl Found {
-    /// So many trees from each rank over wires of these capacities.
+    /// Packs `roots` trees from each rank over wires of these capacities; `None` if the search finds none.
     fn over(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> Option<Found> {
         let arcs = without_switches(wiring, capacities, roots)?;
         let batches = pack(wiring.ranks, &arcs, roots)?;
         Some(Found { arcs, batches, rate: Ratio::ZERO })
     }
 
-    /// The load of a vector in so many parts.
+    /// The least load of a vector that is cut into `parts` parts.
     fn bound(&self, parts: u64) -> Ratio {
         Ratio::new(self.rate.denominator(), self.rate.numerator() * u128::from(parts))
     }
 }
 
-/// The most trees from each root that a packing may have; with fewer, wires are used in coarser shares.
+/// The most trees per root of a packing. If the optimal rate needs more, wires are used in coarser shares.
 const MOST_EACH: u64 = 16;
 
 /// The best packing with these weights.
@@ -361,7 +364,7 @@ fn optimal(wiring: &Wiring, weights: &[u64]) -> Result<Found, Unsuitable> {
     let candidates: Vec<u64> = exact.into_iter().chain(coarse).collect();
     for slack in 0..=16u128 {
         for &each in &candidates {
-            // What a wire carries while every root sends so many parts, rounded down.
+            // The number of trees that a wire carries if every root has `each`, rounded down.
             let share = |capacity: u64| {
                 (u128::from(capacity) * u128::from(each) * scale * (16 + slack) / (16 * trees)) as u64
             };
@@ -375,26 +378,26 @@ fn optimal(wiring: &Wiring, weights: &[u64]) -> Result<Found, Unsuitable> {
     Err(Unsuitable::NoTrees)
 }
 
-/// How many trees each rank roots, over wires that carry so many.
+/// The number of trees that each rank roots, with the number of trees that each wire may carry.
 struct Weighing {
     trees: u64,
-    /// How many trees a wire of one unit carries, relative to the other weighings.
+    /// The number of trees that a wire of one unit carries, relative to other weighings.
     scale: u64,
     capacities: Vec<u64>,
     roots: Vec<u64>,
 }
 
-/// The most trees that are weighed.
+/// The most trees of a weighing.
 const MOST_TREES: u64 = 32;
 
-/// Ways to give roots so that ever more trees fit.
+/// Weighings with increasing rates.
 fn weigh(networks: &[&Wiring]) -> Vec<Weighing> {
     let wiring = networks[0];
     let ranks = wiring.ranks as u64;
     if ranks == 1 {
         return vec![Weighing { trees: 1, scale: 1, capacities: Vec::new(), roots: vec![1] }];
     }
-    // Every tree reaches every other rank once.
+    // Every tree leads into every rank except its root once.
     let into: u64 = wiring.wires.iter().filter(|w| w.target < wiring.ranks).map(|wire| wire.capacity).sum();
     let parts = (into / (ranks - 1)).div_ceil(MOST_TREES / 2).max(1);
     let mut found: Vec<Weighing> = Vec::new();
@@ -402,7 +405,7 @@ fn weigh(networks: &[&Wiring]) -> Vec<Weighing> {
         let capacities: Vec<u64> = wiring.wires.iter().map(|wire| wire.capacity * scale / parts).collect();
         let into = wiring.wires.iter().zip(&capacities).filter(|(wire, _)| wire.target < wiring.ranks);
         let most = (into.map(|(_, capacity)| *capacity).sum::<u64>() / (ranks - 1)).min(MOST_TREES);
-        // More trees of the same rate only make smaller parts.
+        // More trees at the same rate would only make smaller parts.
         let better =
             |trees: u64| found.last().is_none_or(|best| 100 * trees * best.scale > 101 * best.trees * scale);
         for trees in (1..=most).rev().take_while(|trees| better(*trees)) {
@@ -417,12 +420,12 @@ fn weigh(networks: &[&Wiring]) -> Vec<Weighing> {
     found
 }
 
-/// How many times a wire of one unit is divided among trees, at most.
+/// The largest `scale` of a weighing.
 const MOST_SCALE: u64 = 8;
 
 impl Wiring {
-    /// The ports by which a message from rank to rank leaves whose way begins with this wire. A rank with one cable, to a
-    /// switch, counts as one of a ring, and the shorter way around it says which port the message has.
+    /// The ports by which a message leaves `source` if its path begins with the wire `first`. A rank with a single
+    /// cable, to a switch, counts as a rank of a ring; then the shorter way around the ring decides the port.
     fn ports(&self, first: usize, source: Rank, target: Rank) -> Vec<Port> {
         let wire = &self.wires[first];
         let only = wire.ports.len() == 1 && self.wires.iter().filter(|w| w.source == source).count() == 1;
@@ -433,7 +436,7 @@ impl Wiring {
         wire.ports.clone()
     }
 
-    /// A lane for every wire between ranks.
+    /// One lane for each wire. There must be no switches.
     fn lanes(&self) -> Vec<Lane> {
         let wires = self.wires.iter().enumerate();
         let lane = |(id, wire): (usize, &wiring::Wire)| Lane {
@@ -447,8 +450,8 @@ impl Wiring {
 }
 
 impl Forest {
-    /// Adds trees, and returns the one that each part takes, root by root. For going up, `turned` says by which wire one
-    /// goes where trees go down by another.
+    /// Adds the trees of a packing. Returns the tree of each part, root by root. For trees that lead up, `turned` gives
+    /// the opposite wire of each wire.
     fn plant(&mut self, wiring: &Wiring, found: &Found, turned: Option<&[usize]>) -> Vec<usize> {
         let first = self.lanes.len();
         for arc in &found.arcs {
@@ -475,8 +478,8 @@ impl Forest {
         parts
     }
 
-    /// What goes up which tree, and down which. Both are root by root; if every root has more trees of one kind, those of
-    /// the other are shared.
+    /// Decides which tree each part goes up, and which it goes down. Both lists are ordered by root. If there are more
+    /// trees of one kind, parts share the trees of the other.
     fn pair_up(&mut self, [up, down]: &[Vec<usize>; 2]) {
         let (ups, downs) = (up.len().max(1), down.len().max(1));
         let parts = ups / gcd(ups as u128, downs as u128) as usize * downs;
@@ -488,7 +491,8 @@ impl Forest {
     }
 }
 
-/// Whether links between ranks lead both ways, alike, and there are no switches: what undirected trees need.
+/// Whether undirected trees are possible: links between ranks lead both ways with equal bandwidth, and there are no
+/// switches.
 pub fn undirected(topology: &Topology) -> bool {
     let wiring = Wiring::of(topology);
     wiring.opposites().is_some() && !wiring.has_switches()

@@ -1,44 +1,45 @@
-//! Arborescences side by side: every rank's own trees, together within what the arcs carry.
+//! Packings of arborescences: every rank roots its own trees, and together they stay within the capacity of the arcs.
 //!
-//! Edmonds: Edge-disjoint branchings, 1973. Trees that are alike grow as one batch (Schrijver: Combinatorial Optimization,
-//! section 53.9; so do Tarjan, and Zhao et al. in ForestColl). A batch takes an arc with as much as leaves all other
-//! batches enough: how much that is, a maximum flow from the arc's start and all that other batches have reached to its end
-//! says. What a batch cannot take with all its trees it takes with some, and the others go on alone.
+//! Edmonds: Edge-disjoint branchings, 1973. Equal trees grow as one batch (as in Schrijver: Combinatorial Optimization,
+//! section 53.9, in Tarjan, and in Zhao et al.: ForestColl). A batch may take an arc for as many trees as leaves enough
+//! for all other batches. A maximum flow to the arc's end tells that number; it starts from the arc's start and from
+//! all ranks that the other batches have reached. If a batch can take an arc with some of its trees only, the others
+//! form a batch of their own.
 
 use crate::synthesis::flow::{Flow, UNLIMITED};
 use crate::units::Rank;
 
-/// From one rank to another, through switches if need be.
+/// An arc from one rank to another, possibly through switches.
 #[derive(Debug, Clone)]
 pub(super) struct Arc {
     pub source: usize,
     pub target: usize,
     pub capacity: u64,
-    /// The wires that it goes over.
+    /// The wires on its path.
     pub path: Vec<usize>,
 }
 
-/// Trees that are alike, from their root to all ranks.
+/// Equal trees from one root to all ranks.
 #[derive(Debug, Clone)]
 pub(super) struct Batch {
-    /// How many.
+    /// The number of trees.
     pub count: u64,
-    /// The arcs in an order in which they can be taken from the root on.
+    /// The arcs, each after the one that reaches its source.
     pub arcs: Vec<usize>,
 }
 
-/// A batch that does not span yet.
+/// A batch that does not reach all ranks yet.
 #[derive(Debug, Clone)]
 struct Growing {
     batch: Batch,
     reached: Vec<bool>,
     /// The ranks in the order in which they were reached.
     order: Vec<Rank>,
-    /// Where it stands for others in the flow: a node, and the arc by which its trees come.
+    /// The arc of the flow that brings this batch's trees into the node that stands for the batch.
     place: Option<usize>,
 }
 
-/// The batches of a packing with so many trees from each rank; `None` where there is none.
+/// The batches of a packing with `roots` trees from each rank; `None` if there is no such packing.
 pub(super) fn pack(ranks: usize, arcs: &[Arc], roots: &[u64]) -> Option<Vec<Batch>> {
     let mut packing = Packing::new(ranks, arcs, roots);
     let mut done = Vec::new();
@@ -62,11 +63,11 @@ struct Packing<'a> {
     ranks: usize,
     arcs: &'a [Arc],
     outgoing: Vec<Vec<usize>>,
-    /// What of every arc is left, and where the trees that are to be grown have got.
+    /// The remaining capacity of every arc, and the ranks that each waiting batch has reached.
     flow: Flow,
-    /// Trees that are still to be grown, but for the batch that is growing.
+    /// The number of trees that are still to be grown, without the batch that is growing.
     others: u64,
-    /// What has been left behind by batches that grew.
+    /// Batches that were split off and are still to be grown.
     waiting: Vec<Growing>,
 }
 
@@ -89,7 +90,8 @@ impl<'a> Packing<'a> {
         2 * (self.arcs.len() + rank)
     }
 
-    /// Lets a batch span all ranks, breadth first; what has to part from it waits.
+    /// Extends a batch to all ranks, breadth first. Trees that cannot take an arc are split off and wait. `None` if it
+    /// fails.
     fn grow(&mut self, mut growing: Growing) -> Option<Batch> {
         self.others -= growing.batch.count;
         let mut next = 0;
@@ -124,7 +126,7 @@ impl<'a> Packing<'a> {
         Some(growing.batch)
     }
 
-    /// With how many of up to `most` trees a batch can go from `source` to `target`.
+    /// With how many of up to `most` trees a batch can take an arc from `source` to `target`.
     fn spare(&mut self, source: Rank, target: Rank, most: u64) -> u64 {
         let root = self.root_arc(source);
         let rooted = self.flow.capacity(root);
@@ -134,7 +136,7 @@ impl<'a> Packing<'a> {
         reached - self.others.min(reached)
     }
 
-    /// A node that stands for all that a batch has reached.
+    /// Adds a node that stands for all ranks that a batch has reached. Returns the arc that leads into it.
     fn place(&mut self, batch: &Growing) -> usize {
         let node = self.flow.node();
         for rank in &batch.order {

@@ -1,15 +1,16 @@
-//! How much every root can send to all ranks at once, exactly.
+//! The exact rate at which every root can send to all ranks at once.
 //!
-//! Edmonds: trees from given roots can be packed if and only if over every cut comes what is rooted on its other side.
-//! So the rate is the least of what a cut carries over what is rooted behind it; it is found by Newton's method, which
-//! takes the cuts that a maximum flow finds too small.
+//! Edmonds: trees from given roots can be packed if and only if every cut has the capacity for all that is rooted on
+//! its other side. So the rate is the minimum over all cuts of the cut's capacity divided by what is rooted behind it.
+//! Newton's method finds this minimum: a maximum flow finds a cut that is too small for the current rate, and that cut
+//! gives the next rate.
 
 use super::wiring::Wiring;
 use crate::synthesis::flow::Flow;
 use crate::synthesis::Ratio;
 
-/// How many units of every root's part can flow to all ranks at once, where rank `r` is the root of `weights[r]` parts;
-/// `None` where some rank is not reached, or where nothing need be sent.
+/// The units of each part that can flow to all ranks at once, if rank `r` roots `weights[r]` parts. `None` if some rank
+/// is not reached, or if nothing has to be sent.
 pub(super) fn rate(wiring: &Wiring, weights: &[u64]) -> Option<Ratio> {
     let total: u64 = weights.iter().sum();
     let mut best: Option<Ratio> = None;
@@ -45,14 +46,14 @@ pub(super) fn rate(wiring: &Wiring, weights: &[u64]) -> Option<Ratio> {
     Some(best)
 }
 
-/// What flows into this side over what is rooted on the other one.
+/// The capacity into this side, divided by what is rooted on the other side.
 fn ratio_of_cut(wiring: &Wiring, weights: &[u64], side: &[bool]) -> Ratio {
     let into = wiring.wires.iter().filter(|wire| !side[wire.source] && side[wire.target]);
     let behind: u64 = (0..wiring.ranks).filter(|rank| !side[*rank]).map(|rank| weights[rank]).sum();
     Ratio::new(into.map(|wire| wire.capacity).sum::<u64>(), behind)
 }
 
-/// Wires of these capacities, under their own numbers times 2, and a source from which every rank gets what it roots.
+/// A flow network in which wire `i` is arc `2 * i`, and the number of a source from which each rank gets what it roots.
 pub(super) fn network(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> (Flow, usize) {
     let mut flow = Flow::new(wiring.nodes + 1);
     for (wire, capacity) in wiring.wires.iter().zip(capacities) {
@@ -64,11 +65,11 @@ pub(super) fn network(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> (Fl
     (flow, wiring.nodes)
 }
 
-/// How many trees each rank must at least be the root of, so that every rank is reached by `trees` trees all in all
-/// whoever has the others; `None` where that takes more than `trees` roots.
+/// The least number of trees that each rank must root so that `trees` trees can reach every rank, whoever roots the
+/// others. `None` if that takes more than `trees` roots.
 ///
-/// What every set of ranks must at least have of the roots is an intersecting supermodular function, so that one rank
-/// after the other may be given as little as the rest allows: the sum is the least in whatever order (Frank).
+/// The number of roots that a set of ranks needs is an intersecting supermodular function. So each rank in turn may get
+/// the least that the others allow, and the sum is minimal in whatever order (Frank).
 pub(super) fn least_roots(networks: &[&Wiring], capacities: &[u64], trees: u64) -> Option<Vec<u64>> {
     let ranks = networks[0].ranks;
     let mut roots = vec![trees; ranks];

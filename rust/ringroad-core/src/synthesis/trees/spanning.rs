@@ -1,37 +1,38 @@
-//! Undirected trees: what is reduced up a tree is spread down the same one.
+//! Undirected trees: what is reduced up a tree is spread down the same tree.
 //!
-//! A tree carries up by one direction of each of its edges, and down by the other one. So many trees are sought that no
-//! edge is in more of them than it is allowed to be. The bound (Nash-Williams, Tutte) is the least, over all partitions of the
-//! ranks, of what crosses between parts over the parts less one. Trees grow one after the other; then again and again one
-//! is removed and grown anew where there is room: an edge is the more expensive the more trees it is in, growing by a
-//! constant factor, and the farther from the root it is attached.
+//! A tree uses one direction of each of its edges for going up, the other for going down. The search looks for as many
+//! trees as possible with no edge in more trees than its room allows. The upper bound (Nash-Williams, Tutte) is the
+//! minimum over all partitions of the ranks of the room of edges between parts, divided by the number of parts less
+//! one. Trees grow one after the other. Then one tree at a time is removed and grown again where there is room: the
+//! price of an edge grows by a constant factor with each tree that uses it, and with the distance from the root at
+//! which it is attached.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::units::Rank;
 
-/// What joins two ranks, both ways.
+/// A link between two ranks, in both directions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
     pub ends: [Rank; 2],
-    /// In how many trees it may be.
+    /// The number of trees that may use it.
     pub room: u64,
 }
 
-/// A spanning tree: its root, and `(parent, child, link)` in an order in which they can be taken from the root on.
+/// A spanning tree as `(parent, child, link)`, each edge after the one that reaches its parent.
 #[derive(Debug, Clone)]
 pub(super) struct Spanning {
     pub edges: Vec<(Rank, Rank, usize)>,
 }
 
-/// What an edge costs with room for one more tree, and what another edge of depth costs.
+/// The price of an edge with room for exactly one more tree, and the price of one more level of depth.
 const UNIT: u64 = 1 << 20;
 const DEPTH: u64 = UNIT / 20;
-/// By how many steps of a constant factor, 3/2, prices go up and down.
+/// The price changes by a factor of 3/2 per tree, over at most this many trees in either direction.
 const STEPS: usize = 40;
 
-/// As many trees as are found with no link in more than it has room for.
+/// As many trees as the search finds such that no link is in more trees than it has room for.
 pub(super) fn spanning_trees(ranks: usize, links: &[Link]) -> Vec<Spanning> {
     let all: u64 = links.iter().map(|link| link.room).sum();
     let mut room = vec![0; ranks];
@@ -54,14 +55,14 @@ pub(super) fn spanning_trees(ranks: usize, links: &[Link]) -> Vec<Spanning> {
     grower.trees
 }
 
-/// How often every tree is grown anew before there is one less.
+/// How often each tree is grown again before one tree is given up.
 const ROUNDS: usize = 12;
 
 struct Grower<'a> {
     ranks: usize,
     links: &'a [Link],
     at: Vec<Vec<usize>>,
-    /// In how many trees each link is.
+    /// The number of trees that use each link.
     uses: Vec<u64>,
     trees: Vec<Spanning>,
     next: usize,
@@ -74,7 +75,7 @@ impl<'a> Grower<'a> {
         for (id, link) in links.iter().enumerate() {
             link.ends.iter().for_each(|end| at[*end].push(id));
         }
-        // UNIT in the middle; whole numbers, so that it is the same everywhere.
+        // Whole numbers, which are the same on every machine; `UNIT` is in the middle.
         let mut prices = vec![UNIT; 2 * STEPS + 1];
         for step in 1..=STEPS {
             prices[STEPS + step] = prices[STEPS + step - 1] * 3 / 2;
@@ -83,7 +84,7 @@ impl<'a> Grower<'a> {
         Grower { ranks, links, at, uses: vec![0; links.len()], trees: Vec::new(), next: 0, prices }
     }
 
-    /// How much more room links would need.
+    /// By how much the uses of links exceed their room, in total.
     fn excess(&self) -> u64 {
         self.uses.iter().zip(self.links).map(|(uses, link)| uses.saturating_sub(link.room)).sum()
     }
@@ -110,7 +111,7 @@ impl<'a> Grower<'a> {
         self.trees[index] = tree;
     }
 
-    /// Takes out the tree with the most links that are too full.
+    /// Removes the tree that has the most overloaded links.
     fn remove_worst(&mut self) {
         let full = |tree: &Spanning| {
             tree.edges.iter().filter(|(_, _, link)| self.uses[*link] > self.links[*link].room).count()
@@ -128,7 +129,8 @@ impl<'a> Grower<'a> {
         self.prices[(step + STEPS as i64) as usize]
     }
 
-    /// A tree over the cheapest links that lead out of what is reached (Prim), roots being spread.
+    /// Grows a tree by the cheapest link out of the reached ranks (Prim). Trees of different `index` start at different
+    /// ranks.
     fn grow(&self, index: usize) -> Spanning {
         let root = index * 7919 % self.ranks;
         let mut depths: Vec<Option<u64>> = vec![None; self.ranks];
@@ -155,9 +157,10 @@ impl<'a> Grower<'a> {
 }
 
 impl Spanning {
-    /// The same tree with its root in the middle of its longest way, so that it is as shallow as can be.
+    /// The same tree with its root in the middle of its longest path, which makes it as shallow as possible.
     pub fn centred(&self, ranks: usize) -> Spanning {
-        // What is reached last from anywhere is an end of a longest way, and what is from there the other one.
+        // The rank that is reached last from anywhere is one end of a longest path. The rank reached last from there is
+        // the other end.
         let end = self.rooted(ranks, 0).last().unwrap_or(0);
         let across = self.rooted(ranks, end);
         let mut parents = vec![None; ranks];
@@ -166,7 +169,7 @@ impl Spanning {
         self.rooted(ranks, way.get(way.len() / 2).copied().unwrap_or(0))
     }
 
-    /// The same tree with this root, breadth first.
+    /// The same tree with another root, its edges in breadth-first order.
     pub fn rooted(&self, ranks: usize, root: Rank) -> Spanning {
         let mut at = vec![Vec::new(); ranks];
         for &(a, b, link) in &self.edges {
@@ -190,7 +193,7 @@ impl Spanning {
         }
     }
 
-    /// The rank that its last edge leads to.
+    /// The child of its last edge.
     fn last(&self) -> Option<Rank> {
         self.edges.last().map(|edge| edge.1)
     }

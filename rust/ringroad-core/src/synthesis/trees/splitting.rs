@@ -1,18 +1,20 @@
-//! Switches taken out: what goes through them becomes arcs from rank to rank.
+//! Removal of switches: paths through switches become arcs from rank to rank.
 //!
-//! A switch is removed by splitting off: an arc to it and an arc from it become one arc past it, of as much as leaves every
-//! cut large enough. Where as much leads into every node as out of it that never comes to an end before the switch is
-//! isolated (Bang-Jensen, Frank, Jackson: Preserving and increasing local edge-connectivity in mixed graphs, 1995).
+//! A switch is removed by splitting off: an arc to the switch and an arc from it become one arc past the switch, with
+//! as much capacity as leaves every cut large enough. If every node has equal capacity in and out, this always works
+//! until the switch is isolated (Bang-Jensen, Frank, Jackson: Preserving and increasing local edge-connectivity in
+//! mixed graphs, 1995).
 //!
-//! Evenly split, bytes go straight to many ranks, so that trees are shallow: that is tried first. Only if it leaves a cut
-//! too small, pairs of arcs are split one after the other, each as far as the cuts allow.
+//! An even split is tried first: it connects each rank directly to many others, so that trees are shallow. Only if that
+//! leaves a cut too small, pairs of arcs are split one after the other, each as far as the cuts allow.
 
 use super::packing::Arc;
 use super::wiring::Wiring;
 use crate::synthesis::flow::{Flow, UNLIMITED};
 use crate::units::NodeId;
 
-/// Arcs between ranks alone over which every rank still gets what all others root; `None` where none are found.
+/// Arcs between ranks alone over which the trees of all `roots` still reach every rank; `None` if the search finds
+/// none.
 pub(super) fn without_switches(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> Option<Vec<Arc>> {
     let arc = |(id, (wire, capacity)): (usize, (&super::wiring::Wire, &u64))| Arc {
         source: wire.source,
@@ -27,7 +29,8 @@ pub(super) fn without_switches(wiring: &Wiring, capacities: &[u64], roots: &[u64
     }
     let from = wiring.from();
     let hops: Vec<Vec<usize>> = (0..wiring.nodes).map(|node| wiring.hops_from(&from, node)).collect();
-    // From the top down: what then goes through a switch is known to go to other parts of the network.
+    // Start with the switches farthest from the ranks, so that traffic through them leads to other parts of the
+    // network.
     let height = |switch: &NodeId| (0..wiring.ranks).map(|rank| hops[*switch][rank]).min();
     let mut switches: Vec<NodeId> = (wiring.ranks..wiring.nodes).collect();
     switches.sort_by_key(|switch| std::cmp::Reverse(height(switch)));
@@ -41,7 +44,7 @@ pub(super) fn without_switches(wiring: &Wiring, capacities: &[u64], roots: &[u64
     is_feasible(wiring, &arcs, roots).then_some(arcs)
 }
 
-/// Whether every rank is reached by what all others root.
+/// Whether the trees of all roots can reach every rank.
 fn is_feasible(wiring: &Wiring, arcs: &[Arc], roots: &[u64]) -> bool {
     let (mut flow, source) = network(wiring, arcs, roots);
     let total = roots.iter().sum();
@@ -66,12 +69,13 @@ struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
-    /// The pairs of arcs to and from a switch that may become one: first those that make shortest ways.
+    /// The pairs of an arc to a switch and an arc from it, without those that return to their start. Pairs on shortest
+    /// paths come first.
     fn pairs(&self, arcs: &[Arc], switch: NodeId) -> [Vec<(usize, usize)>; 2] {
         let into: Vec<usize> = (0..arcs.len()).filter(|arc| arcs[*arc].target == switch).collect();
         let from: Vec<usize> = (0..arcs.len()).filter(|arc| arcs[*arc].source == switch).collect();
         let mut pairs = [Vec::new(), Vec::new()];
-        // Turn by turn, so that what is dealt out in this order is spread.
+        // Combines arcs in turn, so that a distribution in this order is spread over all arcs.
         for turn in 0..from.len() {
             for (number, &first) in into.iter().enumerate() {
                 let second = from[(number + turn) % from.len()];
@@ -85,7 +89,7 @@ impl Splitter<'_> {
         pairs
     }
 
-    /// Every pair gets a share of both its arcs, then whatever is left over.
+    /// Gives every pair a share of both its arcs, then whatever is left.
     fn evenly(&self, arcs: &[Arc], switch: NodeId) -> Vec<Arc> {
         let mut room: Vec<u64> = arcs.iter().map(|arc| arc.capacity).collect();
         let mut split = Vec::new();
@@ -110,7 +114,7 @@ impl Splitter<'_> {
         finish(arcs, switch, split)
     }
 
-    /// Every pair gets as much as the cuts allow.
+    /// Gives every pair as much as the cuts allow.
     fn one_by_one(&self, mut arcs: Vec<Arc>, switch: NodeId) -> Vec<Arc> {
         let pairs = self.pairs(&arcs, switch);
         for (first, second) in pairs.into_iter().flatten() {
@@ -124,8 +128,8 @@ impl Splitter<'_> {
         finish(&arcs, switch, Vec::new())
     }
 
-    /// How much of up to `most` can go past the switch without making a cut too small. Cuts become smaller that have the
-    /// switch on one side, and where the arcs come from and lead to on the other.
+    /// How much of up to `most` can go past the switch without making a cut too small. Splitting off reduces the cuts
+    /// that have the switch on one side, and the source and the target of the arcs on the other.
     fn spare(&self, arcs: &[Arc], first: usize, second: usize, most: u64) -> u64 {
         let (source, switch, target) = (arcs[first].source, arcs[first].target, arcs[second].target);
         let (ranks, total) = (self.wiring.ranks, self.roots.iter().sum::<u64>());
@@ -155,7 +159,7 @@ impl Splitter<'_> {
     }
 }
 
-/// Two arcs in a row. Where the second comes back to a switch of the first, the way between is left out.
+/// Two arcs in a row. If the second returns to a switch of the first, the loop between is left out.
 fn joined(wiring: &Wiring, first: &Arc, second: &Arc, capacity: u64) -> Option<Arc> {
     let mut path: Vec<usize> = Vec::with_capacity(first.path.len() + second.path.len());
     for &wire in first.path.iter().chain(&second.path) {
@@ -168,7 +172,7 @@ fn joined(wiring: &Wiring, first: &Arc, second: &Arc, capacity: u64) -> Option<A
     (capacity > 0).then_some(Arc { source: first.source, target: second.target, capacity, path })
 }
 
-/// The arcs without those of a switch, and with those that are split off; what takes the same way is one arc.
+/// The arcs without those of a switch, plus those that were split off. Arcs with the same path are merged.
 fn finish(arcs: &[Arc], switch: NodeId, split: Vec<Arc>) -> Vec<Arc> {
     let others = arcs.iter().filter(|arc| arc.source != switch && arc.target != switch).cloned();
     let mut arcs: Vec<Arc> = others.chain(split).filter(|arc| arc.capacity > 0).collect();

@@ -1,11 +1,11 @@
-//! What is packed against all cuts and partitions of small graphs.
+//! Compares packings with all cuts and partitions of small graphs.
 
 use super::packing::Arc;
 use super::rate::network;
 use super::*;
 use crate::topology::Link as Cable;
 
-/// A reproducible source of choices.
+/// A reproducible source of random choices.
 struct Random(u64);
 
 impl Random {
@@ -15,7 +15,7 @@ impl Random {
     }
 }
 
-/// A ring of all nodes, so that everybody reaches everybody, and links by chance, each way or both ways alike.
+/// A ring of all nodes, so that every rank reaches every rank, plus random links, one way or both ways.
 fn any_graph(ranks: usize, switches: usize, both_ways: bool, random: &mut Random) -> Topology {
     let nodes = ranks + switches;
     let mut pairs: Vec<(usize, usize)> = (0..nodes).map(|node| (node, (node + 1) % nodes)).collect();
@@ -31,14 +31,14 @@ fn any_graph(ranks: usize, switches: usize, both_ways: bool, random: &mut Random
     Topology::from_links("any", ranks, nodes, links).unwrap()
 }
 
-/// What wires lead into a set of nodes, given as bits.
+/// The total capacity of the wires into a set of nodes, which is given as bits.
 fn into(wiring: &Wiring, capacities: &[u64], set: usize) -> u64 {
     let within = |node: usize| set >> node & 1 == 1;
     let wires = wiring.wires.iter().zip(capacities);
     wires.filter(|(w, _)| !within(w.source) && within(w.target)).map(|(_, capacity)| *capacity).sum()
 }
 
-/// The least, over all cuts that some rank is behind, of what a cut carries over what is rooted before it.
+/// The minimum, over all cuts with a rank behind them, of a cut's capacity divided by what is rooted before it.
 fn least_cut(wiring: &Wiring, weights: &[u64]) -> Ratio {
     let capacities: Vec<u64> = wiring.wires.iter().map(|wire| wire.capacity).collect();
     let sets = (0..1usize << wiring.nodes).filter(|set| set & ((1 << wiring.ranks) - 1) != 0);
@@ -74,13 +74,14 @@ fn check_equal(topology: &Topology) {
     });
     for (collective, bound) in cases {
         let packing = Packing::equal(topology, collective).unwrap();
-        // An allreduce may use a wire for one of its halves where the other one leaves it idle.
+        // An allreduce may use a wire for one of its phases where the other phase leaves it idle.
         if collective != Collective::Allreduce {
             assert_eq!(packing.bound(), Some(bound), "{collective} over {wiring:?}");
         }
         let least = packing.bound().unwrap_or(Ratio::ZERO);
         assert!(packing.load() >= least, "{collective} over {wiring:?}");
-        // Fewer parts than it takes are no worse than so; and switches can be split off where nodes are balanced.
+        // Packings with fewer parts than needed stay within this factor. Switches can be split off where nodes are
+        // balanced.
         if balanced || !wiring.has_switches() {
             let (load, bound) = (packing.load().to_f64(), bound.to_f64());
             assert!(load <= 1.2 * bound, "{collective} over {wiring:?}: {load} instead of {bound}");
@@ -89,7 +90,7 @@ fn check_equal(topology: &Topology) {
     }
 }
 
-/// Schedules do what they claim, and links carry what the packing says where routes leave them no choice.
+/// Schedules do what they claim, and links carry what the packing says where routes leave no choice.
 fn check_schedules(packing: &Packing, topology: &Topology) {
     for parts in [1, 5, 40] {
         let schedule = packing.schedule(parts);
@@ -125,7 +126,7 @@ fn equal_trees_are_as_many_as_cuts_allow() {
     }
 }
 
-/// Of each arc no more is taken than there is.
+/// A packing takes no more of an arc than its capacity.
 #[test]
 fn packed_trees_keep_to_what_arcs_carry() {
     let mut random = Random(11);
@@ -156,7 +157,7 @@ fn packed_trees_keep_to_what_arcs_carry() {
     }
 }
 
-/// The least number of roots, by trying all.
+/// The least number of roots, found by trying all assignments.
 fn fewest_roots(wiring: &Wiring, capacities: &[u64], trees: u64) -> Option<u64> {
     let ranks = wiring.ranks;
     let every = (0..(trees + 1).pow(ranks as u32)).map(|number| -> Vec<u64> {
@@ -191,7 +192,7 @@ fn roots_are_as_few_as_can_be() {
     }
 }
 
-/// All ways to divide ranks among parts, as the part of each rank.
+/// All partitions of the ranks, as the part of each rank.
 fn partitions(ranks: usize) -> Vec<Vec<usize>> {
     (1..ranks).fold(vec![vec![0]], |all, _| {
         let longer = |one: Vec<usize>| {
@@ -231,7 +232,7 @@ fn undirected_trees_keep_to_their_links_and_to_the_bound_of_partitions() {
     }
 }
 
-/// A torus without so many cables, both ways of each.
+/// A torus without `failed` of its cables, both directions of each.
 fn damaged(sizes: &[usize], failed: usize, random: &mut Random) -> Topology {
     let whole = Topology::torus(sizes).unwrap();
     let mut links = whole.links().to_vec();
@@ -272,7 +273,7 @@ fn accelerators_behind_two_switches_each() {
     }
     let topology = Topology::from_links("accelerators", 16, 19, links).unwrap();
     let packing = Packing::equal(&topology, Collective::Allgather).unwrap();
-    // 8 ranks' parts come over 8 cables, or 15 parts to one rank by 13 units.
+    // The bounds are 8 ranks' parts over the 8 cables of a host, and 15 parts into one rank over 13 units.
     assert_eq!(packing.bound(), Some(Ratio::new(15u64, 13 * 16u64)));
     assert_eq!(packing.load(), Ratio::new(15u64, 13 * 16u64));
     packing.schedule(64).verify().unwrap();

@@ -1,8 +1,9 @@
-//! When what goes along which tree, so that busy wires are never idle for long.
+//! The step in which each chunk goes along each edge of its trees, such that busy wires are rarely idle.
 //!
-//! Every chunk goes up a tree to be reduced, or down one, or up and then down. In every step a wire may carry so many
-//! chunks; of those that could go next, the one with the longest way still before it goes first (list scheduling). Pieces of
-//! a part follow each other at equal distances: a later one has so much more time.
+//! Every chunk goes up a tree to be reduced, or down a tree, or up one and then down another. In every step a wire may
+//! carry a limited number of chunks. Among those that are ready, the chunk with the longest remaining path goes first
+//! (list scheduling). The pieces of a part follow each other at equal distances: a later piece may finish that much
+//! later.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,18 +13,18 @@ use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::units::{Port, Rank};
 
-/// A way from one rank to another.
+/// A path from one rank to another.
 #[derive(Debug, Clone)]
 pub(super) struct Lane {
     pub source: Rank,
     pub target: Rank,
-    /// The wires that it goes over.
+    /// The wires on the path.
     pub wires: Vec<usize>,
-    /// The ports by which it leaves, side by side.
+    /// The ports of its first, parallel links.
     pub ports: Vec<Port>,
 }
 
-/// An edge of a tree, and the lane that is taken along it: down to the child, or if the tree is for going up to the parent.
+/// An edge of a tree and its lane, which leads to the child, or in a tree that leads up, to the parent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edge {
     pub parent: Rank,
@@ -31,22 +32,22 @@ pub(super) struct Edge {
     pub lane: usize,
 }
 
-/// A tree of all ranks; an edge comes after the one that leads to its parent.
+/// A tree of all ranks. Each edge comes after the one that leads to its parent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
     pub edges: Vec<Edge>,
 }
 
-/// What one part of the vector does: it is reduced along a tree, then spread along one.
+/// The route of one part of the vector: it is reduced up a tree, then spread down a tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Course {
-    /// The tree that it goes up, if it does.
+    /// The tree that it goes up, if any.
     pub up: Option<usize>,
-    /// The tree that it goes down.
+    /// The tree that it goes down, if any.
     pub down: Option<usize>,
 }
 
-/// Trees, and which part of the vector takes which. All parts are equally large.
+/// The trees, and the course of each part of the vector. All parts are equally large.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Forest {
     pub lanes: Vec<Lane>,
@@ -55,7 +56,7 @@ pub(super) struct Forest {
 }
 
 impl Forest {
-    /// How many parts each wire carries.
+    /// The number of parts that each wire carries.
     pub fn loads(&self, wires: usize) -> Vec<u64> {
         let mut uses = vec![0u64; self.trees.len()];
         let along = self.courses.iter().flat_map(|course| course.up.into_iter().chain(course.down));
@@ -69,14 +70,14 @@ impl Forest {
         loads
     }
 
-    /// The most edges that a part goes along one after the other.
+    /// The largest number of edges that a part takes one after the other.
     pub fn height(&self) -> usize {
         let depths: Vec<usize> = self.trees.iter().map(|tree| Shape::of(tree).depth).collect();
         let of = |tree: Option<usize>| tree.map_or(0, |tree| depths[tree]);
         self.courses.iter().map(|course| of(course.up) + of(course.down)).max().unwrap_or(0)
     }
 
-    /// The schedule in which the busiest wire has its load in about `parts` steps, and each step as much of it.
+    /// The schedule that spreads the load of the busiest wire evenly over about `parts` steps.
     pub fn schedule(&self, name: &str, wiring: &Wiring, collective: Collective, parts: usize) -> Schedule {
         let (pieces, allowances) = self.grain(wiring, parts);
         let mut schedule =
@@ -101,8 +102,8 @@ impl Forest {
         schedule
     }
 
-    /// Into how many pieces each part is cut, and how many of them each wire may carry in a step. Wires of any capacity
-    /// take equally long for what they may, or nearly so.
+    /// The number of pieces into which each part is cut, and the number of pieces that each wire may carry in a step.
+    /// Wires of all capacities take nearly equally long for their allowance.
     fn grain(&self, wiring: &Wiring, parts: usize) -> (usize, Vec<u64>) {
         const FINE: u64 = 8;
         let loads = self.loads(wiring.wires.len());
@@ -118,20 +119,20 @@ impl Forest {
     }
 }
 
-/// What of a tree matters for when its edges are used.
+/// The properties of a tree that decide when its edges are used.
 struct Shape {
-    /// The edge that leads to an edge's parent, if that is not the root.
+    /// The edge that leads to each edge's parent; `None` if that is the root.
     before: Vec<Option<u32>>,
-    /// How many edges follow each edge.
+    /// The number of edges that follow each edge.
     children: Vec<u32>,
     /// The edges that follow edge `e` are `after[starts[e]..starts[e + 1]]`.
     starts: Vec<u32>,
     after: Vec<u32>,
     /// The edges at the root.
     top: Vec<u32>,
-    /// How many edges it is from the root to the end of each edge.
+    /// The number of edges from the root to the end of each edge.
     depths: Vec<u32>,
-    /// How many edges the longest way has that begins with each edge.
+    /// The number of edges of the longest path that begins with each edge.
     heights: Vec<u32>,
     depth: usize,
 }
@@ -176,7 +177,7 @@ impl Shape {
     }
 }
 
-/// A chunk that goes along a lane.
+/// A chunk's move along a lane in one step.
 #[derive(Debug, Clone, Copy)]
 struct Move {
     lane: u32,
@@ -185,22 +186,22 @@ struct Move {
     up: bool,
 }
 
-/// A chunk that may go along an edge: what has the longest way before it is the greatest.
+/// A chunk that may go along an edge. The one with the longest remaining path is the greatest.
 type Ready = (u32, Reverse<u32>, bool, Reverse<u32>);
 
 struct Timetable<'a> {
     forest: &'a Forest,
     pieces: usize,
-    /// By how many steps a piece follows the one before it.
+    /// The number of steps by which a piece follows the previous one.
     distance: usize,
     allowances: Vec<u64>,
     shapes: Vec<Shape>,
-    /// What waits for each lane.
+    /// The moves that are ready for each lane.
     ready: Vec<BinaryHeap<Ready>>,
-    /// Of every chunk, and every edge of the tree that it goes up, how many edges below have not been used yet; last how
-    /// many at the root.
+    /// For every chunk that goes up, and every edge of its tree, the number of edges below that it has not used yet.
+    /// The last entry is for the edges at the root.
     pending: Vec<Vec<u32>>,
-    /// Whether each lane shares no wire with others.
+    /// Whether each lane shares no wire with other lanes.
     alone: Vec<bool>,
 }
 
@@ -244,7 +245,7 @@ impl<'a> Timetable<'a> {
         leaves.into_iter().for_each(|edge| self.offer(chunk, edge, true));
     }
 
-    /// What has come up to the root goes down.
+    /// A chunk that has arrived at the root starts to go down.
     fn turn(&mut self, chunk: u32) {
         let Some(down) = self.course(chunk).down else { return };
         for index in 0..self.shapes[down].top.len() {
@@ -267,7 +268,7 @@ impl<'a> Timetable<'a> {
         self.ready[lane].push((way + (earlier * self.distance) as u32, Reverse(chunk), up, Reverse(edge)));
     }
 
-    /// What has gone along an edge may go along the next ones.
+    /// Makes the next moves of a chunk ready after it went along an edge.
     fn advance(&mut self, chunk: u32, edge: u32, up: bool) {
         let course = self.course(chunk);
         let tree = if up { course.up } else { course.down };

@@ -1,4 +1,4 @@
-//! All that bytes go through from rank to rank: memories and switches, too.
+//! The wires that bytes take from rank to rank, with memories and switches.
 
 use std::collections::VecDeque;
 
@@ -6,18 +6,18 @@ use crate::synthesis::network::ports;
 use crate::topology::Topology;
 use crate::units::{NodeId, Port};
 
-/// Links side by side, in one direction.
+/// Parallel links in one direction.
 #[derive(Debug, Clone)]
 pub(super) struct Wire {
     pub source: NodeId,
     pub target: NodeId,
-    /// How many units of bandwidth they have together.
+    /// Their total bandwidth in units of [`Wiring::unit`].
     pub capacity: u64,
     /// The ports by which they leave, if they leave a rank.
     pub ports: Vec<Port>,
 }
 
-/// Nodes, of which the first are ranks, and wires between them.
+/// Nodes, of which the first are ranks, and the wires between them.
 #[derive(Debug, Clone)]
 pub(super) struct Wiring {
     pub ranks: usize,
@@ -27,12 +27,14 @@ pub(super) struct Wiring {
     pub unit: f64,
 }
 
-/// The largest denominator that bandwidths relative to the smallest one may have; others are rounded down.
+/// The largest denominator of bandwidths as multiples of the smallest one. Bandwidths that need a larger one are
+/// rounded down.
 const FINEST: u64 = 1000;
 
 impl Wiring {
-    /// Links side by side are one wire. It carries what the topology's routing lets them carry together: all links the
-    /// same share, so that the slowest of them counts, or with single paths the first alone.
+    /// The wires of a topology. Parallel links are one wire with the bandwidth that the topology's routing can use. If
+    /// routing takes all links, each carries the same share, so that the slowest link's bandwidth counts once for every
+    /// link. With single paths only the first link counts.
     pub fn of(topology: &Topology) -> Wiring {
         let single = topology.routing().takes_one_path();
         let mut found: Vec<(Wire, f64)> = Vec::new();
@@ -41,7 +43,7 @@ impl Wiring {
             let speed = link.bytes_per_second();
             let known = from[link.source].iter().find(|wire| found[**wire].0.target == link.target);
             match known.map(|wire| &mut found[*wire]) {
-                // Links are counted for now, and the slowest one's speed stands beside them.
+                // For now, `capacity` is the number of links; the speed of the slowest one is beside it.
                 Some((wire, slowest)) if !single => {
                     wire.capacity += 1;
                     wire.ports.push(port);
@@ -68,13 +70,13 @@ impl Wiring {
         Wiring { ranks, nodes, wires, unit: slowest / parts as f64 }
     }
 
-    /// The same wires the other way round, under the same numbers.
+    /// The same wires reversed, with the same numbers.
     pub fn transposed(&self) -> Wiring {
         let turned = |wire: &Wire| Wire { source: wire.target, target: wire.source, ..wire.clone() };
         Wiring { wires: self.wires.iter().map(turned).collect(), ..*self }
     }
 
-    /// For every wire the one that leads back, if all have one, of the same capacity.
+    /// For every wire, one that leads back with the same capacity; `None` if some wire has none.
     pub fn opposites(&self) -> Option<Vec<usize>> {
         let from = self.from();
         let back = |wire: &Wire| {
@@ -94,7 +96,7 @@ impl Wiring {
         from
     }
 
-    /// How many wires lead from a node to every other one, at least; `usize::MAX` where none do.
+    /// The smallest number of wires from `start` to every node; `usize::MAX` for nodes that it does not reach.
     pub fn hops_from(&self, from: &[Vec<usize>], start: NodeId) -> Vec<usize> {
         let mut hops = vec![usize::MAX; self.nodes];
         let mut queue = VecDeque::from([start]);
@@ -110,7 +112,7 @@ impl Wiring {
         hops
     }
 
-    /// Whether messages pass through anything but ranks.
+    /// Whether the network has nodes other than ranks.
     pub fn has_switches(&self) -> bool {
         self.nodes > self.ranks
     }

@@ -1,16 +1,17 @@
-//! Virtual channels: messages that wait for each other must not do so in a circle.
+//! Virtual channels, which keep messages from waiting for each other in a cycle.
 //!
-//! A message that holds a channel of a link waits for the next one of its path. If no circle of such dependencies exists,
-//! there is no deadlock (Dally, Seitz: Deadlock-free message routing in multiprocessor interconnection networks, IEEE
-//! Transactions on Computers 36, 1987).
+//! A message that holds a channel of a link waits for a channel of the next link of its path. Without a cycle of such
+//! dependencies there is no deadlock (Dally, Seitz: Deadlock-free message routing in multiprocessor interconnection
+//! networks, IEEE Transactions on Computers 36, 1987).
 //!
 //! ```text
 //! labels of a path's nodes   7 -> 3 -> 5 -> 6 -> 2 -> 4      a link to a smaller label leads up
 //!                             up   down down  up   down
-//! channel                      0    0    0    1    1         the next one at each turn from down to up
+//! channel                      0    0    0    1    1         the next channel at each turn from down to up
 //! ```
 //!
-//! Within a channel paths lead up and then down, and they never go back to a lower channel: no circle.
+//! Within a channel paths lead up first and then down, and a path never returns to a lower channel. So there is no
+//! cycle.
 
 use std::collections::HashSet;
 
@@ -20,22 +21,24 @@ use super::layers::Layers;
 use super::RoutingTable;
 use crate::units::{LinkId, NodeId};
 
-/// From so many roots nodes are numbered, where the best numbering is looked for.
+/// How many roots are tried to find the best numbering of nodes.
 pub(super) const ROOTS: usize = 8;
 
-/// How hops get their channels.
+/// How channels are assigned to hops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channels {
-    /// The next one at each turn, by the order in which a search from a root finds nodes. The root with the fewest
-    /// channels is taken.
+    /// A path uses the next channel at each turn from down to up. Nodes are labelled in the order in which a search
+    /// from a root finds them, or in the reverse order. Of up to 8 roots the one that needs the fewest channels is
+    /// taken.
     Turns,
-    /// One for the whole path, the first one in which there is no circle yet (LASH: Skeie, Lysne, Theiss: Layered shortest
-    /// path routing in irregular system area networks, IPDPS 2002).
+    /// A whole path uses one channel: the first one in which it closes no cycle (LASH: Skeie, Lysne, Theiss: Layered
+    /// shortest path routing in irregular system area networks, IPDPS 2002).
     Lash,
 }
 
 impl RoutingTable {
-    /// The same paths on virtual channels that cannot deadlock, as is checked; all on channel 0 where that is enough.
+    /// The same paths on virtual channels on which they cannot deadlock, which is checked; all on channel 0 where one
+    /// channel is enough. An error where more than 256 channels are needed.
     pub fn with_channels(&self, topology: &Topology, way: Channels) -> Result<RoutingTable, TopologyError> {
         let plain = RoutingTable { channels: Vec::new(), ..self.clone() };
         if plain.is_deadlock_free() {
@@ -53,13 +56,13 @@ impl RoutingTable {
         }
     }
 
-    /// Whether no messages on these paths and channels can wait for each other in a circle.
+    /// Whether messages on these paths and channels cannot wait for each other in a cycle.
     pub fn is_deadlock_free(&self) -> bool {
         self.circle().is_none()
     }
 
-    /// Links and channels of which each may be waited for by who holds the one before, and the first one by who holds the
-    /// last.
+    /// A cycle of links and channels, or `None` where there is none: a message that holds one of them may wait for the
+    /// next, and one that holds the last may wait for the first.
     pub fn circle(&self) -> Option<Vec<(LinkId, u8)>> {
         let node = |(link, channel): (LinkId, u8)| (link as u32, channel);
         let mut found = HashSet::new();
@@ -72,7 +75,7 @@ impl RoutingTable {
         circle(&waits).map(|held| held.into_iter().map(|(link, channel)| (link as LinkId, channel)).collect())
     }
 
-    /// The channels of all hops by turns; `None` where there are more than can be counted.
+    /// The channels of all hops by [`Channels::Turns`]; `None` where there are more than 256.
     fn turns(&self, topology: &Topology) -> Option<Vec<u8>> {
         let labels = Labels::from_some_roots(topology, ROOTS);
         let either = labels.flat_map(|labels| [labels.turned(), labels]);
@@ -91,7 +94,7 @@ impl RoutingTable {
         self.pairs().filter_map(last).max().unwrap_or(0)
     }
 
-    /// The channels of all hops where each path has one.
+    /// The channels of all hops by [`Channels::Lash`]; `None` where there are more than 256.
     fn layers(&self, topology: &Topology) -> Option<Vec<u8>> {
         let mut layers = Layers::new(topology);
         let mut channels = Vec::with_capacity(self.links.len());
@@ -104,7 +107,7 @@ impl RoutingTable {
     }
 }
 
-/// Of every hop, how many turns from down to up come before it.
+/// For every hop, how many turns from down to up come before it.
 fn turns_of<'a>(
     path: &'a [u32],
     topology: &'a Topology,
@@ -118,11 +121,11 @@ fn turns_of<'a>(
     })
 }
 
-/// A number for each node, all different.
+/// A different number for each node.
 pub(super) struct Labels(Vec<usize>);
 
 impl Labels {
-    /// In the order in which a search from the root finds them.
+    /// Numbers the nodes in the order in which a search from `root` finds them.
     fn from_root(topology: &Topology, outgoing: &Adjacency, root: NodeId) -> Labels {
         let (_, order) = search(outgoing, |id| topology.links()[id].target, root);
         let mut labels = vec![usize::MAX; topology.nodes()];
@@ -132,7 +135,7 @@ impl Labels {
         Labels(labels)
     }
 
-    /// From up to so many roots, rank 0 and others.
+    /// The numberings from up to `roots` roots: rank 0 and nodes at equal distances in the order of numbers.
     pub fn from_some_roots(topology: &Topology, roots: usize) -> impl Iterator<Item = Labels> + '_ {
         let outgoing = Adjacency::new(topology.nodes(), topology.links().iter().map(|link| link.source));
         let nodes = topology.nodes();
@@ -140,7 +143,7 @@ impl Labels {
         (0..roots).map(move |root| Labels::from_root(topology, &outgoing, root * nodes / roots))
     }
 
-    /// The other way round: what led up leads down.
+    /// The reverse numbering: a link that led up leads down.
     fn turned(&self) -> Labels {
         Labels(self.0.iter().map(|label| self.0.len() - label).collect())
     }
@@ -154,11 +157,13 @@ impl Labels {
 /// A link and a channel.
 type Held = (u32, u8);
 
-/// A circle among these pairs, which are sorted, if there is one: depth first, as far as each node for the first time.
+/// A cycle among these pairs, which are sorted, or `None` where there is none. A depth-first search that enters each
+/// node once.
 fn circle(waits: &[(Held, Held)]) -> Option<Vec<Held>> {
     let first = |node: Held| waits.partition_point(|(from, _)| *from < node);
     let mut entered = vec![false; waits.len()];
-    // Where the pairs of a node begin, which stands for it, and the next of them to be looked at.
+    // For each node on the path, the index of its first pair, which identifies the node, and of its next pair to
+    // follow.
     let mut path: Vec<(usize, usize)> = Vec::new();
     let mut on_path = HashSet::new();
     for start in 0..waits.len() {

@@ -1,4 +1,4 @@
-//! What can be wrong with a table of routes.
+//! Checks whether a table of routes fits a topology.
 
 use super::super::{Topology, TopologyError};
 use super::RoutingTable;
@@ -7,48 +7,48 @@ use crate::units::{LinkId, NodeId};
 /// What is wrong with the path of a pair of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RouteFault {
-    /// There is none.
+    /// There is no path.
     #[error("it has no path")]
     Missing,
-    /// There are several.
-    #[error("it is spread over several paths, and a table has one; take single-path routing")]
+    /// There are several paths.
+    #[error("it is spread over several paths, but a table holds one; use single-path routing")]
     Split,
-    /// A link that does not exist.
+    /// The path has a link that does not exist.
     #[error("its path takes link {link}, and links are numbered below {links}")]
     NoLink {
-        /// Its number.
+        /// The number of the link.
         link: LinkId,
-        /// How many there are.
+        /// How many links there are.
         links: usize,
     },
-    /// A link that does not start where the one before it ends, or not at the source.
-    #[error("its path takes link {link}, which starts at node {start}, when it is at node {at}")]
+    /// A link does not start where the link before it ends, or the first link does not start at the source.
+    #[error("its path is at node {at} but takes link {link}, which starts at node {start}")]
     Gap {
         /// The link.
         link: LinkId,
-        /// Where it starts.
+        /// The node at which the link starts.
         start: NodeId,
-        /// Where the path is.
+        /// The node at which the path has arrived.
         at: NodeId,
     },
-    /// A node twice.
+    /// The path visits a node twice.
     #[error("its path comes to node {0} twice")]
     Twice(NodeId),
-    /// It ends elsewhere.
+    /// The path ends at another node.
     #[error("its path ends at node {0}")]
     End(NodeId),
-    /// None that leads up and then down.
-    #[error("no path leads up and then down; up-down routing is for links with one back")]
+    /// No path leads up and then down.
+    #[error("no path leads up and then down; up-down routing needs a link back for every link")]
     UpDown,
 }
 
-/// Whether the table has a simple path over links of this topology for every pair of its ranks.
+/// Checks that the table has a simple path over links of this topology for every pair of its ranks.
 pub(super) fn check(table: &RoutingTable, topology: &Topology) -> Result<(), TopologyError> {
     if table.ranks != topology.ranks() {
         let (spec, ranks, found) = (topology.wiring(), topology.ranks(), table.ranks);
         return Err(TopologyError::TableSize { spec, ranks, found });
     }
-    // The number of the last path that came to each node.
+    // The number of the last path that visited each node.
     let mut seen = vec![0; topology.nodes()];
     for (number, (source, target)) in table.pairs().enumerate() {
         check_path(topology, source, target, table.path(source, target), number + 1, &mut seen)

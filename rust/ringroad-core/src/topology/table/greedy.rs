@@ -1,4 +1,5 @@
-//! Tables made one source after the other: of all shortest paths, those over links that carry the least so far.
+//! Tables that are made one source after the other. Of all shortest paths the one whose links carry the least so far is
+//! taken.
 //!
 //! Hoefler, Schneider, Lumsdaine: Optimized routing for large-scale InfiniBand networks, Hot Interconnects 2009 (single
 //! shortest paths, as in OpenSM); Schroeder et al.: Autonet, IEEE Journal on Selected Areas in Communications 9, 1991
@@ -11,8 +12,8 @@ use super::{RouteFault, RoutingTable};
 use crate::units::{LinkId, NodeId, Rank};
 
 impl RoutingTable {
-    /// Single shortest paths: source by source, a tree of paths with the fewest links, of these the ones whose links carry
-    /// the fewest paths so far.
+    /// Single shortest paths. Each source has a tree of paths with the fewest links; of these the paths whose links
+    /// carry the fewest paths so far are taken.
     pub fn shortest(topology: &Topology) -> Result<RoutingTable, TopologyError> {
         let links = topology.links().iter().enumerate().map(|(id, link)| Step {
             from: link.source,
@@ -22,14 +23,15 @@ impl RoutingTable {
         Trees::new(topology, topology.nodes(), links.collect()).table(RouteFault::Missing)
     }
 
-    /// The shortest paths that lead towards a root first and away from it then, by the order in which a search from the root
-    /// finds nodes: they need one channel. Of some roots the one is taken whose busiest link carries the fewest paths.
+    /// Shortest paths among those that lead towards a root first and then away from it, by the order in which a search
+    /// from the root finds nodes. They need one channel. Several roots are tried, and the one whose busiest link
+    /// carries the least is taken. An error where no root has such paths for all pairs of ranks.
     pub fn up_down(topology: &Topology) -> Result<RoutingTable, TopologyError> {
         let load = |table: &RoutingTable| table.load(topology);
         let mut best: Option<Result<RoutingTable, TopologyError>> = None;
         for labels in Labels::from_some_roots(topology, ROOTS) {
             let made = up_down_from(topology, &labels);
-            // Whether there are such paths may depend on the root.
+            // Whether such paths exist may depend on the root.
             let better = match (&best, &made) {
                 (None, _) | (Some(Err(_)), Ok(_)) => true,
                 (Some(Ok(best)), Ok(made)) => load(made) < load(best),
@@ -41,7 +43,8 @@ impl RoutingTable {
     }
 }
 
-/// Node `v` stands for being there without having gone down, and `v + nodes` for having gone down.
+/// The up-down table for one root. State `v` means that the path is at node `v` and has not gone down yet, `v + nodes`
+/// that it has gone down.
 fn up_down_from(topology: &Topology, labels: &Labels) -> Result<RoutingTable, TopologyError> {
     let nodes = topology.nodes();
     let mut steps = Vec::with_capacity(2 * topology.links().len());
@@ -56,7 +59,7 @@ fn up_down_from(topology: &Topology, labels: &Labels) -> Result<RoutingTable, To
     Trees::new(topology, 2 * nodes, steps).table(RouteFault::UpDown)
 }
 
-/// From one state to another over a link.
+/// A step from one state to another over a link.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     from: usize,
@@ -64,22 +67,24 @@ struct Step {
     link: LinkId,
 }
 
-/// A state that the present tree reaches.
+/// How the current tree reaches a state.
 #[derive(Debug, Clone, Copy)]
 struct Reached {
     hops: usize,
-    /// What the links to it carry so far.
+    /// What the links of the path to the state carry so far.
     carried: f64,
     step: usize,
 }
 
-/// Shortest paths in a graph of states; state `v` and, where there are more states than nodes, `v + nodes` are at node `v`.
+/// Shortest paths in a graph of states. State `v` and, where there are more states than nodes, state `v + nodes` are at
+/// node `v`.
 struct Trees<'a> {
     topology: &'a Topology,
     steps: Vec<Step>,
     outgoing: Adjacency,
-    /// How many paths each link carries, for its bandwidth.
+    /// How many paths each link carries, times its weight.
     load: Vec<f64>,
+    /// The bandwidth of the fastest link divided by that of each link.
     weight: Vec<f64>,
     reached: Vec<Option<Reached>>,
     queue: Vec<usize>,
@@ -120,17 +125,18 @@ impl<'a> Trees<'a> {
         })
     }
 
-    /// The nearer of the target's states.
+    /// The target's state with the shorter path; of paths of equal length, the one whose links carry less.
     fn end(&self, target: Rank) -> Option<usize> {
         let states = (target..self.reached.len()).step_by(self.topology.nodes());
         let ends = states.filter_map(|state| Some((self.reached[state]?, state)));
-        let nearer = |a: &(Reached, usize), b: &(Reached, usize)| {
+        let shorter = |a: &(Reached, usize), b: &(Reached, usize)| {
             (a.0.hops, a.0.carried).partial_cmp(&(b.0.hops, b.0.carried)).unwrap_or(std::cmp::Ordering::Equal)
         };
-        ends.min_by(nearer).map(|(_, state)| state)
+        ends.min_by(shorter).map(|(_, state)| state)
     }
 
-    /// Breadth first, so that a state's path is final when its own steps are looked at.
+    /// Builds the tree of a source. The search is breadth first, so that a state's path is final when its steps are
+    /// followed.
     fn grow(&mut self, source: NodeId) {
         self.queue.drain(..).for_each(|state| self.reached[state] = None);
         self.queue.push(source);

@@ -1,4 +1,5 @@
-//! Layers without circles: a path goes to the first one whose order of links still exists with it.
+//! Layers of paths without cycles. A path goes into the first layer in which a topological order of the links still
+//! exists with it.
 //!
 //! Pearce, Kelly: A dynamic topological sort algorithm for directed acyclic graphs, ACM Journal of Experimental
 //! Algorithmics 11, 2006.
@@ -7,37 +8,37 @@ use super::super::measure::Adjacency;
 use super::super::{Link, Topology};
 use crate::units::LinkId;
 
-/// What a layer knows of two links in a row.
+/// What a layer knows about a pair of consecutive links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pair {
     Unknown,
     Taken,
-    /// It would close a circle, whatever comes later.
+    /// The pair would close a cycle, now and for ever: a layer never loses pairs.
     Refused,
 }
 
-/// The layers so far.
+/// The layers that have been made.
 pub(super) struct Layers<'a> {
     turns: Turns<'a>,
     layers: Vec<Layer>,
 }
 
-/// All pairs of links of which the second starts where the first ends, numbered.
+/// The numbers of all pairs of consecutive links: the second starts where the first ends.
 struct Turns<'a> {
     links: &'a [Link],
     outgoing: Adjacency,
     incoming: Adjacency,
     /// The number of each link's first pair.
     first: Vec<usize>,
-    /// Which of the links out of its start each link is.
+    /// The place of each link among the links that leave its source.
     place: Vec<usize>,
 }
 
 struct Layer {
     pairs: Vec<Pair>,
-    /// Of each link, the place in an order in which every pair that is taken leads upwards.
+    /// The place of each link in an order in which every taken pair leads upwards.
     order: Vec<u32>,
-    /// The number of the last search that has found each link, and of the last one of all.
+    /// The number of the last search that found each link. `search` is the number of the last search.
     seen: Vec<u32>,
     search: u32,
 }
@@ -59,7 +60,7 @@ impl<'a> Layers<'a> {
         Layers { turns: Turns { links, outgoing, incoming, first, place }, layers: Vec::new() }
     }
 
-    /// Puts a path into the first layer that it fits, and tells its number.
+    /// Puts a path into the first layer that it fits, which may be a new one, and returns the layer's number.
     pub fn take(&mut self, path: &[u32]) -> usize {
         let turns = &self.turns;
         let found = self.layers.iter_mut().position(|layer| layer.take(turns, path));
@@ -85,7 +86,7 @@ impl Layer {
         Layer { pairs, order: (0..links as u32).collect(), seen: vec![0; links], search: 0 }
     }
 
-    /// Takes all pairs of a path, or none of them.
+    /// Takes all pairs of a path, or none of them; returns whether it has taken them.
     fn take(&mut self, turns: &Turns<'_>, path: &[u32]) -> bool {
         let pairs = || path.windows(2).map(|pair| (pair[0] as LinkId, pair[1] as LinkId));
         let known = |(from, to): (LinkId, LinkId)| self.pairs[turns.number(from, to)];
@@ -103,13 +104,13 @@ impl Layer {
         let Some(count) = fails else { return true };
         let (from, to) = new[count];
         new.drain(..count).for_each(|(from, to)| self.pairs[turns.number(from, to)] = Pair::Unknown);
-        // Whether it was refused for its own sake, or for that of the others.
+        // A pair that closes a cycle only with the other pairs of its path may be taken later.
         let alone = count > 0 && self.add(turns, from, to);
         self.pairs[turns.number(from, to)] = if alone { Pair::Unknown } else { Pair::Refused };
         false
     }
 
-    /// Takes a pair, unless it closes a circle.
+    /// Takes a pair unless it closes a cycle; returns whether it has taken the pair.
     fn add(&mut self, turns: &Turns<'_>, from: LinkId, to: LinkId) -> bool {
         let (first, last) = (self.order[to], self.order[from]);
         if first < last {
@@ -129,8 +130,9 @@ impl Layer {
         true
     }
 
-    /// All links that are reached from `start` over pairs that are taken, in their order, as far as they are within; `None`
-    /// where `stop` is one of them. `next`: the links that a link makes a pair with, and the pair's number.
+    /// All links that are reached from `start` over taken pairs and whose places are `within`, sorted by place; `None`
+    /// where `stop` is one of them. `next` returns the links that a link forms a pair with, and the numbers of these
+    /// pairs.
     fn reach<N: Iterator<Item = (LinkId, usize)>>(
         &mut self,
         start: LinkId,
@@ -144,23 +146,23 @@ impl Layer {
         let mut done = 0;
         while let Some(&link) = found.get(done) {
             done += 1;
-            for (near, pair) in next(link) {
-                let open = self.seen[near] != self.search && within(self.order[near]);
+            for (other, pair) in next(link) {
+                let open = self.seen[other] != self.search && within(self.order[other]);
                 if !open || self.pairs[pair] != Pair::Taken {
                     continue;
                 }
-                if Some(near) == stop {
+                if Some(other) == stop {
                     return None;
                 }
-                self.seen[near] = self.search;
-                found.push(near);
+                self.seen[other] = self.search;
+                found.push(other);
             }
         }
         found.sort_unstable_by_key(|link| self.order[*link]);
         Some(found)
     }
 
-    /// Gives the places of all of these to the first ones first.
+    /// Redistributes the places of all these links: `ahead` gets the lowest of them, `behind` the others.
     fn reorder(&mut self, ahead: Vec<LinkId>, behind: Vec<LinkId>) {
         let all: Vec<LinkId> = ahead.into_iter().chain(behind).collect();
         let mut places: Vec<u32> = all.iter().map(|link| self.order[*link]).collect();

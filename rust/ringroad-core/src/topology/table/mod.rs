@@ -1,8 +1,8 @@
-//! Routes as a table: one path for each pair of ranks, and the virtual channel of each hop.
+//! Tables of routes: one path for each pair of ranks, and the virtual channel of each hop.
 //!
 //! ```text
 //! links   of 0 to 0 | 0 to 1 | 0 to 2 | ... | 1 to 0 | ...     one path after the other, by source, then by target
-//! starts  0           0        1        ...                     where each of them begins
+//! starts  0           0        1        ...                     where each path begins in `links`
 //! ```
 //!
 //! Paths may lead over switches and over other ranks, and need not be shortest.
@@ -26,24 +26,24 @@ use super::{Routes, Routing, Topology, TopologyError};
 use crate::digest::Fnv;
 use crate::units::{LinkId, NodeId, Rank, Seconds};
 
-/// The most hops that all paths of a table may have together: they are held in memory.
+/// The most hops that all paths of a table may have together, since they are held in memory.
 pub const MAX_HOPS: usize = 1 << 28;
 
-/// One path for each ordered pair of ranks. [`Topology::with_routes`] checks that it fits a network.
+/// One path for each ordered pair of ranks. [`Topology::with_routes`] checks that the table fits a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "StoredTable", into = "StoredTable")]
 pub struct RoutingTable {
     ranks: usize,
-    /// Where each pair's path begins, and where the last one ends.
+    /// Where each pair's path begins in `links`, and where the last path ends.
     starts: Vec<u32>,
     links: Vec<u32>,
-    /// By hop; none where all hops use channel 0.
+    /// The channel of each hop; empty where all hops use channel 0.
     channels: Vec<u8>,
 }
 
 impl RoutingTable {
-    /// A table of the paths that `path` appends: the links from a source to a target, for every pair of different ranks by
-    /// source, then by target.
+    /// Makes a table. `path` is called for every pair of different ranks, by source, then by target, and appends the
+    /// links from the source to the target.
     pub fn new<E: From<TopologyError>>(
         ranks: usize,
         mut path: impl FnMut(Rank, Rank, &mut Vec<u32>) -> Result<(), E>,
@@ -64,7 +64,7 @@ impl RoutingTable {
         Ok(RoutingTable { ranks, starts, links, channels: Vec::new() })
     }
 
-    /// The paths of a topology on which each pair of ranks has one only, and their channels where it has a table.
+    /// The table of a topology, or one made of its routes. An error where a pair of ranks has several paths or none.
     pub fn of(topology: &Topology) -> Result<RoutingTable, TopologyError> {
         if let Some(table) = topology.routes() {
             return Ok((**table).clone());
@@ -79,7 +79,7 @@ impl RoutingTable {
                 false => Err(bad(source, target, RouteFault::Split)),
             }
         };
-        // All routes to one destination in a row, which is what finding them is fast at.
+        // Finding routes is fastest with all routes to one destination in a row.
         (0..ranks * ranks).try_for_each(|pair| route(pair % ranks, pair / ranks).map(drop))?;
         RoutingTable::new(ranks, |source, target, path| {
             let route = route(source, target)?;
@@ -88,7 +88,7 @@ impl RoutingTable {
         })
     }
 
-    /// How many ranks.
+    /// How many ranks the table is for.
     pub fn ranks(&self) -> usize {
         self.ranks
     }
@@ -115,25 +115,26 @@ impl RoutingTable {
         (0..ranks * ranks).map(move |pair| (pair / ranks, pair % ranks)).filter(|(a, b)| a != b)
     }
 
-    /// How many virtual channels its hops use.
+    /// How many virtual channels the hops use.
     pub fn channels(&self) -> usize {
         self.channels.iter().max().map_or(1, |channel| usize::from(*channel) + 1)
     }
 
-    /// How many paths lead over each of the links of its topology.
+    /// For each link of the table's topology, how many paths lead over it.
     pub fn counts(&self, topology: &Topology) -> Vec<u64> {
         let mut counts = vec![0; topology.links().len()];
         self.links.iter().for_each(|link| counts[*link as usize] += 1);
         counts
     }
 
-    /// How long the busiest link of its topology takes for a byte from every rank to every other one.
+    /// How long the busiest link of the table's topology takes when every rank sends one byte to every other one.
     pub fn load(&self, topology: &Topology) -> Seconds {
         let counts = self.counts(topology).into_iter().zip(topology.links());
         counts.map(|(count, link)| count as f64 / link.bytes_per_second()).fold(0.0, f64::max)
     }
 
-    /// Lines of comma-separated values for the paths of a source: source, target, hop, from, to, link, channel.
+    /// The hops of all paths of a source as comma-separated values, one line each: source, target, hop, from, to, link,
+    /// channel.
     pub fn csv(&self, topology: &Topology, source: Rank) -> String {
         let mut text = String::new();
         for target in (0..self.ranks).filter(|target| *target != source) {
@@ -155,15 +156,15 @@ impl RoutingTable {
 }
 
 impl Topology {
-    /// The same wiring where what goes from one rank to another takes the table's path. What starts or ends at a switch
-    /// is routed as without it.
+    /// The same wiring with the table's paths between ranks. Paths that start or end at a switch remain shortest paths.
+    /// An error where the table does not fit.
     pub fn with_routes(self, table: impl Into<Arc<RoutingTable>>) -> Result<Topology, TopologyError> {
         let table = table.into();
         fault::check(&table, &self)?;
         Ok(Topology { routing: Routing::Table, table: Some(table), ..self })
     }
 
-    /// The table by which it is routed.
+    /// The table of routes, where the routing is one.
     pub fn routes(&self) -> Option<&Arc<RoutingTable>> {
         self.table.as_ref()
     }

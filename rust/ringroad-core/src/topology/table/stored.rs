@@ -1,4 +1,5 @@
-//! The serialised form: how many hops each path has, by source, then by target, and all links one after the other.
+//! The serialised form of a table: how many hops each path has, by source, then by target, and the links of all paths
+//! in this order.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +11,17 @@ pub(super) struct StoredTable {
     ranks: usize,
     hops: Vec<u32>,
     links: Vec<u32>,
-    /// Of each hop, where not all are 0.
+    /// The channel of each hop; empty where all hops use channel 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     channels: Vec<u8>,
 }
 
-/// Numbers of hops, links and channels that do not belong together.
+/// Numbers of hops, links and channels that do not fit each other.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "a table of routes for {ranks} ranks has a number of hops for each pair, {ranks} times {ranks}, whose sum is how \
-     many links there are, and no channels or as many; not {pairs} with a sum of {hops}, {links} links and {channels} \
-     channels"
+    "a table of routes for {ranks} ranks needs {ranks} times {ranks} numbers of hops, as many links as their sum, and \
+     no channels or one for each link; this one has {pairs} numbers of hops with the sum {hops}, {links} links and \
+     {channels} channels"
 )]
 pub(super) struct Uneven {
     ranks: usize,

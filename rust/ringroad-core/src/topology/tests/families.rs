@@ -1,4 +1,4 @@
-//! Every family against what its definition says: how many links leave ranks, how many there are, how far it is.
+//! Every family compared with its definition: links out of ranks, links in all, and diameter.
 
 use super::*;
 use crate::topology::measure::{reach, Adjacency};
@@ -44,8 +44,8 @@ fn hyperx(sizes: &[usize]) -> Expected {
     expected(Topology::hyperx(sizes).unwrap(), (degree, degree), degree * product(sizes), diameter)
 }
 
-/// In a row with a tree two ranks are as far apart as the nearer ends of their boards, and the tree's two hops; ranks of
-/// one board may take that way, too.
+/// In a row with a tree, the distance of two ranks is that to the nearer ends of their boards plus the two hops of the
+/// tree. Ranks of one board may also take the tree.
 fn hamming_mesh(board: [usize; 2], count: [usize; 2]) -> Expected {
     let topology = Topology::hamming_mesh(board, count).unwrap();
     let least = |d: usize| if count[d] > 1 { 2 } else { usize::from(board[d] > 1) };
@@ -129,10 +129,10 @@ proptest! {
         prop_assert_eq!((degrees.clone().min().unwrap(), degrees.max().unwrap()), degree, "{}", topology);
         prop_assert_eq!(topology.max_degree(), degree.1);
         prop_assert_eq!(topology.links().len(), links, "{}", topology);
-        // The diameter is asked of few ranks, here of all.
+        // The library measures the diameter from a few ranks, this test from all.
         let farthest = distances(&topology).into_iter().flatten().max().unwrap();
         prop_assert_eq!((topology.diameter(), farthest), (diameter, diameter), "{}", topology);
-        // As many cables lead back as lead there, and they carry as much.
+        // Between two nodes there are as many links back as there, with the same capacities.
         let mut ends: Vec<_> = topology.links().iter().map(|l| (l.source, l.target, l.capacity.to_bits())).collect();
         let mut back: Vec<_> = ends.iter().map(|(a, b, c)| (*b, *a, *c)).collect();
         ends.sort_unstable();
@@ -153,7 +153,7 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), topology);
     }
 
-    /// A port leads out of its rank; on a grid's cables, to the neighbour that the coordinates say.
+    /// A port's link leaves its rank. Where ports are cables of a grid, it leads to the neighbour by coordinates.
     #[test]
     fn ports_leave_their_rank(family in any_family()) {
         let topology = family.topology;
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// Swing's evaluation (section 5.4).
+/// The networks of Swing's evaluation (section 5.4).
 #[test]
 fn large_networks_of_the_literature() {
     let check = |spec: &str, ranks: usize, degree: usize, diameter: usize| {
@@ -195,7 +195,7 @@ fn large_networks_of_the_literature() {
     check("twisted-torus:24x12", 288, 4, 12);
 }
 
-/// With full bandwidth everywhere a switch's uplink carries what its ranks send, and less by the ratio.
+/// A switch's uplink has the bandwidth of all ranks below it, divided by the oversubscription ratios up to its level.
 #[test]
 fn fat_trees_taper() {
     let check = |spec: &str, capacities: &[(NodeId, f64)]| {

@@ -1,4 +1,4 @@
-//! Graphs that somebody else has drawn.
+//! Graphs from lists of links.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn graphs_are_topologies() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&dumbbell()).unwrap());
 }
 
-/// One bandwidth for all may be said once, and ranks are all nodes if nothing else is said.
+/// A bandwidth for all links may be given once, and without `nodes` all nodes are ranks.
 #[test]
 fn graphs_are_written_by_hand() {
     let check = |json: &str, expected: Result<usize, &str>| {
@@ -43,8 +43,8 @@ fn graphs_are_written_by_hand() {
         ),
         Ok(3),
     );
-    let only = "is only a name: a graph is known by its links; give the path of its file, such as net.graphml, or the \
-                topology itself";
+    let only = "is only the name of a graph, and the links are missing; give the path of its file, such as net.graphml, \
+                or the topology itself";
     check(
         r#"{"spec":"ring:3","ranks":3}"#,
         Err("ranks, nodes and dimensions follow from \"ring:3\"; leave them out, or write graph:name"),
@@ -71,7 +71,7 @@ fn what_is_no_network_is_refused() {
     check(2, 2, &[(0, 1), (1, 1)], "link 1 joins node 1 to itself; leave it out");
     check(2, 2, &[(0, 1)], "no path leads from rank 1 to rank 0; add links");
     check(3, 3, &[(0, 1), (1, 0), (2, 0)], "no path leads from rank 0 to rank 2; add links");
-    // Nobody needs to reach a switch.
+    // Switches need not be reachable.
     assert!(Topology::from_links("g", 1, 3, Vec::new()).is_ok());
     for name in ["", "a,b", "my net", "a:b"] {
         let error = Topology::from_links(name, 1, 1, Vec::new()).unwrap_err();
@@ -82,7 +82,7 @@ fn what_is_no_network_is_refused() {
     assert_eq!(error, TopologyError::Bandwidth(0.0));
 }
 
-/// A torus without one of its cables is still a torus to algorithms, and its bytes take a way round.
+/// A torus without one of its cables keeps its grid, and bytes go around the missing cable.
 #[test]
 fn graphs_may_have_a_grid() {
     let torus = topology("torus:3x4");
@@ -110,7 +110,7 @@ fn graphs_may_have_a_grid() {
 proptest! {
     #![proptest_config(seeded())]
 
-    /// Whatever is drawn: either every pair has a route, or the graph is refused.
+    /// Any list of links either gives every pair a route or is refused.
     #[test]
     fn ranks_of_graphs_reach_each_other(
         nodes in 1usize..12,
@@ -130,8 +130,8 @@ proptest! {
                 prop_assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), graph);
             }
             Err(TopologyError::Graph { .. }) => {
-                let family = Family::Graph("g".to_owned());
-                let graph = Topology::plain(family, ranks, nodes, links);
+                let kind = Kind::Graph("g".to_owned());
+                let graph = Topology::plain(kind, ranks, nodes, links);
                 let mut routes = Routes::new(&graph);
                 prop_assert!(pairs().any(|(a, b)| routes.route(a, b).is_err()));
             }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::topology::Group;
 
-/// Spec, ranks, the fewest and most links out of a rank, diameter.
+/// Spec, ranks, the fewest and the most links out of a rank, diameter.
 const FAMILIES: [(&str, usize, (usize, usize), usize); 39] = [
     ("circulant:16:3,4", 16, (4, 4), 3),
     ("circulant:6:1,3", 6, (3, 3), 2),
@@ -46,6 +46,29 @@ const FAMILIES: [(&str, usize, (usize, usize), usize); 39] = [
     ("doubled-odd-graph:3", 20, (3, 3), 5),
 ];
 
+/// Families that are looked at in [`super::families`]: those with a grid, with switches or memory.
+const OTHERS: [&str; 11] = [
+    "ring",
+    "torus",
+    "mesh",
+    "twisted-torus",
+    "hyperx",
+    "hammingmesh",
+    "hypercube",
+    "twisted-hypercube",
+    "switch",
+    "fattree",
+    "hosts",
+];
+
+#[test]
+fn every_family_is_looked_at() {
+    let here: Vec<&str> = FAMILIES.iter().filter_map(|(spec, ..)| spec.split(':').next()).collect();
+    for family in families() {
+        assert!(here.contains(&family.name) || OTHERS.contains(&family.name), "add {family:?} to a list");
+    }
+}
+
 #[test]
 fn families_without_a_grid() {
     for (spec, ranks, degrees, diameter) in FAMILIES {
@@ -60,7 +83,7 @@ fn families_without_a_grid() {
         );
         assert_eq!((topology.spec().as_str(), topology.dimensions()), (spec, &[][..]));
         assert!(topology.links().iter().all(|link| link.source != link.target), "{spec}");
-        // Ports are links in turn, and links in the order of ranks.
+        // Links come in the order of ranks, and ports in the order of links.
         assert!(topology.links().is_sorted_by_key(|link| link.source), "{spec}");
         let first = |rank| topology.links().partition_point(|link| link.source < rank);
         let ports = topology.links().iter().enumerate();
@@ -69,7 +92,7 @@ fn families_without_a_grid() {
     }
 }
 
-/// What keeps ports is a motion of all ranks from any of them to any other: the left translations of the group.
+/// A left translation of the group maps each port to itself, and takes any rank to any other.
 #[test]
 fn cayley_graphs_look_the_same_from_everywhere() {
     let check = |spec: &str, cayley: bool| {
@@ -88,7 +111,7 @@ fn cayley_graphs_look_the_same_from_everywhere() {
         };
         for port in 0..degree {
             let mut targets: Vec<Rank> = (0..topology.ranks()).map(|rank| to(rank, port)).collect();
-            // L_s takes 0.t1.t2... to s.t1.t2..., by whatever ports t one gets there.
+            // L_s takes 0.t1.t2... to s.t1.t2..., whatever ports t lead there.
             let mut image = vec![None; topology.ranks()];
             image[0] = Some(targets[0]);
             let mut queue = std::collections::VecDeque::from([0]);
@@ -154,7 +177,7 @@ fn cayley_graphs_look_the_same_from_everywhere() {
     }
 }
 
-/// Zhao et al., Table 7: ranks and diameter; all have four links a rank.
+/// Zhao et al., Table 7: spec, ranks and diameter; all graphs have four links per rank.
 const TABLE_7: [(&str, usize, usize); 15] = [
     ("octahedron", 6, 2),
     ("hamming:2:3", 9, 2),
@@ -173,7 +196,8 @@ const TABLE_7: [(&str, usize, usize); 15] = [
     ("gh33-incidence", 728, 6),
 ];
 
-/// From a rank at each distance, how many links lead nearer and how many lead on; the same from everywhere.
+/// For each distance from a rank, how many links of a rank at this distance lead closer, and how many lead farther
+/// away. Asserts that these numbers are the same for all pairs of ranks.
 fn intersection_array(topology: &Topology) -> Vec<(usize, usize)> {
     let mut array: Vec<Option<(usize, usize)>> = vec![None; topology.diameter() + 1];
     let distances = super::families::distances(topology);
@@ -206,7 +230,7 @@ fn distance_regular_graphs() {
         let leading_on: Vec<usize> = array[..array.len() - 1].iter().map(|counts| counts.1).collect();
         assert_eq!((topology.ranks(), leading_on.as_slice()), (ranks, away), "{spec}");
     };
-    // As the literature has them: girths 5, 6, 8 and 12 of cubic graphs.
+    // The values of the literature: girths 5, 6, 8 and 12 of cubic graphs.
     check("petersen", 10, &[3, 2]);
     check("heawood", 14, &[3, 2, 2]);
     check("tutte-8-cage", 30, &[3, 2, 2, 2]);
@@ -236,7 +260,7 @@ fn groups_multiply() {
     let pair = Group::parse("z64*z16^11").unwrap();
     let (a, b) = (pair.element("34.1").unwrap(), pair.element("14.14").unwrap());
     assert_eq!((a, pair.write(pair.multiply(a, b))), (34 * 16 + 1, format!("{}.15", (34 + 11 * 14) % 64)));
-    // Reflections undo themselves, and turns commute.
+    // Reflections are their own inverses, and rotations commute.
     let dihedral = Group::parse("d5").unwrap();
     let reflection = dihedral.element("3.1").unwrap();
     assert_eq!(dihedral.multiply(reflection, reflection), 0);
@@ -252,10 +276,10 @@ fn what_no_group_or_family_is() {
         "cayley:z64*z5^11:1.0",
         &cannot(
             "cayley:z64*z5^11",
-            "11^5 is not 1 modulo 64, so z64*z5^11 is no group; write a number whose power 5 is 1 modulo 64",
+            "11^5 is not 1 modulo 64, so z64*z5^11 is not a group; write a number whose power 5 is 1 modulo 64",
         ),
     );
-    let form = |part: &str| format!("{part:?} is no group; write z8, z64*z16^11, d13, s4 or z3xz3");
+    let form = |part: &str| format!("{part:?} is not a group; write z8, z64*z16^11, d13, s4 or z3xz3");
     for (group, part) in
         [("q8", "q8"), ("z3xx", ""), ("z0", "z0"), ("z8*d2^1", "z8*d2^1"), ("z8*z2", "z8*z2"), ("d", "d")]
     {
@@ -265,9 +289,9 @@ fn what_no_group_or_family_is() {
     for group in ["z1048577", "z2048xz1024", "z99999999999*z99999999999^1", "d524289", "s9xs9"] {
         check(&format!("cayley:{group}:1"), &cannot(&format!("cayley:{group}"), large));
     }
-    check("cayley:s10:1", &cannot("cayley:s10", "permutations are of 9 things at most"));
+    check("cayley:s10:1", &cannot("cayley:s10", "permutations have at most 9 things"));
     let element = |text: &str, last: &str| {
-        format!("{text:?} is no element of the group; write elements such as {last}")
+        format!("{text:?} is not an element of the group; write elements such as {last}")
     };
     check("cayley:z8:1,9", &cannot("cayley:z8", &element("9", "7")));
     check("cayley:z8*z2^3:1", &cannot("cayley:z8*z2^3", &element("1", "7.1")));
@@ -280,7 +304,7 @@ fn what_no_group_or_family_is() {
     check("cayley:z8:2", &cannot("cayley:z8:2", &reach(0, 1)));
     check("circulant:8:2,4", &cannot("circulant:8:2,4", &reach(0, 1)));
     check("generalized-kautz:1:4", &cannot("generalized-kautz:1:4", &reach(0, 1)));
-    check("cayley:z8", "malformed topology \"cayley:z8\"; write for example cayley:z64*z16^11:34.1,14.14");
+    check("cayley:z8", "malformed topology \"cayley:z8\"; write for example cayley:z8*z2^3:5.1,3.0");
     for spec in ["circulant:8", "circulant:8:", "circulant:8:a", "circulant:8:1,2:3", "circulant:8:1,,2"] {
         let error = Topology::parse(spec).unwrap_err().to_string();
         assert!(error.starts_with("malformed topology") && error.contains("write for example"), "{error}");

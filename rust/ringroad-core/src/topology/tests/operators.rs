@@ -1,4 +1,4 @@
-//! Graphs made of graphs, and what is left of them.
+//! Graphs that operators make, and networks with failed links.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn sorted(topology: &Topology) -> Vec<(NodeId, NodeId)> {
     ends
 }
 
-/// As it is written, as it is known, ranks, links, diameter.
+/// The spec as it is written, the topology's spec, ranks, links, diameter.
 #[test]
 fn operators_in_specs() {
     let check = |text: &str, spec: &str, ranks: usize, links: usize, diameter: usize| {
@@ -67,7 +67,7 @@ fn operators_in_specs() {
 
 #[test]
 fn operators_are_the_graphs_that_they_say() {
-    // Line graphs of a digraph: complete, twice over, is Kautz.
+    // The line graph of a line graph of a complete graph is a Kautz graph.
     assert_eq!(ends(&topology("line(complete:5)")), ends(&topology("kautz:4:1")));
     assert_eq!(ends(&topology("line(kautz:2:1)")), ends(&topology("kautz:2:2")));
     assert_eq!(ends(&topology("line(uniring:1:3)")), [(0, 1), (1, 2), (2, 0)]);
@@ -77,14 +77,14 @@ fn operators_are_the_graphs_that_they_say() {
     assert_eq!(ends(&topology("product(torus:3x4, ring:5)")), ends(&topology("torus:3x4x5")));
     assert_eq!(ends(&topology("power(complete:3, 2)")), ends(&topology("hyperx:3x3")));
     assert_eq!(ends(&topology("product(complete:2, complete:4)")), ends(&topology("hyperx:2x4")));
-    // Copies of copies, by port and then by how many copies further.
+    // Copies of copies: ports come by port of the original, then by how many copies further they lead.
     assert_eq!(
         ends(&topology("degree(uniring:1:2, 2)")),
         [(0, 2), (0, 3), (1, 3), (1, 2), (2, 0), (2, 1), (3, 1), (3, 0)]
     );
     assert_eq!(ends(&topology("degree(ring:5, 1)")), ends(&topology("ring:5")));
     assert_eq!(sorted(&topology("degree(complete:2, 4)")).len(), 32);
-    // Turned round twice, and a ring in both directions.
+    // Reversed twice, and a ring in both directions.
     assert_eq!(topology("transpose(transpose(de-bruijn:2:3))").links(), topology("de-bruijn:2:3").links());
     assert_eq!(ends(&topology("bidirectional(uniring:1:5)")), ends(&topology("ring:5")));
     let turned = topology("transpose(uniring:1:4)");
@@ -94,14 +94,14 @@ fn operators_are_the_graphs_that_they_say() {
         (Some(3), Some(0), Some(0))
     );
     assert_eq!(turned.link_ports(), [1, 2, 3, 0].map(|rank| Some((rank, 0))));
-    // Line graphs of cables: a star's are all joined, a ring's are a ring.
+    // Line graphs of cables: the cables of a star are all joined, those of a ring form a ring.
     assert_eq!(sorted(&topology("line-graph(complete-bipartite:1x3)")), sorted(&topology("complete:3")));
     assert_eq!(sorted(&topology("line-graph(ring:5)")).len(), 10);
     assert_eq!(sorted(&topology("line-graph(ring:2)")), [(0, 1), (0, 1), (1, 0), (1, 0)]);
     assert_eq!(topology("line-graph(complete:4)").diameter(), 2);
 }
 
-/// What links are like is carried over.
+/// Links keep their bandwidths, capacities and latencies.
 #[test]
 fn links_keep_their_properties() {
     let ring = topology("ring:3").map_links(|id, link| {
@@ -134,7 +134,7 @@ fn links_keep_their_properties() {
     check(ring.without_directions(&[(0, 1)]).unwrap(), &|id, _| id + 1);
 }
 
-/// The grid stays, with the ports of the links that are left; nothing else of the family does.
+/// A network with failed links keeps the grid and the ports of the remaining links, and nothing else of its family.
 #[test]
 fn what_has_failed_is_gone() {
     for spec in [
@@ -252,7 +252,7 @@ fn operators_say_what_is_wrong() {
             "no link joins 0 and 18446744073709551615; name two nodes that a cable joins",
         ),
     );
-    let switches = "switch:4 has switches, which are no ranks; take a graph of ranks alone";
+    let switches = "switch:4 has switches, which are not ranks; use a graph without switches";
     for (text, spec) in
         [("line(switch:4)", "line(switch:4)"), ("product(ring:2, switch:4)", "product(ring:2, switch:4)")]
     {
@@ -262,7 +262,7 @@ fn operators_say_what_is_wrong() {
         "line-graph(uniring:1:3)",
         &cannot(
             "line-graph(uniring:1:3)",
-            "ranks are cables, but the link from rank 0 to rank 1 has none back; take line(...)",
+            "line-graph needs cables, but the link from rank 0 to rank 1 has no link back; use line(...)",
         ),
     );
     assert!(matches!(Topology::parse("line(ring:1)"), Err(TopologyError::Zero(_))));
@@ -289,7 +289,7 @@ fn operators_say_what_is_wrong() {
 #[test]
 fn digests_tell_networks_apart() {
     let digest = |spec: &str| topology(spec).digest();
-    // The same on every machine, and in every version.
+    // A digest is the same on every machine and in every version.
     assert_eq!(digest("ring:4"), "a3be653047f2190adc553060fc1873e9");
     assert_eq!(digest("ring:8"), digest("torus:8"));
     assert_eq!(digest("kautz:4:1"), digest("line(complete:5)"));

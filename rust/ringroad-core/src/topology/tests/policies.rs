@@ -1,4 +1,4 @@
-//! Which paths the bytes take.
+//! The routings: which paths bytes take.
 
 use super::*;
 
@@ -47,12 +47,12 @@ fn policies_are_kept_and_refused() {
     assert_eq!(topology("ring:8 , Routing=MINIMAL").spec(), "ring:8");
     for spec in ["switch:4", "hosts:2x2", "fattree:2x2", "twisted-torus:4x2", "twisted-hypercube:3"] {
         let error = topology(spec).with_routing(Routing::DimensionOrdered).unwrap_err().to_string();
-        let why = "has no dimensions with links of their own, which dimension-ordered routing follows";
-        assert_eq!(error, format!("{spec} {why}; take minimal or single-path"));
+        let needs = "dimension-ordered routing needs dimensions with links of their own, which";
+        assert_eq!(error, format!("{needs} {spec} does not have; use minimal or single-path"));
     }
 }
 
-/// Paths of a latency each: the one that is taken counts.
+/// Where paths differ in latency, that of the taken path counts.
 #[test]
 fn a_single_path_has_its_own_latency() {
     let ring = routed("ring:4", "single-path").map_links(|id, link| link.latency = id as f64).unwrap();
@@ -63,7 +63,7 @@ fn a_single_path_has_its_own_latency() {
 proptest! {
     #![proptest_config(seeded())]
 
-    /// No policy takes longer ways than another, and none loses a byte.
+    /// All routings take paths of the same length, and none loses a byte.
     #[test]
     fn every_policy_is_minimal(
         family in prop::sample::select(vec![

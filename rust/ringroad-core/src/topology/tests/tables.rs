@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::*;
 
-/// The paths that `topology` takes anyway, as a table.
+/// The routes of the topology of a spec as a table.
 fn table_of(spec: &str) -> RoutingTable {
     RoutingTable::of(&topology(&format!("{spec},routing=single-path"))).unwrap()
 }
 
-/// A table with the same paths but one.
+/// The table with another path for one pair.
 fn with_path(table: &RoutingTable, pair: (Rank, Rank), instead: &[u32]) -> RoutingTable {
     let path = |source, target, path: &mut Vec<u32>| -> Result<(), TopologyError> {
         let own = table.path(source, target);
@@ -19,7 +19,7 @@ fn with_path(table: &RoutingTable, pair: (Rank, Rank), instead: &[u32]) -> Routi
     RoutingTable::new(table.ranks(), path).unwrap()
 }
 
-/// A random graph that every rank crosses by as many cycles as half its cables.
+/// A random graph made of `cycles` random cycles through all ranks, so that each rank has twice as many cables.
 fn random(ranks: usize, cycles: usize) -> Topology {
     let mut seed = 7u64;
     let mut links = Vec::new();
@@ -54,7 +54,7 @@ fn tables_are_routes() {
     assert_eq!(table.csv(&ring, 0).lines().next(), Some(format!("0,1,0,0,3,{around},0").as_str()));
     assert_eq!(table.csv(&ring, 0).lines().count(), 3 + 2 + 1);
 
-    // What is between ranks and switches is not in the table.
+    // Routes between ranks and switches are not in the table.
     let switch = topology("switch:4").with_routes(table_of("switch:4")).unwrap();
     assert_eq!(Routes::new(&switch).route(4, 2).unwrap().hops, 1);
     assert_eq!(Routes::new(&switch).route(1, 2).unwrap().hops, 2);
@@ -106,8 +106,8 @@ fn what_is_no_table_is_refused() {
     };
     check((0, 1), &[], "it has no path");
     check((2, 3), &[99], "its path takes link 99, and links are numbered below 8");
-    check((1, 2), &[0], "its path takes link 0, which starts at node 0, when it is at node 1");
-    check((0, 2), &[0, 4], "its path takes link 4, which starts at node 2, when it is at node 1");
+    check((1, 2), &[0], "its path is at node 1 but takes link 0, which starts at node 0");
+    check((0, 2), &[0, 4], "its path is at node 1 but takes link 4, which starts at node 2");
     check((0, 2), &[0], "its path ends at node 1");
     check((0, 2), &[0, 3, 0, 2], "its path comes to node 0 twice");
     check((3, 1), &[6, 0, 2, 4, 6, 0], "its path comes to node 3 twice");
@@ -117,8 +117,8 @@ fn what_is_no_table_is_refused() {
         Err(TopologyError::TableSize { spec, ranks: 5, found: 4 })
     );
 
-    let needed = "the routes of ring:4 are a table, which must come with it; give the topology itself, or the JSON that \
-                  holds its routes";
+    let needed = "ring:4 has table routing, but the table of routes is missing; give the topology itself, or the JSON that \
+                  contains its routes";
     assert_eq!(Topology::parse("ring:4,routing=table").unwrap_err().to_string(), needed);
     let json = serde_json::to_string(&ring.clone().with_routes(table).unwrap()).unwrap();
     let read = |json: &str| serde_json::from_str::<Topology>(json).map_err(|error| error.to_string());
@@ -131,7 +131,7 @@ fn what_is_no_table_is_refused() {
     damaged(",routing=table", "", "ring:4 has minimal routing and a table of routes; write routing=table");
     damaged(r#""ranks":4"#, r#""ranks":5"#, "5 times 5");
     damaged(r#""links":["#, r#""links":[0,"#, "17 links");
-    damaged(r#""hops":[0,"#, r#""hops":[1,"#, "a sum of 17, 16 links and 0 channels");
+    damaged(r#""hops":[0,"#, r#""hops":[1,"#, "the sum 17, 16 links and 0 channels");
     damaged(r#""links":["#, r#""channels":[0],"links":["#, "and 1 channels");
     damaged(r#""hops":[0,1,"#, r#""hops":[1,0,"#, "rank 0 has no route to rank 1 on ring:4: it has no path");
 }
@@ -144,7 +144,7 @@ fn on_channels(table: &RoutingTable, channel: impl FnMut(usize) -> u8) -> Routin
     serde_json::from_value(value).unwrap()
 }
 
-/// Whether nothing is left when what waits for nothing is taken away again and again.
+/// Whether no dependencies are left after repeatedly removing those on channels that wait for nothing.
 fn drains(table: &RoutingTable) -> bool {
     let pairs = (0..table.ranks()).flat_map(|a| (0..table.ranks()).map(move |b| (a, b)));
     let hops = |(a, b)| table.hops(a, b).collect::<Vec<(LinkId, u8)>>();
@@ -172,7 +172,7 @@ fn circles_are_found() {
     for (way, channels) in [(Channels::Turns, 2), (Channels::Lash, 3)] {
         assert_eq!((with(way).channels(), with(way).is_deadlock_free()), (channels, true), "{way:?}");
     }
-    // Two neighbours in one direction may not share a channel everywhere.
+    // On a ring in one direction paths of two hops need a second channel somewhere.
     assert!(on_channels(&table, |_| 3).circle().is_some());
     for seed in 0..40u64 {
         let graph = random(8, 2);
@@ -217,12 +217,12 @@ fn paths_up_and_down_need_one_channel() {
     }
     let error = RoutingTable::up_down(&topology("uniring:1:4")).unwrap_err().to_string();
     assert!(
-        error.contains("no path leads up and then down; up-down routing is for links with one back"),
+        error.contains("no path leads up and then down; up-down routing needs a link back for every link"),
         "{error}"
     );
 }
 
-/// Shortest paths are as short as any, and spread better than those by the first links.
+/// The paths of `shortest` have the fewest hops, and their load is at most that of single-path routing.
 #[test]
 fn shortest_paths_are_spread() {
     for topology in [topology("torus:4x6"), topology("fattree:2x3x2"), topology("biring:4:7"), random(60, 2)]

@@ -1,4 +1,4 @@
-//! Another process's store.
+//! The store of another process.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -10,9 +10,9 @@ use super::server::Promise;
 use super::wire::{Key, Kind, Message, PATIENCE};
 use crate::bootstrap::{Handle, Store, StoreError};
 
-/// One look at a key that is not there yet.
+/// The longest time that one request waits for a key.
 const SLICE: Duration = Duration::from_millis(500);
-/// Before a server that has no place for more is asked again.
+/// How long to wait before asking a server again that has no place for another connection.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// The store of another process, found by its handle.
@@ -25,13 +25,13 @@ pub struct TcpStore {
 /// Why a process cannot be reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
-    /// There is no such process any more.
+    /// The process has ended.
     #[error("{0} has ended")]
     Gone(String),
-    /// It, or its host, says nothing.
+    /// The process, or its host, does not answer.
     #[error("{0} does not answer; it is stopped, or the network between is cut")]
     Silent(String),
-    /// It belongs to others.
+    /// The address belongs to another process, or the secrets differ.
     #[error("what listens at the address of {0} is another process, or has another secret; set the same RINGROAD_SECRET for all")]
     Stranger(String),
 }
@@ -44,7 +44,7 @@ impl TcpStore {
         deadline: Instant,
     ) -> Result<TcpStore, Unreachable> {
         let who = handle.to_string();
-        // Its port may be open still, in a child that it has forked.
+        // The port may still be open in a child that the process has forked.
         if handle.has_ended() {
             return Err(Unreachable::Gone(who));
         }
@@ -93,8 +93,8 @@ impl TcpStore {
         })
     }
 
-    /// What that process brings to an agreement, as soon as it has come; it then accepts nothing from lower leaders.
-    /// `None` where it has not come before `deadline`.
+    /// Asks the process for its vote in an agreement, and waits until it has come. From then on it accepts nothing
+    /// from lower leaders. `None` if it has not come by `deadline`.
     pub fn prepare(
         &self,
         round: &str,
@@ -106,7 +106,7 @@ impl TcpStore {
         let answer = self.ask(&Message::new(Kind::Prepare, round, &value), within)?;
         let unsound = || StoreError::Failed {
             action: format!("agree on {round:?}"),
-            reason: format!("{} says what makes no sense", self.who),
+            reason: format!("{} has sent an invalid answer", self.who),
         };
         answer.map(|bytes| Promise::of_bytes(&bytes).ok_or_else(unsound)).transpose()
     }
@@ -139,7 +139,7 @@ fn milliseconds(within: Duration) -> [u8; 4] {
     (within.as_millis() as u32).to_le_bytes()
 }
 
-/// A connection to the right process; `None`: another one listens there.
+/// Connects to `address`. Returns `None` if another process listens there.
 fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<TcpStream>> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -151,7 +151,7 @@ fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<
         match key.introduce(&stream, deadline) {
             Ok(true) => return Ok(Some(stream)),
             Ok(false) => return Ok(None),
-            // Closed before it said anything: it has no place at the moment, or is about to end.
+            // Closed before the handshake: the server has no place at the moment, or is about to end.
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
                 std::thread::sleep(AGAIN);
             }

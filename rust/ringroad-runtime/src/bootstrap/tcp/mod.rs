@@ -1,4 +1,5 @@
-//! A store in every process, reached over TCP: ranks can regroup though whoever held the job's first store has died.
+//! A store in every process, reached over TCP: ranks can regroup even if the process that held the job's first store
+//! has died.
 
 mod client;
 mod server;
@@ -43,7 +44,7 @@ mod tests {
             server.values().set("later", b"now").unwrap();
             assert_eq!(waiting.join().unwrap(), Ok(b"now".to_vec()));
         });
-        // What is too long is refused here, and the connection goes on.
+        // A key that is too long is refused here, and the connection stays usable.
         assert!(store.set(&"k".repeat(2000), b"").is_err());
         assert_eq!(store.get("later"), Ok(Some(b"now".to_vec())));
     }
@@ -61,8 +62,8 @@ mod tests {
         assert!(matches!(TcpStore::connect(&closed, None, soon()), Err(Unreachable::Gone(_))));
     }
 
-    /// Junk, huge lengths, half a handshake, and more idle connections than there are places: they are dropped, and ranks
-    /// still come in.
+    /// Junk, huge lengths, half a handshake, and more idle connections than there are places: the server drops them,
+    /// and ranks can still connect.
     #[test]
     fn strangers_do_no_harm() {
         let (_server, handle) = own();
@@ -85,7 +86,8 @@ mod tests {
         drop(idle);
     }
 
-    /// Who has answered a leader accepts nothing from lower ones, and tells later ones what it has accepted.
+    /// A process that has answered a leader accepts nothing from lower ones, and tells later leaders what it has
+    /// accepted.
     #[test]
     fn promises_are_kept() {
         let (server, handle) = own();

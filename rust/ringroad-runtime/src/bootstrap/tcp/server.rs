@@ -1,4 +1,4 @@
-//! The store of a process: other processes reach it over TCP, whether or not any other store still runs.
+//! The store of a process. Other processes reach it over TCP, whether or not any other store still runs.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,30 +13,30 @@ use super::wire::{random, Key, Kind, Message};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
 use crate::fork::Own;
 
-/// So many connections at a time may be without a handshake. If there are more, the oldest is closed: idle ones keep nobody
-/// out.
+/// How many connections may be without a handshake at a time. If there are more, the oldest is closed, so that idle
+/// ones keep nobody out.
 const UNKNOWN: usize = 256;
-/// Threads that answer requests need little.
+/// The stack of the threads that answer requests: they need little.
 const STACK: usize = 128 << 10;
-/// The longest that one request waits; clients ask again.
+/// The longest time that one request waits; clients ask again.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What a rank brings to an agreement, and what it has promised to whom.
+/// A rank's part in an agreement.
 #[derive(Default)]
 struct Round {
-    /// What it votes for, once it has come.
+    /// Its vote, once it has come.
     vote: Option<bool>,
-    /// The highest leader that has asked: what lower ones decide is not accepted any more.
+    /// The highest leader that has asked: decisions of lower ones are not accepted any more.
     promised: u32,
     decision: Option<Vec<u8>>,
 }
 
-/// What a rank answers to a leader.
+/// A rank's answer to a leader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
-    /// What it votes for.
+    /// Its vote.
     pub vote: bool,
-    /// What it has accepted from an earlier leader.
+    /// The decision that it has accepted from an earlier leader.
     pub decision: Option<Vec<u8>>,
 }
 
@@ -54,22 +54,22 @@ impl Promise {
     }
 }
 
-/// The server of this process. Whoever knows its token may store and read.
+/// The server of this process. Processes that know its token may store and read values.
 pub struct Server {
     token: [u8; 16],
-    /// The addresses that it listens on, each with its port.
+    /// The addresses on which it listens, each with its port.
     doors: Mutex<Vec<SocketAddr>>,
     shared: Arc<Shared>,
 }
 
-/// Who may come.
+/// Which processes can reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// Processes of this machine.
     Machine,
-    /// Those who reach this address, too.
+    /// Also processes that reach this address.
     Address(IpAddr),
-    /// All that reach any address of this machine.
+    /// All processes that reach any address of this machine.
     All,
 }
 
@@ -83,8 +83,8 @@ struct Shared {
 }
 
 impl Server {
-    /// The one of this process, which lasts as long as the process; started when first asked for. A forked child has
-    /// another.
+    /// The server of this process, which is started on first use and lasts as long as the process. A forked child has
+    /// its own.
     pub fn of_process(secret: Option<&str>) -> io::Result<Arc<Server>> {
         static SERVER: Mutex<Option<Own<Arc<Server>>>> = Mutex::new(None);
         let mut server = SERVER.lock();
@@ -108,7 +108,7 @@ impl Server {
         Ok(Server { token, doors: Mutex::default(), shared })
     }
 
-    /// Listens for those who may come, from now on; returns where they find it.
+    /// Listens for these processes from now on. Returns the addresses to connect to.
     pub fn places(&self, reach: Reach) -> io::Result<Vec<SocketAddr>> {
         let loopback = self.open(Ipv4Addr::LOCALHOST.into())?;
         let mut places = vec![loopback];
@@ -125,7 +125,7 @@ impl Server {
         Ok(places)
     }
 
-    /// Listens on an address, once.
+    /// Listens on an address, unless the server does so already.
     fn open(&self, address: IpAddr) -> io::Result<SocketAddr> {
         let mut doors = self.doors.lock();
         if let Some(door) = doors.iter().find(|door| door.ip() == address) {
@@ -144,19 +144,19 @@ impl Server {
         &self.token
     }
 
-    /// What it holds.
+    /// The stored values.
     pub fn values(&self) -> &MemoryStore {
         &self.shared.values
     }
 
-    /// This rank comes to an agreement.
+    /// Records this rank's vote in an agreement.
     pub fn vote(&self, round: &str, vote: bool) {
         self.shared.rounds.lock().entry(round.to_owned()).or_default().vote = Some(vote);
         self.shared.changed.notify_all();
     }
 
-    /// What leader number `leader` decided is what this rank does, unless a higher leader has asked since. Returns what it
-    /// does; `None`: a higher leader will decide.
+    /// Accepts what leader number `leader` has decided, unless a higher leader has asked since. Returns the decision
+    /// that this rank follows; `None` if a higher leader will decide.
     pub fn accept(&self, round: &str, leader: u32, decision: &[u8]) -> Option<Vec<u8>> {
         let mut rounds = self.shared.rounds.lock();
         let state = rounds.entry(round.to_owned()).or_default();
@@ -183,7 +183,7 @@ impl Shared {
             unknown.push_back(stream.clone());
             if unknown.len() > UNKNOWN {
                 let oldest = unknown.pop_front();
-                // Its thread ends.
+                // This ends the thread of that connection.
                 oldest.map(|oldest| oldest.shutdown(Shutdown::Both));
             }
             drop(unknown);
@@ -199,7 +199,7 @@ impl Shared {
         self.unknown.lock().retain(|other| !Arc::ptr_eq(other, stream));
     }
 
-    /// Until the client has gone, or says what makes no sense.
+    /// Answers requests until the client has gone or sends an invalid one.
     fn serve(&self, stream: &Arc<TcpStream>) {
         let admitted = stream.set_nodelay(true).and_then(|()| self.key.admit(stream));
         self.forget(stream);
@@ -239,8 +239,8 @@ impl Shared {
         }
     }
 
-    /// What this rank tells leader number `leader`, as soon as it has come: from now on it accepts nothing from lower ones.
-    /// `None` where it has not come before `deadline`.
+    /// The answer to leader number `leader`, as soon as this rank has come. From then on this rank accepts nothing
+    /// from lower leaders. `None` if it has not come by `deadline`.
     fn prepare(&self, round: &str, leader: u32, deadline: Instant) -> Option<Promise> {
         let mut rounds = self.rounds.lock();
         loop {

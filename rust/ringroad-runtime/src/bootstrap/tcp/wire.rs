@@ -1,5 +1,6 @@
-//! What goes over a connection: a handshake in which both sides prove that they know the token (and the job's secret), then
-//! requests and answers. Nothing of what a stranger announces is believed: before the handshake a message has one length.
+//! The protocol of a connection: a handshake in which both sides prove that they know the token (and the job's
+//! secret), then requests and answers. Before the handshake all messages have a fixed length, so that a stranger
+//! cannot announce a long one.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -12,26 +13,26 @@ use sha2::Sha256;
 const MAGIC: &[u8; 8] = b"ringroad";
 const NONCE: usize = 16;
 const PROOF: usize = 32;
-/// What a handshake or the rest of a message that has begun may take.
+/// How long a handshake may take, or the rest of a message that has begun.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 const LONGEST_KEY: usize = 1 << 10;
 const LONGEST_VALUE: usize = 64 << 20;
 
-/// What a client asks for, or how the server answers.
+/// The kind of a request or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
     /// Store the value under the key.
     Set = 1,
-    /// The value under the key, if there is one.
+    /// Return the value under the key, if there is one.
     Get,
-    /// The same, as soon as there is one; the value says for how many milliseconds to wait.
+    /// Like `Get`, but wait for the value; the message's value says for how many milliseconds.
     Wait,
-    /// A leader asks what this rank brings to an agreement.
+    /// A leader asks for this rank's vote in an agreement.
     Prepare,
-    /// The value.
+    /// The answer is this value.
     Value,
-    /// There is none.
+    /// There is no value.
     Nothing,
 }
 
@@ -42,7 +43,7 @@ impl Kind {
     }
 }
 
-/// A request, or an answer, which has no key.
+/// A request, or an answer, whose key is empty.
 pub struct Message {
     pub kind: Kind,
     pub key: String,
@@ -54,7 +55,7 @@ impl Message {
         Message { kind, key: key.to_owned(), value: value.to_vec() }
     }
 
-    /// Sends it within [`PATIENCE`].
+    /// Sends the message within [`PATIENCE`].
     pub fn send(&self, mut stream: &TcpStream) -> io::Result<()> {
         if self.key.len() > LONGEST_KEY || self.value.len() > LONGEST_VALUE {
             let text = format!("{} bytes are too long for a store", self.key.len().max(self.value.len()));
@@ -69,7 +70,7 @@ impl Message {
         stream.write_all(&bytes)
     }
 
-    /// Receives one, which must begin before `start` where that is given, and be whole [`PATIENCE`] later.
+    /// Receives a message. It must begin before `start`, if that is given, and be complete [`PATIENCE`] later.
     pub fn receive(stream: &TcpStream, start: Option<Instant>) -> io::Result<Message> {
         let mut kind = [0];
         read_until(stream, &mut kind, start)?;
@@ -78,7 +79,7 @@ impl Message {
         read_until(stream, &mut lengths, end)?;
         let key = usize::from(u16::from_le_bytes([lengths[0], lengths[1]]));
         let value = u32::from_le_bytes([lengths[2], lengths[3], lengths[4], lengths[5]]) as usize;
-        let unsound = || io::Error::new(ErrorKind::InvalidData, "it does not speak ringroad's language");
+        let unsound = || io::Error::new(ErrorKind::InvalidData, "it does not speak ringroad's protocol");
         let kind = Kind::of(kind[0]).ok_or_else(unsound)?;
         if key > LONGEST_KEY || value > LONGEST_VALUE {
             return Err(unsound());
@@ -109,7 +110,7 @@ fn read_until(mut stream: &TcpStream, mut buffer: &mut [u8], end: Option<Instant
     Ok(())
 }
 
-/// Bytes that nobody can guess.
+/// Random bytes that nobody can guess.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     let count = getrandom(&mut bytes, GetRandomFlags::empty())?;
@@ -134,7 +135,7 @@ impl Key {
 
     fn proof(&self, side: &str, first: &[u8], second: &[u8]) -> Hmac<Sha256> {
         let mut mac = Hmac::new_from_slice(&self.token).expect("keys of all lengths work");
-        // Lengths first, so that no two secrets read alike.
+        // Lengths first, so that different parts never give the same bytes.
         let secret = self.secret.as_deref().unwrap_or_default();
         for part in [side.as_bytes(), secret.as_bytes(), first, second] {
             mac.update(&(part.len() as u64).to_le_bytes());
@@ -143,7 +144,7 @@ impl Key {
         mac
     }
 
-    /// The server's part of the handshake. False: the client is a stranger.
+    /// The server's part of the handshake. Returns `false` if the client does not know the token or the secret.
     pub fn admit(&self, mut stream: &TcpStream) -> io::Result<bool> {
         let end = Some(Instant::now() + PATIENCE);
         let own: [u8; NONCE] = random()?;
@@ -159,7 +160,7 @@ impl Key {
         Ok(true)
     }
 
-    /// The client's part of the handshake. False: the server is another one, or has another secret.
+    /// The client's part of the handshake. Returns `false` if the server is another one or has another secret.
     pub fn introduce(&self, mut stream: &TcpStream, deadline: Instant) -> io::Result<bool> {
         let end = Some(deadline.min(Instant::now() + PATIENCE));
         let mut greeting = [0; MAGIC.len() + NONCE];

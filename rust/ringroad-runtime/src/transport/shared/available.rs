@@ -1,9 +1,10 @@
-//! How much memory can still be had. The kernel promises more than there is, and kills when it is asked to keep that.
+//! How much memory is still available. The kernel promises more than there is, and kills processes that use it.
 
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// So many bytes, as far as the kernel tells: of the machine, and of the control groups that this process is in.
+/// The memory in bytes that the machine has left, or less if a control group of this process has less left.
+/// `usize::MAX` if the kernel tells nothing.
 pub(super) fn available() -> usize {
     let machine = read_to_string("/proc/meminfo").ok().and_then(|text| {
         let of = |key| field(&text, key).map(|kib| kib.saturating_mul(1024));
@@ -14,12 +15,12 @@ pub(super) fn available() -> usize {
     machine.into_iter().chain(groups).min().unwrap_or(usize::MAX)
 }
 
-/// The names of what a control group tells: its limit, what it uses, and what begins the names of cached files.
+/// The names of a control group's files of its limit and its use, and the prefix of the keys of cached files.
 type Names = [&'static str; 3];
 const VERSION_1: Names = ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_"];
 const VERSION_2: Names = ["memory.max", "memory.current", ""];
 
-/// What the control groups leave, from the innermost that `/proc` tells of up to `root`.
+/// The memory in bytes that the control groups leave, from the innermost that `/proc` names up to `root`.
 fn groups(text: &str, root: &Path) -> usize {
     let all = text.lines().filter_map(|line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(":/")?;
@@ -38,7 +39,7 @@ fn groups(text: &str, root: &Path) -> usize {
     all.min().unwrap_or(usize::MAX)
 }
 
-/// What one of them leaves, if it has a limit. Files that are only cached make room.
+/// The memory in bytes that one group leaves, if it has a limit. Cached files count as free.
 fn left(group: &Path, [limit, used, prefix]: Names) -> Option<usize> {
     let read = |name| read_to_string(group.join(name)).ok();
     let number = |name| read(name)?.trim().parse::<usize>().ok();
@@ -49,7 +50,7 @@ fn left(group: &Path, [limit, used, prefix]: Names) -> Option<usize> {
     Some(limit.saturating_sub(used.saturating_sub(cached.iter().sum())))
 }
 
-/// The number behind a word that begins a line.
+/// The number after the word `key` at the beginning of a line.
 fn field(text: &str, key: &str) -> Option<usize> {
     let mut words = text.lines().map(str::split_whitespace);
     words.find_map(|mut words| (words.next()? == key).then(|| words.next()?.parse().ok())?)

@@ -1,9 +1,9 @@
-//! Long messages from memory that is not in the segment flow through it in parts: the sender copies the next part in
-//! while the receiver copies the last one out. So they take little longer than one copy, what is copied stays in the
-//! caches, and little of the segment is taken.
+//! Flows: long messages that are not in the segment pass through it in parts. The sender copies the next part in
+//! while the receiver copies the last one out. So a message takes little longer than one copy, the parts stay in the
+//! caches, and little of the segment is used.
 //!
-//! The first parcel is matched as any other; the parts after it name it by its number. The memory of a part is used
-//! again when it has been released: a flow waits for its receiver, and its sender has to be driven meanwhile.
+//! The first parcel is matched like any other. The later parts name it by its number. The memory of a part is reused
+//! once it has been released. So a flow waits for its receiver, and its sender has to be driven meanwhile.
 
 use std::collections::VecDeque;
 
@@ -19,55 +19,55 @@ use crate::transport::{
     Arrived, Event, Failure, NearMemory, Posted, RequestId, Returns, Tag, TransportError,
 };
 
-/// So many parts of a flow are in the segment, so that neither side waits for the other's every step.
+/// How many parts of a flow are in the segment at a time, so that neither side waits for each step of the other.
 const PARTS: usize = 4;
 
-// No flow has ended before its receiver has come.
+// No flow ends before its receiver has come.
 const _: () = assert!(LONG > PART * PARTS);
 
-/// A message on its way out.
+/// A flow that this rank sends.
 pub(super) struct Outflow {
     /// The number of its first parcel.
     first: u64,
     source: Region,
-    /// So many bytes have been put.
+    /// How many bytes have been put.
     put: usize,
-    /// The send, which ends when all have been.
+    /// The send, which ends when all bytes have been put.
     request: RequestId,
 }
 
-/// A message on its way in.
+/// A flow that this rank receives.
 pub(super) struct Inflow {
     /// The number of its first parcel.
     pub(super) first: u64,
     bytes: usize,
-    /// So many bytes have come.
+    /// How many bytes have come.
     come: usize,
-    /// So many bytes have been taken out.
+    /// How many bytes have been copied out.
     taken: usize,
-    /// Parts that nobody has asked for yet.
+    /// Parts that have come before a receive matched the flow.
     parts: VecDeque<Arrived>,
     goes: Goes,
 }
 
 impl Inflow {
-    /// Whether so many bytes may be its next part.
+    /// Whether the next part may have `bytes` bytes.
     pub(super) fn expects(&self, bytes: usize) -> bool {
         (1..=PART.min(self.bytes - self.come)).contains(&bytes)
     }
 }
 
-/// Where a message goes.
+/// The destination of a flow.
 enum Goes {
-    /// Nobody has asked for it yet.
+    /// No receive has matched it yet.
     Open,
-    /// To whoever waits for it, and to this memory.
+    /// This receive, and this memory.
     To(Wanted, Region),
-    /// Nowhere: it did not fit what was asked for.
+    /// None: it did not fit the receive that it matched.
     Nowhere,
 }
 
-/// Memory of a part that has been read: of the flow to this rank that began with this parcel.
+/// Memory of a part that has been read: the receiving rank, the number of the flow's first parcel, and the memory.
 pub(super) type Room = (Rank, u64, Region);
 
 impl SharedMemory {
@@ -92,14 +92,14 @@ impl SharedMemory {
         self.waiting += 1;
         self.put(rank, parcel, Some(region), None, Some(first));
         for _ in 1..PARTS {
-            // One part is enough, where the segment has no more.
+            // If the segment has no more memory, one part is enough.
             let Ok(region) = self.pool.allocate(PART) else { break };
             self.put_part((rank, first, region));
         }
         Ok(Posted::Pending)
     }
 
-    /// Puts the next parts of flows into what has been read.
+    /// Puts the next parts of flows into the memory of parts that have been read. Returns whether there was any.
     pub(super) fn refill(&mut self) -> bool {
         let room = std::mem::take(&mut self.room);
         let any = !room.is_empty();
@@ -107,7 +107,7 @@ impl SharedMemory {
         any
     }
 
-    /// Puts the next part of a flow into this memory, if there is any.
+    /// Puts the next part of a flow into this memory, if a part is left.
     fn put_part(&mut self, (rank, first, region): Room) {
         self.ring();
         let flows = &mut self.peers[rank].as_mut().expect("the rank is near").out.flows;
@@ -130,13 +130,15 @@ impl SharedMemory {
         self.waiting -= 1;
     }
 
-    /// A flow of so many bytes has begun to come in; its first part is elsewhere until somebody asks for it.
+    /// Notes that a flow of `bytes` bytes has begun to come in. The first part stays with its message until a receive
+    /// matches it.
     pub(super) fn open_inflow(&mut self, rank: Rank, first: u64, bytes: usize) {
         let flow = Inflow { first, bytes, come: PART, taken: 0, parts: VecDeque::new(), goes: Goes::Open };
         self.peers[rank].as_mut().expect("the rank is near").incoming.flows.push(flow);
     }
 
-    /// Gives a flow to who wants it, with its first part. An event follows: the last part comes after a release.
+    /// Gives a flow with its first part to the receive that it matches. The receive ends with an event, since the
+    /// last part comes only after a release.
     pub(super) fn take_inflow(&mut self, part: Arrived, wanted: Wanted) -> Result<(), Failure> {
         match wanted.room() {
             Ok(to) => {
@@ -150,12 +152,12 @@ impl SharedMemory {
         }
     }
 
-    /// Reads a flow to its end that nobody can use.
+    /// Reads a flow to its end and drops the bytes.
     pub(super) fn refuse_inflow(&mut self, part: Arrived) {
         self.direct_inflow(part, Goes::Nowhere);
     }
 
-    /// From now on nothing is read from where flows come from, nor written to where they go.
+    /// From now on, flows neither read from their sources nor write to their targets.
     pub(super) fn forget_flows(&mut self) {
         for peer in self.peers.iter_mut().flatten() {
             peer.out.flows.clear();
@@ -177,7 +179,7 @@ impl SharedMemory {
         self.drain_inflow(rank, first);
     }
 
-    /// The next part of a flow has come.
+    /// Adds the next part to a flow.
     pub(super) fn add_part(&mut self, first: u64, part: Arrived) {
         let rank = part.peer;
         let flow = self.find_inflow(rank, first);
@@ -194,7 +196,7 @@ impl SharedMemory {
             .expect("parts come after the first and before the end")
     }
 
-    /// Takes out what has come of a flow, unless nobody has asked for it yet.
+    /// Copies the parts that have come to the target, unless no receive has matched the flow yet.
     fn drain_inflow(&mut self, rank: Rank, first: u64) {
         let flow = self.find_inflow(rank, first);
         let target = match &flow.goes {
@@ -207,7 +209,8 @@ impl SharedMemory {
             let end = taken + part.region.len();
             if let Some(target) = &target {
                 self.ring();
-                // SAFETY: the sender leaves the part alone until it is released, and whoever waits leaves the target alone.
+                // SAFETY: the sender leaves the part alone until it is released, and the poster leaves the target
+                // alone.
                 unsafe { target.part(taken..end).copy_from(&part.region) };
             }
             taken = end;

@@ -1,9 +1,9 @@
-//! How far a peer's CPU is, as its messages show.
+//! Measures whether a peer's CPU shares a cache with this one, by the peer's messages.
 //!
-//! A probe answers when the communicator is made, but a virtual machine may move its CPUs at any time. So who waits for a long
-//! message times the look that finds it: the line that it looks at has just been written by the peer, and comes from its
-//! cache. It tells the peer when the answer changes: the distance matters to who writes, and many never wait for those who
-//! read.
+//! A probe finds that out when the communicator is made, but a virtual machine may move its CPUs at any time. So a
+//! rank that waits for a long message times the look that finds it: the peer has just written that cache line, so it
+//! comes from the peer's cache. The rank tells the peer when the answer changes: the distance matters to the sender,
+//! and many senders never wait for their receivers.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -11,17 +11,18 @@ use std::time::{Duration, Instant};
 use crate::cache::CacheMode;
 use crate::machine::FAST_LOOK;
 
-/// So many looks are remembered. If all were fast the peer is near, and far if [`GONE`] were slow.
+/// How many looks are remembered. If all were fast, the ranks share a cache; if [`GONE`] or more were slow, they do
+/// not.
 const LOOKS: u32 = 6;
 const GONE: u32 = 4;
 
-/// What is known of a peer.
+/// The measurements of one peer.
 #[derive(Debug)]
 pub(super) struct Gauge {
     mode: CacheMode,
-    /// Of the last looks, a bit for each: whether it was slow.
+    /// A bit for each of the last looks: whether it was slow.
     slow: u8,
-    /// How many there were, up to one more than are remembered.
+    /// How many looks there were, up to one more than are remembered.
     found: u32,
 }
 
@@ -34,12 +35,13 @@ impl Gauge {
         self.mode
     }
 
-    /// A look that began then has just found something. Returns whether there is something to tell.
+    /// Notes a look that began at `start` and has just found something. Returns whether the peer has to be told of
+    /// the mode.
     pub fn found(&mut self, start: Instant) -> bool {
         self.note(start.elapsed(), clock())
     }
 
-    /// Of the time, so much is the clock's.
+    /// Notes a look that took `took`, of which `clock` is the clock's own time.
     fn note(&mut self, took: Duration, clock: Duration) -> bool {
         let before = self.mode;
         self.slow = (self.slow << 1 | u8::from(took.saturating_sub(clock) > FAST_LOOK)) % (1 << LOOKS);
@@ -53,12 +55,12 @@ impl Gauge {
     }
 }
 
-/// Whether the clock is good enough.
+/// Whether reading the clock is fast enough to measure looks.
 pub(super) fn is_clock_fast() -> bool {
     clock() <= FAST_LOOK
 }
 
-/// How long it takes to look at the clock.
+/// How long it takes to read the clock.
 fn clock() -> Duration {
     static CLOCK: OnceLock<Duration> = OnceLock::new();
     *CLOCK.get_or_init(|| (0..64).map(|_| Instant::now().elapsed()).min().expect("there were some"))
@@ -70,7 +72,7 @@ mod tests {
 
     const CLOCK: Duration = Duration::from_nanos(60);
 
-    /// The modes after looks of so many nanoseconds each, beside what the clock takes.
+    /// The modes after looks of so many nanoseconds each, not counting the clock's own time.
     fn modes(mode: CacheMode, looks: &[u64]) -> Vec<CacheMode> {
         let mut gauge = Gauge::new(mode);
         let mut after = |look: &u64| {

@@ -1,4 +1,4 @@
-//! A rank's own memory, and how others find it.
+//! A rank's own segment, and how others find it.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use crate::machine::{CACHE_LINE, PAGE};
 use crate::transport::events::EventWait;
 use crate::transport::Wait;
 
-/// Where things are in a segment.
+/// Offsets in a segment.
 pub(super) const BELL: usize = CACHE_LINE;
 pub(super) const FAREWELL: usize = 2 * CACHE_LINE;
 pub(super) const COUNTERS: usize = PAGE;
@@ -25,7 +25,7 @@ pub(super) fn lanes(size: usize) -> usize {
     (COUNTERS + size * size_of::<Counters>()).next_multiple_of(PAGE)
 }
 
-/// How long the part before the pool's is. Of the lanes and counters only neighbours' are ever touched.
+/// How many bytes precede the pool's part. Only lanes and counters of neighbours are ever touched.
 fn control(size: usize) -> usize {
     lanes(size) + size * size_of::<Lane>()
 }
@@ -34,38 +34,38 @@ fn control(size: usize) -> usize {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offer {
-    /// Names the host.
+    /// The host's name.
     pub host: String,
-    /// The process, and its descriptors of the segment and of the pipe that wakes it.
+    /// The process.
     pub pid: u32,
-    /// The file of the segment.
+    /// The descriptor of the segment's file in that process.
     pub segment: i32,
-    /// The pipe that wakes it.
+    /// The descriptor of the pipe that wakes the rank, in that process.
     pub bell: i32,
-    /// What is at the beginning of the segment: drawn at random.
+    /// The instance number at the beginning of the segment, drawn at random.
     pub instance: u64,
-    /// Where it is in private memory, too.
+    /// The address in private memory where the instance number is, too.
     pub address: u64,
 }
 
-/// This rank's memory, before the others are known.
+/// This rank's segment, before the others are known.
 pub struct Home {
     pub(super) rank: Rank,
     pub(super) size: usize,
     pub(super) segment: Arc<Segment>,
-    /// In a place of its own, where others look for it.
+    /// A copy in private memory, which others read to check that they read this process.
     instance: Box<u64>,
-    /// Both ends of the pipe that others wake this rank by.
+    /// Both ends of the pipe by which others wake this rank.
     pub(super) bell: [File; 2],
 }
 
 impl Home {
-    /// New memory for rank `rank` of `size`, or why there is none.
+    /// Makes the segment of rank `rank` of `size`, or says why that is impossible.
     pub fn new(rank: Rank, size: usize) -> Result<Home, String> {
         let segment = Segment::create(control(size))?;
         segment.back(segment.mapping(), 0..COUNTERS)?;
         let instance = crate::random::token();
-        // SAFETY: the segment's first bytes, which nobody has seen yet.
+        // SAFETY: the segment's first bytes, which nobody else has seen yet.
         unsafe { segment.at(0).cast::<u64>().write(instance) };
         let mut pipe = [0; 2];
         // SAFETY: creates two descriptors and writes them to the array.
@@ -77,7 +77,7 @@ impl Home {
         Ok(Home { rank, size, segment: Arc::new(segment), instance: Box::new(instance), bell })
     }
 
-    /// For the other ranks.
+    /// What other ranks need to reach this segment; `host` names this host.
     pub fn offer(&self, host: String) -> Offer {
         Offer {
             host,
@@ -89,12 +89,13 @@ impl Home {
         }
     }
 
-    /// Where the instance number is in private memory.
+    /// The address in private memory of the instance number.
     pub(super) fn address(&self) -> u64 {
         (&raw const *self.instance).addr() as u64
     }
 
-    /// The memory of rank `rank`, or why it cannot be read; with `cma` also what is private, if possible.
+    /// Opens the segment of rank `rank`, or says why it cannot be read. With `cma`, also tries to read its private
+    /// memory.
     pub fn open(&self, rank: Rank, offer: &Offer, cma: bool) -> Result<Neighbour, String> {
         let segment = Segment::open(offer.pid, offer.segment, control(self.size))?;
         // SAFETY: the segment's first bytes, which its owner wrote before it made the offer.
@@ -103,7 +104,8 @@ impl Home {
         }
         let path = format!("/proc/{}/fd/{}", offer.pid, offer.bell);
         let mut options = OpenOptions::new();
-        // To read as well, so that a reader is left when the owner dies: without any, to ring would be a SIGPIPE.
+        // Opened for reading, too: if the owner dies, a reader is left, and writing to the pipe does not raise
+        // SIGPIPE.
         options.read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
         let bell = options.open(&path).map_err(|error| refused(&path, &error))?;
         let open = || Private::open(offer.pid, offer.address, offer.instance);
@@ -111,7 +113,7 @@ impl Home {
         Ok(Neighbour { rank, segment: Arc::new(segment), bell, private })
     }
 
-    /// The memory of another rank of this process.
+    /// This segment, for another rank of this process.
     pub fn beside(&self) -> Result<Neighbour, String> {
         let bell = self.bell[1].try_clone().map_err(|error| refused("dup", &error))?;
         let private = Err("it is not tried within a process".to_owned());
@@ -122,7 +124,7 @@ impl Home {
         Ok(Neighbour { rank: self.rank, segment, bell, private })
     }
 
-    /// Makes room for what goes to and fro between this rank and a neighbour, before anything does.
+    /// Allocates the memory of the lane and counters for a neighbour, before they are used.
     pub fn prepare_for(&self, peer: Rank) -> Result<(), String> {
         let back =
             |offset: usize, bytes: usize| self.segment.back(self.segment.mapping(), offset..offset + bytes);
@@ -130,23 +132,24 @@ impl Home {
         back(lanes(self.size) + peer * size_of::<Lane>(), size_of::<Lane>())
     }
 
-    /// What blocks until others ring, where they are all that there is to wait for.
+    /// Makes what blocks until others ring the bell, for a rank that waits for nothing else.
     pub fn waiter(&self) -> Result<Arc<dyn Wait>, String> {
         Ok(Arc::new(EventWait::new(vec![self.bell()?])?))
     }
 
-    /// What can be read when others have rung, for a waiter of more than them.
+    /// A descriptor that is readable when others have rung, for a rank that waits for other things, too.
     pub fn bell(&self) -> Result<OwnedFd, String> {
         self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| refused("dup", &error))
     }
 
     pub(super) fn own_bell(&self) -> &Bell {
-        // SAFETY: within the segment; zero at first, which is a bell of somebody awake, and shared from then on.
+        // SAFETY: within the segment; zeros are the bell of a rank that is awake, and the bell is shared from then
+        // on.
         unsafe { &*self.segment.at(BELL).cast() }
     }
 
     pub(super) fn own_farewell(&self) -> &Farewell {
-        // SAFETY: as above; zero is that of somebody who is here.
+        // SAFETY: as above; zeros are the farewell of a rank that has not ended.
         unsafe { &*self.segment.at(FAREWELL).cast() }
     }
 
@@ -161,7 +164,7 @@ impl Home {
     }
 }
 
-/// The memory of another rank, before it is known whether that one can read ours.
+/// The segment of another rank, before it is known whether that rank can read this one's.
 pub struct Neighbour {
     pub(super) rank: Rank,
     pub(super) segment: Arc<Segment>,
@@ -170,12 +173,12 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// Whose memory it is.
+    /// The rank that owns the segment.
     pub fn rank(&self) -> Rank {
         self.rank
     }
 
-    /// Why its private memory cannot be read, if so.
+    /// Why the rank's private memory cannot be read; `None` if it can.
     pub fn obstacle(&self) -> Option<&str> {
         self.private.as_ref().err().map(String::as_str)
     }
@@ -187,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// What a rank of a large job takes depends on how many are near.
+    /// How much memory a rank of a large job takes depends on how many neighbours it has.
     #[test]
     fn only_neighbours_take_memory() {
         let home = Home::new(17, 16_000).unwrap();
@@ -196,7 +199,7 @@ mod tests {
         assert!(alone <= 4 << 10, "{alone} bytes");
         (0..16_000).step_by(1000).for_each(|peer| home.prepare_for(peer).unwrap());
         let spread = blocks() - alone;
-        // A page of the counters and one lane, or two where it begins within a page.
+        // One page of counters, and one lane, which takes two pages if it begins within a page.
         assert!((16 * 8192..=16 * 12_288).contains(&spread), "{spread} bytes for 16 neighbours");
         for (peer, last) in [(0, 0), (15_000, 63)] {
             home.lane_to(peer).put(last, &super::super::lane::Parcel::default());

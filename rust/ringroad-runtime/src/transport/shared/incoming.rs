@@ -1,4 +1,4 @@
-//! What a rank receives: parcels are taken out of the lanes and matched with what is waited for.
+//! What a rank receives: takes parcels out of the lanes and matches them with the posted receives.
 
 use ringroad_core::Rank;
 
@@ -11,26 +11,27 @@ use crate::transport::{
     Arrived, Event, Failure, Kind, NearMemory, Posted, RequestId, Returns, Tag, TransportError, LOOKED_AT,
 };
 
-/// A rank that is so many messages of collectives ahead is held up: what comes next stays in its lane while nothing else is
-/// due from it. Memory would fill up else where some ranks only send, and their receiver is late.
+/// A rank that is this many messages of collectives ahead of its receives is held up: its next parcels stay in its
+/// lane, unless something else is expected from it. Otherwise memory would fill up where some ranks only send and
+/// their receiver is late.
 const AHEAD: usize = if cfg!(miri) { 64 } else { Tag::SEQUENCES as usize };
 
-/// What is waited for.
+/// A receive that has been posted.
 pub(super) struct Wanted {
     pub(super) tag: u64,
     pub(super) bytes: usize,
     pub(super) request: RequestId,
-    /// Where to copy it; `None` where it is read in its place.
+    /// Where to copy the message; `None` if it is read in the sender's memory.
     pub(super) target: Option<Region>,
 }
 
 impl Wanted {
-    /// Whether a little more time for looking at it makes no difference.
+    /// Whether the message is so long that measuring the time of a look at its lane costs nothing noticeable.
     fn is_long(&self) -> bool {
         self.bytes >= LOOKED_AT
     }
 
-    /// Memory for it, where it cannot be read in its place.
+    /// The memory to copy the message to, if it cannot be read in the sender's: the target, or new scratch memory.
     pub(super) fn room(&self) -> Result<Region, Failure> {
         match &self.target {
             Some(target) => Ok(target.clone()),
@@ -38,7 +39,7 @@ impl Wanted {
         }
     }
 
-    /// All of it has been copied to its [`Wanted::room`].
+    /// What the receive has led to after all of the message has been copied to its [`Wanted::room`].
     pub(super) fn copied(&self, peer: Rank, room: Region) -> Posted {
         match self.target {
             Some(_) => Posted::Complete,
@@ -48,14 +49,14 @@ impl Wanted {
 }
 
 impl SharedMemory {
-    /// Posts what is wanted: it may be there already.
+    /// Posts a receive. The message may be there already.
     pub(super) fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
         self.check_open()?;
         let key = wanted.tag & Tag::MATCH;
         self.check_near(Tag::unpack(key).source)?;
         let (source, long) = (Tag::unpack(key).source, usize::from(wanted.is_long()));
         self.incoming(source).wanted_long += long;
-        // Who has waited for longer comes first.
+        // Earlier receives with the same key come first.
         let found = if self.wanted.contains_key(&key) { None } else { self.take(key) };
         let Some(message) = found else {
             self.incoming(source).wanted += 1;
@@ -73,7 +74,7 @@ impl SharedMemory {
         }
     }
 
-    /// The first message with this key, if it is there.
+    /// The first message with this key, if it has come.
     fn take(&mut self, key: u64) -> Option<Message> {
         let Some(message) = pop(&mut self.unclaimed, key) else { return self.take_until(key) };
         let tag = Tag::unpack(key);
@@ -81,7 +82,7 @@ impl SharedMemory {
         Some(message)
     }
 
-    /// Takes messages out of a lane up to the next one with this key; others go where they belong.
+    /// Takes messages out of a lane up to the next one with this key. Those before it are sorted.
     fn take_until(&mut self, key: u64) -> Option<Message> {
         let source = Tag::unpack(key).source;
         loop {
@@ -93,7 +94,7 @@ impl SharedMemory {
         }
     }
 
-    /// Takes out of all lanes what is there.
+    /// Takes all parcels out of all lanes. Returns whether there were any.
     #[inline]
     pub(super) fn take_all(&mut self) -> bool {
         let mut any = false;
@@ -113,19 +114,20 @@ impl SharedMemory {
         self.incoming(rank).next > first
     }
 
-    /// Whether nothing is to be taken out of a rank's lane: it is far ahead, and neither side waits for anything of it.
+    /// Whether a rank's lane is left alone: the rank is far ahead, and neither side waits for anything from the
+    /// other.
     #[inline]
     fn is_held_up(&mut self, rank: Rank) -> bool {
         let peer = self.peers[rank].as_ref().expect("the rank is near");
         peer.incoming.ahead >= AHEAD
             && peer.incoming.wanted == 0
             && peer.incoming.flows.is_empty()
-            && peer.out.lent.is_empty()
+            && peer.out.retained.is_empty()
             && !peer.has_failed()
     }
 
-    /// Takes out of the lanes of ranks that are held up what is there: it may be just what anybody is asked for.
-    pub(super) fn take_whatever_is_ahead(&mut self) {
+    /// Empties the lanes of ranks that are held up, too, since the message that the caller looks for may be there.
+    pub(super) fn take_all_held_up(&mut self) {
         for index in 0..self.ranks.len() {
             let rank = self.ranks[index];
             while self.is_held_up(rank) {
@@ -178,26 +180,27 @@ impl SharedMemory {
         }
     }
 
-    /// What the next parcel from this near rank holds, and its tag, if it is there.
+    /// The form and the tag of the next parcel from this near rank, if it is there.
     #[inline]
     pub(super) fn head(&self, peer: &Peer) -> Option<(Form, u64)> {
         let next = peer.incoming.next;
         let head = peer.lane(self.home.rank, self.home.size).peek(next);
-        // What is there does not have to come from the peer at the next look.
+        // If a parcel is there now, its line may have left the peer's cache before the next look.
         peer.incoming.missed.set(if head.is_none() { Some(next) } else { None });
         head
     }
 
-    /// Parcel `number` is out of its slot.
+    /// Frees the slot of parcel `number`.
     #[inline]
     fn free_slot(&mut self, rank: Rank, number: u64) {
         self.home.counters_for(rank).take(number + 1);
         if makes_room(number) {
-            self.tell(rank, News::Released);
+            self.note_news(rank, News::Released);
         }
     }
 
-    /// Returns whether the sender can see it: the counter tells of no parcel before all that are older.
+    /// Records that parcel `number` of `rank` has been released. Returns whether the counter shows that to the
+    /// sender: it cannot while older parcels are not released.
     pub(super) fn note_release(&mut self, rank: Rank, number: u64) -> bool {
         let released = &mut self.incoming(rank).released;
         if !released.add(number) {
@@ -208,7 +211,7 @@ impl SharedMemory {
         true
     }
 
-    /// Gives a message to who wants it.
+    /// Gives a message to the receive that it matches, or keeps it until there is one.
     fn sort(&mut self, mut message: Message) {
         if Tag::unpack(message.tag).kind == Kind::Control {
             // SAFETY: the sender leaves it alone until it is released.
@@ -237,7 +240,7 @@ impl SharedMemory {
         }
     }
 
-    /// Notes a message that may become the oldest that nobody has asked for.
+    /// Notes an unmatched message, which may become the oldest.
     fn note_oldest(&mut self, order: u64, key: u64) {
         if self.oldest.len() >= self.oldest_room {
             let SharedMemory { oldest, unclaimed, .. } = self;
@@ -273,7 +276,7 @@ impl SharedMemory {
             (Came::Whole, None) => return Ok(Posted::Arrived(message.arrived)),
             (Came::Whole, Some(target)) => {
                 self.ring_before(target.len());
-                // SAFETY: the sender leaves its memory alone until it is released, and whoever waits leaves the
+                // SAFETY: the sender leaves its memory alone until it is released, and the poster leaves the
                 // target alone.
                 unsafe { target.copy_from(&message.arrived.region) };
                 self.release(message.arrived);
@@ -299,7 +302,7 @@ mod tests {
         Tag { source: 0, kind, sequence, message: 0, check: 0 }
     }
 
-    /// What is remembered of messages does not grow while one of them waits that came before.
+    /// The records of finished messages do not grow while one older message waits.
     fn check(early: Kind) {
         let [mut sender, mut receiver]: [SharedMemory; 2] =
             SharedMemory::group(2).unwrap().try_into().ok().unwrap();
@@ -317,12 +320,12 @@ mod tests {
         (0..ROUNDS).for_each(|sequence| exchange(sequence, true));
         let (sent, received) = (&sender.peers[1].as_ref().unwrap().out, receiver.incoming(0));
         assert!(received.released.ranges() <= 1, "{early:?}: {} are remembered", received.released.ranges());
-        assert!(sent.lent.len() <= 2, "{early:?}: {} are lent", sent.lent.len());
+        assert!(sent.retained.len() <= 2, "{early:?}: {} are retained", sent.retained.len());
         assert!(receiver.oldest.len() <= 64, "{early:?}: {} may be the oldest", receiver.oldest.len());
     }
 
-    /// A rank that only sends: what has come stays bounded while the receiver waits for others, and all is there when it is
-    /// asked for, also what comes behind it.
+    /// A rank that only sends is held up: the number of unmatched messages stays bounded while the receiver waits for
+    /// other ranks. All messages are there when they are received, also those that come later.
     #[test]
     fn a_rank_that_is_far_ahead_is_held_up() {
         let [mut sender, mut receiver, mut other]: [SharedMemory; 3] =
@@ -340,7 +343,8 @@ mod tests {
         }
         assert_eq!(receiver.incoming(0).ahead, AHEAD);
         assert!(pending > 0 && sender.peers_wait_for_slots());
-        // Who is waited for is heard, and so is what comes last, if somebody asks for it.
+        // A message from the rank that the receiver waits for arrives, and so does the last one from the rank that is
+        // held up, once it is received.
         other.send(1, 0, from_other, Region::zeroed(8), 1).unwrap();
         receiver.progress(&mut events);
         assert!(matches!(&events[..], [Event::Completed { request: 1, result: Ok(()) }]), "{events:?}");

@@ -1,33 +1,34 @@
-//! A lane carries messages from one rank to another: a ring of slots that only the sender writes, and two counters that
-//! only the receiver writes. Each side keeps its own position to itself, so nobody waits for a lock.
+//! A lane carries messages from one rank to another. It is a ring of slots that only the sender writes, and two
+//! counters that only the receiver writes. Each side keeps its own position private, so there are no locks.
 //!
-//! A slot is free again when the receiver has taken its content out; the memory that a message is about is free when
-//! the receiver has released it. Both counters only grow and say "all before this one".
+//! A slot is free again when the receiver has taken its content. The memory that a message names is free when the
+//! receiver has released it. Both counters only grow, and mean "all before this one".
 //!
-//! What is released before something older is told by a parcel of its own, since a send must not wait for others.
+//! A release before older parcels are released is reported by a parcel of its own, since a send must not wait for
+//! other sends.
 //!
-//! Whoever blocks says so in a [`Bell`] first and then looks once more; whoever has put something there looks at the bell
-//! afterwards. Each of the two puts a full fence between, so one of them sees the other.
+//! A rank that is about to block sets its [`Bell`] and then polls once more. A rank that has put something reads the
+//! bell afterwards. Both have a full fence in between, so that one of them sees what the other has done.
 
 use crate::cache::CacheMode;
 use crate::sync::{fence, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
-/// Messages that may be on their way before the receiver has looked.
+/// How many parcels a lane holds before the receiver has taken any.
 pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Messages of at most this many bytes travel within the slot.
 pub(super) const INLINE: usize = 32;
 
-/// A message, or where it lies.
+/// A message, or the place where it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub(super) struct Parcel {
     /// A [`crate::transport::Tag`].
     pub tag: u64,
-    /// How long it is, below the code of its [`Form`].
+    /// The length in bytes, below the code of the [`Form`].
     length: u64,
-    /// Where it lies, as the form says.
+    /// Where the message lies; its meaning depends on the form.
     pub place: u64,
-    /// The message itself, where it is short.
+    /// The message itself, if it is short.
     pub inline: [u64; INLINE / 8],
 }
 
@@ -38,21 +39,22 @@ pub(super) enum Form {
     Inline,
     /// An offset in the sender's segment.
     Segment,
-    /// No message: the parcel of this number, which went the other way, has been released before others that are older.
+    /// No message: the parcel of this number in the opposite lane has been released before older ones.
     Release,
-    /// The first part of a long message, at an offset in the sender's segment; the length is that of the whole.
+    /// The first part of a long message, at an offset in the sender's segment. The length is that of the whole
+    /// message.
     Flow,
-    /// A further part of it. The tag is the number of the first one's parcel.
+    /// Another part of a long message. The tag is the number of the first part's parcel.
     Part,
     /// An address in the sender's private memory.
     Private,
-    /// None of these: a mistake of the sender.
+    /// None of these: the sender has made a mistake.
     Unknown,
 }
 
-/// The bits of a length that say how long it is.
+/// The bits of `Parcel::length` that hold the length in bytes.
 const LENGTH: u64 = (1 << FORM) - 1;
-/// The form is in the bits from this one on.
+/// The lowest bit of `Parcel::length` that belongs to the form.
 const FORM: u32 = 61;
 
 impl Parcel {
@@ -60,7 +62,7 @@ impl Parcel {
         Parcel { tag, length: bytes as u64 | (form as u64) << FORM, ..Parcel::default() }
     }
 
-    /// As somebody might write it who knows no forms.
+    /// A parcel whose length may name no form.
     #[cfg(test)]
     pub fn of_length(tag: u64, length: u64) -> Parcel {
         Parcel { tag, length, ..Parcel::default() }
@@ -87,43 +89,43 @@ impl Parcel {
 #[repr(C, align(64))]
 struct Slot {
     parcel: UnsafeCell<Parcel>,
-    /// The number of the parcel that is there, plus one, modulo 2^32.
+    /// The number of the parcel in this slot, plus one, modulo 2^32.
     number: AtomicU32,
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Slot>() == crate::machine::CACHE_LINE);
 
-/// The sender's side, in the sender's segment.
+/// The part that the sender writes, in the sender's segment.
 #[repr(C)]
 pub(super) struct Lane {
     slots: [Slot; SLOTS],
 }
 
-/// The receiver's side, in the receiver's segment: all parcels before these numbers have been ...
+/// The part that the receiver writes, in the receiver's segment. All parcels before these numbers have been ...
 #[repr(C, align(64))]
 pub(super) struct Counters {
     /// ... taken out of their slots.
     taken: AtomicU64,
     /// ... released.
     released: AtomicU64,
-    /// How far the sender is from the receiver, as that has found: 0 while it does not know.
+    /// Whether the ranks share a cache, as the receiver has measured it; 0 while that is unknown.
     distance: AtomicU32,
 }
 
-/// Whether a rank is about to block, in its own segment.
+/// Whether a rank is about to block; in its own segment.
 #[repr(C, align(64))]
 pub(super) struct Bell {
     asleep: AtomicU32,
 }
 
-/// Whether a rank takes no more part, in its own segment.
+/// Whether and how a rank has ended; in its own segment.
 #[repr(C, align(64))]
 pub(super) struct Farewell {
     said: AtomicU32,
 }
 
-/// How a rank left.
+/// How a rank has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum End {
@@ -132,8 +134,9 @@ pub(super) enum End {
     Dropped,
 }
 
-// SAFETY: a slot's parcel is written by the sender only while the slot is free, which `Counters::taken` says, and read by
-// the receiver only while it is full, which `number` says; both are acquired before and released after the access.
+// SAFETY: a slot's parcel is written by the sender only while the slot is free, which `Counters::taken` says. The
+// receiver reads it only while it is full, which `number` says. Both numbers are acquired before the access and
+// released after it.
 unsafe impl Sync for Lane {}
 
 impl Lane {
@@ -143,7 +146,8 @@ impl Lane {
         Lane { slots: std::array::from_fn(slot) }
     }
 
-    /// Puts parcel `number` in its slot, which must be free. Only the sender may call it, with numbers that count up.
+    /// Puts parcel `number` into its slot, which must be free. Only the sender may call this, with consecutive
+    /// numbers.
     #[inline]
     pub fn put(&self, number: u64, parcel: &Parcel) {
         let slot = &self.slots[number as usize % SLOTS];
@@ -152,15 +156,15 @@ impl Lane {
         slot.number.store(mark(number), Ordering::Release);
     }
 
-    /// Parcel `number`, if it is there. Only the receiver may call it, with numbers that count up; it says with
-    /// [`Counters::take`] that the slot is free.
+    /// Parcel `number`, if it is there. Only the receiver may call this, with consecutive numbers. Afterwards it
+    /// frees the slot with [`Counters::take`].
     #[inline]
     pub fn get(&self, number: u64) -> Option<Parcel> {
         // SAFETY: the slot is full, and the sender leaves it alone until it is free.
         self.full(number).map(|parcel| parcel.with(|place| unsafe { *place }))
     }
 
-    /// What parcel `number` holds, and its tag, as [`Lane::get`].
+    /// The form and the tag of parcel `number`, if it is there. For the receiver, as [`Lane::get`].
     #[inline]
     pub fn peek(&self, number: u64) -> Option<(Form, u64)> {
         // SAFETY: as above.
@@ -179,15 +183,16 @@ impl Lane {
     }
 }
 
-/// What a slot says that holds parcel `number`.
+/// The value of `Slot::number` in the slot that holds parcel `number`.
 #[inline]
 fn mark(number: u64) -> u32 {
     (number as u32).wrapping_add(1)
 }
 
-/// Whether a sender that found the lane full may have gone to sleep over that, and has to be woken by who took parcel
-/// `number`. It saw the counter at some number, and exactly one multiple of [`SLOTS`] is above that and not above what it
-/// has put: who brings the counter there rings afterwards, so one of the two sees the other.
+/// Whether the receiver has to wake the sender after it took parcel `number`. A sender that found the lane full may
+/// have blocked. It read the counter at some value, and exactly one multiple of [`SLOTS`] is above that value and not
+/// above the number of parcels that it has put. The receiver rings after the counter has reached that multiple, so
+/// that one of the two sees the other.
 #[inline]
 pub(super) fn makes_room(number: u64) -> bool {
     (number + 1).is_multiple_of(SLOTS as u64)
@@ -199,24 +204,24 @@ impl Counters {
         Counters { taken: AtomicU64::new(0), released: AtomicU64::new(0), distance: AtomicU32::new(0) }
     }
 
-    /// Says that the slots of all parcels before `number` are free.
+    /// Records that the slots of all parcels before `number` are free.
     #[inline]
     pub fn take(&self, number: u64) {
         self.taken.store(number, Ordering::Release);
     }
 
-    /// Says that the memory of all parcels before `number` has been read.
+    /// Records that the memory of all parcels before `number` has been read.
     #[inline]
     pub fn release(&self, number: u64) {
         self.released.store(number, Ordering::Release);
     }
 
-    /// Tells the sender how far it is.
+    /// Tells the sender whether the two ranks share a cache.
     pub fn tell_distance(&self, mode: CacheMode) {
         self.distance.store(1 + u32::from(mode == CacheMode::Far), Ordering::Relaxed);
     }
 
-    /// What the receiver knows of that.
+    /// Whether they share a cache, as the receiver has told; `None` while that is unknown.
     pub fn distance(&self) -> Option<CacheMode> {
         match self.distance.load(Ordering::Relaxed) {
             0 => None,
@@ -242,25 +247,27 @@ impl Bell {
         Bell { asleep: AtomicU32::new(0) }
     }
 
-    /// Before the owner looks for the last time and blocks. `releases`: it waits for releases or free slots, too.
-    pub fn lie_down(&self, releases: bool) {
+    /// The owner calls this before it polls for the last time and blocks. `releases`: it waits for releases or free
+    /// slots, too.
+    pub fn announce_sleep(&self, releases: bool) {
         self.asleep.store(1 + u32::from(releases), Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// The owner is up again.
-    pub fn get_up(&self) {
+    /// The owner no longer blocks.
+    pub fn announce_awake(&self) {
         self.asleep.store(0, Ordering::Relaxed);
     }
 
-    /// To be called after somebody has put parcels, or released some or made room, before it looks at the bells of those
-    /// concerned.
+    /// A rank calls this after it has put parcels, released some or freed slots, and before it reads the bells of the
+    /// ranks concerned.
     #[inline]
     pub fn before_look() {
         fence(Ordering::SeqCst);
     }
 
-    /// After that, whether to wake the owner. `released`: nothing has been put, only released or made room for.
+    /// Whether the owner has to be woken; to be called after [`Bell::before_look`]. `released`: no parcel has been
+    /// put, only memory released or slots freed.
     #[inline]
     pub fn is_asleep(&self, released: bool) -> bool {
         self.asleep.load(Ordering::Relaxed) > u32::from(released)
@@ -273,14 +280,14 @@ impl Farewell {
         Farewell { said: AtomicU32::new(0) }
     }
 
-    /// After the last parcel.
+    /// The owner calls this after its last parcel.
     pub fn say(&self, end: End) {
         self.said.store(end as u32, Ordering::Release);
     }
 
-    /// How the owner has left, if it has: then what it has put is all there ever will be.
+    /// How the owner has ended, or `None` while it has not. After an end no more parcels come.
     #[inline]
-    pub fn heard(&self) -> Option<End> {
+    pub fn said(&self) -> Option<End> {
         match self.said.load(Ordering::Acquire) {
             0 => None,
             1 => Some(End::Closed),
@@ -290,7 +297,7 @@ impl Farewell {
     }
 }
 
-/// Between threads of the standard library; Miri and ThreadSanitizer watch them (`make check-memory`).
+/// With threads of the standard library; Miri and ThreadSanitizer watch them (`make check-memory`).
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -316,7 +323,7 @@ mod tests {
 
     #[test]
     fn slots_are_used_again() {
-        // Their numbers have 32 bits, and begin anew.
+        // The slots' numbers have 32 bits and wrap around.
         for first in [0, (1 << 32) - 3 * SLOTS as u64, (1 << 33) - 2 * SLOTS as u64] {
             let lane = Lane::new();
             for number in first..first + 5 * SLOTS as u64 {
@@ -336,15 +343,16 @@ mod tests {
             (bell.is_asleep(false), bell.is_asleep(true))
         };
         assert_eq!(woken(), (false, false));
-        bell.lie_down(false);
+        bell.announce_sleep(false);
         assert_eq!(woken(), (true, false));
-        bell.lie_down(true);
+        bell.announce_sleep(true);
         assert_eq!(woken(), (true, true));
-        bell.get_up();
+        bell.announce_awake();
         assert_eq!(woken(), (false, false));
     }
 
-    /// Two threads and one lane; the receiver reads memory behind the parcels, too, and releases it out of order.
+    /// Two threads and one lane. The receiver also reads the memory that the parcels name, and releases several
+    /// parcels at once.
     #[test]
     fn nothing_is_lost_or_mixed() {
         let rounds = if cfg!(miri) { 300 } else { 100_000 };
@@ -355,7 +363,7 @@ mod tests {
                 &self.0[number as usize % 4]
             }
         }
-        // SAFETY: the counters say who accesses it when.
+        // SAFETY: the counters decide who accesses it when.
         unsafe impl Sync for Shared {}
         let memory = Shared(Default::default());
         let ended = AtomicBool::new(false);
@@ -365,7 +373,7 @@ mod tests {
                     while number - counters.taken() >= SLOTS as u64 || number - counters.released() >= 4 {
                         thread::yield_now();
                     }
-                    // SAFETY: what was there four parcels ago has been released.
+                    // SAFETY: the parcel of four numbers ago, which used this place, has been released.
                     memory.of(number).with_mut(|place| unsafe { *place = number });
                     lane.put(number, &parcel(number));
                 }
@@ -381,7 +389,7 @@ mod tests {
                     continue;
                 };
                 assert_eq!(found, parcel(number));
-                // SAFETY: it is this parcel's until it is released.
+                // SAFETY: the place belongs to this parcel until it is released.
                 assert_eq!(memory.of(number).with(|place| unsafe { *place }), number);
                 number += 1;
                 counters.take(number);
@@ -394,9 +402,9 @@ mod tests {
     }
 }
 
-/// Every order in which the accesses may take effect: `RUSTFLAGS="--cfg loom" cargo test --release --lib lane`.
+/// Tries every order in which the accesses may take effect: `RUSTFLAGS="--cfg loom" cargo test --release --lib lane`.
 ///
-/// Nobody really sleeps here: whoever would is asked at the end whether somebody would have woken it.
+/// No thread really sleeps here: the models check at the end that each sleeper would have been woken.
 #[cfg(all(test, loom))]
 mod models {
     use loom::sync::Arc;
@@ -408,14 +416,14 @@ mod models {
     struct Way {
         lane: Lane,
         counters: Counters,
-        /// Of whoever sleeps in the model.
+        /// The bell of the rank that sleeps in the model.
         bell: Bell,
         farewell: Farewell,
-        /// What a parcel is about.
+        /// The memory that the parcels name.
         memory: UnsafeCell<u64>,
     }
 
-    // SAFETY: the lane's protocol says who accesses the memory when; loom checks that.
+    // SAFETY: the lane's protocol decides who accesses the memory when; loom checks that.
     unsafe impl Sync for Way {}
     // SAFETY: as above.
     unsafe impl Send for Way {}
@@ -424,12 +432,12 @@ mod models {
         Parcel { place: number, ..Parcel::new(10 + number, Form::Segment, 100) }
     }
 
-    /// Two threads, in every order.
+    /// Runs two threads in every order.
     fn model(one: fn(&Way) -> bool, other: fn(&Way) -> bool, fits: fn(bool, bool) -> bool) {
         model_with(None, one, other, fits);
     }
 
-    /// In every order in which a thread is interrupted at most so many times.
+    /// Runs two threads in every order in which a thread is interrupted at most `interruptions` times.
     fn model_with(
         interruptions: Option<usize>,
         one: fn(&Way) -> bool,
@@ -468,8 +476,8 @@ mod models {
         way.bell.is_asleep(released)
     }
 
-    /// Takes what there is before parcel `end`, from `first` on; returns the number of the next, and whether the sender was
-    /// woken.
+    /// Takes the parcels that are there from `first` up to `end`. Returns the number of the next one, and whether the
+    /// sender was woken.
     fn take(way: &Way, first: u64, end: u64) -> (u64, bool) {
         let (mut next, mut has_room) = (first, false);
         while next < end {
@@ -515,9 +523,9 @@ mod models {
                 while way.lane.get(number).is_none() {
                     thread::yield_now();
                 }
-                // Out of the slot long before it is read.
+                // The slot is free long before the memory is read.
                 way.counters.take(number + 1);
-                // SAFETY: it has come and was not released.
+                // SAFETY: the parcel has come and was not released.
                 assert_eq!(way.memory.with(|memory| unsafe { *memory }), 7 + number);
                 way.counters.release(number + 1);
             }
@@ -530,7 +538,7 @@ mod models {
     #[test]
     fn who_waits_for_parcels_is_woken() {
         let sleep = |way: &Way| {
-            way.bell.lie_down(false);
+            way.bell.announce_sleep(false);
             way.lane.get(0).is_some()
         };
         let send = |way: &Way| {
@@ -543,7 +551,7 @@ mod models {
     #[test]
     fn who_waits_for_releases_is_woken() {
         let sleep = |way: &Way| {
-            way.bell.lie_down(true);
+            way.bell.announce_sleep(true);
             way.counters.released() == 1
         };
         let release = |way: &Way| {
@@ -553,12 +561,12 @@ mod models {
         model(sleep, release, |seen, rung| seen || rung);
     }
 
-    /// The sender has one parcel more than there are slots, and sleeps where it sees no room.
+    /// The sender has one parcel more than there are slots, and sleeps if it sees no free one.
     #[test]
     fn who_waits_for_slots_is_woken() {
         let send = |way: &Way| {
             put(way, 0..2);
-            way.bell.lie_down(true);
+            way.bell.announce_sleep(true);
             way.counters.taken() > 0
         };
         let receive = |way: &Way| {
@@ -576,7 +584,7 @@ mod models {
         model(send, receive, |seen, rung| seen || rung);
     }
 
-    /// Who hears that a rank has left finds all that it put before.
+    /// A rank that sees another's farewell also finds all parcels that were put before.
     #[test]
     fn last_words_are_heard() {
         let leave = |way: &Way| {
@@ -584,19 +592,19 @@ mod models {
             way.farewell.say(End::Closed);
             true
         };
-        let hear = |way: &Way| way.farewell.heard().is_none() || way.lane.get(0).is_some();
+        let hear = |way: &Way| way.farewell.said().is_none() || way.lane.get(0).is_some();
         model(leave, hear, |_, complete| complete);
     }
 
-    /// One that sleeps again is woken again.
+    /// A rank that sleeps again is woken again.
     #[test]
     fn who_sleeps_twice_is_woken_twice() {
         let sleep = |way: &Way| {
-            way.bell.lie_down(false);
+            way.bell.announce_sleep(false);
             if way.lane.get(0).is_none() {
-                // Woken, maybe by nobody.
-                way.bell.get_up();
-                way.bell.lie_down(false);
+                // Woken, possibly without a reason.
+                way.bell.announce_awake();
+                way.bell.announce_sleep(false);
             }
             way.lane.get(0).is_some()
         };

@@ -1,12 +1,12 @@
-//! Shared memory: the ranks of one host read each other's memory. It reaches nobody else.
+//! Shared memory: the ranks of one host read each other's memory. Ranks of other hosts cannot be reached.
 //!
-//! Every rank has a segment that its neighbours map to read. In it lie a lane to each of them, and what it sends
-//! them: messages are places in the segment. Their receivers reduce or copy straight out of it, and say when they are
-//! done with it by a counter in their own segment. So nobody ever writes another process's memory.
+//! Every rank has a segment that its neighbours map to read. It holds a lane to each neighbour and the messages
+//! themselves: a message is a place in the segment. The receiver reduces or copies straight out of it, and then
+//! advances a counter in its own segment. So nobody ever writes another process's memory.
 //!
-//! A message from elsewhere in the sender's memory is copied into the segment first, part by part if it is long
-//! (see `flow.rs`), or, where that is faster, the kernel copies it out of there for the receiver (see `private.rs`). Plans for
-//! near ranks do the copying themselves, where it is needed, and keep their scratch memory in the segment.
+//! A message that lies elsewhere in the sender's memory is first copied into the segment, part by part if it is long
+//! (see `flow.rs`). Where that is faster, the kernel copies it directly for the receiver instead (see `private.rs`).
+//! Plans for near ranks make the necessary copies themselves and keep their scratch memory in the segment.
 
 mod available;
 mod flow;
@@ -49,62 +49,63 @@ use super::{
 use crate::buffer::Region;
 use crate::cache::CacheMode;
 
-/// So many messages are noted as candidates for the oldest before any is left out.
+/// The list of candidates for the oldest message holds at least this many before it is cleaned up.
 const OLDEST: usize = 32;
-/// How often looking for messages comes with a look for releases that nobody waits for.
+/// One in this many polls for messages also reclaims what peers have released, if nothing waits for the releases.
 const HOUSEKEEPING: u32 = 256;
-/// How often a rank looks for the next message before it does anything else: for one to five microseconds.
+/// How many times [`NearMemory::spin`] polls for the next message: this takes one to five microseconds.
 const SPIN: u32 = 100;
-/// After how many of these looks those are woken who sleep: mostly nobody does, and the message is there.
+/// After this many of these polls, sleeping peers are woken. Mostly no peer sleeps, and the message is there earlier.
 const SOON: u32 = 25;
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Bytes for notices when nothing else of the segment is left.
+/// Memory in bytes that is set aside for notices, for when the rest of the segment is in use.
 const RESERVE: usize = 64 << 10;
 
-/// The transport among ranks that share a host.
+/// The transport between the ranks of one host.
 pub struct SharedMemory {
     home: Home,
     pool: Arc<Pool>,
-    /// Given back to the pool when it has no memory for a notice: others are to hear just that.
+    /// Freed when the pool has no memory for a notice, since the notice may be about just that.
     reserve: Option<Region>,
-    /// By rank; `None` for those that are not near.
+    /// By rank; `None` for ranks that are not near.
     peers: Vec<Option<Box<Peer>>>,
     near: Arc<[bool]>,
-    /// Whether others read long messages out of this rank's private memory.
+    /// Whether near ranks copy long messages out of this rank's private memory.
     private: bool,
-    /// Long messages that are being copied out of others' private memory, in turns.
+    /// Long messages that are being copied out of peers' private memory, a slice of each in turn.
     readings: VecDeque<Reading>,
     ranks: Vec<Rank>,
     waiter: Arc<dyn Wait>,
-    /// Whether anything has happened since the waiter heard of it.
+    /// Whether anything has happened since the waiter was last told so.
     moved: bool,
-    /// What has come and nobody has asked for yet, and the other way round.
+    /// Messages that have come and that no receive has matched yet.
     unclaimed: Tags<Queue<Message>>,
     unclaimed_number: u64,
-    /// The numbers and keys of what has come so of collectives, the oldest first, with some that were asked for since.
+    /// The order numbers and keys of those among them that belong to collectives, the oldest first. Some may have
+    /// been matched since.
     oldest: VecDeque<(u64, u64)>,
-    /// When there are so many, those are left out that were asked for.
+    /// Once `oldest` is this long, entries that have been matched since are removed.
     oldest_room: usize,
     wanted: Tags<Queue<Wanted>>,
-    /// Memory for messages that come inside their parcels.
+    /// Memory for messages that come within their parcels, for reuse.
     cells: Vec<Region>,
     events: Vec<Event>,
-    /// Bytes that others may be reading after the call.
+    /// Bytes that peers may still read after their sends have ended.
     kept: usize,
-    /// Sends that end when others have read.
+    /// The number of sends that end when peers have read or taken everything.
     waiting: usize,
-    /// What others have read of flows, and has not been used again yet.
+    /// Parts of flows that peers have read and that hold no new part yet.
     room: Vec<Room>,
     rounds: u32,
-    /// Whether some peer is to be woken.
+    /// Whether some peer may have to be woken.
     has_news: bool,
     asleep: bool,
     ended: bool,
 }
 
 impl SharedMemory {
-    /// A group of `size` ranks within this process; each belongs to one thread.
+    /// A group of `size` ranks in this process, one transport for each, in the order of ranks.
     pub fn group(size: usize) -> Result<Vec<SharedMemory>, TransportError> {
         let homes =
             (0..size).map(|rank| Home::new(rank, size)).collect::<Result<Vec<_>, _>>().map_err(error)?;
@@ -124,9 +125,13 @@ impl SharedMemory {
             .collect()
     }
 
-    /// `neighbours` are the ranks that this one can read and that can read it, for which its memory has been prepared.
-    /// `waiter`: blocks until they ring this rank's bell, at the latest. `private`: they are to read long messages out of
-    /// private memory, which they can; they do if this rank can tell what is there. `cache`: how far they seem to be.
+    /// Makes the transport of the rank that owns `home`.
+    ///
+    /// - `neighbours`: the near ranks. Each can read this rank, and `home` has been prepared for it.
+    /// - `waiter`: blocks until a neighbour rings this rank's bell, at the latest.
+    /// - `private`: the neighbours can read this rank's private memory. They do so for long messages, if this rank
+    ///   can tell which of its own memory the kernel finds.
+    /// - `cache`: whether the ranks seem to share a cache.
     pub fn new(
         home: Home,
         neighbours: Vec<Neighbour>,
@@ -185,7 +190,7 @@ impl SharedMemory {
     #[inline]
     fn check_near(&self, peer: Rank) -> Result<(), TransportError> {
         if !self.is_near(peer) {
-            return Err(error(format!("there is no way to rank {peer}")));
+            return Err(error(format!("rank {peer} shares no memory with this one")));
         }
         Ok(())
     }
@@ -197,12 +202,12 @@ impl SharedMemory {
         Ok(())
     }
 
-    fn get_up(&mut self) {
+    fn wake_up(&mut self) {
         self.asleep = false;
-        self.home.own_bell().get_up();
-        // What came meanwhile may have left the sender's cache.
+        self.home.own_bell().announce_awake();
+        // The lines that were missing before may have left the senders' caches meanwhile.
         self.peers.iter().flatten().for_each(|peer| peer.incoming.missed.set(None));
-        // Whoever woke this rank has written to the pipe; there may be nothing.
+        // The rank that woke this one has written to the pipe. The pipe may also be empty.
         let _ = (&self.home.bell[0]).read(&mut [0; 64]);
     }
 
@@ -226,8 +231,8 @@ impl SharedMemory {
         any
     }
 
-    /// Whether all lanes are empty, or begin with messages of the collective call `next`, and nothing else is to be done. Now
-    /// and then it is not believed.
+    /// Whether each lane is empty or begins with a message of the collective call `next`, and nothing else is to be
+    /// done. Returns `false` now and then even so, so that releases are reclaimed.
     #[inline]
     fn has_only(&self, next: u32) -> bool {
         let next = Tag::of_collective(0, next);
@@ -246,14 +251,14 @@ impl SharedMemory {
         self.near.get(rank).copied().unwrap_or(false)
     }
 
-    /// Takes no more part: the others hear of it when they have taken all that was put.
+    /// Ends this rank's part. The others notice it once they have taken all parcels.
     fn leave(&mut self, end: End) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
         self.home.own_farewell().say(end);
         let ranks = self.ranks.clone();
-        ranks.into_iter().for_each(|rank| self.tell(rank, News::Parcel));
+        ranks.into_iter().for_each(|rank| self.note_news(rank, News::Parcel));
         self.ring();
     }
 }
@@ -279,8 +284,6 @@ impl Transport for SharedMemory {
         self.check_open()?;
         self.check_near(peer)
     }
-
-    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
 
     fn send(
         &mut self,
@@ -312,7 +315,7 @@ impl Transport for SharedMemory {
             self.reserve = None;
             self.pack(tag, Region::of(payload))
         });
-        // Best effort: where there is no memory left at all, the peer is told nothing.
+        // Best effort: if there is no memory left at all, the peer gets no notice.
         if let Ok((parcel, region)) = packed {
             self.put(peer, parcel, region, None, None);
             self.ring();
@@ -332,7 +335,7 @@ impl Transport for SharedMemory {
     #[inline]
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
         if self.asleep {
-            self.get_up();
+            self.wake_up();
         }
         let any = self.look();
         self.moved |= any;
@@ -347,10 +350,10 @@ impl Transport for SharedMemory {
             self.rounds = self.rounds.wrapping_add(1);
             return;
         }
-        // In this order: what a rank put before it left is found before its end is told.
+        // In this order, what a rank put before it left is found before its end is reported.
         let mut ends = Vec::new();
         for peer in self.peers.iter_mut().flatten() {
-            ends.extend(peer.hear_end());
+            ends.extend(peer.take_end());
         }
         self.look();
         events.append(&mut self.events);
@@ -364,7 +367,7 @@ impl Transport for SharedMemory {
     }
 
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        self.take_whatever_is_ahead();
+        self.take_all_held_up();
         let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
         let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
         let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
@@ -388,7 +391,7 @@ impl Transport for SharedMemory {
             self.waiter.note_progress();
         }
         self.asleep = true;
-        self.home.own_bell().lie_down(self.waiting > 0 || self.peers_wait_for_slots());
+        self.home.own_bell().announce_sleep(self.waiting > 0 || self.peers_wait_for_slots());
         !self.look() && self.events.is_empty()
     }
 
@@ -396,8 +399,8 @@ impl Transport for SharedMemory {
         self.waiter.clone()
     }
 
-    /// Others may go on reading what they were sent: it stays where it is until they have said that they are done. What this
-    /// rank reads ends here.
+    /// Peers may go on reading the messages that they were sent: these stay where they are until the peers have
+    /// released them. This rank stops reading.
     fn abort(&mut self, _deadline: Instant) {
         self.leave(End::Aborted);
         self.wanted.clear();
@@ -453,12 +456,12 @@ impl NearMemory for SharedMemory {
     fn release(&mut self, arrived: Arrived) {
         let number = match arrived.returns {
             Returns::ToSender(number) => number,
-            // SAFETY: it is a cell, which is as long.
+            // SAFETY: it is a cell, whose memory has this length.
             Returns::ToTransport => return self.cells.push(unsafe { arrived.region.regrow(INLINE) }),
             Returns::Nowhere => return,
         };
         if self.note_release(arrived.peer, number) {
-            self.tell(arrived.peer, News::Released);
+            self.note_news(arrived.peer, News::Released);
         } else {
             let mut parcel = Parcel::new(0, Form::Release, 0);
             parcel.place = number;
@@ -494,7 +497,7 @@ impl NearMemory for SharedMemory {
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         self.leave(End::Dropped);
-        if self.peers.iter().flatten().any(|peer| !peer.out.lent.is_empty()) {
+        if self.peers.iter().flatten().any(|peer| !peer.out.retained.is_empty()) {
             self.pool.keep_all();
         }
     }

@@ -1,20 +1,21 @@
-//! What a rank sends: parcels, the memory that they name, and who is woken for them.
+//! What a rank sends: its parcels, the memory that they name, and the peers to be woken.
 
 use ringroad_core::Rank;
 
 use super::flow::LONG;
 use super::lane::{Bell, Form, Parcel, INLINE};
-use super::peer::{Lent, News, Queued};
+use super::peer::{News, Queued, Retained};
 use super::private::{is_found, PRIVATE};
 use super::{error, SharedMemory};
 use crate::buffer::Region;
 use crate::transport::{Event, Kind, Posted, RequestId, Tag, TransportError, AWHILE};
 
-/// So many bytes may wait to be read by others when a call ends; of more, the call waits for the end.
+/// At most this many bytes may wait to be read after their sends have ended. Further sends end only when peers have
+/// read them.
 const KEPT: usize = 256 << 20;
 
 impl SharedMemory {
-    /// Starts to send. `stays`: the source stays as it is for as long as somebody holds the region.
+    /// Starts to send. `stays`: the source does not change for as long as somebody holds the region.
     pub(super) fn post(
         &mut self,
         peer: Rank,
@@ -25,7 +26,7 @@ impl SharedMemory {
     ) -> Result<Posted, TransportError> {
         self.check_near(peer)?;
         self.check_open()?;
-        // A shorter message from one rank to another leaves a copy: its send does not wait for the receiver.
+        // Shorter messages between two ranks leave a copy, so that their sends do not wait for the receiver.
         let least = if self.private && tag.kind == Kind::Collective { PRIVATE } else { LONG };
         if source.len() >= least && self.pool.offset_of(&source).is_none() {
             let address = source.as_ptr().addr() as u64;
@@ -53,8 +54,9 @@ impl SharedMemory {
         Ok(if waits { Posted::Pending } else { Posted::Complete })
     }
 
-    /// Puts a parcel on its way; `region` is what the peer will read, `request` the send that ends with that, `flow` the
-    /// flow that it is a part of. Returns it where it has to wait for a slot.
+    /// Puts a parcel into the lane to `peer`. `region` is the memory that the peer will read, `request` the send that
+    /// ends when the peer has read it, `flow` the first parcel of the flow that it belongs to. Returns the queue's
+    /// entry if the parcel has to wait for a slot.
     pub(super) fn put(
         &mut self,
         peer: Rank,
@@ -64,8 +66,8 @@ impl SharedMemory {
         flow: Option<u64>,
     ) -> Option<&mut Queued> {
         if self.asleep {
-            // Another thread is about to block or does, who did not know of this parcel's end to wait for.
-            self.home.own_bell().lie_down(true);
+            // Another thread blocks or is about to, and could not know that it has to wait for this parcel, too.
+            self.home.own_bell().announce_sleep(true);
         }
         let lane = self.home.lane_to(peer);
         let peer = self.peers[peer].as_mut().expect("the rank is near");
@@ -75,7 +77,7 @@ impl SharedMemory {
                 None => self.kept += region.len(),
                 Some(_) => self.waiting += 1,
             }
-            peer.out.lent.push_back(Lent { number, region, request, flow });
+            peer.out.retained.push_back(Retained { number, region, request, flow });
         }
         if peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
             lane.put(peer.out.next, &parcel);
@@ -88,7 +90,8 @@ impl SharedMemory {
         peer.out.queue.back_mut()
     }
 
-    /// A parcel of these bytes: they are inside, or in memory of the segment, which is returned.
+    /// Makes a parcel of these bytes. They are within the parcel, or in memory of the segment, which is returned,
+    /// too.
     pub(super) fn pack(
         &mut self,
         tag: Tag,
@@ -97,7 +100,7 @@ impl SharedMemory {
         if source.len() <= INLINE {
             let mut parcel = Parcel::new(tag.pack(), Form::Inline, source.len());
             let target = parcel.inline.as_mut_ptr().cast::<u8>();
-            // SAFETY: it fits; the poster leaves the source alone until the send has ended.
+            // SAFETY: the bytes fit; the poster leaves the source alone until the send has ended.
             unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) };
             return Ok((parcel, None));
         }
@@ -108,22 +111,23 @@ impl SharedMemory {
         }
         let copy = self.allocate(source.len())?;
         self.ring_before(source.len());
-        // SAFETY: the copy is new and as long; the poster leaves the source alone until the send has ended.
+        // SAFETY: the copy is new and has the same length; the poster leaves the source alone until the send has
+        // ended.
         unsafe { copy.copy_from(&source) };
         parcel.place = self.place_of(&copy);
         Ok((parcel, Some(copy)))
     }
 
-    /// Remembers to wake a peer, with all others that there is something for: a fence before each look at a bell would
+    /// Notes news for a peer, to wake it later together with all others: a fence before each read of a bell would
     /// cost more than the rest of a short message.
     #[inline]
-    pub(super) fn tell(&mut self, rank: Rank, news: News) {
+    pub(super) fn note_news(&mut self, rank: Rank, news: News) {
         let peer = self.peers[rank].as_mut().expect("the rank is near");
         peer.news = peer.news.max(news);
         self.has_news = true;
     }
 
-    /// Wakes those that there is something for.
+    /// Wakes all peers that there are news for.
     #[inline]
     pub(super) fn ring(&mut self) {
         if std::mem::take(&mut self.has_news) {
@@ -132,7 +136,7 @@ impl SharedMemory {
         }
     }
 
-    /// Wakes them before so many bytes are copied, if that takes a while.
+    /// Wakes them before `bytes` bytes are copied, if that takes long.
     #[inline]
     pub(super) fn ring_before(&mut self, bytes: usize) {
         if bytes >= AWHILE {
@@ -140,10 +144,10 @@ impl SharedMemory {
         }
     }
 
-    /// Memory of the segment.
+    /// Allocates memory in the segment.
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<Region, TransportError> {
         self.pool.allocate(bytes).or_else(|_| {
-            // Others may have read enough meanwhile.
+            // Peers may have read enough meanwhile.
             self.take_back_read();
             self.pool.allocate(bytes).map_err(|reason| TransportError { lacks_memory: true, ..error(reason) })
         })
@@ -153,7 +157,7 @@ impl SharedMemory {
         self.pool.offset_of(region).expect("it is from the pool") as u64
     }
 
-    /// Puts what waited for a slot.
+    /// Puts the parcels that waited for slots, as far as there are slots. Returns whether there were any.
     pub(super) fn fill(&mut self) -> bool {
         let mut any = false;
         for rank in &self.ranks {
@@ -176,29 +180,29 @@ impl SharedMemory {
         any
     }
 
-    /// Takes back what the others have read; returns whether sends have ended by that.
+    /// Reclaims the memory that peers have read. Returns whether sends have ended by that.
     pub(super) fn take_back_read(&mut self) -> bool {
         let before = self.events.len();
         for rank in &self.ranks {
             let peer = self.peers[*rank].as_mut().expect("the rank is near");
-            if peer.out.lent.is_empty() {
+            if peer.out.retained.is_empty() {
                 continue;
             }
             let released = peer.released(self.home.rank);
-            while peer.out.lent.front().is_some_and(|lent| lent.number < released) {
-                let lent = peer.out.lent.pop_front().expect("it is not empty");
-                lent.end(*rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
+            while peer.out.retained.front().is_some_and(|retained| retained.number < released) {
+                let retained = peer.out.retained.pop_front().expect("it is not empty");
+                retained.end(*rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
             }
         }
         self.events.len() > before
     }
 
-    /// Takes back what has been read before older parcels.
+    /// Reclaims the memory of a parcel that has been released before older ones.
     pub(super) fn take_back(&mut self, rank: Rank, number: u64) {
-        let lent = &mut self.peers[rank].as_mut().expect("the rank is near").out.lent;
-        let found = lent.binary_search_by_key(&number, |lent| lent.number).ok();
-        if let Some(lent) = found.and_then(|index| lent.remove(index)) {
-            lent.end(rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
+        let retained = &mut self.peers[rank].as_mut().expect("the rank is near").out.retained;
+        let found = retained.binary_search_by_key(&number, |retained| retained.number).ok();
+        if let Some(retained) = found.and_then(|index| retained.remove(index)) {
+            retained.end(rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
         }
     }
 

@@ -1,4 +1,4 @@
-//! A near rank, as this one sees it: its memory, and what goes to and fro.
+//! A near rank, as this one sees it: its segment, and the messages in both directions.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -20,22 +20,22 @@ use crate::buffer::Region;
 use crate::notice::LONGEST;
 use crate::transport::{self, Arrived, Event, Kind, RequestId, Returns, Tag};
 
-/// The memory of a near rank, and what goes to and fro.
+/// The segment of a near rank, and the messages in both directions.
 pub(super) struct Peer {
     pub(super) rank: Rank,
     pub(super) segment: Arc<Segment>,
     pub(super) bell: File,
-    /// Its private memory, where that can be read.
+    /// The peer's private memory, if it can be read.
     pub(super) private: Option<Private>,
     pub(super) out: Outgoing,
     pub(super) incoming: Incoming,
-    /// Whether its end has been reported.
+    /// Whether the peer's end has been reported.
     pub(super) left: bool,
-    /// What it has written that makes no sense, until that is reported.
+    /// Why the peer cannot be trusted any more, until that is reported.
     pub(super) flaw: Option<String>,
-    /// What it is to be woken for, if it sleeps.
+    /// What the peer has to be woken for, if it sleeps.
     pub(super) news: News,
-    /// How far it is.
+    /// Measures whether the peer shares a cache with this rank.
     pub(super) gauge: Gauge,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct Peer {
 pub(super) enum News {
     #[default]
     Nothing,
-    /// Something has been released, or there is room.
+    /// Parcels have been released or taken out of their slots.
     Released,
-    /// There is a parcel.
+    /// A parcel has been put.
     Parcel,
 }
 
@@ -54,32 +54,32 @@ pub(super) enum News {
 pub(super) struct Outgoing {
     /// The number of the next parcel to be put into the lane.
     pub(super) next: u64,
-    /// All parcels before this one have left their slots, at least.
+    /// At least all parcels before this one have left their slots.
     pub(super) taken: u64,
     /// Parcels that wait for a slot.
     pub(super) queue: VecDeque<Queued>,
-    /// What the peer may be reading, by parcel number.
-    pub(super) lent: VecDeque<Lent>,
-    /// Long messages of which some is still to be put.
+    /// Memory that the peer may be reading, by parcel number.
+    pub(super) retained: VecDeque<Retained>,
+    /// Long messages of which further parts will be put.
     pub(super) flows: Vec<Outflow>,
 }
 
 pub(super) struct Queued {
     pub(super) parcel: Parcel,
-    /// The send that ends when the parcel gets its slot: until then somebody has to drive this transport.
+    /// The send that ends when the parcel gets its slot: until then this transport has to be driven.
     pub(super) request: Option<RequestId>,
 }
 
-pub(super) struct Lent {
+pub(super) struct Retained {
     pub(super) number: u64,
     pub(super) region: Region,
-    /// The send that ends with it.
+    /// The send that ends when the peer has read the memory.
     pub(super) request: Option<RequestId>,
-    /// The first parcel of the flow that it is a part of.
+    /// The first parcel of the flow that this is a part of.
     pub(super) flow: Option<u64>,
 }
 
-impl Lent {
+impl Retained {
     pub(super) fn end(
         self,
         peer: Rank,
@@ -105,20 +105,20 @@ impl Lent {
 pub(super) struct Incoming {
     /// The number of the next parcel to be taken.
     pub(super) next: u64,
-    /// How many messages are waited for, and how many long ones.
+    /// The number of posted receives whose messages have not come, and of those for long messages.
     pub(super) wanted: usize,
     pub(super) wanted_long: usize,
-    /// How many messages of collectives have come that nobody has asked for yet.
+    /// The number of messages of collectives that have come and that no receive has matched yet.
     pub(super) ahead: usize,
-    /// One that has been looked for in vain: the next look brings it from the peer.
+    /// The parcel for which the last look was in vain. The next look brings its line from the peer's cache.
     pub(super) missed: Cell<Option<u64>>,
     pub(super) released: Released,
-    /// Long messages of which some is still to come.
+    /// Long messages of which further parts will come.
     pub(super) flows: Vec<Inflow>,
 }
 
 impl Incoming {
-    /// Whether so many bytes of the flow that began with this parcel may still come.
+    /// Whether a part of `bytes` bytes may still come, of the flow that began with parcel `first`.
     fn expects_part(&self, first: u64, bytes: usize) -> bool {
         let flow = self.flows.iter().find(|flow| flow.first == first);
         flow.is_some_and(|flow| flow.expects(bytes))
@@ -127,45 +127,46 @@ impl Incoming {
 
 /// A parcel that has been taken out of its lane.
 pub(super) struct Message {
-    /// Packed, as in [`Wanted`]: a tag in pieces waits in vain for the stores before it to be forwarded.
+    /// Packed, as in [`Wanted`](super::incoming::Wanted): reading a tag that was just written in pieces would stall.
     pub(super) tag: u64,
-    /// Counts what nobody had asked for when it came.
+    /// Counts the messages that no receive matched when they came.
     pub(super) order: u64,
     pub(super) bytes: usize,
     pub(super) came: Came,
     pub(super) arrived: Arrived,
 }
 
-/// What has come of a message.
+/// Which part of a message has come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
     Whole,
     FirstPart,
-    /// Where it is in its sender's private memory.
+    /// None: this is its address in the sender's private memory.
     Address(u64),
 }
 
 impl Peer {
-    /// The lane from this peer to `rank`, of `size`.
+    /// The lane from this peer to `rank`, of `size` ranks.
     #[inline]
     pub(super) fn lane(&self, rank: Rank, size: usize) -> &Lane {
-        // SAFETY: within the peer's segment, which is laid out as ours; what is in a lane is looked at before it is believed.
+        // SAFETY: within the peer's segment, which is laid out as ours. The content of a lane is checked before it is
+        // used.
         unsafe { &*self.segment.at(lanes(size) + rank * size_of::<Lane>()).cast() }
     }
 
-    /// What the peer has taken from `rank`.
+    /// The counters of the parcels that the peer has taken from `rank`.
     #[inline]
     pub(super) fn counters(&self, rank: Rank) -> &Counters {
         // SAFETY: as above.
         unsafe { &*self.segment.at(COUNTERS + rank * size_of::<Counters>()).cast() }
     }
 
-    /// Its end, until somebody has heard of it.
+    /// How the peer has ended, until that has been reported.
     #[inline]
     fn end(&self) -> Option<End> {
         // SAFETY: as above.
         let farewell: &Farewell = unsafe { &*self.segment.at(FAREWELL).cast() };
-        farewell.heard().filter(|_| !self.left)
+        farewell.said().filter(|_| !self.left)
     }
 
     #[inline]
@@ -173,35 +174,35 @@ impl Peer {
         self.end().is_some()
     }
 
-    /// Whether there is something to tell with [`Peer::hear_end`].
+    /// Whether [`Peer::take_end`] would return something.
     #[inline]
     pub(super) fn has_failed(&self) -> bool {
         self.has_left() || self.flaw.is_some()
     }
 
-    /// Its end, or that it cannot be believed, the first time that somebody asks.
+    /// The peer's end or its mistake as an event. Returns each peer's end only once.
     #[inline]
-    pub(super) fn hear_end(&mut self) -> Option<Event> {
+    pub(super) fn take_end(&mut self) -> Option<Event> {
         let flaw = self.flaw.take().filter(|_| !self.left);
         let reason = flaw.or_else(|| self.end().map(|end| ending(end).to_owned()))?;
         self.left = true;
         Some(Event::PeerFailed { peer: self.rank, reason })
     }
 
-    /// It has written something that makes no sense.
+    /// Notes that the peer has written something invalid.
     #[cold]
     fn refuse(&mut self, what: String) {
-        self.flaw.get_or_insert_with(|| format!("its shared memory makes no sense: {what}"));
+        self.flaw.get_or_insert_with(|| format!("its shared memory holds invalid data: {what}"));
     }
 
-    /// Nothing that follows this parcel is taken.
+    /// Notes that this parcel is invalid. Neither the parcel nor a later one is taken.
     #[cold]
     pub(super) fn refuse_parcel(&mut self, number: u64, parcel: &Parcel) {
         let (form, bytes, place) = (parcel.form(), parcel.bytes(), parcel.place);
         self.refuse(format!("parcel {number} ({form:?}) is about {bytes} bytes at {place:#x}"));
     }
 
-    /// Whether a parcel that it has put can be meant so.
+    /// Whether a parcel from the peer is valid.
     #[inline]
     pub(super) fn is_sound(&self, parcel: &Parcel) -> bool {
         let bytes = parcel.bytes();
@@ -217,8 +218,8 @@ impl Peer {
         }
     }
 
-    /// Maps what a parcel is about, if that is in the peer's segment and not mapped yet. Returns whether the parcel can be
-    /// meant so then.
+    /// Maps the memory that a parcel names, if it is in the peer's segment and not mapped yet. Returns whether the
+    /// parcel is valid then.
     #[cold]
     pub(super) fn reach(&mut self, parcel: &Parcel) -> bool {
         let bytes = match parcel.form() {
@@ -237,7 +238,7 @@ impl Peer {
         self.is_sound(parcel)
     }
 
-    /// Whether a message can have this tag.
+    /// Whether a message of the peer can have this tag.
     #[inline]
     fn may_send(&self, parcel: &Parcel) -> bool {
         let tag = Tag::unpack(parcel.tag);
@@ -246,7 +247,7 @@ impl Peer {
         tag.source == self.rank && (tag.kind != Kind::Control || may_notify())
     }
 
-    /// How many parcels from `rank` it has released.
+    /// The number up to which the peer has released all parcels from `rank`.
     #[inline]
     pub(super) fn released(&mut self, rank: Rank) -> u64 {
         let released = self.counters(rank).released();
@@ -257,29 +258,31 @@ impl Peer {
         0
     }
 
-    /// Wakes it, if it is about to block or does, and waits for the news; [`Bell::before_look`] goes before.
+    /// Wakes the peer if it blocks or is about to, and waits for this kind of news. [`Bell::before_look`] must have
+    /// been called before.
     #[inline]
     pub(super) fn ring(&mut self) {
         // SAFETY: as above.
         let bell: &Bell = unsafe { &*self.segment.at(BELL).cast() };
         let news = std::mem::take(&mut self.news);
         if news > News::Nothing && bell.is_asleep(news == News::Released) {
-            // If the pipe is full it will be woken anyway.
+            // If the pipe is full, the peer will wake up anyway.
             let _ = (&self.bell).write(&[1]);
         }
     }
 }
 
 impl Peer {
-    /// The next parcel for `rank`, of `size`, if it is there; notes how far away that has been if the last look was in vain, and
-    /// returns also whether there is something to tell of that. Apart from the short messages' way, which it would slow down.
+    /// The next parcel for `rank`, of `size` ranks, if it is there. If the last look was in vain, also measures how
+    /// long this one takes and returns whether the measured distance has to be told to the peer. Separate from the
+    /// path of short messages, which it would slow down.
     #[cold]
     pub(super) fn look(&mut self, rank: Rank, size: usize) -> Option<(Parcel, bool)> {
         let number = self.incoming.next;
         let lane = self.lane(rank, size);
         let missed = self.incoming.missed.get() == Some(number);
         let start = (missed && is_clock_fast()).then(|| {
-            // So that looking up the page is not counted.
+            // Reads another slot first, so that the page lookup is not measured.
             std::hint::black_box(lane.has(number.wrapping_sub(1)));
             Instant::now()
         });
@@ -290,7 +293,7 @@ impl Peer {
         Some((parcel, start.is_some_and(|start| self.gauge.found(start))))
     }
 
-    /// Whether there is a free slot in the lane to this peer from `rank`.
+    /// Whether the lane from `rank` to this peer has a free slot.
     #[inline]
     pub(super) fn has_room(&mut self, rank: Rank) -> bool {
         if self.out.next - self.out.taken < SLOTS as u64 {
@@ -305,13 +308,13 @@ impl Peer {
         self.out.next - self.out.taken < SLOTS as u64
     }
 
-    /// A parcel that is sound. What has come inside it goes to one of `cells`, or a new one.
+    /// The message of a valid parcel. Content within the parcel is moved to one of `cells`, or to a new cell.
     pub(super) fn open(&self, number: u64, parcel: &Parcel, cells: &mut Vec<Region>) -> Message {
         let bytes = parcel.bytes();
         let (came, region) = match parcel.form() {
             Form::Inline => {
                 let cell = cells.pop().unwrap_or_else(|| Region::zeroed(INLINE));
-                // SAFETY: nobody else has the cell, and it is as long.
+                // SAFETY: nobody else has the cell, which is of this length.
                 unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
                 (Came::Whole, cell.shrink(bytes))
             }
@@ -319,7 +322,8 @@ impl Peer {
             form => {
                 let offset = parcel.place as usize;
                 let there = if form == Form::Flow { PART } else { bytes };
-                // SAFETY: within the mapping, as the parcel is sound. The region keeps it; nobody here writes it.
+                // SAFETY: within the mapping, as the parcel is valid. The region keeps the segment; nobody in this
+                // process writes to it.
                 let region = unsafe { Region::foreign(self.segment.at(offset), there, self.segment.clone()) };
                 let came = if form == Form::Flow { Came::FirstPart } else { Came::Whole };
                 (came, region)
@@ -340,7 +344,7 @@ fn ending(end: End) -> &'static str {
     }
 }
 
-/// Whether so many bytes from `place` on end before `end`.
+/// Whether `bytes` bytes from `place` on end at or before `end`.
 #[inline]
 fn lies_within(place: u64, bytes: usize, end: usize) -> bool {
     place.checked_add(bytes as u64).is_some_and(|last| last <= end as u64)

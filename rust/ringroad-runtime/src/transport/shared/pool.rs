@@ -12,39 +12,40 @@ use crate::buffer::Region;
 use crate::fork::Own;
 use crate::machine::CACHE_LINE;
 
-/// The segment gets memory, and gives it back, in pieces of so many bytes.
+/// The segment gets memory, and returns it to the machine, in pieces of this many bytes.
 const PIECE: usize = 1 << 20;
-/// Of what callers have given back so much keeps its memory at first. Each time that more was needed again, so does more, up
-/// to twice as much: who goes on asking for as much soon finds it there, which takes a third of the time.
+/// How many free bytes keep their memory after callers have freed some, at first. Each time that memory is needed
+/// again, the limit grows by as much, but at most doubles: a caller that goes on allocating as much soon finds memory
+/// there, which takes a third of the time.
 const KEPT: usize = 16 << 20;
-/// From so many bytes on it is asked first whether there is as much memory.
+/// From this many bytes on, check first whether the machine has as much memory.
 const ASKED: usize = 64 << 20;
-/// How often more of the segment can be mapped: each time as much as there is, mostly.
+/// How often more of the segment can be mapped. Mostly each mapping doubles what is mapped.
 const MAPPINGS: usize = 32;
 
 /// The memory of a rank that its neighbours can read.
 pub struct Pool {
     segment: Arc<Segment>,
-    /// What has been mapped of the segment since, in its order.
+    /// Further mappings of the segment, in the order of its bytes.
     more: [OnceLock<Mapping>; MAPPINGS],
     free: Mutex<Free>,
 }
 
 struct Free {
-    /// Bytes by offset; neighbours are joined.
+    /// Lengths of the free parts by their offsets. Adjacent parts are joined.
     parts: BTreeMap<usize, usize>,
-    /// Where what is mapped ends.
+    /// The offset at which the mapped part ends.
     end: usize,
-    /// The pieces that have memory.
+    /// For each piece, whether it has memory.
     backed: Vec<bool>,
     /// How many bytes have memory, and how many are in use.
     memory: usize,
     used: usize,
-    /// So much may have memory that is not in use when a caller gives some back.
+    /// At most this many free bytes keep their memory when a caller frees some.
     kept: usize,
-    /// Bytes whose memory was given back and that have not been needed since, ...
+    /// Bytes whose memory was returned to the machine and that have not been needed since, ...
     given_back: usize,
-    /// ... and those that have, since some was given back last.
+    /// ... and those that were needed again, since `kept` last grew.
     needed_again: usize,
 }
 
@@ -52,13 +53,13 @@ struct Free {
 struct Part {
     pool: Own<Arc<Pool>>,
     range: Range<usize>,
-    /// A caller's, who may never need as much again; calls repeat.
+    /// Whether a caller has allocated it, who may never need as much again. Calls repeat, so their memory is kept.
     callers: bool,
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // A forked child has nothing to give back, and may find the lock taken for ever.
+        // A forked child returns nothing, since the lock may stay locked there for ever.
         if let Ok(pool) = self.pool.get() {
             pool.take_back(self.range.clone(), self.callers);
         }
@@ -66,7 +67,7 @@ impl Drop for Part {
 }
 
 impl Free {
-    /// Returns what it is a part of now.
+    /// Adds a free range. Returns the free part that it now belongs to.
     fn insert(&mut self, Range { mut start, mut end }: Range<usize>) -> Range<usize> {
         if let Some((&before, &length)) = self.parts.range(..start).next_back() {
             if before + length == start {
@@ -81,7 +82,7 @@ impl Free {
         start..end
     }
 
-    /// The first part that has room.
+    /// Takes `bytes` bytes, aligned to `align`, out of the first free part that has room.
     fn take(&mut self, bytes: usize, align: usize) -> Option<Range<usize>> {
         let fits = |(&offset, &length): (&usize, &usize)| {
             let start = offset.next_multiple_of(align);
@@ -110,13 +111,13 @@ impl Free {
         Some(first * PIECE..(last + 1) * PIECE)
     }
 
-    /// How much memory a range still needs.
+    /// How many bytes of memory a range still needs.
     fn lacking(&self, range: &Range<usize>) -> usize {
         let pieces = range.start / PIECE..range.end.div_ceil(PIECE);
         PIECE * pieces.filter(|piece| !self.is_backed(*piece)).count()
     }
 
-    /// Notes that these pieces have memory now, or none any more.
+    /// Notes that these pieces have memory now, or no longer have any.
     fn note(&mut self, pieces: Range<usize>, backed: bool) {
         let pieces = pieces.start / PIECE..pieces.end / PIECE;
         if self.backed.len() < pieces.end {
@@ -135,7 +136,7 @@ impl Free {
         }
     }
 
-    /// What of a free part is to give back its memory: its last pieces.
+    /// The last pieces of a free part whose memory is to be returned to the machine.
     fn excess(&mut self, part: &Range<usize>) -> Range<usize> {
         let idle = self.memory.saturating_sub(self.used);
         let Range { mut start, end } = whole_pieces(part);
@@ -154,7 +155,8 @@ impl Free {
     }
 }
 
-/// Whether so much memory can be had, where `idle` can be given back: the kernel promises more, and kills when it is used.
+/// Checks whether `bytes` bytes of memory can be had, given that `idle` bytes can be returned first. The kernel
+/// promises more than there is, and kills the process that uses it.
 fn check(bytes: usize, idle: usize) -> Result<(), String> {
     if bytes < ASKED {
         return Ok(());
@@ -166,7 +168,7 @@ fn check(bytes: usize, idle: usize) -> Result<(), String> {
     Err(format!("no memory to share: {bytes} bytes are needed, and {available} are left"))
 }
 
-/// The pieces that are within a range.
+/// The pieces that are completely within a range.
 fn whole_pieces(range: &Range<usize>) -> Range<usize> {
     let start = range.start.next_multiple_of(PIECE);
     start..(range.end / PIECE * PIECE).max(start)
@@ -188,17 +190,17 @@ impl Pool {
         Arc::new(Pool { segment, more: Default::default(), free: Mutex::new(free) })
     }
 
-    /// From now on nothing that is given back loses its memory: others may be reading it.
+    /// From now on all memory is kept, even free memory: peers may be reading it.
     pub(super) fn keep_all(&self) {
         self.free.lock().kept = usize::MAX;
     }
 
-    /// New memory, or why there is none. It holds what was there before.
+    /// Allocates memory, or says why there is none. The memory holds what was there before.
     pub fn allocate(self: &Arc<Pool>, bytes: usize) -> Result<Region, String> {
         self.take(bytes, false)
     }
 
-    /// The same for a caller: when that gives it back, much of it is given back to the machine.
+    /// The same for a caller. When the caller frees it, much of it is returned to the machine.
     pub fn allocate_for_caller(self: &Arc<Pool>, bytes: usize) -> Result<Region, String> {
         self.take(bytes, true)
     }
@@ -227,17 +229,17 @@ impl Pool {
         if !is_backed {
             self.back(mapping, &range).map_err(|reason| format!("{bytes} bytes: {reason}"))?;
         }
-        // SAFETY: the part is within a mapping, which lives as long as the pool that the part holds, and nobody else
-        // has it.
+        // SAFETY: the part is within a mapping, which lives as long as the pool, which the part holds. Nobody else
+        // has the part.
         Ok(unsafe { Region::foreign(mapping.at(range.start), bytes, Arc::new(part)) })
     }
 
-    /// Maps more of the segment, so that so many bytes fit.
+    /// Maps more of the segment, so that `bytes` bytes fit.
     #[cold]
     fn map_more(&self, free: &mut Free, bytes: usize) -> Result<(), String> {
         let full = || "it is all in use".to_owned();
         let place = self.more.iter().find(|place| place.get().is_none()).ok_or_else(full)?;
-        // Nothing in between is used, so that no part is in two mappings.
+        // The huge page in between is never used, so that no part lies in two mappings.
         check(bytes, free.memory.saturating_sub(free.used))?;
         let start = free.end + HUGE_PAGE;
         let room = self.segment.len().checked_sub(start).ok_or_else(full)?;
@@ -258,7 +260,7 @@ impl Pool {
     #[cold]
     fn back(&self, mapping: &Mapping, range: &Range<usize>) -> Result<(), String> {
         self.try_to_back(mapping, range).or_else(|_| {
-            // What is free may have just what is missing.
+            // Free parts may have the memory that is missing.
             self.give_back_all();
             self.try_to_back(mapping, range)
         })
@@ -268,10 +270,10 @@ impl Pool {
         check(self.free.lock().lacking(range), 0)?;
         loop {
             let Some(pieces) = self.free.lock().missing(range) else { return Ok(()) };
-            // Beside the pool's first piece is the control part, and nothing beyond a mapping.
+            // The first piece also holds the control part, and the last one may go beyond the mapping.
             let within = pieces.start.max(self.segment.data())..pieces.end.min(mapping.range().end);
             if let Err(reason) = self.segment.back(mapping, within) {
-                // Nobody else has any of these.
+                // Nobody else has any of these pieces.
                 let inside = whole_pieces(&(range.start.max(pieces.start)..range.end.min(pieces.end)));
                 self.segment.unback(inside);
                 return Err(reason);
@@ -280,7 +282,7 @@ impl Pool {
         }
     }
 
-    /// Takes back what nobody holds any more.
+    /// Takes back a part that nobody holds any more.
     fn take_back(&self, range: Range<usize>, callers: bool) {
         let mut free = self.free.lock();
         free.used -= range.len();
@@ -291,7 +293,7 @@ impl Pool {
         }
     }
 
-    /// Gives back to the machine what memory these free pieces have.
+    /// Returns the memory of these free pieces to the machine.
     fn give_back(&self, free: &mut Free, pieces: Range<usize>) {
         if !pieces.is_empty() && self.segment.unback(pieces.clone()) {
             free.note(pieces, false);
@@ -314,7 +316,7 @@ impl Pool {
         mappings.next().expect("parts are within mappings")
     }
 
-    /// Where in the segment a region is, if it is there.
+    /// The offset of a region in the segment, if it is there.
     #[inline]
     pub fn offset_of(&self, region: &Region) -> Option<usize> {
         let (address, bytes) = (region.as_ptr() as usize, region.len());
@@ -335,12 +337,12 @@ mod tests {
         Pool::new(Arc::new(Segment::create(4096).unwrap()))
     }
 
-    /// How many MiB of the segment have memory.
+    /// How many MiB of memory the segment has.
     fn memory(pool: &Pool) -> usize {
         pool.segment.file().unwrap().metadata().unwrap().blocks().div_ceil(2048) as usize
     }
 
-    /// Writes a mark to the last page; returns what was there.
+    /// Writes a mark to the last byte; returns what was there.
     fn touch(region: &Region) -> u8 {
         let last = region.as_ptr().wrapping_add(region.len() - 1);
         // SAFETY: nobody else has the region.
@@ -394,7 +396,7 @@ mod tests {
         assert!(memory(&pool) >= 100);
     }
 
-    /// Parts in use stay as they are, whatever happens around them, and what is free is one piece again at the end.
+    /// Parts in use keep their content, whatever happens around them. At the end each mapping is one free part again.
     #[test]
     fn parts_in_use_keep_what_they_hold() {
         let pool = pool();
@@ -430,7 +432,7 @@ mod tests {
         assert_eq!(free.parts.values().sum::<usize>() + (mapped - 1) * HUGE_PAGE + 4096, free.end);
     }
 
-    /// More than there is, and more than there can be, leaves nothing behind.
+    /// A refused request, for more memory than there is or can be, leaves nothing behind.
     #[test]
     fn what_is_refused_takes_nothing() {
         let pool = pool();

@@ -1,14 +1,15 @@
-//! Private memory of another process, out of which the kernel copies where it permits that (cross-memory attach).
+//! Private memory of another process, from which the kernel copies, if it permits that (cross-memory attach, CMA).
 //!
-//! One copy instead of two: what lies outside the sender's segment need not go through it. The kernel first looks up every
-//! page, so this pays where cores are short, not where sender and receiver copy at the same time. Measured on two cores with
-//! messages of 2 to 32 MiB: an all-to-all takes 0.5 to 1 times as long among 4 ranks and 0.6 to 0.7 times among 8, a scatter
-//! 0.4 to 0.8 times. With a core for every rank it takes 1 to 3 times as long from 8 MiB on, in pages of 4 KiB.
+//! This takes one copy instead of two: what lies outside the sender's segment need not go through it. The kernel
+//! first looks up every page, so this pays where ranks share cores, not where sender and receiver can copy at the
+//! same time. Measured on two cores with messages of 2 to 32 MiB: an all-to-all takes 0.5 to 1 times as long among 4
+//! ranks and 0.6 to 0.7 times among 8, a scatter 0.4 to 0.8 times. With a core for every rank it takes 1 to 3 times
+//! as long from 8 MiB on, in pages of 4 KiB.
 //!
-//! Plans leave in private memory only what one rank at a time copies out of it and this call has not written
-//! (`Near::copies`): one copy in the caches serves many readers better. Each rank tries at the beginning whether it may read
-//! the others' memory, and tells them (`neighbourhood`). What the kernel does not find, such as memory of devices, goes
-//! through the segment.
+//! Plans leave data in private memory only if one rank at a time copies it out and this call has not written it
+//! (`Near::copies`): one copy in the caches serves many readers better. While connecting, each rank tries whether it
+//! may read the others' memory, and tells them (`neighbourhood`). Memory that the kernel does not find, such as
+//! memory of devices, goes through the segment.
 
 use std::io;
 
@@ -20,46 +21,47 @@ use crate::buffer::Region;
 pub use crate::machine::PRIVATE;
 use crate::transport::{Arrived, Event, Failure, NearMemory, Posted};
 
-/// So many bytes are copied at once; then others have their turn.
+/// At most this many bytes are copied at once; then other messages have their turn.
 const SLICE: usize = 1 << 20;
 
-/// What can be read of another process.
+/// The private memory of another process.
 pub(super) struct Private {
     pid: u32,
-    /// Where it keeps its instance number: process numbers are used again, those are not.
+    /// The address of the process's instance number. Process numbers are reused, instance numbers are not.
     address: u64,
     instance: u64,
 }
 
 impl Private {
-    /// The private memory of a process that has said who it is, or why it cannot be read.
+    /// The private memory of process `pid`, or why it cannot be read. `address` and `instance` are where the process
+    /// keeps its instance number, and that number.
     pub fn open(pid: u32, address: u64, instance: u64) -> Result<Private, String> {
         if cfg!(miri) {
             return Err("Miri knows no other processes".to_owned());
         }
         let private = Private { pid, address, instance };
-        // SAFETY: there is no target.
+        // SAFETY: the target is empty.
         let read = unsafe { private.read(address, &Region::nothing()) };
         read.map(|()| private).map_err(|error| error.to_string())
     }
 
-    /// Copies to `target` what is at `address`, or says why not.
+    /// Copies the bytes at `address` to `target`, or says why that is impossible.
     ///
     /// # Safety
-    /// Nobody else may be reading or writing the target. (What is read from is the kernel's business.)
+    /// Nobody else may be reading or writing the target. (The kernel checks the source.)
     unsafe fn read(&self, address: u64, target: &Region) -> io::Result<()> {
         const NUMBER: usize = size_of::<u64>();
         let mut done = 0;
         loop {
             let (mut found, rest) = (0_u64, target.len() - done);
             let from = [part(self.address, NUMBER), part(address + done as u64, rest)];
-            // SAFETY: within the target, or its end.
+            // SAFETY: within the target, or at its end.
             let start = unsafe { target.as_ptr().add(done) };
             let to = [
                 iovec { iov_base: (&raw mut found).cast(), iov_len: NUMBER },
                 iovec { iov_base: start.cast(), iov_len: rest },
             ];
-            // SAFETY: it writes to `found` and the target only, which the caller says is ours.
+            // SAFETY: it writes to `found` and the target only; the caller guarantees that the target is ours.
             let (kind, reason) = match unsafe { copy(self.pid, from, to) } {
                 Err(error) => (error.kind(), error.to_string()),
                 Ok(_) if found != self.instance => (io::ErrorKind::NotFound, "it is another one".to_owned()),
@@ -77,7 +79,7 @@ impl Private {
     }
 }
 
-/// Whether the kernel finds so much memory there, which it does not where it is a device's or secret.
+/// Whether the kernel finds this memory of this process. It does not find memory of devices or secret memory.
 pub(super) fn is_found(start: u64, length: usize) -> bool {
     let mut bytes = [0_u8; 2];
     let byte = |byte: &mut u8| iovec { iov_base: (&raw mut *byte).cast(), iov_len: 1 };
@@ -91,19 +93,19 @@ fn part(address: u64, bytes: usize) -> iovec {
     iovec { iov_base: address as *mut c_void, iov_len: bytes }
 }
 
-/// Has the kernel copy out of a process's memory; returns how many bytes it could.
+/// Makes the kernel copy from memory of a process. Returns how many bytes it has copied.
 ///
 /// # Safety
 /// Nobody else may be reading or writing the targets.
 unsafe fn copy(pid: u32, from: [iovec; 2], to: [iovec; 2]) -> io::Result<usize> {
-    // SAFETY: the caller says that the targets may be written; of sources the kernel takes care.
+    // SAFETY: the caller guarantees that the targets may be written; the kernel checks the sources.
     let read = unsafe { libc::process_vm_readv(pid as libc::pid_t, to.as_ptr(), 2, from.as_ptr(), 2, 0) };
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
 /// A message that is being copied out of its sender's private memory.
 pub(super) struct Reading {
-    /// What the sender waits to be released.
+    /// The message to release to the sender at the end.
     arrived: Option<Arrived>,
     address: u64,
     wanted: Wanted,
@@ -112,7 +114,7 @@ pub(super) struct Reading {
 }
 
 impl SharedMemory {
-    /// Copies a message out of its sender's private memory. If it is long, an event follows.
+    /// Copies a message from its sender's private memory. If the message is long, an event follows.
     #[cold]
     pub(super) fn read_private(
         &mut self,
@@ -135,7 +137,7 @@ impl SharedMemory {
         Ok(posted)
     }
 
-    /// Goes on with a long message; returns whether there is any.
+    /// Copies the next slice of a long message. Returns whether there is such a message.
     #[cold]
     pub(super) fn read_on(&mut self) -> bool {
         let Some(mut reading) = self.readings.pop_front() else { return false };
@@ -146,14 +148,14 @@ impl SharedMemory {
         true
     }
 
-    /// Copies the next slice; pending until it was the last one.
+    /// Copies the next slice. The message is pending until that was the last one.
     fn read_slice(&mut self, reading: &mut Reading) -> Result<Posted, Failure> {
         self.ring();
         let (start, end) = (reading.done, reading.to.len().min(reading.done + SLICE));
         let peer = reading.arrived.as_ref().expect("it has not been released").peer;
         let private = self.peers[peer].as_ref().expect("the rank is near").private.as_ref();
         let read = private.ok_or_else(|| io::Error::other("nobody may")).and_then(|private| {
-            // SAFETY: whoever waits leaves the target alone.
+            // SAFETY: the poster leaves the target alone until the receive has ended.
             unsafe { private.read(reading.address + start as u64, &reading.to.part(start..end)) }
         });
         reading.done = end;

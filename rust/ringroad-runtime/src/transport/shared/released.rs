@@ -1,23 +1,23 @@
-//! Which parcels have been released, in whatever order.
+//! Which parcels have been released, in any order.
 
 use std::collections::BTreeMap;
 
-/// Numbers as ranges: what they take depends on the gaps between them, not on how many there are.
+/// Stores the numbers as ranges: their memory depends on the gaps, not on how many numbers there are.
 #[derive(Default)]
 pub(super) struct Released {
-    /// All before this one.
+    /// All parcels before this number have been released.
     before: u64,
-    /// Ranges of later ones, where they end by where they begin; no two of them touch.
+    /// Ranges of later parcels: their ends by their beginnings. No two of them touch.
     later: BTreeMap<u64, u64>,
 }
 
 impl Released {
-    /// All before this one have been released.
+    /// All parcels before this number have been released.
     pub fn before(&self) -> u64 {
         self.before
     }
 
-    /// Adds a number that is not there. Returns whether it was the first that was missing.
+    /// Adds a number that is not there yet. Returns whether it was the first missing one.
     #[inline]
     pub fn add(&mut self, number: u64) -> bool {
         if number != self.before {
@@ -38,7 +38,7 @@ impl Released {
         }
     }
 
-    /// How many ranges there are after the first gap.
+    /// The number of ranges after the first gap.
     #[cfg(test)]
     pub fn ranges(&self) -> usize {
         self.later.len()
@@ -56,7 +56,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// As a set of numbers says it, in any order.
+        /// Agrees with a set of the numbers, for numbers in any order.
         #[test]
         fn ranges_are_what_a_set_would_be(order in Just((0..40_u64).collect::<Vec<_>>()).prop_shuffle()) {
             let (mut released, mut set) = (Released::default(), BTreeSet::new());

@@ -1,7 +1,7 @@
-//! Memory that other processes can map: a file without a name, found through the process that made it.
+//! Memory that other processes can map: a file without a name, which they find through the process that made it.
 //!
-//! The file is longer than it could ever need to be, but sparse: only what is used takes memory. Address space is taken
-//! piece by piece: the owner maps more of the file when it needs it, and so do its peers, to read only.
+//! The file is longer than any rank could need, but sparse: only used parts take memory. Address space is taken piece
+//! by piece: the owner maps more of the file when it needs more, and so do its peers, only to read.
 
 use std::alloc::Layout;
 use std::fs::{File, OpenOptions};
@@ -14,50 +14,51 @@ use crate::error::refused;
 pub(super) use crate::machine::HUGE_PAGE;
 use crate::machine::PAGE;
 
-/// The length of every file, the same on all machines.
+/// The length of every file in bytes, the same on all machines.
 const LENGTH: usize = 1 << 40;
-/// So much address space is taken at first, beside what the control part needs.
+/// The owner and the readers first map this many bytes beyond the control part.
 const FIRST: usize = 64 << 20;
-/// The kernel is asked for so much at once: signals that come again and again may undo a longer request each time.
+/// The kernel is asked for this many bytes at a time: signals that come again and again may undo a longer request
+/// each time.
 const STEP: usize = 2 << 20;
-/// The length is as it is from the beginning on: memory comes to what is used of it.
+/// The length never changes: memory is allocated for the parts that are used.
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// One rank's memory: its beginning is mapped.
+/// One rank's memory; its beginning is mapped.
 pub(crate) struct Segment {
     mapping: Mapping,
     length: usize,
-    /// Where the part begins that the pool hands out.
+    /// The offset at which the pool's part begins.
     data: usize,
-    /// The owner's.
+    /// The file; only the owner has it.
     file: Option<File>,
 }
 
 /// A mapped part of a segment.
 pub(super) struct Mapping {
     start: *mut u8,
-    /// Which bytes of the segment.
+    /// The bytes of the segment that are mapped.
     range: Range<usize>,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; who accesses which bytes is decided elsewhere.
+// SAFETY: a mapping belongs to the process, not to a thread; the callers decide who accesses which bytes.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; a shared reference only tells where it is.
+// SAFETY: as above; a shared reference only tells the addresses.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Where this byte of the segment is.
+    /// The address of the byte at this offset of the segment.
     #[inline]
     pub fn at(&self, offset: usize) -> *mut u8 {
         self.start.wrapping_add(offset - self.range.start)
     }
 
-    /// Which bytes of the segment.
+    /// The bytes of the segment that are mapped.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }
 
-    /// Which byte of the segment is at `address`, if so many from there on are here.
+    /// The offset in the segment of the byte at `address`, if `bytes` bytes from there on are in this mapping.
     #[inline]
     pub fn offset_of(&self, address: usize, bytes: usize) -> Option<usize> {
         let offset = address.checked_sub(self.start as usize)?;
@@ -77,7 +78,8 @@ impl Drop for Mapping {
 }
 
 impl Segment {
-    /// New memory of this process, of which the first `control` bytes are zero and not the pool's. None of it is backed.
+    /// A new segment of this process. Its first `control` bytes are zero and do not belong to the pool. No part has
+    /// memory yet.
     pub fn create(control: usize) -> Result<Segment, String> {
         let data = control.next_multiple_of(PAGE);
         if cfg!(miri) {
@@ -97,7 +99,7 @@ impl Segment {
         Ok(Segment { mapping, length: LENGTH, data, file: Some(file) })
     }
 
-    /// For Miri, which knows no mappings: enough for the ranks of one process.
+    /// Memory of the heap instead, for Miri, which knows no mappings: enough for the ranks of one process.
     fn on_heap(data: usize) -> Segment {
         // SAFETY: the layout's size is not zero.
         let start = unsafe { std::alloc::alloc_zeroed(heap_layout()) };
@@ -105,7 +107,8 @@ impl Segment {
         Segment { mapping: Mapping { start, range: 0..length }, length, data, file: None }
     }
 
-    /// The memory of another process, to read. Its control part is as long as here.
+    /// Maps another process's segment to read. Its control part is as long as this rank's. An error says why that is
+    /// impossible.
     pub fn open(pid: u32, descriptor: i32, control: usize) -> Result<Segment, String> {
         let path = format!("/proc/{pid}/fd/{descriptor}");
         let file = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(&path);
@@ -113,7 +116,7 @@ impl Segment {
         Segment::reader(&file, control).map_err(|reason| format!("{path}: {reason}"))
     }
 
-    /// The same memory, to read.
+    /// Maps the segment of this file to read.
     pub fn reader(file: &File, control: usize) -> Result<Segment, String> {
         if !is_sealed(file) {
             return Err("it could be made shorter while it is read".to_owned());
@@ -126,51 +129,52 @@ impl Segment {
         Ok(Segment { mapping, length, data: 0, file: None })
     }
 
-    /// The same memory, mapped up to `end` at least: elsewhere, since somebody may still be reading here.
+    /// The same segment, mapped up to `end` at least, at a new address, since somebody may still be reading at the
+    /// old one.
     pub fn wider(&self, end: usize) -> Result<Segment, String> {
         let (start, mapped) = (self.mapping.start.cast(), self.mapped());
         let map = |bytes: usize| {
             let reserved = reserve(bytes)?;
             let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            // SAFETY: of no bytes the kernel makes a second mapping, at a place that was reserved for it.
+            // SAFETY: with an old size of 0 the kernel makes a second mapping, at a place that was reserved for it.
             match unsafe { libc::mremap(start, 0, bytes, flags, reserved) } {
                 libc::MAP_FAILED => Err(give_up(reserved, bytes, "mremap")),
                 start => Ok(Mapping { start: start.cast(), range: 0..bytes }),
             }
         };
         let least = end.next_multiple_of(HUGE_PAGE).min(self.length);
-        // Not for every part anew, if that can be had.
+        // If possible, at least double the mapping, so that it does not have to grow for every part.
         let mapping = map(least.max(2 * mapped).min(self.length)).or_else(|_| map(least))?;
         Ok(Segment { mapping, length: self.length, data: self.data, file: None })
     }
 
-    /// What others need to [`Segment::open`] it.
+    /// The owner's file descriptor, which other processes need to [`Segment::open`] the segment; -1 without a file.
     pub fn descriptor(&self) -> i32 {
         self.file.as_ref().map_or(-1, File::as_raw_fd)
     }
 
-    /// The owner's file.
+    /// The file; `None` in a reader.
     pub(super) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// How long the file is.
+    /// The length of the file in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// So many of its first bytes can be read.
+    /// How many of its first bytes are mapped.
     #[inline]
     pub fn mapped(&self) -> usize {
         self.mapping.range.end
     }
 
-    /// Where the control part ends.
+    /// The offset at which the control part ends.
     pub fn data(&self) -> usize {
         self.data
     }
 
-    /// What of it is mapped.
+    /// The first part, which is mapped from the beginning on.
     #[inline]
     pub(super) fn mapping(&self) -> &Mapping {
         &self.mapping
@@ -181,14 +185,15 @@ impl Segment {
         self.mapping.at(offset)
     }
 
-    /// Another part of the owner's memory.
+    /// Maps another part of the segment to read and write; only the owner can do so.
     pub(super) fn map(&self, range: Range<usize>) -> Result<Mapping, String> {
         let file = self.file.as_ref().ok_or("it cannot grow")?;
         map(file, range, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Makes sure that this part of a mapping has memory: to run out of it later would kill the process. It is mapped at
-    /// once, too, which else costs two interruptions for every page of the first calls, one here and one where it is read.
+    /// Makes sure that a part of a mapping has memory: running out of it later would kill the process. Also populates
+    /// the page tables at once, which saves two page faults for every page in the first calls, one here and one in
+    /// the reader.
     pub(super) fn back(&self, mapping: &Mapping, range: Range<usize>) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
         let (mut start, end) = (range.start / PAGE * PAGE, range.end.next_multiple_of(PAGE));
@@ -210,7 +215,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Gives back what memory a part has; whoever still reads it finds zeros. Returns whether that was possible.
+    /// Gives the memory of a part back to the machine; readers of that part then find zeros. Returns whether that was
+    /// possible.
     pub(super) fn unback(&self, range: Range<usize>) -> bool {
         let Some(file) = &self.file else { return false };
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -219,12 +225,12 @@ impl Segment {
     }
 }
 
-/// How much is mapped of a segment with so long a control part.
+/// How many bytes are mapped at first if the control part has `control` bytes.
 fn first(control: usize) -> usize {
     (control + FIRST).next_multiple_of(HUGE_PAGE)
 }
 
-/// From now on nobody can change the file's length: to read beyond the end would kill the process.
+/// Seals the file, so that nobody can change its length: reading beyond the end would kill the process.
 fn seal(file: &File) -> Result<(), String> {
     // SAFETY: an open file of this process.
     match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } {
@@ -233,19 +239,19 @@ fn seal(file: &File) -> Result<(), String> {
     }
 }
 
-/// Whether that has been done.
+/// Whether the file has been sealed.
 fn is_sealed(file: &File) -> bool {
     // SAFETY: an open file of this process.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
     seals >= 0 && seals & SEALS == SEALS
 }
 
-/// Maps a part of a file that begins with a huge page.
+/// Maps a part of a file at an address that is aligned to a huge page.
 fn map(file: &File, range: Range<usize>, protection: i32) -> Result<Mapping, String> {
     let bytes = range.len();
     let reserved = reserve(bytes)?;
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
-    // SAFETY: what was reserved, which nobody else uses.
+    // SAFETY: the range was reserved here, and nobody else uses it.
     let start = unsafe {
         libc::mmap(reserved, bytes, protection, flags, file.as_raw_fd(), range.start as libc::off_t)
     };
@@ -253,13 +259,13 @@ fn map(file: &File, range: Range<usize>, protection: i32) -> Result<Mapping, Str
         return Err(give_up(reserved, bytes, "mmap"));
     }
     for advice in [libc::MADV_HUGEPAGE, libc::MADV_DONTDUMP] {
-        // SAFETY: advice on a mapping that was just made; failure is harmless. A core dump need not hold it.
+        // SAFETY: advice on a mapping that was just made; failure is harmless. Core dumps need not hold it.
         unsafe { libc::madvise(start, bytes, advice) };
     }
     Ok(Mapping { start: start.cast(), range })
 }
 
-/// Addresses for so many bytes that begin as a huge page does, else there could be none.
+/// Reserves `bytes` bytes of address space, aligned to a huge page; otherwise huge pages would not be used.
 fn reserve(bytes: usize) -> Result<*mut libc::c_void, String> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let room = bytes + HUGE_PAGE;
@@ -272,13 +278,13 @@ fn reserve(bytes: usize) -> Result<*mut libc::c_void, String> {
     let start = reserved.wrapping_byte_add(before);
     let after = room - before - bytes;
     for (unused, length) in [(reserved, before), (start.wrapping_byte_add(bytes), after)] {
-        // SAFETY: reserved, and not needed.
+        // SAFETY: reserved above, and not needed.
         unsafe { libc::munmap(unused, length) };
     }
     Ok(start)
 }
 
-/// Takes no addresses after all, since this failed.
+/// Frees the reserved address space after `what` has failed, and returns the reason.
 fn give_up(reserved: *mut libc::c_void, bytes: usize, what: &str) -> String {
     let reason = failed(&format!("{what} of {bytes} bytes"));
     // SAFETY: reserved, and not mapped to anything else.
@@ -298,7 +304,7 @@ fn failed(what: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A descriptor of the segment's file, found as other processes find it.
+    /// Opens the segment's file as other processes do.
     fn found(segment: &Segment) -> File {
         let path = format!("/proc/self/fd/{}", segment.descriptor());
         OpenOptions::new().read(true).write(true).open(path).unwrap()

@@ -1,10 +1,10 @@
-//! What is waited for, and what has come, by tag.
+//! Queues by tag, for posted receives and for messages.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What is under one key, mostly a single thing: tags repeat only if many calls are in flight.
+/// The entries under one key. Mostly there is one: tags repeat only if many calls are in flight.
 pub(super) struct Queue<T> {
     pub(super) first: T,
     pub(super) others: VecDeque<T>,
@@ -12,7 +12,7 @@ pub(super) struct Queue<T> {
 
 pub(super) type Tags<T> = HashMap<u64, T, BuildHasherDefault<TagHasher>>;
 
-/// Tags and request numbers differ in few bits; a multiplication spreads them.
+/// Hashes tags and request numbers, which differ in few bits: a multiplication spreads them.
 #[derive(Default)]
 pub(super) struct TagHasher(u64);
 
@@ -31,7 +31,7 @@ impl Hasher for TagHasher {
     }
 }
 
-/// Puts a value behind those that are under `key`.
+/// Puts a value at the end of the queue under `key`.
 pub(super) fn push<T>(queues: &mut Tags<Queue<T>>, key: u64, value: T) {
     match queues.entry(key) {
         Entry::Vacant(place) => {
@@ -41,7 +41,7 @@ pub(super) fn push<T>(queues: &mut Tags<Queue<T>>, key: u64, value: T) {
     }
 }
 
-/// The first of the queue under `key`; queues do not stay around empty.
+/// Takes the first value of the queue under `key`. Removes queues that become empty.
 pub(super) fn pop<T>(queues: &mut Tags<Queue<T>>, key: u64) -> Option<T> {
     if queues.is_empty() {
         return None;

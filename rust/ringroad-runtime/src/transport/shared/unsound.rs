@@ -1,4 +1,4 @@
-//! What a peer may have written into its segment by mistake or on purpose: none of it is believed.
+//! Tests that nothing which a peer has written into its segment, by mistake or on purpose, is used unchecked.
 
 use super::flow::{LONG, PART};
 use super::lane::{Counters, Form, Parcel, INLINE};
@@ -21,7 +21,7 @@ fn parcel(tag: u64, form: Form, bytes: usize, place: u64) -> Parcel {
     parcel
 }
 
-/// What rank 0 reports, over several looks, when rank 1 has put these parcels.
+/// The events that rank 0 reports after several polls, when rank 1 has put these parcels.
 fn told(parcels: &[Parcel]) -> Vec<Event> {
     let [mut ours, theirs] = pair();
     for (number, parcel) in parcels.iter().enumerate() {
@@ -39,12 +39,12 @@ fn looks(transport: &mut SharedMemory) -> Vec<Event> {
     events
 }
 
-/// Rank 1 has been given up, once, for what it has written.
+/// Checks that rank 1 has been reported as failed exactly once, for what it has written.
 #[track_caller]
 fn check(events: &[Event], what: &str) {
     match events {
         [Event::PeerFailed { peer: 1, reason }] => {
-            assert!(reason.contains("makes no sense"), "{what}: {reason}")
+            assert!(reason.contains("invalid data"), "{what}: {reason}")
         }
         _ => panic!("{what}: {events:?}"),
     }
@@ -80,7 +80,7 @@ fn parcels_that_make_no_sense_are_refused() {
     }
 }
 
-/// All parts fit, but they are more than the whole.
+/// Each part fits, but together they are longer than the whole.
 #[test]
 fn parts_beyond_the_whole_are_refused() {
     let mut parcels = vec![parcel(tag(1, Kind::Collective), Form::Flow, LONG, 4096)];
@@ -104,7 +104,7 @@ fn counters_ahead_of_what_was_sent_are_refused() {
     }
 }
 
-/// What came before the flaw is good.
+/// Messages before an invalid parcel are delivered.
 #[test]
 fn earlier_messages_are_taken() {
     let [mut ours, mut theirs] = pair();

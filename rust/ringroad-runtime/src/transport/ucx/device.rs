@@ -1,4 +1,4 @@
-//! A context and its worker: what serves the ports of one network device.
+//! A UCX context and its worker, which serve the ports of one network device.
 //!
 //! Contexts know nothing of each other, so several may use the same network device.
 
@@ -15,20 +15,20 @@ use super::endpoint::Endpoint;
 use super::forked::Watched;
 use crate::error::refused;
 
-/// UCX's transports that use no network; those of accelerators begin like the names of [`ACCELERATORS`].
+/// UCX's transports that use no network. The names of those of accelerators begin with one of [`ACCELERATORS`].
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
 const ACCELERATORS: [&str; 4] = ["cuda", "gdr_copy", "rocm", "ze_"];
 
-/// How often UCX is driven, at most, to see all that has come; each time it takes one message at least.
+/// The most rounds of progress in [`Device::catch_up`]. Each handles at least one message.
 const ROUNDS: u32 = 500;
 
-/// More descriptors, and more bytes of address space, than a context and its worker take in any version of UCX: most of
-/// them for the stack of its thread.
+/// More descriptors and more bytes of address space than a context and its worker take in any version of UCX. Most of
+/// the address space is the stack of UCX's thread.
 const DESCRIPTORS: usize = 24;
 const ADDRESSES: usize = 64 << 20;
 
-/// What UCX may use: network devices as `UCX_NET_DEVICES` names them, transports as `UCX_TLS` does, and bytes that a tcp
-/// connection may hold back (`UCX_TCP_SNDBUF`). `None` leaves the choice to that variable.
+/// What UCX may use: network devices as in `UCX_NET_DEVICES`, transports as in `UCX_TLS`, and the bytes that a tcp
+/// connection may buffer, as in `UCX_TCP_SNDBUF`. `None` leaves the choice to that variable.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Allowed<'a> {
     pub net_devices: Option<&'a str>,
@@ -45,9 +45,9 @@ pub(super) struct Device {
     ucx: &'static Ucx,
     context: Context,
     pub worker: ucp_worker_h,
-    /// Ends before the worker does.
+    /// Dropped before the worker.
     watched: Option<Watched>,
-    /// By rank; dropped after the worker, see `drop`.
+    /// By rank. Dropped after the worker, see `drop`.
     pub endpoints: Vec<Option<Rc<Endpoint>>>,
 }
 
@@ -60,7 +60,7 @@ impl Device {
         let params = ucp_worker_params_t {
             field_mask: mask.into(),
             thread_mode: UCS_THREAD_MODE_SERIALIZED,
-            // A worker that is destroyed with requests in flight need not say so: abort does it on purpose.
+            // Without a warning about requests in flight when the worker is destroyed: aborting does that on purpose.
             flags: UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK.into(),
             ..Default::default()
         };
@@ -83,14 +83,14 @@ impl Device {
         check(self.ucx, "address", status)?;
         // SAFETY: UCX has returned `length` bytes, which live until they are released.
         let copy = unsafe { std::slice::from_raw_parts(address.cast::<u8>(), length) }.to_vec();
-        // SAFETY: released once, and used no more.
+        // SAFETY: released once, and not used afterwards.
         unsafe { (self.ucx.ucp.ucp_worker_release_address)(self.worker, address) };
         Ok(copy)
     }
 
-    /// A descriptor that becomes readable when an armed worker has something to do; it outlives the worker.
+    /// A descriptor that becomes readable when an armed worker has something to do. It may outlive the worker.
     pub fn events(&self) -> Result<OwnedFd, String> {
-        // SAFETY: the worker's descriptor, open as long as the worker, which is longer than this borrow.
+        // SAFETY: the worker's descriptor, which stays open as long as the worker; that is longer than this borrow.
         let borrowed = unsafe { BorrowedFd::borrow_raw(self.event_descriptor()?) };
         borrowed.try_clone_to_owned().map_err(|error| format!("event descriptor: {error}"))
     }
@@ -109,19 +109,21 @@ impl Device {
         unsafe { (self.ucx.ucp.ucp_worker_progress)(self.worker) != 0 }
     }
 
-    /// Progress until all that has come is seen, if that is not for ever: a notice may be behind many messages.
+    /// Makes progress until all messages that have come are seen, or for a bounded number of rounds: a notice may be
+    /// behind many messages.
     #[inline]
     pub fn catch_up(&self) {
         let _ = (0..ROUNDS).all(|_| self.progress());
     }
 
-    /// `false` where something has happened. An error also means that blocking would not be safe.
+    /// Prepares the worker for blocking. Returns `false` if something has happened meanwhile, or if an error makes
+    /// blocking unsafe.
     pub fn arm(&self) -> bool {
         // SAFETY: a live worker with the wake-up feature.
         unsafe { (self.ucx.ucp.ucp_worker_arm)(self.worker) == UCS_OK }
     }
 
-    /// The tag of a message that nobody has received and that agrees with `tag` in the bits of `mask`.
+    /// The tag of an unreceived message that agrees with `tag` in the bits of `mask`, if there is one.
     pub fn probe(&self, tag: u64, mask: u64) -> Option<u64> {
         let mut info = ucp_tag_recv_info_t::default();
         // SAFETY: a live worker and a live local; the message stays where it is.
@@ -129,7 +131,7 @@ impl Device {
         (!found.is_null()).then_some(info.sender_tag)
     }
 
-    /// Removes such a message from UCX's list; it must then be received.
+    /// Removes such a message from UCX's list; the caller must then receive it.
     pub fn take(&self, tag: u64, mask: u64) -> Option<(ucp_tag_message_h, ucp_tag_recv_info_t)> {
         let mut info = ucp_tag_recv_info_t::default();
         // SAFETY: a live worker and a live local.
@@ -148,8 +150,8 @@ impl Drop for Device {
     fn drop(&mut self) {
         self.watched = None;
         if !self.worker.is_null() {
-            // SAFETY: live and used no more; its context is dropped later. Destroying the worker may still call back, and
-            // `endpoints` and the transport's slots are dropped later too.
+            // SAFETY: live, and not used afterwards; its context is dropped later. Destroying the worker may still
+            // call back, and `endpoints` and the transport's slots are also dropped later.
             unsafe { (self.ucx.ucp.ucp_worker_destroy)(self.worker) };
         }
     }
@@ -167,7 +169,8 @@ impl Context {
             features: (UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP).into(),
             ..Default::default()
         };
-        // The other two have defaults of ours, this one has none: what the user has set counts.
+        // The other two settings have defaults of their own here. This one has none, so the user's variable takes
+        // precedence.
         let send_buffer = allowed.send_buffer.filter(|_| std::env::var_os("UCX_TCP_SNDBUF").is_none());
         let result = modify(ucx, config, c"NET_DEVICES", allowed.net_devices)
             .and_then(|()| modify(ucx, config, c"TLS", allowed.tls))
@@ -177,18 +180,18 @@ impl Context {
                 let status = unsafe { ucx.ucp_init(&params, config, &mut handle) };
                 check(ucx, &format!("opening the network with {}", allowed.said()), status)
             });
-        // SAFETY: read above, released once, used no more.
+        // SAFETY: read above, released once, and not used afterwards.
         unsafe { (ucx.ucp.ucp_config_release)(config) };
         result.map(|()| Context { ucx, handle })
     }
 
-    /// The network devices that it uses; `None` where UCX does not tell in a way known here.
+    /// The names of the network devices that the context uses; `None` if UCX does not list them in a known format.
     pub fn network_devices(&self) -> Option<Vec<String>> {
         let pairs = self.network_resources()?;
         Some(BTreeSet::from_iter(pairs.into_iter().map(|(_, device)| device)).into_iter().collect())
     }
 
-    /// The transports that it uses over the network, each with a device.
+    /// The pairs of transport and network device that the context uses; `None` as above.
     fn network_resources(&self) -> Option<Vec<(String, String)>> {
         let (mut text, mut length) = (null_mut(), 0);
         // SAFETY: two live locals, which the stream writes until it is closed.
@@ -196,7 +199,7 @@ impl Context {
         if stream.is_null() {
             return None;
         }
-        // SAFETY: a live context, and an open stream, which is closed once and used no more.
+        // SAFETY: a live context, and an open stream, which is closed once and not used afterwards.
         let closed = unsafe {
             (self.ucx.ucp.ucp_context_print_info)(self.handle, stream);
             libc::fclose(stream)
@@ -204,10 +207,10 @@ impl Context {
         if text.is_null() {
             return None;
         }
-        // SAFETY: closing has left `length` bytes there, which are ours.
+        // SAFETY: closing the stream has left `length` bytes there, which belong to the caller.
         let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), length) };
         let printed = String::from_utf8_lossy(bytes).into_owned();
-        // SAFETY: freed once and used no more, as the stream wants it.
+        // SAFETY: freed once, as the stream requires, and not used afterwards.
         unsafe { libc::free(text.cast()) };
         (closed == 0).then(|| network_resources(&printed)).flatten()
     }
@@ -215,18 +218,18 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: live and used no more; its worker is gone.
+        // SAFETY: live and not used afterwards; its worker is gone.
         unsafe { (self.ucx.ucp.ucp_cleanup)(self.handle) };
     }
 }
 
-/// Whether there is what a context and its worker take: where UCX has no descriptor or no memory for its thread, it ends
-/// the process.
+/// Checks that a context and its worker get the descriptors and address space that they need: if UCX lacks either for
+/// its thread, it ends the process.
 fn check_room() -> Result<(), String> {
     let spare: std::io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
     spare.map(drop).map_err(|error| refused(&format!("UCX takes {DESCRIPTORS} open files"), &error))?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping, which nobody uses before it goes.
+    // SAFETY: a new mapping, which nobody uses before it is removed.
     let place = unsafe { libc::mmap(null_mut(), ADDRESSES, libc::PROT_NONE, flags, -1, 0) };
     if place == libc::MAP_FAILED {
         let what = format!("UCX takes up to {} MiB of address space", ADDRESSES >> 20);
@@ -237,7 +240,8 @@ fn check_room() -> Result<(), String> {
     Ok(())
 }
 
-/// What UCX uses the network by, of the resources that it lists like `#  resource 1  :  md 1  dev 1  flags -- tcp/eth0`.
+/// The pairs of transport and network device, out of UCX's list with lines like `#  resource 1  :  md 1  dev 1  flags
+/// -- tcp/eth0`.
 fn network_resources(printed: &str) -> Option<Vec<(String, String)>> {
     let lines = printed.lines().map(|line| line.trim_start_matches(['#', ' ']));
     let resources = lines.filter(|line| line.starts_with("resource"));
@@ -250,8 +254,8 @@ fn network_resources(printed: &str) -> Option<Vec<(String, String)>> {
     (!named.is_empty()).then(|| named.iter().filter(|(tl, _)| remote(tl)).map(owned).collect())
 }
 
-/// All network devices, in the way of `UCX_NET_DEVICES`, but for those that tcp would listen on besides `interface`.
-/// Nothing where UCX does not know that, or where the user has named devices.
+/// All network devices in the syntax of `UCX_NET_DEVICES`, except for those other than `interface` on which tcp would
+/// listen. `None` if UCX does not know `interface`, or if the user has named devices.
 pub(super) fn with_interface(ucx: &'static Ucx, interface: &str, tls: Option<&str>) -> Option<String> {
     if std::env::var_os("UCX_NET_DEVICES").is_some() {
         return None;
@@ -286,7 +290,7 @@ fn check(ucx: &Ucx, what: &str, status: ucs_status_t) -> Result<(), String> {
 }
 
 impl Allowed<'_> {
-    /// In words, whoever said so.
+    /// These settings in words, including those from the environment.
     fn said(self) -> String {
         let all = [("UCX_TLS", self.tls), ("UCX_NET_DEVICES", self.net_devices)];
         let all: Vec<String> = all.into_iter().filter_map(|(name, chosen)| said(name, chosen)).collect();
@@ -298,7 +302,7 @@ impl Allowed<'_> {
     }
 }
 
-/// `name=value`, where the value was chosen here or in the environment.
+/// `name=value`, if a value was given here or is in the environment.
 pub(super) fn said(name: &str, chosen: Option<&str>) -> Option<String> {
     let value = chosen.map(str::to_owned).or_else(|| std::env::var(name).ok());
     value.map(|value| format!("{name}={value}"))

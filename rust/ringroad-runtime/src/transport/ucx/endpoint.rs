@@ -11,10 +11,10 @@ use ucx_sys::*;
 
 use super::requests::{Lost, Queue};
 
-/// More transports than UCX combines for one endpoint.
+/// More transports than UCX uses for one endpoint.
 const TRANSPORTS: usize = 32;
 
-/// An endpoint, and what its error handler writes to.
+/// An endpoint, and the state that its error handler writes.
 pub(super) struct Endpoint {
     ucx: &'static Ucx,
     queue: Rc<Queue>,
@@ -52,8 +52,8 @@ impl Endpoint {
             ..Default::default()
         };
         let mut handle = null_mut();
-        // SAFETY: a live worker, and an address that a worker of the same UCX version made, which is the caller's
-        // promise to `set_addresses`; the handler's argument is kept by the device until the worker is gone.
+        // SAFETY: a live worker, and an address that a worker of the same UCX version made, as the caller of
+        // `set_addresses` promises. The device keeps the handler's argument until the worker is gone.
         let status = unsafe { (ucx.ucp.ucp_ep_create)(worker, &params, &mut handle) };
         endpoint.handle.set(handle);
         if status == UCS_OK {
@@ -72,13 +72,13 @@ impl Endpoint {
         self.handle.get()
     }
 
-    /// Why it has failed, or `UCS_OK`.
+    /// Why the endpoint has failed, or `UCS_OK`.
     #[inline]
     pub fn failure(&self) -> ucs_status_t {
         self.failure.get()
     }
 
-    /// Starts to wait until everything sent has left.
+    /// Starts a flush, which completes when everything that was sent has left.
     pub fn flush(&self) -> ucs_status_ptr_t {
         if self.handle.get().is_null() || self.failure.get() != UCS_OK {
             return null_mut();
@@ -87,7 +87,8 @@ impl Endpoint {
         unsafe { (self.ucx.ucp.ucp_ep_flush_nbx)(self.handle.get(), &ucp_request_param_t::default()) }
     }
 
-    /// Starts to close it, by force if asked to or if it has failed; nothing may be posted any more.
+    /// Starts to close the endpoint, by force if `force` is set or the endpoint has failed. Nothing may be posted
+    /// afterwards.
     pub fn close(&self, force: bool) -> ucs_status_ptr_t {
         let handle = self.handle.replace(null_mut());
         if handle.is_null() {
@@ -99,11 +100,11 @@ impl Endpoint {
             flags: if force { UCP_EP_CLOSE_FLAG_FORCE } else { 0 },
             ..Default::default()
         };
-        // SAFETY: an open endpoint, and this is the last time anybody uses the handle.
+        // SAFETY: an open endpoint; the handle is used here for the last time.
         unsafe { (self.ucx.ucp.ucp_ep_close_nbx)(handle, &params) }
     }
 
-    /// Adds the names of the UCX transports it uses, as far as UCX tells (since 1.14).
+    /// Adds the names of the UCX transports that the endpoint uses, if UCX lists them (since 1.14).
     pub fn transports(&self, names: &mut BTreeSet<String>) {
         let open = !self.handle.get().is_null() && self.failure.get() == UCS_OK;
         if !open || self.ucx.version < (1, 14, 0) {
@@ -119,13 +120,13 @@ impl Endpoint {
             },
             ..Default::default()
         };
-        // SAFETY: an open endpoint, and as many entries of that size as the attributes say.
+        // SAFETY: an open endpoint, and as many entries of this size as the attributes say.
         if unsafe { (self.ucx.ucp.ucp_ep_query)(self.handle.get(), &mut attributes) } != UCS_OK {
             return;
         }
         let count = (attributes.transports.num_entries as usize).min(TRANSPORTS);
         for entry in entries[..count].iter().filter(|entry| !entry.transport_name.is_null()) {
-            // SAFETY: a string of UCX's that lives as long as the endpoint; it is copied at once.
+            // SAFETY: a string of UCX that lives as long as the endpoint; it is copied at once.
             let name = unsafe { CStr::from_ptr(entry.transport_name) };
             names.insert(name.to_string_lossy().into_owned());
         }
@@ -135,7 +136,7 @@ impl Endpoint {
 unsafe extern "C" fn failed(argument: *mut c_void, _endpoint: ucp_ep_h, status: ucs_status_t) {
     // SAFETY: the endpoint that was passed at its creation; endpoints outlive their worker.
     let endpoint = unsafe { &*argument.cast_const().cast::<Endpoint>() };
-    // A failure of status OK would look like none.
+    // A failure with the status OK would look like success.
     let status = if status == UCS_OK { UCS_ERR_CONNECTION_RESET } else { status };
     if endpoint.failure.replace(status) == UCS_OK {
         let Endpoint { device, peer, .. } = *endpoint;

@@ -1,8 +1,8 @@
-//! Flow control: UCX takes in whatever comes, so a rank that only sends could fill the memory of one that is behind.
+//! Flow control. UCX accepts every message, so a rank that only sends could fill the memory of a slower receiver.
 //!
-//! The receiver counts the messages of collectives and grants more of them now and then, by a notice. A sender that is
-//! far ahead keeps what comes next until then. Messages between two ranks are not counted: which one the receiver wants
-//! first is for the user to say.
+//! The receiver counts the messages of collectives that it has received, and now and then grants more by a notice. A
+//! sender that is far ahead holds further messages back until then. Messages between two ranks are not counted: only
+//! the user knows in which order the receiver takes them.
 
 use std::collections::VecDeque;
 
@@ -13,24 +13,24 @@ use super::UcxTransport;
 use crate::buffer::Region;
 use crate::transport::{Event, Failure, Kind, Posted, Tag, TransportError};
 
-/// So many messages of collectives may be on their way to a rank, or wait there.
+/// How many messages of collectives to one rank may be on their way or unreceived.
 const AHEAD: u64 = 1 << 14;
-/// A notice grants so many more.
+/// How many further messages a notice grants.
 const BATCH: u64 = AHEAD / 4;
 
 /// The messages of collectives between this rank and another.
 #[derive(Default)]
 pub(super) struct Flow {
-    /// Not granted yet.
+    /// How many sent messages have not been granted again yet.
     sent: u64,
-    /// Not told yet.
+    /// How many received messages have not been granted to the sender yet.
     received: u64,
-    /// What waits to be granted, in order.
+    /// Messages that wait for a grant, in order.
     held: VecDeque<(Post, Tag, Region)>,
 }
 
 impl UcxTransport {
-    /// Sends a message, or keeps it until the receiver grants more.
+    /// Sends a message, or holds it back until the receiver grants more.
     #[inline]
     pub(super) fn send_in_turn(
         &mut self,
@@ -50,7 +50,7 @@ impl UcxTransport {
         self.start_send(post, tag, source)
     }
 
-    /// Counts a message that has been received, and grants more if it is time.
+    /// Counts a message that has been received, and grants more if enough have come.
     #[inline]
     pub(super) fn count_received(&mut self, from: Rank, kind: Kind) {
         if kind == Kind::Collective {
@@ -63,13 +63,14 @@ impl UcxTransport {
         }
     }
 
-    /// Whether any message waits to be granted.
+    /// Whether any message waits for a grant.
     #[inline]
     pub(super) fn holds(&self) -> bool {
         self.held > 0
     }
 
-    /// A peer has received more: sends what has waited for that. `false` where it cannot have.
+    /// Handles a grant by a peer: sends messages that were held back. Returns `false` if the grant is invalid, since
+    /// fewer messages were sent.
     pub(super) fn granted(&mut self, by: Rank, events: &mut Vec<Event>) -> bool {
         let Some(left) = self.flows[by].sent.checked_sub(BATCH) else { return false };
         self.flows[by].sent = left;
@@ -88,7 +89,7 @@ impl UcxTransport {
         true
     }
 
-    /// Nothing more is sent to a rank that has failed.
+    /// Drops the messages that are held back for a rank that has failed.
     pub(super) fn drop_held(&mut self, peer: Rank) {
         self.held -= std::mem::take(&mut self.flows[peer].held).len();
     }

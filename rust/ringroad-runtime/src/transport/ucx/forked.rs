@@ -1,8 +1,9 @@
-//! What a forked child leaves alone: it closes its copies of UCX's sockets, since peers hear of the end of a process only
-//! when nobody holds its end of a connection any more.
+//! Makes forked children close their copies of UCX's sockets. Peers notice the end of a process only when no process
+//! holds its end of a connection any more.
 //!
-//! UCX opens and accepts connections at any time. Those that it has are those that its workers listen to, which the kernel
-//! lists. A child may do little before it begins: it takes no lock and asks for no memory.
+//! UCX opens and accepts connections at any time. The kernel lists the descriptors that UCX's workers poll; the
+//! sockets among them are UCX's connections. A child may do little before it begins: it takes no lock and allocates
+//! no memory.
 
 use std::io::Write;
 use std::os::fd::RawFd;
@@ -10,12 +11,12 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use std::sync::Once;
 
-/// No descriptor.
+/// Marks an entry that is not in use.
 const NONE: RawFd = -1;
-/// How many descriptors of events listen to each other, at most: a worker's, and those of its network devices.
+/// How deeply event descriptors are nested, at most: a worker's polls those of its network devices.
 const DEPTH: usize = 3;
 
-/// A worker's descriptor of events. Entries are used again, and never freed.
+/// The event descriptor of a worker. Entries are reused and never freed.
 struct Entry {
     events: AtomicI32,
     next: *mut Entry,
@@ -23,16 +24,16 @@ struct Entry {
 
 static FIRST: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
 
-/// Makes children close the sockets of a worker.
+/// Makes children close the sockets of one worker, for as long as this value lives.
 pub(super) struct Watched(&'static AtomicI32);
 
 impl Watched {
-    /// The worker that has this descriptor, which stays open as long as this lives.
+    /// `events`: the worker's event descriptor, which stays open as long as this value lives.
     pub fn new(events: RawFd) -> Watched {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
-            // SAFETY: registers a function of this library, which is never unloaded, that does only what a child may do.
-            // Where that fails, for lack of memory, children keep the sockets.
+            // SAFETY: registers a function of this library, which is never unloaded. The function does only what a
+            // child may do. If registering fails, for lack of memory, children keep the sockets.
             unsafe { libc::pthread_atfork(None, None, Some(close_sockets)) };
         });
         let free = entries().find(|entry| {
@@ -78,7 +79,7 @@ extern "C" fn close_sockets() {
     }
 }
 
-/// Closes the sockets that `events` listens to, also by way of others.
+/// Closes the sockets that the event descriptor `events` polls, directly or through other event descriptors.
 fn close_listened_to(events: RawFd, depth: usize) {
     let mut path = [0; 32];
     // The last byte stays zero.
@@ -92,12 +93,12 @@ fn close_listened_to(events: RawFd, depth: usize) {
     }
     let (mut line, mut length, mut chunk) = ([0; 256], 0, [0; 1024]);
     loop {
-        // SAFETY: an open file, and as much memory as is said.
+        // SAFETY: an open file, and a buffer of this length.
         let read = unsafe { libc::read(file, chunk.as_mut_ptr().cast(), chunk.len()) };
         let Ok(read @ 1..) = usize::try_from(read) else { break };
         for &byte in &chunk[..read] {
             if byte != b'\n' {
-                // What does not fit is no line that is looked for.
+                // A line that does not fit is none that is looked for.
                 line[length.min(255)] = byte;
                 length += 1;
                 continue;
@@ -106,7 +107,8 @@ fn close_listened_to(events: RawFd, depth: usize) {
             length = 0;
             match target {
                 Some((descriptor, inode)) if is_socket(descriptor, inode) => {
-                    // SAFETY: the child's copy of UCX's socket, which nobody uses there: the transport is the parent's.
+                    // SAFETY: the child's copy of UCX's socket. Nobody uses it in the child: the transport is the
+                    // parent's.
                     unsafe { libc::close(descriptor) };
                 }
                 Some((descriptor, _)) if depth > 1 => close_listened_to(descriptor, depth - 1),
@@ -114,11 +116,11 @@ fn close_listened_to(events: RawFd, depth: usize) {
             }
         }
     }
-    // SAFETY: opened above, and used no more.
+    // SAFETY: opened above, and not used afterwards.
     unsafe { libc::close(file) };
 }
 
-/// A descriptor that is listened to, and its inode, of a line like `tfd:  5 events:  19 data:  5  pos:0 ino:40e sdev:8`.
+/// The polled descriptor and its inode, from a line like `tfd:  5 events:  19 data:  5  pos:0 ino:40e sdev:8`.
 fn target(line: &str) -> Option<(RawFd, u64)> {
     let mut words = line.strip_prefix("tfd:")?.split_ascii_whitespace();
     let descriptor = words.next()?.parse().ok()?;
@@ -126,9 +128,9 @@ fn target(line: &str) -> Option<(RawFd, u64)> {
     Some((descriptor, u64::from_str_radix(inode, 16).ok()?))
 }
 
-/// Whether a descriptor is a socket, and still this one.
+/// Whether a descriptor is a socket with this inode.
 fn is_socket(descriptor: RawFd, inode: u64) -> bool {
-    // SAFETY: all zero is a valid status, which is written if there is such a descriptor.
+    // SAFETY: all zero is a valid status, which is overwritten if there is such a descriptor.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: a live local.
     let known = unsafe { libc::fstat(descriptor, &mut status) } == 0;
@@ -155,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Sockets are found through two descriptors of events, and only as long as they are watched.
+    /// Sockets are found through two event descriptors, and only as long as they are watched.
     #[test]
     fn children_close_what_is_watched() {
         let listen = |to: RawFd| {
@@ -172,7 +174,7 @@ mod tests {
         let inode = File::from(OwnedFd::from(ours.try_clone().unwrap())).metadata().unwrap().ino();
         assert!(is_socket(ours.as_raw_fd(), inode) && !is_socket(other.as_raw_fd(), inode));
         let open_in_child = || {
-            // SAFETY: the child only asks for a descriptor, and ends.
+            // SAFETY: the child only looks at a descriptor, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let is_open = is_socket(ours.as_raw_fd(), inode);

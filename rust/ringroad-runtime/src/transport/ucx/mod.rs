@@ -1,11 +1,11 @@
 //! Messages over UCX: shared memory and CMA within a host, tcp or RDMA between hosts.
 //!
-//! A port belongs to a device: a context and a worker of its own, for one network device each. There is one device for
-//! all ports unless the user lists some; then port `p` belongs to device `p` modulo their number. A message is received
-//! by the device that the sender's is joined to (see `ports`). A peer that one device has lost is lost to all.
+//! Each network device that is used has a [`Device`]: a UCX context and a worker. One device serves all ports unless
+//! the user lists several; then port `p` uses device `p` modulo their number. A message arrives at the device that
+//! the sender's device is joined to (see `ports`). A peer that one device has lost counts as lost for all.
 //!
-//! UCX calls back only from within calls that the transport makes, and whoever makes those holds the transport by
-//! `&mut`. So the callbacks' state (`requests`, `endpoint`) is shared by `Rc` and written through `Cell`, and the
+//! UCX calls back only from within calls that the transport makes, and the caller of those holds the transport by
+//! `&mut`. So the callbacks' state (`requests`, `endpoint`) is shared by `Rc` and written through `Cell`. The
 //! pointers that UCX keeps stay valid because slots and endpoints live until the workers are destroyed.
 
 mod device;
@@ -33,64 +33,66 @@ use self::notices::Farewell;
 use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
-use super::{Event, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 
-/// What to tell UCX beyond its environment variables.
+/// Settings of UCX in addition to its environment variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UcxSettings {
-    /// Network devices to use, as `UCX_NET_DEVICES` names them; `None` leaves the choice to that variable.
+    /// The network devices to use, in the syntax of `UCX_NET_DEVICES`; `None` leaves the choice to that variable.
     pub net_devices: Option<String>,
-    /// The network interface to use for tcp, where UCX knows it and nothing else names devices.
+    /// The network interface to use for tcp, if UCX knows it and no setting names devices.
     pub interface: Option<String>,
-    /// The network devices that serve the ports, one each, in rotation; they are used instead of `net_devices`. None: one
-    /// device serves them all.
+    /// The network devices that serve the ports, one each, in rotation. They replace `net_devices`. If the list is
+    /// empty, one device serves all ports.
     pub ports: Vec<String>,
-    /// UCX transports to use, as `UCX_TLS` names them; `None` leaves the choice to that variable.
+    /// The UCX transports to use, in the syntax of `UCX_TLS`; `None` leaves the choice to that variable.
     pub tls: Option<String>,
-    /// How many bytes a tcp connection takes on before it has sent them; `None` leaves that to the kernel.
+    /// How many bytes a tcp connection accepts before it has sent them; `None` leaves that to the kernel.
     pub send_buffer: Option<usize>,
 }
 
 /// The transport over UCX.
 ///
-/// Make one, publish [`UcxTransport::addresses`], and hand everybody's to [`UcxTransport::set_addresses`].
-/// Dropping it ends what is in flight by force, within a second.
+/// Make one, publish [`UcxTransport::addresses`], and pass all ranks' addresses to [`UcxTransport::set_addresses`].
+/// Dropping it ends everything in flight by force, within a second.
 pub struct UcxTransport {
     ucx: &'static Ucx,
     rank: Rank,
     size: usize,
     settings: UcxSettings,
-    /// The network devices, where there are any and UCX tells.
+    /// The names of the network devices in use, if there are any and UCX lists them.
     used: Option<Vec<String>>,
-    /// Of this rank, by device.
+    /// This rank's addresses, by device.
     own_addresses: Vec<Vec<u8>>,
-    /// By rank and device.
+    /// All ranks' addresses, by rank and device.
     addresses: Vec<Vec<Vec<u8>>>,
     wiring: Wiring,
     /// Empty once the transport has ended.
     devices: Vec<Device>,
     slots: Slots,
     queue: Rc<Queue>,
-    /// By rank.
+    /// Flow control, by rank.
     flows: Vec<Flow>,
-    /// How many messages they hold.
+    /// How many messages the flows hold back.
     held: usize,
-    /// Why the ranks whose failure has been reported have failed.
+    /// For each rank whose failure has been reported, the reason.
     failed: Vec<Option<ucs_status_t>>,
     waiter: Arc<EventWait>,
-    /// Whether anything has happened since the workers were armed.
+    /// Whether anything has happened since the waiter was last told so.
     moved: bool,
-    /// What `drain` takes the queue's entries into; kept for its memory.
+    /// The queue's entries while `drain` handles them; kept to reuse its memory.
     draining: Vec<usize>,
 }
 
-// SAFETY: every `Rc` and every UCX handle is reachable only through this value: none is handed out, and callbacks run
-// within calls made through it. The workers' mode SERIALIZED allows another thread at every call. The type is not Sync.
+// SAFETY: every `Rc` and every UCX handle is reachable only through this value: it hands none out, and callbacks run
+// within calls made through it. The workers' mode SERIALIZED allows each call to come from another thread. The type
+// is not Sync.
 unsafe impl Send for UcxTransport {}
 
 impl UcxTransport {
-    /// Opens the devices of rank `rank` of `size`; connects to nobody yet. Blocking ends for `others`, too.
+    /// Opens the devices of rank `rank` of `size`, and connects to no rank yet. Blocking also ends when one of
+    /// `others` becomes readable.
     pub fn new(
         ucx: &'static Ucx,
         rank: Rank,
@@ -145,13 +147,13 @@ impl UcxTransport {
         &self.ucx.version_string
     }
 
-    /// What the other ranks need in order to connect to this one: an address for each device.
+    /// What the other ranks need to connect to this one: an address for each device.
     pub fn addresses(&self) -> Vec<Vec<u8>> {
         self.own_addresses.clone()
     }
 
-    /// Everybody's [`UcxTransport::addresses`], by rank, and the network, which says how the devices are joined. The
-    /// addresses must be authentic: UCX may abort the process on others.
+    /// Takes the [`UcxTransport::addresses`] of all ranks, and the network, which says how the devices are joined.
+    /// The addresses must be authentic: UCX may abort the process on others.
     pub fn set_addresses(&mut self, addresses: Vec<Vec<Vec<u8>>>, topology: &Topology) {
         assert_eq!(addresses.len(), self.size, "the addresses of each rank");
         let devices = self.own_addresses.len();
@@ -160,7 +162,7 @@ impl UcxTransport {
         self.wiring = Wiring::new(topology, self.rank, devices);
     }
 
-    /// The index of the device that serves `port`, of whichever rank.
+    /// The index of the device that serves `port`, on any rank.
     fn device(&self, port: Port) -> Result<usize, TransportError> {
         match self.devices.len() {
             0 => Err(error("the transport has been closed")),
@@ -169,7 +171,7 @@ impl UcxTransport {
         }
     }
 
-    /// The endpoint to `peer`, which is connected to if need be, and refused if it has failed.
+    /// The endpoint to `peer` on this device, opened if necessary. An error if the peer has failed.
     #[inline]
     fn endpoint(&mut self, device: usize, peer: Rank) -> Result<&Endpoint, TransportError> {
         if let Some(Some(status)) = self.failed.get(peer) {
@@ -185,7 +187,7 @@ impl UcxTransport {
         }
     }
 
-    /// The addresses of `peer`, by device, if it can have an endpoint at all.
+    /// The addresses of `peer`, by device. An error if this rank cannot connect to `peer`.
     fn addresses_of(&self, peer: Rank) -> Result<&[Vec<u8>], TransportError> {
         if peer == self.rank {
             return Err(error(format!("rank {peer} cannot connect to itself")));
@@ -221,9 +223,13 @@ impl UcxTransport {
         error(format!("rank {peer} has failed: {}", self.ucx.status_text(status)))
     }
 
-    /// Where there are several devices, which one, as the end of a phrase.
+    /// Names the device, if there are several, as the end of a phrase.
     fn by(&self, device: usize) -> String {
-        self.settings.ports.get(device).map_or_else(String::new, |name| format!(" by port {device} ({name})"))
+        match (self.settings.ports.get(device), &self.used) {
+            (Some(name), _) => format!(" by port {device} ({name})"),
+            (None, Some(names)) => format!(" by device {}", names.join(" or ")),
+            (None, None) => " by ucx".to_owned(),
+        }
     }
 
     #[cold]
@@ -233,7 +239,7 @@ impl UcxTransport {
         TransportError { lacks_memory, ..error(reason) }
     }
 
-    /// Turns what the callbacks have recorded into events.
+    /// Turns what the callbacks have recorded into events. Returns whether there were any.
     #[inline]
     fn drain(&mut self, events: &mut Vec<Event>) -> bool {
         let before = events.len();
@@ -247,6 +253,12 @@ impl UcxTransport {
                 }
                 match post.purpose {
                     Purpose::Send | Purpose::Receive => {
+                        let result = result.map_err(|failure| match failure {
+                            Failure::Broken(reason) => {
+                                Failure::Broken(format!("{reason},{}", self.by(post.device)))
+                            }
+                            other => other,
+                        });
                         events.push(Event::Completed { request: post.request, result });
                     }
                     Purpose::NoticeIn => {
@@ -261,7 +273,7 @@ impl UcxTransport {
             }
             self.draining = ended;
         }
-        // After the completions, so that what a peer managed to say is heard before that it is gone.
+        // After the completions, so that a peer's last messages are reported before its failure.
         if self.queue.has_failures() {
             self.drain_failures(events);
         }
@@ -289,7 +301,7 @@ impl Transport for UcxTransport {
             device.transports(&mut used);
         }
         let used = if used.is_empty() {
-            // Nobody is connected yet, or UCX is too old to tell.
+            // No rank is connected yet, or UCX is too old to list its transports.
             let allowed = self.settings.tls.clone().or_else(|| std::env::var("UCX_TLS").ok());
             format!("of {}", allowed.as_deref().unwrap_or("all"))
         } else {
@@ -321,8 +333,6 @@ impl Transport for UcxTransport {
         Ok(())
     }
 
-    fn announce(&mut self, _tag: Tag, _algorithm: &Arc<str>) {}
-
     fn send(
         &mut self,
         peer: Rank,
@@ -344,7 +354,7 @@ impl Transport for UcxTransport {
     ) -> Result<Posted, TransportError> {
         let device = self.wiring.far_end(self.device(port)?);
         if let Err(failed) = self.endpoint(device, tag.source) {
-            // What the peer sent before it failed may have arrived.
+            // Messages that the peer sent before it failed may have arrived.
             if self.devices[device].probe(tag.pack(), Tag::MATCH).is_none() {
                 return Err(failed);
             }
@@ -401,7 +411,7 @@ impl Transport for UcxTransport {
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
         let oldest = (0..self.devices.len()).filter_map(|device| self.look(device, tag, Tag::KIND));
-        // Devices do not tell when a message came; the oldest is that of the earliest call.
+        // Devices do not tell when a message came: take the message of the earliest call.
         oldest.reduce(|a, b| if super::is_earlier(b.sequence, a.sequence) { b } else { a })
     }
 
@@ -437,7 +447,7 @@ fn error(reason: impl Into<String>) -> TransportError {
     TransportError { transport: "ucx", reason: reason.into(), lacks_memory: false }
 }
 
-/// A status pointer that is not a request, as a result.
+/// Converts a status pointer that is not a request to a result.
 fn immediate(pointer: ucs_status_ptr_t) -> Result<(), ucs_status_t> {
     match ucs_ptr_status(pointer) {
         UCS_OK => Ok(()),

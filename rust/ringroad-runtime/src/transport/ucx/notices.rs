@@ -1,5 +1,5 @@
-//! Notices: short messages that are looked for now and then, so that nobody need keep a receive posted for them. Among them
-//! are farewells, which say that a rank leaves: over shared memory UCX itself does not tell.
+//! Notices: short messages that are probed for now and then, so that no receive has to be posted for them. Farewells
+//! are among them. They say that a rank leaves, which UCX itself does not report over shared memory.
 
 use ringroad_core::Rank;
 use ucx_sys::UCS_ERR_CONNECTION_RESET;
@@ -10,26 +10,26 @@ use crate::buffer::Region;
 use crate::notice::LONGEST;
 use crate::transport::{Event, Kind, Tag, ABORTED};
 
-/// What a rank says of itself when it leaves.
+/// How a rank says that it leaves.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Farewell {
     Closed,
     Aborted,
 }
 
-/// Tells the kinds of notices apart, as the tag's message.
+/// The kinds of notices, as the message number of the tag.
 const PLAIN: u32 = 0;
 const CLOSED: u32 = 1;
 const ABORT: u32 = 2;
 const GRANT: u32 = 3;
 
 impl UcxTransport {
-    /// Sends a notice, as best as it can.
+    /// Sends a notice, best effort.
     pub(super) fn send_notice(&mut self, peer: Rank, payload: &[u8]) {
         self.tell(peer, PLAIN, Region::of(payload));
     }
 
-    /// Tells all that it is connected to that this rank leaves.
+    /// Tells all connected peers that this rank leaves.
     pub(super) fn say_farewell(&mut self, farewell: Farewell) {
         let message = match farewell {
             Farewell::Closed => CLOSED,
@@ -40,14 +40,14 @@ impl UcxTransport {
         }
     }
 
-    /// Lets a peer send more messages of collectives (see [`super::flow`]).
+    /// Grants a peer further messages of collectives (see [`super::flow`]).
     pub(super) fn grant(&mut self, peer: Rank) {
         self.tell(peer, GRANT, Region::nothing());
     }
 
-    /// By the first device that takes it: whoever cannot be reached is told nothing. Nobody is connected to for a farewell,
-    /// and devices that lead elsewhere do not connect for a notice: UCX crashes if a peer goes away while it answers such
-    /// a connection, as peers do when there is something to tell.
+    /// Sends a notice by the first device that accepts it. A peer that cannot be reached gets none. No connection is
+    /// opened for a farewell, and none for a notice on devices that lead elsewhere: UCX crashes if a peer goes away
+    /// while it answers such a connection, which is likely when there is something to tell.
     fn tell(&mut self, peer: Rank, message: u32, payload: Region) {
         let connected = |device: &usize| matches!(self.devices[*device].endpoints.get(peer), Some(Some(_)));
         let (known, others): (Vec<_>, Vec<_>) = (0..self.devices.len()).partition(connected);
@@ -66,7 +66,7 @@ impl UcxTransport {
         for index in 0..self.devices.len() {
             while let Some((message, info)) = self.devices[index].take(control, Tag::KIND) {
                 let tag = Tag::unpack(info.sender_tag);
-                // What is not to be read is received all the same, into nothing, so that UCX gives up its memory.
+                // A notice that is not to be read is received with length 0, so that UCX frees its memory.
                 let (purpose, length) = match self.regard(tag, info.length, events) {
                     true => (Purpose::NoticeIn, info.length),
                     false => (Purpose::Nothing, 0),
@@ -74,13 +74,14 @@ impl UcxTransport {
                 let peer = if self.is_peer(tag.source) { tag.source } else { self.rank };
                 let post = Post { purpose, peer, device: index, request: 0 };
                 let worker = self.devices[index].worker;
-                // A notice that cannot be received is lost, which its sender was told to expect.
+                // A notice that cannot be received is lost; notices are best effort.
                 let _ = self.slots.receive_probed(worker, post, message, info.sender_tag, length);
             }
         }
     }
 
-    /// Whether a notice is to be read; reports what it says of its sender by being there.
+    /// Whether the content of a notice is to be read. Other kinds take effect here: farewells, grants, and invalid
+    /// notices.
     fn regard(&mut self, tag: Tag, length: usize, events: &mut Vec<Event>) -> bool {
         if !self.is_peer(tag.source) {
             return false;
@@ -90,9 +91,9 @@ impl UcxTransport {
             CLOSED => "it has closed its connections".to_owned(),
             ABORT => ABORTED.to_owned(),
             GRANT if length == 0 && self.granted(tag.source, events) => return false,
-            kind => format!("it has sent a notice of kind {kind} and {length} bytes, which makes no sense"),
+            kind => format!("it has sent an invalid notice of kind {kind} and {length} bytes"),
         };
-        // UCX may find out by itself, too.
+        // UCX may report the failure, too.
         if self.failed[tag.source].replace(UCS_ERR_CONNECTION_RESET).is_none() {
             self.drop_held(tag.source);
             events.push(Event::PeerFailed { peer: tag.source, reason });
@@ -100,8 +101,8 @@ impl UcxTransport {
         false
     }
 
-    /// The tag of the first message that nobody has received and that agrees with `tag` in the bits of `mask`. What no peer
-    /// can have sent is thrown away.
+    /// The tag of the first unreceived message that agrees with `tag` in the bits of `mask`. Messages that no peer
+    /// can have sent are dropped.
     pub(super) fn look(&mut self, device: usize, tag: u64, mask: u64) -> Option<Tag> {
         loop {
             let found = Tag::unpack(self.devices[device].probe(tag, mask)?);
@@ -115,7 +116,7 @@ impl UcxTransport {
         }
     }
 
-    /// Whether a message can be of this rank: whoever reaches the network may have written it.
+    /// Whether a peer of this number exists: anybody who reaches the network may have written the message.
     fn is_peer(&self, source: Rank) -> bool {
         source < self.size && source != self.rank
     }

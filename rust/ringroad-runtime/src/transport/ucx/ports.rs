@@ -1,20 +1,20 @@
-//! Ports: a device for each network device that the user lists, and which devices reach each other.
+//! Ports: opens a device for each network device that the user lists, and says which devices reach each other.
 
 use ringroad_core::{Rank, Topology};
 use ucx_sys::Ucx;
 
 use super::device::{said, Allowed, Context, Device};
 
-/// How this rank's devices are joined to those of the others.
+/// How this rank's devices are joined to those of other ranks.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
-    /// For each device, where its cables lead. Empty behind switches.
+    /// For each device, the ranks at the other ends of its cables. Empty if switches join the devices.
     neighbours: Vec<Vec<Rank>>,
 }
 
 impl Wiring {
-    /// On rings, tori and meshes a cable leads from each port to the opposite port of the neighbour, if devices come in
-    /// such pairs. Elsewhere switches join the devices of one number.
+    /// On rings, tori and meshes a cable leads from each port to the opposite port of the neighbour, if the number of
+    /// devices is even. Otherwise switches join the devices of the same number.
     pub fn new(topology: &Topology, rank: Rank, devices: usize) -> Wiring {
         let ports = 2 * topology.dimensions().len();
         if !topology.has_cabled_ports() || devices % 2 == 1 {
@@ -32,19 +32,20 @@ impl Wiring {
         !self.neighbours.is_empty()
     }
 
-    /// The other ranks' device that one of `device` is joined to, and the other way round.
+    /// The device of other ranks that this rank's `device` is joined to. The relation is symmetric.
     #[inline]
     pub fn far_end(&self, device: usize) -> usize {
         device ^ usize::from(self.is_cabled())
     }
 
-    /// Whether `device` leads straight to `peer`. Other devices may reach it through other ranks, if those pass it on.
+    /// Whether `device` leads directly to `peer`. Other devices may reach the peer through other ranks, if those
+    /// forward.
     pub fn joins(&self, device: usize, peer: Rank) -> bool {
         !self.is_cabled() || self.neighbours[device].contains(&peer)
     }
 }
 
-/// Opens a device for each of `names`. A name may come twice.
+/// Opens a device for each of `names`. A name may occur twice.
 pub(super) fn open(
     ucx: &'static Ucx,
     size: usize,
@@ -58,7 +59,7 @@ fn open_one(ucx: &'static Ucx, size: usize, name: &str, allowed: Allowed) -> Res
     let tls = allowed.tls;
     let opened = Device::open(ucx, size, Allowed { net_devices: Some(name), ..allowed });
     let lacks = |devices: &Vec<String>| !devices.iter().any(|device| device == name);
-    // With a name that it does not know UCX goes on without a network, if it has shared memory.
+    // If UCX does not know the name, it goes on without a network, provided that it has shared memory.
     let suspicious = match &opened {
         Ok(device) => device.context().network_devices().is_some_and(|devices| lacks(&devices)),
         Err(_) => true,

@@ -1,4 +1,4 @@
-//! Requests in flight: the slots that UCX's callbacks report into and that keep memory alive.
+//! Requests in flight: the slots that UCX's callbacks report to and that keep memory alive.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(super) struct Lost {
     pub status: ucs_status_t,
 }
 
-/// What the callbacks have recorded since the last look.
+/// What the callbacks have recorded since the queue was last emptied.
 #[derive(Default)]
 pub(super) struct Queue {
     completed: RefCell<Vec<usize>>,
@@ -39,7 +39,7 @@ impl Queue {
         !self.failures.borrow().is_empty()
     }
 
-    /// Exchanges the list of slots that have ended for `empty`.
+    /// Exchanges the list of slots that have ended with `empty`.
     pub fn take_completed(&self, empty: &mut Vec<usize>) {
         debug_assert!(empty.is_empty());
         std::mem::swap(&mut *self.completed.borrow_mut(), empty);
@@ -61,7 +61,7 @@ pub(super) enum Purpose {
     Receive,
     NoticeOut,
     NoticeIn,
-    /// What came is not looked at.
+    /// To drop a message: its content is not read.
     Nothing,
 }
 
@@ -72,7 +72,7 @@ impl Purpose {
     }
 }
 
-/// What the poster says about a request.
+/// What the transport says about a request when it posts it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Post {
     pub purpose: Purpose,
@@ -84,7 +84,7 @@ pub(super) struct Post {
 /// A request that has ended.
 pub(super) struct Ended {
     pub post: Post,
-    /// What the message was part of.
+    /// The kind of call that the message was part of.
     pub kind: Kind,
     pub result: Result<(), Failure>,
     pub region: Region,
@@ -93,7 +93,7 @@ pub(super) struct Ended {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Free,
-    /// Within the call that posts it; the callback may run already.
+    /// Within the call that posts it. The callback may run already.
     Starting,
     InFlight,
     /// The callback has run.
@@ -112,7 +112,7 @@ struct Slot {
     region: RefCell<Option<Region>>,
 }
 
-/// All slots; they are reused, and live until the workers are gone.
+/// All slots. They are reused, and live until the workers are gone.
 pub(super) struct Slots {
     ucx: &'static Ucx,
     queue: Rc<Queue>,
@@ -132,7 +132,8 @@ impl Slots {
             ..Default::default()
         };
         let receive = ucp_request_param_t {
-            // UCX 1.13 says nothing of a message that a receive finds at once; through the callback it does.
+            // When a receive finds its message at once, UCX 1.13 gives information about it only through the
+            // callback.
             op_attr_mask: mask | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
             cb: ucp_request_param_t__bindgen_ty_1 { recv: Some(received) },
             ..send
@@ -150,8 +151,8 @@ impl Slots {
         let (start, bytes) = (source.as_ptr().cast_const().cast(), source.len());
         let slot = self.take(post, tag, source);
         let params = ucp_request_param_t { user_data: Rc::as_ptr(&slot).cast_mut().cast(), ..self.send };
-        // SAFETY: the endpoint is open; the slot keeps the memory until the callback has run, and lives itself until
-        // the worker is gone.
+        // SAFETY: the endpoint is open; the slot keeps the memory until the callback has run, and lives until the
+        // worker is gone.
         let handle = unsafe { (self.ucx.ucp.ucp_tag_send_nbx)(endpoint, start, bytes, tag, &params) };
         self.started(&slot, handle)
     }
@@ -172,7 +173,7 @@ impl Slots {
         self.started(&slot, handle)
     }
 
-    /// Receives a message that a probe has removed from UCX's list, up to `length` bytes of it.
+    /// Receives at most `length` bytes of a message that a probe has removed from UCX's list.
     pub fn receive_probed(
         &mut self,
         worker: ucp_worker_h,
@@ -221,7 +222,7 @@ impl Slots {
         index
     }
 
-    /// The second half of posting: UCX has answered with `handle`.
+    /// Completes posting, with the `handle` that UCX has returned.
     #[inline]
     fn started(&mut self, slot: &Slot, handle: ucs_status_ptr_t) -> Result<Posted, ucs_status_t> {
         if !ucs_ptr_is_ptr(handle) {
@@ -233,7 +234,7 @@ impl Slots {
             slot.state.set(State::InFlight);
             return Ok(Posted::Pending);
         }
-        // The callback has run. A notice and a failure are reported by events, which only `drain` makes.
+        // The callback has run. Notices and failures are reported by events, which only `drain` makes.
         if slot.post.get().purpose == Purpose::NoticeIn || !slot.went_well() {
             self.queue.completed.borrow_mut().push(slot.index);
             return Ok(Posted::Pending);
@@ -245,8 +246,8 @@ impl Slots {
 
     #[inline]
     fn free_handle(&self, slot: &Slot) {
-        // SAFETY: a request pointer from UCX whose callback has run, and which is taken out of the slot, so that it is
-        // freed once; the worker it belongs to lives, because slots are settled only by a transport that has devices.
+        // SAFETY: a request pointer from UCX whose callback has run. It is taken out of the slot, so that it is freed
+        // once. Its worker lives, because slots are settled only by a transport that has devices.
         unsafe { (self.ucx.ucp.ucp_request_free)(slot.handle.replace(null_mut())) };
     }
 
@@ -257,7 +258,7 @@ impl Slots {
         slot.region.take().expect("a slot in use has a region")
     }
 
-    /// Ends the request of a slot from the queue.
+    /// Ends the request of a slot that was in the queue.
     #[inline]
     pub fn settle(&mut self, index: usize) -> Ended {
         let slot = self.all[index].clone();
@@ -268,12 +269,12 @@ impl Slots {
         Ended { post: slot.post.get(), kind: Tag::unpack(slot.tag.get()).kind, result, region }
     }
 
-    /// How many requests are in flight, or ended and not settled.
+    /// The number of requests that are in flight, or have ended but are not settled.
     pub fn in_use(&self) -> usize {
         self.all.len() - self.free.len()
     }
 
-    /// Whether a notice is on its way to somebody.
+    /// Whether a notice is being sent.
     pub fn telling(&self) -> bool {
         let tells = |slot: &Slot| slot.post.get().purpose == Purpose::NoticeOut;
         self.all.iter().any(|slot| slot.state.get() == State::InFlight && tells(slot))
@@ -284,13 +285,13 @@ impl Slots {
         self.all.iter().any(|slot| slot.receiving())
     }
 
-    /// Devices and peers that a receive is in flight on.
+    /// The devices and peers of all receives in flight.
     pub fn receiving_from(&self) -> BTreeSet<(usize, Rank)> {
         let busy = self.all.iter().filter(|slot| slot.receiving());
         busy.map(|slot| (slot.post.get().device, slot.post.get().peer)).collect()
     }
 
-    /// Cancels every receive that has not found its message.
+    /// Cancels every receive that has not matched a message.
     pub fn cancel_receives(&self, worker_of: impl Fn(usize) -> ucp_worker_h) {
         for slot in &self.all {
             let post = slot.post.get();
@@ -301,8 +302,8 @@ impl Slots {
         }
     }
 
-    /// For the time after the workers: leaks the memory of requests that never ended, and their slots, because a worker
-    /// may have been left behind that points to them.
+    /// For use after the workers are gone: leaks the slots of requests that never ended, and their memory, since a
+    /// worker that points to them may have been left behind.
     pub fn forget_all(&mut self) {
         for slot in self.all.clone() {
             if slot.state.get() != State::Free {
@@ -344,7 +345,7 @@ impl Slot {
             let lacks_memory = status == ucx_sys::UCS_ERR_NO_MEMORY;
             return if lacks_memory { Failure::Memory(reason) } else { Failure::Broken(reason) };
         }
-        // UCX promises no information about a message that is too long, but gives it; believe it if it makes sense.
+        // UCX promises no information about a message that is too long, but gives it; use it if it is plausible.
         let known = status == UCS_OK || (found.sender_tag ^ self.tag.get()) & Tag::MATCH == 0;
         if known && found.sender_tag != self.tag.get() {
             return Failure::Check { found: Tag::unpack(found.sender_tag) };
@@ -356,7 +357,7 @@ impl Slot {
     #[inline]
     fn end(&self, status: ucs_status_t) {
         self.status.set(status);
-        // Within the posting call the poster looks itself.
+        // Within the posting call, the poster checks the state itself.
         if self.state.replace(State::Ended) == State::InFlight {
             self.queue.completed.borrow_mut().push(self.index);
         }

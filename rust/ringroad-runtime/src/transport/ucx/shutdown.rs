@@ -1,4 +1,4 @@
-//! How a transport ends: gently, or by force; never with memory freed that a peer may still write.
+//! Ends a transport, gently or by force, but never frees memory that a peer may still write.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::requests::{Ended, Lost, Slots};
 use super::UcxTransport;
 use crate::transport::Failure;
 
-/// What dropping a transport may take.
+/// How long dropping a transport may take.
 pub(super) const DROP_TIME: Duration = Duration::from_millis(500);
 
-/// How long force waits, at most, for receives that have found their message (reading a peer's memory needs no peer), and
-/// for notices to leave.
+/// How long ending by force waits, at most, for receives that have matched their message (reading a peer's memory
+/// needs no help from the peer), and for notices to leave.
 const GRACE: Duration = Duration::from_millis(500);
-/// Rounds of progress before the processor is left to others, who may be the peers.
+/// Rounds of progress before this thread sleeps in between, so that others get the core.
 const BUSY_ROUNDS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -39,7 +39,7 @@ impl UcxTransport {
             self.say_farewell(Farewell::Closed);
             return self.force(pending, deadline);
         }
-        // Behind all that was sent.
+        // After all that was sent.
         self.say_farewell(Farewell::Closed);
         let mut pending = self.close_endpoints(false);
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
@@ -47,14 +47,17 @@ impl UcxTransport {
         self.destroy();
     }
 
-    /// Closing an endpoint by force while it reads its peer's memory (CMA) aborts the process, in UCX 1.13 as in 1.22,
-    /// and so does destroying its worker. So such endpoints are only waited for, and if a receive is in flight even at
-    /// the deadline, the worker stays as it is for as long as the process lives; those of other devices go.
+    /// Ends everything by force.
+    ///
+    /// Closing an endpoint by force while it reads its peer's memory (CMA) aborts the process, in UCX 1.13 as in
+    /// 1.22, and so does destroying its worker. So such endpoints are only waited for. If a receive is in flight even
+    /// at the deadline, its worker is left as it is for as long as the process lives; the workers of other devices
+    /// are destroyed.
     fn force(&mut self, mut pending: Vec<ucs_status_ptr_t>, deadline: Instant) {
         let now = Instant::now();
         let grace = now + (deadline.saturating_duration_since(now) / 2).min(GRACE);
-        // At least one round, so that peers who are connecting get their answer: UCX 1.13 aborts the process of a peer
-        // whose request comes when its endpoint is gone.
+        // At least one round, so that peers that are connecting get their answer: UCX 1.13 aborts the process of a
+        // peer whose request comes when its endpoint is gone.
         self.finish(&mut Vec::new(), grace, |slots| !slots.receiving() && !slots.telling());
         pending.extend(self.close_endpoints(true));
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
@@ -69,14 +72,14 @@ impl UcxTransport {
         self.destroy();
     }
 
-    /// Receives that have found no message end here, before any force is used; nobody writes their memory.
+    /// Cancels the receives that have matched no message, before any force is used: nobody writes their memory.
     fn cancel_receives(&mut self) {
         let devices = &self.devices;
         self.slots.cancel_receives(|device| devices[device].worker);
         self.discard(false);
     }
 
-    /// Starts to close all endpoints but those that a receive is in flight on.
+    /// Starts to close all endpoints, except for those on which a receive is in flight.
     fn close_endpoints(&self, force: bool) -> Vec<ucs_status_ptr_t> {
         let busy = self.slots.receiving_from();
         let endpoints = self.devices.iter().enumerate().flat_map(|(index, device)| {
@@ -88,7 +91,8 @@ impl UcxTransport {
             .collect()
     }
 
-    /// Progress until none of `pending` is in flight and the slots are `done`. Whether that was before `deadline`.
+    /// Makes progress until none of `pending` is in flight and the slots are `done`. Returns whether that was before
+    /// `deadline`.
     fn finish(
         &mut self,
         pending: &mut Vec<ucs_status_ptr_t>,
@@ -127,7 +131,8 @@ impl UcxTransport {
         }
     }
 
-    /// Leaves requests to UCX, which may still end them: 1.13 ends the process where the worker goes before that.
+    /// Frees handles of requests that UCX may still complete. UCX 1.13 ends the process if a worker is destroyed
+    /// before that.
     fn abandon(&self, pending: Vec<ucs_status_ptr_t>) {
         for request in pending.into_iter().filter(|request| ucs_ptr_is_ptr(*request)) {
             // SAFETY: a request of a worker that lives, or was left behind; nobody uses it any more.
@@ -135,9 +140,9 @@ impl UcxTransport {
         }
     }
 
-    /// Settles requests that have ended, without events. A receive that had found its message (`matched`) and was
-    /// broken off while its peer lives leaks its memory: over CMA the peer may be writing it, and UCX cannot stop that.
-    /// That another device has lost the peer says nothing of its life.
+    /// Settles requests that have ended, without events. A receive whose message was matched (`matched`) and that was
+    /// broken off while its peer lives leaks its memory: over CMA the peer may be writing it, and UCX cannot stop
+    /// that. A loss of the peer on another device does not prove that the peer is dead.
     fn discard(&mut self, matched: bool) {
         let mut ended = Vec::new();
         self.queue.take_completed(&mut ended);

@@ -1,0 +1,56 @@
+"""Processes that a killed testbed has left behind.
+
+The ranks of a testbed end with it, however it ends; what they have started in turn may not. All carry a mark in their
+environment that names the testbed's process. Whoever starts a testbed ends processes whose testbed has ended.
+"""
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+_MARK = "_RINGROAD_TESTBED"
+
+
+def mark() -> dict[str, str]:
+    """The environment variable for all processes of a testbed that this process runs."""
+    return {_MARK: f"{_pid_space()} {os.getpid()} {_started(os.getpid())}"}
+
+
+def end() -> list[int]:
+    """Ends processes of testbeds that have ended. Returns their numbers."""
+    ended = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+            if _is_left_behind((entry / "environ").read_bytes()):
+                os.kill(int(entry.name), signal.SIGKILL)
+                ended.append(int(entry.name))
+    return ended
+
+
+def _is_left_behind(environ: bytes) -> bool:
+    prefix = f"{_MARK}=".encode()
+    marks = [line[len(prefix) :].decode() for line in environ.split(b"\0") if line.startswith(prefix)]
+    if not marks:
+        return False
+    space, _, testbed = marks[0].partition(" ")
+    pid, _, started = testbed.partition(" ")
+    # Elsewhere the number means another process.
+    return space == _pid_space() and pid.isdigit() and _started(int(pid)) != started
+
+
+def _pid_space() -> str:
+    """Where the number of a process means what it means here."""
+    return os.readlink("/proc/self/ns/pid")
+
+
+def _started(pid: int) -> str:
+    """When a process started, in the kernel's ticks; empty where there is none."""
+    try:
+        # The name of the program, in brackets, may contain anything.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]

@@ -1,0 +1,77 @@
+//! Writes the lines of the table (see [`super::table`]).
+
+use super::closure::Closure;
+use super::draw::draw;
+use super::evaluate::{digraph, generalized_kautz, Cost};
+use super::table::{read_point, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
+
+/// Searches for bases with `ranks` ranks and returns their lines of the table. Takes up to some seconds.
+pub fn lines(ranks: usize) -> String {
+    let mut lines = String::new();
+    let degrees = || 2..=TABLE_DEGREE;
+    let drawn: Vec<[Vec<(usize, Cost)>; 2]> =
+        degrees().map(|degree| [false, true].map(|undirected| draw(ranks, degree, undirected))).collect();
+    for (index, kind) in ["d", "u"].into_iter().enumerate() {
+        let entry = |found: &[Vec<(usize, Cost)>; 2]| -> String {
+            let points = found[index].iter().map(|(number, cost)| format!("{number}:{}", text(ranks, cost)));
+            join(points.collect())
+        };
+        lines += &line(ranks, kind, drawn.iter().map(entry).collect());
+    }
+    let kautz = degrees().zip(&drawn).map(|(degree, found)| {
+        let fewest = found.iter().flatten().map(|(_, cost)| cost.steps).min().unwrap_or(usize::MAX);
+        // A generalised Kautz graph needs at most this number of steps. It is examined only if that is fewer.
+        let steps = (1..).find(|steps| degree.pow(*steps) >= ranks).unwrap_or(1) as usize;
+        let cost =
+            (steps < fewest && degree < ranks).then(|| digraph(&generalized_kautz(ranks, degree))).flatten();
+        join(cost.into_iter().map(|cost| text(ranks, &cost)).collect())
+    });
+    lines += &line(ranks, "k", kautz.collect());
+    lines
+}
+
+/// The table without the points that are no better than what can be made of the others.
+pub fn pruned(table: &str) -> String {
+    let closure = Closure::of(&Table::parse(table, |_| true), 2..=TABLE_RANKS, TABLE_DEGREE);
+    let prune = |text: &str| -> Option<String> {
+        let mut words = text.split(' ');
+        let (ranks, letter) = (words.next()?.parse().ok()?, words.next()?);
+        let kind = Kind::of(letter)?;
+        let entry = |(word, degree): (&str, usize)| {
+            let points = word.split(',').filter(|point| *point != "-");
+            let needed = points.filter(|point| {
+                let entry = read_point(ranks, kind, point);
+                entry.is_some_and(|entry| closure.points(ranks, degree).iter().any(|point| point.is(&entry)))
+            });
+            join(needed.map(str::to_owned).collect())
+        };
+        Some(line(ranks, letter, words.zip(2..).map(entry).collect()))
+    };
+    table.lines().map(|line| prune(line).expect("the table is well-formed")).collect()
+}
+
+fn line(ranks: usize, kind: &str, mut entries: Vec<String>) -> String {
+    while entries.last().is_some_and(|entry| entry == "-") {
+        entries.pop();
+    }
+    if entries.is_empty() {
+        return String::new();
+    }
+    format!("{ranks} {kind} {}\n", entries.join(" "))
+}
+
+fn join(points: Vec<String>) -> String {
+    if points.is_empty() {
+        "-".to_owned()
+    } else {
+        points.join(",")
+    }
+}
+
+fn text(ranks: usize, cost: &Cost) -> String {
+    if cost.is_optimal(ranks) {
+        cost.steps.to_string()
+    } else {
+        format!("{}:{}:{}", cost.steps, cost.allgather, cost.reduce_scatter)
+    }
+}

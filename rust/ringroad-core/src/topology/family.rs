@@ -1,0 +1,212 @@
+//! What a family of networks is: data that says how specs of its members are written, which function makes them, by
+//! which links ports leave, and from which ranks distances are measured.
+//!
+//! Each family's file has its row, and [`super::catalogue`] lists the rows.
+
+use std::fmt;
+
+use super::measure::Adjacency;
+use super::{text, Kind, Link, Routing, Topology, TopologyError, MAX_LINKS, MAX_RANKS};
+use crate::units::{LinkId, NodeId, Port, Rank};
+
+/// A topology, or why there is none.
+pub(super) type Made = Result<Topology, TopologyError>;
+
+/// A family of networks, whose members [`Topology::parse`] makes of specs such as [`Family::example`].
+pub struct Family {
+    /// What specs begin with, in kebab-case.
+    pub name: &'static str,
+    /// A spec.
+    pub example: &'static str,
+    /// What the example is, in one line.
+    pub summary: &'static str,
+    /// Where the family comes from.
+    pub source: &'static str,
+    /// The parameters that follow the name, and the constructor that takes them.
+    pub(super) form: Form,
+    pub(super) layout: Layout,
+}
+
+/// Which parameters follow the colon behind a family's name, and what makes a topology of them.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    /// `ring:8`
+    Number(fn(usize) -> Made),
+    /// `kautz:4:1`
+    Numbers(fn(usize, usize) -> Made),
+    /// `torus:4x4x2`
+    Sizes(fn(&[usize]) -> Made),
+    /// `hosts:2x4`
+    TwoSizes(fn(usize, usize) -> Made),
+    /// `circulant:16:3,4`: what is written before the second colon, and a list with commas in it. `None` where these have
+    /// not the form that they should have.
+    List(fn(&str, &str) -> Option<Made>),
+    /// Whatever else is written between colons. `None` where that has not the form that it should have.
+    Parts(fn(&[&str]) -> Option<Made>),
+}
+
+/// What holds of all members of a family besides their links.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    pub ports: Ports,
+    pub ends: Ends,
+    pub traits: Traits,
+}
+
+impl Layout {
+    /// Of families without a grid.
+    pub const LISTED: Layout = Layout { ports: Ports::InTurn, ends: Ends::All, traits: Traits::NONE };
+}
+
+/// By which link a port leaves a rank.
+#[derive(Clone, Copy)]
+pub(super) enum Ports {
+    /// A rank's ports are its links in turn.
+    InTurn,
+    /// Every port is the rank's one cable; that of rank `r` is link `2r`.
+    Uplink,
+    /// Of the sizes of the grid, the rank and the port.
+    Formula(fn(&[usize], Rank, Port) -> Option<LinkId>),
+    /// The first link to the upper neighbour of a dimension and the last one to the lower one. Which node that is, of the
+    /// rank and the dimension; true for the upper one.
+    Neighbour(fn(&Topology, Rank, usize, bool) -> Option<NodeId>),
+}
+
+/// The ranks to measure distances from: one of them has another rank at the greatest distance.
+#[derive(Clone, Copy)]
+pub(super) enum Ends {
+    /// Rank 0: all ranks are alike, or it is at a corner.
+    First,
+    /// All, unless [`Topology::is_cayley`].
+    All,
+    /// These.
+    Some(fn(&Topology) -> Vec<Rank>),
+}
+
+/// Properties of the cables.
+#[derive(Clone, Copy)]
+pub(super) struct Traits {
+    /// See [`Topology::is_torus`].
+    pub is_torus: bool,
+    /// See [`Topology::has_cabled_ports`].
+    pub has_cabled_ports: bool,
+    /// See [`Topology::is_irregular`].
+    pub is_irregular: bool,
+    /// Whether ranks that differ in one coordinate reach each other by links of that dimension.
+    pub is_ordered: bool,
+}
+
+impl Traits {
+    pub const NONE: Traits =
+        Traits { is_torus: false, has_cabled_ports: false, is_irregular: false, is_ordered: false };
+}
+
+impl Family {
+    /// A member's spec; `parameters` are what follows the colon.
+    pub(super) fn spec(&self, parameters: impl fmt::Display) -> String {
+        format!("{}:{parameters}", self.name)
+    }
+
+    /// The member with these parameters, which are what follows the colon; `None` where they have not the form that the
+    /// family has.
+    pub(super) fn read(&self, parameters: &str) -> Option<Made> {
+        let parts: Vec<&str> = parameters.split(':').collect();
+        match (self.form, parts.as_slice()) {
+            (Form::Number(make), [n]) => Some(make(text::number(n)?)),
+            (Form::Numbers(make), [a, b]) => Some(make(text::number(a)?, text::number(b)?)),
+            (Form::Sizes(make), [sizes]) => Some(make(&text::sizes(sizes)?)),
+            (Form::TwoSizes(make), [sizes]) => match text::sizes(sizes)?[..] {
+                [a, b] => Some(make(a, b)),
+                _ => None,
+            },
+            (Form::List(make), [first, list]) => make(first, list),
+            (Form::Parts(make), parts) => make(parts),
+            _ => None,
+        }
+    }
+
+    /// Whether commas behind its name may be part of a list.
+    pub(super) fn has_list(&self) -> bool {
+        matches!(self.form, Form::List(_))
+    }
+
+    /// The error that there is no member with these parameters; `what` says what must hold.
+    pub(super) fn unfit(&self, spec: String, what: &'static str) -> TopologyError {
+        TopologyError::Sizes { spec, what, example: self.example }
+    }
+
+    /// How many ranks the member on a grid of these sizes has. Each rank accounts for `links` links at most.
+    pub(super) fn check_grid(&self, sizes: &[usize], links: usize) -> Result<usize, TopologyError> {
+        let spec = || self.spec(text::join(sizes));
+        if sizes.is_empty() {
+            return Err(TopologyError::Malformed { spec: spec(), example: self.example });
+        }
+        check_size(sizes, links, spec)
+    }
+}
+
+impl PartialEq for Family {
+    fn eq(&self, other: &Family) -> bool {
+        self.name == other.name
+    }
+}
+
+impl fmt::Debug for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Topology {
+    /// A grid of ranks alone.
+    pub(super) fn on_grid(
+        family: &'static Family,
+        spec: String,
+        sizes: &[usize],
+        links: Vec<Link>,
+    ) -> Topology {
+        let ranks = sizes.iter().product();
+        Topology { dimensions: sizes.to_vec(), ..Topology::member(family, spec, ranks, ranks, links) }
+    }
+
+    /// A member of a family, without a grid.
+    pub(super) fn member(
+        family: &'static Family,
+        spec: String,
+        ranks: usize,
+        nodes: usize,
+        links: Vec<Link>,
+    ) -> Topology {
+        let kind = Kind::Member { family, spec, parameters: Vec::new() };
+        Topology::plain(kind, ranks, nodes, links)
+    }
+
+    /// Ranks that form no grid.
+    pub(super) fn plain(kind: Kind, ranks: usize, nodes: usize, links: Vec<Link>) -> Topology {
+        let routing = Routing::default();
+        let index = (!links.is_sorted_by_key(|link| link.source))
+            .then(|| Adjacency::new(nodes, links.iter().map(|link| link.source)));
+        let (dimensions, table) = (Vec::new(), None);
+        Topology { kind, ranks, nodes, per_host: 1, dimensions, links, index, routing, table }
+    }
+}
+
+/// How many ranks these sizes make, each of which accounts for `links` links at most.
+pub(super) fn check_size(
+    sizes: &[usize],
+    links: usize,
+    spec: impl Fn() -> String,
+) -> Result<usize, TopologyError> {
+    if sizes.contains(&0) {
+        return Err(TopologyError::Zero(spec()));
+    }
+    let ranks = sizes
+        .iter()
+        .try_fold(1usize, |product, size| product.checked_mul(*size))
+        .filter(|ranks| *ranks <= MAX_RANKS)
+        .ok_or_else(|| TopologyError::TooLarge(spec()))?;
+    match ranks.checked_mul(links) {
+        Some(links) if links <= MAX_LINKS => Ok(ranks),
+        _ => Err(TopologyError::TooManyLinks(spec())),
+    }
+}
