@@ -238,7 +238,7 @@ def test_what_makes_no_sense():
         ringroad.Schedule.build("flow", "switch:4", "alltoall")
     with pytest.raises(ValueError, match="equal blocks"):
         alltoall_flow("ring:4", np.ones((4, 4))).schedule()
-    with pytest.raises(ValueError, match="at least 1 steps"):
+    with pytest.raises(ValueError, match="steps must be at least 1"):
         alltoall_flow("ring:4").schedule(steps=0)
     with pytest.raises(ValueError, match="from 1 to 1048576 chunks"):
         alltoall_flow("ring:4").schedule(pieces=0)

@@ -216,7 +216,7 @@ def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
     ("arguments", "text"),
     [
         (("ring:40", "--rate", RATE, "--", "true"), "from 2 to 36 ranks"),
-        (("ring:3", "--rate", "fast", "--", "true"), "no bandwidth"),
+        (("ring:3", "--rate", "fast", "--", "true"), "not a bandwidth"),
         (("ring:3", "--rate", "1e3", "--", "true"), "too little"),
     ],
 )

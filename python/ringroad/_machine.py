@@ -16,7 +16,7 @@ from ringroad._ucx import _ucx_wheel
 
 _SIOCGIFADDR = 0x8915
 BUSY = 0.2
-"""So many cores that others keep busy disturb measurements."""
+"""Measurements are disturbed if other processes keep more cores busy than this."""
 
 
 def describe() -> dict[str, Any]:
@@ -126,7 +126,7 @@ def shared_memory() -> dict[str, int] | None:
 
 
 def busy_cores() -> float | None:
-    """How many cores this machine's processes keep busy now, over half a second; None where it does not tell."""
+    """The number of cores that are busy, over half a second; None if unknown."""
     before = _spent()
     time.sleep(0.5)
     after = _spent()
@@ -134,7 +134,7 @@ def busy_cores() -> float | None:
 
 
 def _spent() -> float | None:
-    """Seconds that all cores have been busy since the start, the ones taken away by the host included."""
+    """Busy seconds of all cores since boot, with time that the host took away; None if unknown."""
     try:
         fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     except (OSError, ValueError, IndexError):

@@ -151,7 +151,7 @@ def measure(communicator: Communicator, options: Options, progress: Callable[[st
 
 
 def _busy(communicator: Communicator) -> list[str]:
-    """Whether others keep cores busy that the measurement needs."""
+    """A warning if other processes keep cores busy that the measurement needs. Collective."""
     communicator.barrier()
     most = float(communicator.allreduce(np.array([busy_cores() or 0.0]), op="max")[0])
     if most <= BUSY:
@@ -160,9 +160,9 @@ def _busy(communicator: Communicator) -> list[str]:
 
 
 def _expected(communicator: Communicator, contestants: Sequence[_Contestant], case: _Case) -> float:
-    """The least seconds that it takes to measure a size; 0 for the first one.
+    """The expected least seconds to measure a size; 0 for the first size.
 
-    The algorithm that was fastest at the size before makes one call. The others are taken to be as far behind as there.
+    The fastest algorithm of the size before makes one call. The others are assumed to be as far behind as there.
     """
     if not contestants:
         return 0.0
@@ -173,7 +173,7 @@ def _expected(communicator: Communicator, contestants: Sequence[_Contestant], ca
 
 
 def _is_noisy(contestants: Sequence[_Contestant]) -> bool:
-    """Whether the fastest takes longer or shorter from round to round than what sets it apart from the next."""
+    """Whether the fastest algorithm's times vary more from round to round than it differs from the next one."""
     fastest, *others = sorted(contestants, key=lambda contestant: contestant.time)
     typical = float(np.median(fastest.times))
     spread = float(np.median(np.abs(np.array(fastest.times) / typical - 1)))

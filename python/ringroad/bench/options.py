@@ -16,7 +16,7 @@ _BUFFERS = ("numpy", "torch")
 _CACHES = ("near", "far")
 PMLS = ("ob1", "ucx")
 MPI = "mpi4py"
-"""Open MPI in all of these ways; `mpi4py-ucx`, say, names one."""
+"""Open MPI with each of the PMLs; `mpi4py-ucx`, for example, is one of them."""
 
 
 @dataclass(frozen=True)

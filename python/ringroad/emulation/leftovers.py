@@ -1,7 +1,8 @@
 """Processes that a killed testbed has left behind.
 
-The ranks of a testbed end with it, however it ends; what they have started in turn may not. All carry a mark in their
-environment that names the testbed's process. Whoever starts a testbed ends processes whose testbed has ended.
+The ranks of a testbed end with it, in whatever way it ends, but processes that they have started may not. All of them
+have a variable in their environment that names the testbed's process. The start of a testbed kills the processes of
+testbeds that have ended.
 """
 
 import contextlib
@@ -18,12 +19,12 @@ def mark() -> dict[str, str]:
 
 
 def end() -> list[int]:
-    """Ends processes of testbeds that have ended. Returns their numbers."""
+    """Kills the processes of testbeds that have ended. Returns their process ids."""
     ended = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
-        with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+        with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
             if _is_left_behind((entry / "environ").read_bytes()):
                 os.kill(int(entry.name), signal.SIGKILL)
                 ended.append(int(entry.name))
@@ -37,17 +38,17 @@ def _is_left_behind(environ: bytes) -> bool:
         return False
     space, _, testbed = marks[0].partition(" ")
     pid, _, started = testbed.partition(" ")
-    # Elsewhere the number means another process.
+    # In another PID namespace the same id means another process.
     return space == _pid_space() and pid.isdigit() and _started(int(pid)) != started
 
 
 def _pid_space() -> str:
-    """Where the number of a process means what it means here."""
+    """The PID namespace of this process."""
     return os.readlink("/proc/self/ns/pid")
 
 
 def _started(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty where there is none."""
+    """The start time of a process, in the kernel's ticks; empty if there is no such process."""
     try:
         # The name of the program, in brackets, may contain anything.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
