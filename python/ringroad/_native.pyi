@@ -340,7 +340,7 @@ class Topology:
         """
     @staticmethod
     def _kinds() -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, str]]]:
-        """What `ringroad topology` lists: families, operators and routings, each with what it is."""
+        """Returns what `ringroad topology` lists: families, operators and routings, each with what it is."""
     def _operands(self) -> tuple[str, list[str], list[str]] | None:
         """Returns the operator of the spec, its operands' specs, and the parameters after them; None without
         one.
@@ -1072,9 +1072,12 @@ class CostModel:
             costs `message_latency`, half of it the sender and half the receiver; `bandwidth` is that of
             copying; the cores share the work of all ranks, but nothing takes less time than the busiest
             rank needs.
+        over_links: With `cores`: the ranks have hosts of their own, which one machine emulates. The cores
+            then share messages and reductions; bytes pass links, and `bandwidth` is that of links.
 
     Raises:
-        ValueError: A number is negative or not finite, or `bandwidth` or `cores` is 0.
+        ValueError: A number is negative or not finite, `bandwidth` or `cores` is 0, or `over_links`
+            is given without `cores`.
 
     Example:
         >>> model = ringroad.CostModel(step_latency=1e-6)
@@ -1122,7 +1125,8 @@ class CostModel:
     def cores(self) -> int | None:
         """The number of cores on which ranks that share memory take turns; None: each has its own."""
     @property
-    def over_links(self) -> bool: ...
+    def over_links(self) -> bool:
+        """Whether the ranks that share cores have hosts of their own, so that bytes pass links."""
     def cost(self, schedule: Schedule, topology: Topology, bytes: int, *, blocks: Sequence[int] | None = None) -> Cost:
         """Returns the cost of a schedule on a network.
 

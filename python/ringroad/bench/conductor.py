@@ -38,8 +38,8 @@ _SHORTEST_BURST = 0.1
 _LONG_CALL, _FEWEST_LONG_ROUNDS = 0.5, 2
 """Calls of at least `_LONG_CALL` seconds vary little: one call warms up, and fewer rounds are enough."""
 _HOPELESS, _LARGE = 4.0, 1 << 20
-"""A fixed algorithm that takes `_HOPELESS` times the fastest's time at a size of `_LARGE` bytes or more is not measured at
-larger sizes."""
+"""A fixed algorithm that takes `_HOPELESS` times the fastest's time at a size of `_LARGE` bytes or more is not measured
+at larger sizes."""
 _PAUSE = 0.5
 """Seconds between two probes of the caches while a round waits for the state of `--cache`."""
 

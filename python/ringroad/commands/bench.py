@@ -48,7 +48,7 @@ def bench(
     peers: Annotated[
         str,
         typer.Option(
-            help="Peers to compare with: mpi4py (or only one of its ways, mpi4py-ob1 or mpi4py-ucx), reference, gloo or "
+            help="Peers to compare with: mpi4py (or one of its ways, mpi4py-ob1 or mpi4py-ucx), reference, gloo or "
             "another backend of torch.distributed."
         ),
     ] = "",
