@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers import needs_namespaces
 from ringroad import _race as race
-from ringroad.bench import conductor, reference, verdict
+from ringroad.bench import conductor, plot, reference, verdict
 from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.options import Options
@@ -188,6 +188,26 @@ def test_who_is_hopeless_is_left_out_at_larger_sizes(monkeypatch):
     assert peers == {8: {"ringroad", "ringroad:ring", "ringroad:direct"}, 4096: {"ringroad"}}
     refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
     assert len(refusals) == 4 and all("left out from 4096 B on" in text for text in refusals)  # for each place
+
+
+def test_a_record_is_drawn_by_network(tmp_path):
+    pytest.importorskip("matplotlib")
+    lines = []
+    for testbed, ranks in ((None, 2), ("ring:3", 3)):
+        lines.append({"kind": "team", "ranks": ranks, "testbed": testbed})
+        for peer, size in itertools.product(("ringroad", "gloo", "ringroad:ring"), (8, 1024)):
+            simulated = size / 1e9 if testbed and peer == "ringroad" else None
+            about = {"collective": "allreduce", "buffers": "numpy", "place": IN, "calls": 5, "ranks": ranks}
+            lines.append(
+                {"kind": "measurement", "peer": peer, "size": size, "time": size / 1e8, "simulated": simulated, **about}
+            )
+    file, picture = tmp_path / "r.jsonl", tmp_path / "r.png"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    places = plot.read(file, "numpy")
+    assert list(places) == ["2 ranks on one host", "ring:3"]
+    assert all(set(peers) == {"ringroad", "gloo"} and set(peers["gloo"]) == {8, 1024} for peers in places.values())
+    plot.draw(file, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_it_chooses_by_what_it_measured_first(tmp_path):

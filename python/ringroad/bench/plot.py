@@ -12,30 +12,41 @@ Rows = dict[str, dict[int, dict[str, Any]]]
 """Rows by peer and size."""
 
 
-def read(record: Path, buffers: str) -> dict[int, Rows]:
-    """The in-place allreduces by number of ranks. Of several measurements of a size, the one with the most calls."""
-    lines: dict[int, Rows] = defaultdict(lambda: defaultdict(dict))
+def read(record: Path, buffers: str) -> dict[str, Rows]:
+    """The in-place allreduces by place: the emulated network, or the number of ranks on one host. Of several measurements
+    of a size, the one with the most calls."""
+    places: dict[str, Rows] = defaultdict(lambda: defaultdict(dict))
+    testbed = None
     for row in map(json.loads, record.read_text().splitlines()):
+        if row["kind"] == "team":
+            testbed = row.get("testbed")
         # Records of 2026 name the collective in "kind", and have calls in place on tensors only.
         is_allreduce = "allreduce" in (row["kind"], row.get("collective")) and row.get("place", IN) == IN
-        if is_allreduce and row.get("buffers", buffers) == buffers:
-            before = lines[row["ranks"]][row["peer"]].get(row["size"])
+        # Fixed algorithms are no peers.
+        if is_allreduce and row.get("buffers", buffers) == buffers and ":" not in row["peer"]:
+            place = places[testbed or f"{row['ranks']} ranks on one host"]
+            before = place[row["peer"]].get(row["size"])
             if before is None or before["calls"] < row["calls"]:
-                lines[row["ranks"]][row["peer"]][row["size"]] = row
-    return lines
+                place[row["peer"]][row["size"]] = row
+    return places
 
 
 def draw(record: Path, picture: Path, buffers: str = "numpy") -> None:
-    """Draws time over size for every peer, one panel for each number of ranks."""
+    """Draws time over size for every peer, one panel for each emulated network or number of ranks."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    lines = read(record, buffers)
-    names = list(dict.fromkeys(peer for peers in lines.values() for peer in peers))
-    figure, panels = pyplot.subplots(1, len(lines), figsize=(4.5 * len(lines), 3.8), sharey=True, squeeze=False)
-    for panel, (ranks, peers) in zip(panels[0], sorted(lines.items()), strict=True):
+    places = read(record, buffers)
+    names = list(dict.fromkeys(peer for peers in places.values() for peer in peers))
+    columns = min(4, len(places))
+    lines = -(-len(places) // columns)
+    size = (4.5 * columns, 3.8 * lines)
+    figure, panels = pyplot.subplots(lines, columns, figsize=size, sharey=True, squeeze=False)
+    for panel in panels.flat[len(places) :]:
+        panel.set_axis_off()
+    for panel, (place, peers) in zip(panels.flat, places.items(), strict=False):
         for peer, rows in peers.items():
             sizes = sorted(rows)
             times = [1e6 * rows[size]["time"] for size in sizes]
@@ -43,16 +54,20 @@ def draw(record: Path, picture: Path, buffers: str = "numpy") -> None:
             panel.loglog(
                 sizes, times, marker="o", markersize=3, label=peer, base=10, color=f"C{names.index(peer)}", lw=width
             )
-        panel.set_title(f"allreduce, {ranks} ranks on one host")
+            simulated = [(size, 1e6 * rows[size]["simulated"]) for size in sizes if rows[size].get("simulated")]
+            if simulated:
+                panel.loglog(*zip(*simulated, strict=True), "k--", lw=1, label="simulated")
+        panel.set_title(f"allreduce, {place}")
         panel.set_xlabel("bytes")
         panel.grid(alpha=0.3)
-    panels[0][0].set_ylabel("microseconds (less is better)")
+    for row in panels:
+        row[0].set_ylabel("microseconds (less is better)")
     handles = {
-        label: line for panel in panels[0] for line, label in zip(*panel.get_legend_handles_labels(), strict=True)
+        label: line for panel in panels.flat for line, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
     figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=len(handles), frameon=False)
-    figure.tight_layout(rect=(0, 0.07, 1, 1))
-    figure.savefig(picture, dpi=120)
+    figure.tight_layout(rect=(0, 0.07 / lines, 1, 1))
+    figure.savefig(picture, dpi=120 if lines == 1 else 80)
 
 
 if __name__ == "__main__":

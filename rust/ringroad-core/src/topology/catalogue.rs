@@ -1,5 +1,5 @@
-//! The catalogue: all that a spec can begin with, as data. The parser, the messages that tell what can be written, and the
-//! list of `ringroad topology` follow from it.
+//! The catalogue: the families and operators of which specs are made, as data. The parser, the messages that show valid
+//! specs, and the list of `ringroad topology` derive from it.
 
 use super::distance_regular::NAMED;
 use super::expression::{cut, Takes};
@@ -40,19 +40,19 @@ static FAMILIES: &[&Family] = &[
     &distance_regular::DOUBLED_ODD_GRAPH,
 ];
 
-/// The graph that stands for all those with a name.
+/// The example that stands for all graphs with a name of their own.
 const NAMED_EXAMPLE: &str = "petersen";
 
-/// What makes graphs of graphs.
+/// An operation on graphs, as a spec writes it.
 pub struct Operator {
-    /// What stands before the parentheses.
+    /// The name before the parentheses.
     pub name: &'static str,
     /// A spec.
     pub example: &'static str,
     /// What the example is, in one line.
     pub summary: &'static str,
     pub(super) takes: Takes,
-    /// Of the operands and what follows them; `None` where that has not the form that it should have.
+    /// Makes the graph from the operands and the parameters after them; `None` if a parameter has the wrong form.
     pub(super) make: fn(&[Topology], &[&str]) -> Option<Made>,
 }
 
@@ -61,14 +61,14 @@ static OPERATORS: [Operator; 9] = [
     Operator {
         name: "line",
         example: "line(petersen)",
-        summary: "a rank for every link, which leads on to those out of its end",
+        summary: "a rank for every link, with links to the links that start at its end",
         takes: Takes::One,
         make: |of, _| Some(of[0].line()),
     },
     Operator {
         name: "line-graph",
         example: "line-graph(petersen)",
-        summary: "a rank for every cable, joined to those with an end in common",
+        summary: "a rank for every cable, joined to the cables that share an end",
         takes: Takes::One,
         make: |of, _| Some(of[0].line_graph()),
     },
@@ -82,28 +82,28 @@ static OPERATORS: [Operator; 9] = [
     Operator {
         name: "power",
         example: "power(complete:3, 2)",
-        summary: "the product of 2 times the same",
+        summary: "the Cartesian product of 2 copies",
         takes: Takes::OneAndNumber,
         make: |of, by| Some(of[0].power(number(by[0])?)),
     },
     Operator {
         name: "product",
         example: PRODUCT,
-        summary: "the Cartesian product of two and more",
+        summary: "the Cartesian product of two or more",
         takes: Takes::Several,
         make: |of, _| Some(Topology::product(&of.iter().collect::<Vec<&Topology>>())),
     },
     Operator {
         name: "transpose",
         example: "transpose(kautz:2:2)",
-        summary: "links turned round",
+        summary: "every link reversed",
         takes: Takes::One,
         make: |of, _| Some(of[0].transpose()),
     },
     Operator {
         name: "bidirectional",
         example: "bidirectional(kautz:2:2)",
-        summary: "links, and links turned round",
+        summary: "every link, and its reverse",
         takes: Takes::One,
         make: |of, _| Some(of[0].bidirectional()),
     },
@@ -117,7 +117,7 @@ static OPERATORS: [Operator; 9] = [
     Operator {
         name: "bottleneck",
         example: "bottleneck(torus:4x4, 2)",
-        summary: "ranks that send and receive no more than 2 of their links carry",
+        summary: "ranks that send and receive at most as much as 2 of their links carry",
         takes: Takes::OneAndNumber,
         make: |of, by| Some(of[0].behind_cards(ratio(by[0])?)),
     },

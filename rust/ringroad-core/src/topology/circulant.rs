@@ -19,7 +19,7 @@ use super::{hyperx, text, Link, Topology, TopologyError, MAX_LINKS};
 pub(super) static CIRCULANT: Family = Family {
     name: "circulant",
     example: "circulant:16:3,4",
-    summary: "16 ranks, with cables to those 3 and 4 further up and down",
+    summary: "16 ranks, each with cables to the ranks 3 and 4 further up and down",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::List(|n, offsets| Some(Topology::circulant(text::number(n)?, &text::numbers(offsets)?))),
@@ -29,7 +29,7 @@ pub(super) static CIRCULANT: Family = Family {
 pub(super) static DIRECTED_CIRCULANT: Family = Family {
     name: "directed-circulant",
     example: "directed-circulant:8:1,3",
-    summary: "8 ranks, with links to those 1 and 3 further up",
+    summary: "8 ranks, each with links to the ranks 1 and 3 further up",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::List(|n, offsets| {
@@ -51,7 +51,7 @@ pub(super) static COMPLETE: Family = Family {
 pub(super) static COMPLETE_BIPARTITE: Family = Family {
     name: "complete-bipartite",
     example: "complete-bipartite:4",
-    summary: "two sides of 4 ranks, all joined across; 3x5 for sides of 3 and 5",
+    summary: "two sides of 4 ranks, with all cables across; 3x5 for sides of 3 and 5",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::Parts(|parts| match (parts.len(), &text::sizes(parts.first()?)?[..]) {

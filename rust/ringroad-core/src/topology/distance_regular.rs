@@ -18,7 +18,7 @@ use crate::units::Rank;
 pub(super) static ODD_GRAPH: Family = Family {
     name: "odd-graph",
     example: "odd-graph:4",
-    summary: "sets of 3 of 7 things, joined if they have none in common",
+    summary: "the sets of 3 of 7 things, joined if they are disjoint",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::Number(Topology::odd_graph),
@@ -28,7 +28,7 @@ pub(super) static ODD_GRAPH: Family = Family {
 pub(super) static DOUBLED_ODD_GRAPH: Family = Family {
     name: "doubled-odd-graph",
     example: "doubled-odd-graph:4",
-    summary: "sets of 3 and of 4 of 7 things, joined if one is part of the other",
+    summary: "the sets of 3 and of 4 of 7 things, joined if one contains the other",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::Number(Topology::doubled_odd_graph),

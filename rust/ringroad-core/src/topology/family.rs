@@ -1,5 +1,5 @@
-//! What a family of networks is: data that says how specs of its members are written, which function makes them, by
-//! which links ports leave, and from which ranks distances are measured.
+//! A family of networks as data: how specs of its members are written, which function makes them, which link each port
+//! uses, and from which ranks distances are measured.
 //!
 //! Each family's file has its row, and [`super::catalogue`] lists the rows.
 
@@ -12,22 +12,22 @@ use crate::units::{LinkId, NodeId, Port, Rank};
 /// A topology, or why there is none.
 pub(super) type Made = Result<Topology, TopologyError>;
 
-/// A family of networks, whose members [`Topology::parse`] makes of specs such as [`Family::example`].
+/// A family of networks. [`Topology::parse`] makes its members from specs such as [`Family::example`].
 pub struct Family {
-    /// What specs begin with, in kebab-case.
+    /// The word with which its specs begin, in kebab-case.
     pub name: &'static str,
-    /// A spec.
+    /// An example of a spec.
     pub example: &'static str,
-    /// What the example is, in one line.
+    /// The example in one line.
     pub summary: &'static str,
-    /// Where the family comes from.
+    /// The paper or the product that introduced the family.
     pub source: &'static str,
     /// The parameters that follow the name, and the constructor that takes them.
     pub(super) form: Form,
     pub(super) layout: Layout,
 }
 
-/// Which parameters follow the colon behind a family's name, and what makes a topology of them.
+/// The parameters after the colon of a spec, with the function that makes a topology from them.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
     /// `ring:8`
@@ -38,14 +38,13 @@ pub(super) enum Form {
     Sizes(fn(&[usize]) -> Made),
     /// `hosts:2x4`
     TwoSizes(fn(usize, usize) -> Made),
-    /// `circulant:16:3,4`: what is written before the second colon, and a list with commas in it. `None` where these have
-    /// not the form that they should have.
+    /// `circulant:16:3,4`: the text before the second colon, and the list after it. `None` if one has the wrong form.
     List(fn(&str, &str) -> Option<Made>),
-    /// Whatever else is written between colons. `None` where that has not the form that it should have.
+    /// Any other form: the texts between the colons. `None` if one has the wrong form.
     Parts(fn(&[&str]) -> Option<Made>),
 }
 
-/// What holds of all members of a family besides their links.
+/// What all members of a family have in common besides their links.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     pub ports: Ports,
@@ -54,21 +53,21 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Of families without a grid.
+    /// The layout of families without a grid.
     pub const LISTED: Layout = Layout { ports: Ports::InTurn, ends: Ends::All, traits: Traits::NONE };
 }
 
-/// By which link a port leaves a rank.
+/// Which link of a rank a port uses.
 #[derive(Clone, Copy)]
 pub(super) enum Ports {
-    /// A rank's ports are its links in turn.
+    /// A rank's ports are its links in order.
     InTurn,
-    /// Every port is the rank's one cable; that of rank `r` is link `2r`.
+    /// Every port uses the rank's only cable, link `2r` of rank `r`.
     Uplink,
-    /// Of the sizes of the grid, the rank and the port.
+    /// A function of the sizes of the grid, the rank and the port.
     Formula(fn(&[usize], Rank, Port) -> Option<LinkId>),
-    /// The first link to the upper neighbour of a dimension and the last one to the lower one. Which node that is, of the
-    /// rank and the dimension; true for the upper one.
+    /// The first link to the upper neighbour in a dimension, and the last link to the lower one. The function returns
+    /// that neighbour, given the rank, the dimension, and true for the upper one.
     Neighbour(fn(&Topology, Rank, usize, bool) -> Option<NodeId>),
 }
 

@@ -23,7 +23,7 @@ use super::{text, Link, Topology, TopologyError};
 pub(super) static FAT_TREE: Family = Family {
     name: "fattree",
     example: "fattree:4x8",
-    summary: "4 switches of 8 ranks; :2 behind it for half the bandwidth up, :1x2 for each level",
+    summary: "4 switches of 8 ranks; append :2 for half the bandwidth up, :1x2 for each level",
     source: "Leiserson: Fat-trees: universal networks for hardware-efficient supercomputing, IEEE Transactions on Computers C-34(10), 1985",
     form: Form::Parts(read),
     layout: Layout { ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE },

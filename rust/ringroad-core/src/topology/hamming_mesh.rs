@@ -24,7 +24,7 @@ use crate::units::{NodeId, Rank};
 pub(super) static HAMMING_MESH: Family = Family {
     name: "hammingmesh",
     example: "hammingmesh:2x2:4x4",
-    summary: "boards of 2x2, 4x4 of them; a fat tree joins the boards' ends in each row and column",
+    summary: "4x4 boards of 2x2 ranks; in each row and column a fat tree joins the boards' ends",
     source: "Hoefler et al.: HammingMesh: a network topology for large-scale deep learning, SC 2022",
     form: Form::Parts(read),
     layout: Layout {

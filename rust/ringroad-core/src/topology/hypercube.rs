@@ -36,7 +36,7 @@ pub(super) static HYPERCUBE: Family = Family {
 pub(super) static TWISTED_HYPERCUBE: Family = Family {
     name: "twisted-hypercube",
     example: "twisted-hypercube:3",
-    summary: "a hypercube with two cables exchanged: its diameter is one less",
+    summary: "a hypercube with two cables exchanged; the diameter is one less",
     source: "Esfahanian, Ni, Sagan: The twisted n-cube with application to multiprocessing, IEEE Transactions on Computers 40(1), 1991",
     form: Form::Number(Topology::twisted_hypercube),
     layout: Layout { ports: Ports::Formula(port_link), ends: Ends::Some(corners), traits: Traits::NONE },

@@ -17,7 +17,7 @@ use super::{Link, Topology, TopologyError, MAX_RANKS};
 pub(super) static KAUTZ: Family = Family {
     name: "kautz",
     example: "kautz:4:1",
-    summary: "4 links a rank; line graph, once, of the complete graph of 5",
+    summary: "4 links out of each rank; the line graph, once, of the complete graph of 5",
     source: "Kautz: Bounds on directed (d, k) graphs, 1968",
     form: Form::Numbers(Topology::kautz),
     layout: Layout::LISTED,
@@ -26,7 +26,7 @@ pub(super) static KAUTZ: Family = Family {
 pub(super) static GENERALIZED_KAUTZ: Family = Family {
     name: "generalized-kautz",
     example: "generalized-kautz:4:1024",
-    summary: "4 links a rank, for any number of ranks: x to -4x - 1, ... -4x - 4",
+    summary: "4 links out of each rank, for any number of ranks: x to -4x - 1, ... -4x - 4",
     source: "Imase, Itoh: A design for directed graphs with minimum diameter, IEEE Transactions on Computers C-32(8), 1983",
     form: Form::Numbers(Topology::generalized_kautz),
     layout: Layout::LISTED,
@@ -35,7 +35,7 @@ pub(super) static GENERALIZED_KAUTZ: Family = Family {
 pub(super) static DE_BRUIJN: Family = Family {
     name: "de-bruijn",
     example: "de-bruijn:2:4",
-    summary: "2^4 ranks: x to 2x and 2x + 1; none to itself",
+    summary: "2^4 ranks: links from x to 2x and 2x + 1, without loops",
     source: "de Bruijn: A combinatorial problem, 1946",
     form: Form::Numbers(Topology::de_bruijn),
     layout: Layout::LISTED,

@@ -15,7 +15,7 @@ use crate::units::Rank;
 pub(super) static MESH: Family = Family {
     name: "mesh",
     example: "mesh:4x4",
-    summary: "a torus without the cables around",
+    summary: "a torus without the wrap-around cables",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
     form: Form::Sizes(Topology::mesh),
     layout: Layout {

@@ -49,13 +49,13 @@ impl Routing {
 }
 
 impl Routing {
-    /// What it is, in one line.
+    /// The routing in one line.
     pub fn summary(self) -> &'static str {
         match self {
-            Routing::Minimal => "spread over all shortest paths; unless told otherwise",
+            Routing::Minimal => "spread over all shortest paths; the default",
             Routing::DimensionOrdered => "one dimension after the other; on grids only",
-            Routing::SinglePath => "one shortest path, by the first links",
-            Routing::Table => "a path for each pair of ranks, as a table says",
+            Routing::SinglePath => "one shortest path, over the first links",
+            Routing::Table => "one path for each pair of ranks, from a table",
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{Link, Topology, TopologyError};
 pub(super) static SWITCH: Family = Family {
     name: "switch",
     example: "switch:16",
-    summary: "one switch that forwards everything at once",
+    summary: "one switch that never blocks",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
     form: Form::Number(Topology::switch),
     layout: Layout { ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE },

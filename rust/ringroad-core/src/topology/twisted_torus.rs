@@ -19,7 +19,7 @@ use crate::units::Rank;
 pub(super) static TWISTED_TORUS: Family = Family {
     name: "twisted-torus",
     example: "twisted-torus:8x4",
-    summary: "a torus of 2a x a whose short way around ends half the long one further",
+    summary: "a torus of 2a x a; going around the short dimension shifts by half of the long one",
     source:
         "Camara et al.: Twisted torus topologies for enhanced interconnection networks, TPDS 21(12), 2010",
     form: Form::TwoSizes(Topology::twisted_torus),
