@@ -90,7 +90,7 @@ bench-far: build ## Compare large allreduces with Open MPI; waits until the firs
 	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
 		--sizes 4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
-bench-network: build ## Measure on emulated networks, beside the model, the simulator, gloo and Open MPI (30 minutes)
+bench-network: build ## Measure on emulated networks, beside the model, the simulator, gloo and Open MPI (16 minutes; TUNE=20 tunes first)
 	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
 	tools/bench_network.sh $(RECORD)
 
