@@ -1,0 +1,102 @@
+"""Sphinx: the pages of this directory, those that tools/pages.py generates, and Python's docstrings."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import ringroad
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent / "tools"))
+import pages
+
+pages.write(DOCS / "generated")
+
+project = "ringroad"
+version = release = ringroad.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"ringroad {ringroad.__version__}"
+html_show_sourcelink = False
+
+# Docstrings have code between single backticks, as Markdown has.
+default_role = "code"
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 80
+
+STUB = DOCS.parent / "python" / "ringroad" / "_native.pyi"
+
+
+def typed_signatures() -> dict[str, tuple[str, str]]:
+    """Parameters and result of the extension's functions and methods, by name. At run time they have no types."""
+    found: dict[str, tuple[str, str]] = {}
+
+    def note(name: str, function: ast.FunctionDef, bound: bool) -> None:
+        arguments = function.args
+        if bound:
+            (arguments.posonlyargs or arguments.args).pop(0)
+        result = ast.unparse(function.returns) if function.returns and not name.endswith("__new__") else ""
+        # Of overloads the first one, a call that blocks, stands for all.
+        found.setdefault(name.removesuffix(".__new__"), (f"({ast.unparse(arguments)})", result))
+
+    for item in ast.parse(STUB.read_text()).body:
+        if isinstance(item, ast.FunctionDef):
+            note(item.name, item, bound=False)
+        elif isinstance(item, ast.ClassDef):
+            for inner in item.body:
+                if isinstance(inner, ast.FunctionDef):
+                    static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in inner.decorator_list)
+                    note(f"{item.name}.{inner.name}", inner, bound=not static)
+    return found
+
+
+SIGNATURES = typed_signatures()
+
+
+def add_types(app: Any, what: str, name: str, obj: Any, options: Any, signature: Any, result: Any) -> Any:
+    """Replaces the signature of what the extension defines."""
+    module, _, member = name.partition(".")
+    outer = member.partition(".")[0]
+    if module == "ringroad" and getattr(ringroad._native, outer, None) is getattr(ringroad, outer, False):
+        return SIGNATURES.get(member, (signature, result))
+    return signature, result
+
+
+def as_restructured_text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text with code between backticks: escapes what is markup, and marks indented examples."""
+    for index, line in enumerate(lines):
+        if not re.match(r"\s*(>>>|\.\.\.)", line):
+            parts = line.split("`")
+            parts[::2] = [re.sub(r"\*|_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
+            line = "`".join(parts)
+        below = next((later for later in lines[index + 1 :] if later), "")
+        further = len(below) - len(below.lstrip()) > len(line) - len(line.lstrip())
+        if line.endswith(":") and not line.endswith("::") and lines[index + 1 : index + 2] == [""] and further:
+            line += "" if below.lstrip().startswith(">>>") else ":"
+        lines[index] = line
+
+
+def leave_out(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Fields of tuples and dataclasses are explained under Attributes."""
+    return True if type(obj).__name__ in ("_tuplegetter", "member_descriptor") else None
+
+
+def rebase(app: Any, name: str, source: list[str]) -> None:
+    """Links to files of the repository that are pages lead to these pages."""
+    if not name.startswith("generated/"):
+        source[0] = pages.rebased(source[0], DOCS, DOCS)
+
+
+def setup(app: Any) -> None:
+    app.connect("autodoc-process-signature", add_types)
+    # Before napoleon.
+    app.connect("autodoc-process-docstring", as_restructured_text, priority=400)
+    app.connect("autodoc-skip-member", leave_out)
+    app.connect("source-read", rebase)
