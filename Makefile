@@ -109,7 +109,7 @@ bench-select: build ## Tune, then compare the choice with every fixed algorithm,
 
 docs: build ## Build the documentation into docs/_build/html, with the APIs of Python and Rust
 	$(PYTHON) -m pip install --quiet --group docs
-	$(PYTHON) -m sphinx -M html docs docs/_build --fail-on-warning --keep-going --quiet
+	$(PYTHON) -m sphinx -M html docs docs/_build -W --keep-going -q
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust
 	rm -rf docs/_build/html/rust
 	cp -r docs/_build/rust/doc docs/_build/html/rust

@@ -8,10 +8,10 @@ from typing import Any
 
 import ringroad
 
-DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS.parent / "tools"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 import pages
 
+DOCS = Path(__file__).parent
 pages.write(DOCS / "generated")
 
 project = "ringroad"
