@@ -22,10 +22,12 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = f"ringroad {ringroad.__version__}"
-html_show_sourcelink = False
+html_copy_source = False
 
 # Docstrings have code between single backticks, as Markdown has.
 default_role = "code"
+# `bytes`, the type, is also the name of a property.
+suppress_warnings = ["ref.python"]
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 autodoc_member_order = "bysource"
@@ -62,9 +64,11 @@ SIGNATURES = typed_signatures()
 
 def add_types(app: Any, what: str, name: str, obj: Any, options: Any, signature: Any, result: Any) -> Any:
     """Replaces the signature of what the extension defines."""
-    module, _, member = name.partition(".")
+    member = name.removeprefix("ringroad.")
     outer = member.partition(".")[0]
-    if module == "ringroad" and getattr(ringroad._native, outer, None) is getattr(ringroad, outer, False):
+    if what in ("class", "function", "method") and getattr(ringroad._native, outer, None) is getattr(
+        ringroad, outer, False
+    ):
         return SIGNATURES.get(member, (signature, result))
     return signature, result
 
@@ -75,7 +79,8 @@ def as_restructured_text(app: Any, what: str, name: str, obj: Any, options: Any,
         if not re.match(r"\s*(>>>|\.\.\.)", line):
             parts = line.split("`")
             parts[::2] = [re.sub(r"\*|_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
-            line = "`".join(parts)
+            # napoleon splits entries at a colon, but not within double backticks. A pair may span lines.
+            line = ("``" if len(parts) % 2 else "`").join(parts)
         below = next((later for later in lines[index + 1 :] if later), "")
         further = len(below) - len(below.lstrip()) > len(line) - len(line.lstrip())
         if line.endswith(":") and not line.endswith("::") and lines[index + 1 : index + 2] == [""] and further:

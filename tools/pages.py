@@ -76,13 +76,13 @@ def algorithms() -> str:
     text = """\
 # Algorithms
 
-A table shows the costs on some networks: the steps of a schedule, and what the busiest rank sends by all its ports, in
-vectors. *Ports* is the largest number of ports by which a rank sends at the same time. *Consistent* says where all ranks end
+A table shows the costs on some networks: the steps of a schedule, what the busiest rank sends by all its ports, in
+vectors, and the largest number of ports by which a rank sends at the same time. *Consistent* says where all ranks end
 with the same bits after a sum of floats. `ringroad algorithms --topology SPEC` shows the same for your network, and
 `ringroad schedule NAME --topology SPEC --show` prints every step.
 
-In a picture, `0→2 +[1-3]` means that rank 0 sends chunks 1 to 3 to rank 2, which adds them to its own; with `=` it copies
-them.
+In a picture, `0→2 +[1-3]` means that rank 0 sends chunks 1 to 3 to rank 2, which adds them to its own; with `=` it
+copies them.
 """
     for algorithm in ringroad.algorithms():
         text += f"\n## {algorithm.name}\n\n{_sentence(algorithm.summary)}\n\nSource: {algorithm.source}.\n\n"
@@ -109,7 +109,9 @@ def _costs(algorithm: ringroad.Algorithm, costs: dict[str, list[dict[str, Any]]]
         found = {spec: on(spec, collective) for spec in costs}
         here = {spec: entry for spec, entry in found.items() if entry}
         cells = [
-            f"{entry['steps']} steps, {entry['sent']:.4g} sent, {entry['ports']} ports" if entry else "-"
+            f"{_count(entry['steps'], 'step')}, {entry['sent']:.4g} sent, {_count(entry['ports'], 'port')}"
+            if entry
+            else "-"
             for entry in found.values()
         ]
         yes = [spec for spec, entry in here.items() if entry["consistent"]]
@@ -138,16 +140,16 @@ def settings() -> str:
     text = """\
 # Settings
 
-Every setting is an environment variable. `ringroad.init(settings={"RINGROAD_...": "..."})` sets it for one communicator. An
-argument takes precedence over the environment, and the environment over the default. ringroad warns about a variable whose
-name begins with `RINGROAD_` and does not exist. `ringroad info` shows all values that are in force here. Variables whose
-names begin with `UCX_` go to UCX unchanged.
+Every setting is an environment variable. `ringroad.init(settings={"RINGROAD_...": "..."})` sets it for one
+communicator. An argument takes precedence over the environment, and the environment over the default. If a variable
+begins with `RINGROAD_` and does not exist, ringroad warns. `ringroad info` shows all values that are in force here.
+Variables that begin with `UCX_` go to UCX unchanged.
 """
     for setting in Config.defaults().settings:
         default = "unset" if setting.default is None else f"`{setting.default}`"
         unit = f", in {setting.unit}" if setting.unit else ""
         values = ", ".join(f"`{choice}`" for choice in setting.choices) or setting.values
-        text += f"\n## {setting.name}\n\n{_sentence(_literal(setting.help))}\n\n"
+        text += f"\n## {setting.name}\n\n- Meaning: {_literal(setting.help)}\n"
         text += f"- Default: {default}{unit}\n- Values: {values if setting.choices else _literal(values)}\n"
     return text
 
@@ -159,8 +161,8 @@ def errors() -> str:
     text = """\
 # Errors
 
-The types are in `ringroad`. Bases are given because code that catches `ConnectionError`, for example, catches `PeerError`,
-too.
+The types are in `ringroad`. Their bases say what else catches them: `except ConnectionError`, for example, catches a
+`PeerError`.
 """
     for kind in kinds:
         bases = ", ".join(f"`{_full(base)}`" for base in kind.__bases__)
@@ -284,6 +286,10 @@ def rebased(text: str, source: Path, directory: Path) -> str:
 def _table(titles: list[str], rows: list[list[Any]]) -> str:
     lines = [titles, ["---"] * len(titles), *rows]
     return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _sentence(text: str) -> str:
