@@ -74,18 +74,30 @@ def add_types(app: Any, what: str, name: str, obj: Any, options: Any, signature:
 
 
 def as_restructured_text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with code between backticks: escapes what is markup, and marks indented examples."""
-    for index, line in enumerate(lines):
-        if not re.match(r"\s*(>>>|\.\.\.)", line):
-            parts = line.split("`")
-            parts[::2] = [re.sub(r"\*|_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
-            # napoleon splits entries at a colon, but not within double backticks. A pair may span lines.
-            line = ("``" if len(parts) % 2 else "`").join(parts)
-        below = next((later for later in lines[index + 1 :] if later), "")
-        further = len(below) - len(below.lstrip()) > len(line) - len(line.lstrip())
-        if line.endswith(":") and not line.endswith("::") and lines[index + 1 : index + 2] == [""] and further:
-            line += "" if below.lstrip().startswith(">>>") else ":"
-        lines[index] = line
+    """Docstrings are plain text with code between backticks or indented: marks the code, and escapes other markup."""
+    text: list[str] = []
+    in_code = False
+    for line in lines:
+        indented = line.startswith("    ")
+        above = next((earlier for earlier in reversed(text) if earlier), "")
+        if indented and not in_code and text and not text[-1] and not above.startswith("    "):
+            in_code = True
+            text += [] if above.endswith("::") else ["::", ""]
+        elif line and not indented:
+            in_code = False
+        text.append(line if in_code or re.match(r"\s*(>>>|\.\.\.)", line) else _escaped(line))
+    if what in ("attribute", "property"):
+        # napoleon takes what stands before a colon for the type.
+        kind = SIGNATURES.get(name.removeprefix("ringroad."), ("", ""))[1]
+        text[0] = f"{kind}: {text[0]}"
+    lines[:] = text
+
+
+def _escaped(line: str) -> str:
+    parts = line.split("`")
+    parts[::2] = [re.sub(r"\*|_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
+    # napoleon splits entries at a colon, but not within double backticks. A pair may span lines.
+    return ("``" if len(parts) % 2 else "`").join(parts)
 
 
 def leave_out(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
