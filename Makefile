@@ -58,8 +58,8 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 	cargo build -p ringroad-core --target wasm32-unknown-unknown --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
-	$(PYTHON) -m ruff format --check python tests examples benchmarks tools
-	$(PYTHON) -m ruff check python tests examples benchmarks tools
+	$(PYTHON) -m ruff format --check python tests examples benchmarks tools docs
+	$(PYTHON) -m ruff check python tests examples benchmarks tools docs
 	$(MAKE) --no-print-directory build
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
@@ -107,15 +107,17 @@ bench-select: build ## Tune, then compare the choice with every fixed algorithm,
 	RINGROAD_PROFILE=none $(PYTHON) -m ringroad.bench --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M $(if $(RECORD),--json $(RECORD))
 
-docs: build ## Build the API documentation into docs/_build
+docs: build ## Build the documentation into docs/_build/html, with the APIs of Python and Rust
+	$(PYTHON) -m pip install --quiet --group docs
+	$(PYTHON) -m sphinx -M html docs docs/_build -W --keep-going -q
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust
-	$(PYTHON) -m pip install --quiet pdoc
-	$(PYTHON) -m pdoc --docformat google -o docs/_build/python ringroad ringroad.torch
+	rm -rf docs/_build/html/rust
+	cp -r docs/_build/rust/doc docs/_build/html/rust
 
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all
-	$(PYTHON) -m ruff format python tests examples benchmarks tools
-	$(PYTHON) -m ruff check --fix python tests examples benchmarks tools
+	$(PYTHON) -m ruff format python tests examples benchmarks tools docs
+	$(PYTHON) -m ruff check --fix python tests examples benchmarks tools docs
 
 # Tests run over both the system's UCX and the wheel's; everything else needs only one of them.
 both-ucx: $(VENV)/.installed
@@ -124,4 +126,4 @@ both-ucx: $(VENV)/.installed
 
 clean: ## Remove all build results, but keep .venv
 	cargo clean
-	rm -rf docs/_build python/ringroad/_native*.so $(VENV)/.built
+	rm -rf docs/_build docs/generated python/ringroad/_native*.so $(VENV)/.built

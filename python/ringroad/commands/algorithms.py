@@ -20,14 +20,7 @@ def algorithms(
 ) -> None:
     """List the algorithms, with the costs of each on a network."""
     network = Topology(topology)
-    shown = {
-        (one.name, performed): _entry(one, network, performed)
-        for algorithm in catalogue(network)
-        for performed in algorithm.collectives
-        if collective in (None, performed)
-        for one in _shown(algorithm, network, performed)
-    }
-    entries = list(shown.values())
+    entries = on_network(network, collective)
     if as_json:
         return print_json(entries)
     print(f"on {network.spec}; sent: what the busiest rank sends by all its ports, in vectors")
@@ -39,6 +32,23 @@ def algorithms(
     print()
     print_table(["algorithm", "what it does", "source"], [[_title(a), a.summary, a.source] for a in families])
     return None
+
+
+def on_network(network: Topology, collective: str | None = None) -> list[dict[str, Any]]:
+    """Describes every algorithm with its costs for each collective.
+
+    Args:
+        network: The network for which steps, bytes and ports are counted.
+        collective: Only this collective. None: all.
+    """
+    found = {
+        (one.name, performed): _entry(one, network, performed)
+        for algorithm in catalogue(network)
+        for performed in algorithm.collectives
+        if collective in (None, performed)
+        for one in _shown(algorithm, network, performed)
+    }
+    return list(found.values())
 
 
 def _shown(algorithm: Algorithm, network: Topology, collective: str) -> list[Algorithm]:

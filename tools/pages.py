@@ -1,0 +1,319 @@
+"""Generates the pages of the documentation that list what the code knows, so that nothing is written twice.
+
+python tools/pages.py DIRECTORY    # docs/conf.py does this before every build
+"""
+
+import inspect
+import os
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ringroad
+import typer
+from ringroad import cli
+from ringroad._native import Config
+from ringroad.commands.algorithms import on_network
+
+ROOT = Path(__file__).parent.parent
+GENERATED = ROOT / "docs" / "generated"
+COPIED = {
+    ROOT / "ARCHITECTURE.md": "architecture.md",
+    ROOT / "CONTRIBUTING.md": "contributing.md",
+    ROOT / "CHANGELOG.md": "changelog.md",
+    ROOT / "benchmarks" / "README.md": "benchmarks.md",
+}
+"""Files of the repository that are pages, too."""
+
+COSTED = ["ring:8", "ring:9", "torus:4x4", "hosts:2x4"]
+"""The networks for which costs are shown."""
+PICTURED = ["ring:4", "ring:8", "torus:3x3", "hosts:2x2", "torus:4x4"]
+"""The networks for pictures: an algorithm is drawn on the first one on which it runs."""
+LINES = 16
+"""The most lines of a picture."""
+INTERNAL = {"bench", "cli", "commands", "emulation"}
+"""Modules that are not for users' programs."""
+
+
+@cache
+def pages() -> dict[str, str]:
+    """The text of every page by its path."""
+    return {
+        "algorithms.md": algorithms(),
+        "settings.md": settings(),
+        "errors.md": errors(),
+        "commands.md": commands(),
+        "speed.md": speed(),
+        **{name: rebased(source.read_text(), source.parent, GENERATED) for source, name in COPIED.items()},
+        **dict(api()),
+    }
+
+
+def write(directory: Path) -> None:
+    """Writes the pages that have changed, and removes those that are no longer made."""
+    for old in set(directory.rglob("*.md")) - {directory / name for name in pages()}:
+        old.unlink()
+    for name, text in pages().items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+# ------------------------------------------------------------------------------------------------ lists
+
+
+def algorithms() -> str:
+    """Every algorithm of the catalogue: what it does, its source, its costs, and a schedule as text."""
+    costs = {spec: [e for e in on_network(ringroad.Topology(spec)) if e["steps"] is not None] for spec in COSTED}
+    text = """\
+# Algorithms
+
+A table shows the costs on some networks: the steps of a schedule, what the busiest rank sends by all its ports, in
+vectors, and the largest number of ports by which a rank sends at the same time. *Consistent* says where all ranks end
+with the same bits after a sum of floats. `ringroad algorithms --topology SPEC` shows the same for your network, and
+`ringroad schedule NAME --topology SPEC --show` prints every step.
+
+In a picture, `0→2 +[1-3]` means that rank 0 sends chunks 1 to 3 to rank 2, which adds them to its own; with `=` it
+copies them.
+"""
+    for algorithm in ringroad.algorithms():
+        text += f"\n## {algorithm.name}\n\n{_sentence(algorithm.summary)}\n\nSource: {algorithm.source}.\n\n"
+        if algorithm.parameter is not None:
+            letter, meaning = algorithm.parameter
+            text += f"A member of the family is `{algorithm.name}:{letter}`, where `{letter}` is {meaning}.\n\n"
+        text += _costs(algorithm, costs)
+        text += "\nIt needs:\n\n"
+        for collective in algorithm.collectives:
+            text += f"- {collective}: {algorithm.requirement(collective)}\n"
+        text += f"\n{_picture(algorithm)}"
+    return text
+
+
+def _costs(algorithm: ringroad.Algorithm, costs: dict[str, list[dict[str, Any]]]) -> str:
+    """A table with a row for each collective and a column for each network; of a family, its first member's costs."""
+
+    def on(spec: str, collective: str) -> dict[str, Any] | None:
+        fitting = (e for e in costs[spec] if (e["family"], e["collective"]) == (algorithm.name, collective))
+        return next(fitting, None)
+
+    rows = []
+    for collective in algorithm.collectives:
+        found = {spec: on(spec, collective) for spec in costs}
+        here = {spec: entry for spec, entry in found.items() if entry}
+        cells = [
+            f"{_count(entry['steps'], 'step')}, {entry['sent']:.4g} sent, {_count(entry['ports'], 'port')}"
+            if entry
+            else "-"
+            for entry in found.values()
+        ]
+        yes = [spec for spec, entry in here.items() if entry["consistent"]]
+        consistent = "yes" if len(yes) == len(here) else ", ".join(f"`{spec}`" for spec in yes) or "no"
+        rows.append([collective, *cells, consistent])
+    return _table(["collective", *(f"`{spec}`" for spec in costs), "consistent"], rows)
+
+
+def _picture(algorithm: ringroad.Algorithm) -> str:
+    """The first schedule that the algorithm, or a member of the family, has on one of some networks."""
+    for spec in PICTURED:
+        members = [a for a in ringroad.algorithms(spec) if a.name.partition(":")[0] == algorithm.name]
+        for member in members:
+            for collective in member.collectives:
+                if member.supports(spec, collective):
+                    schedule = ringroad.Schedule.build(member.name, spec, collective)
+                    lines = str(schedule).rstrip().splitlines()
+                    more = [f"... {len(lines) - LINES} more lines"] if len(lines) > LINES else []
+                    picture = "\n".join([*lines[:LINES], *more])
+                    return f"On `{spec}`:\n\n```text\n{picture}\n```\n"
+    raise ValueError(f"no picture of {algorithm.name}: it runs on none of {', '.join(PICTURED)}")
+
+
+def settings() -> str:
+    """Every RINGROAD_* variable, from the table that `ringroad info` prints."""
+    text = """\
+# Settings
+
+Every setting is an environment variable. `ringroad.init(settings={"RINGROAD_...": "..."})` sets it for one
+communicator. An argument takes precedence over the environment, and the environment over the default. If a variable
+begins with `RINGROAD_` and does not exist, ringroad warns. `ringroad info` shows all values that are in force here.
+Variables that begin with `UCX_` go to UCX unchanged.
+"""
+    for setting in Config.defaults().settings:
+        default = "unset" if setting.default is None else f"`{setting.default}`"
+        unit = f", in {setting.unit}" if setting.unit else ""
+        values = ", ".join(f"`{choice}`" for choice in setting.choices) or setting.values
+        text += f"\n## {setting.name}\n\n- Meaning: {_literal(setting.help)}\n"
+        text += f"- Default: {default}{unit}\n- Values: {values if setting.choices else _literal(values)}\n"
+    return text
+
+
+def errors() -> str:
+    """Every error type, with cause and remedy: its docstring."""
+    kinds = [kind for name in ringroad.__all__ if _is_error(kind := getattr(ringroad, name))]
+    kinds.sort(key=lambda kind: (kind is not ringroad.RingroadError, kind.__name__))
+    text = """\
+# Errors
+
+The types are in `ringroad`. Their bases say what else catches them: `except ConnectionError`, for example, catches a
+`PeerError`.
+"""
+    for kind in kinds:
+        bases = ", ".join(f"`{_full(base)}`" for base in kind.__bases__)
+        about = inspect.cleandoc(kind.__doc__ or "").partition("\nExample:\n")[0].strip()
+        text += f"\n## {kind.__name__}\n\nA subclass of {bases}.\n\n{about}\n"
+    return text
+
+
+def commands() -> str:
+    """Every command with its options, from the help texts of the command line."""
+    text = "# Commands\n\n`python -m ringroad` is the same as `ringroad`.\n"
+    for name, command in command_line().commands.items():
+        text += f"\n## ringroad {name}\n\n{inspect.cleandoc(command.help)}\n\n"
+        rows = []
+        for option in command.params:
+            names = option.opts if option.param_type_name == "option" else [option.metavar or option.name.upper()]
+            default = "" if option.default in (None, False, "") or option.required else f"`{option.default}`"
+            rows.append([", ".join(f"`{one}`" for one in names), _literal(option.help or ""), default])
+        text += _table(["option", "meaning", "default"], rows)
+    return text
+
+
+def command_line() -> Any:
+    """The command line as a group of commands with parameters (click)."""
+    return typer.main.get_command(cli.app)
+
+
+def speed() -> str:
+    """README's section on speed, as a page."""
+    readme = ROOT / "README.md"
+    section = readme.read_text().partition("\n## How fast\n")[2].partition("\n## ")[0]
+    text = rebased(section, ROOT, GENERATED).strip()
+    return f"# How fast\n\n{text}\n\n[Benchmarks](benchmarks.md) says how all this is measured, and how to repeat it.\n"
+
+
+# ------------------------------------------------------------------------------------------------ Python's API
+
+
+def api() -> Iterator[tuple[str, str]]:
+    """A page for each class of `ringroad`, one for its functions, and one for each further module."""
+    exported = {name: getattr(ringroad, name) for name in ringroad.__all__ if name != "__version__"}
+    functions = [name for name, what in exported.items() if not inspect.isclass(what)]
+    classes = [name for name, what in exported.items() if inspect.isclass(what) and not _is_error(what)]
+    names = ["functions", *classes]
+    yield "api/functions.md", _directives("Functions", "ringroad", [f"autofunction:: {name}" for name in functions])
+    for name in classes:
+        yield f"api/{name}.md", _directives(name, "ringroad", [f"autoclass:: {name}\n   :members:"])
+    for module in modules():
+        own = [name for name in public(module) if getattr(module, name) not in exported.values()]
+        if own:
+            names.append(module.__name__)
+            members = f"automodule:: {module.__name__}\n   :members: {', '.join(own)}"
+            yield f"api/{module.__name__}.md", _directives(module.__name__, "ringroad", [members])
+    listed = "\n".join(names)
+    yield (
+        "api/index.md",
+        f"""\
+# Python
+
+Examples assume `import numpy as np` and `import ringroad`. [Errors](../errors.md) are on a page of their own.
+
+```{{toctree}}
+:maxdepth: 1
+
+{listed}
+```
+""",
+    )
+
+
+def modules() -> Iterator[ModuleType]:
+    """The modules of the package that users import, but for `ringroad` itself."""
+    for found in pkgutil.iter_modules(ringroad.__path__):
+        if found.name.startswith("_") or found.name in INTERNAL:
+            continue
+        if found.name != "torch" or find_spec("torch") is not None:
+            yield import_module(f"ringroad.{found.name}")
+
+
+def public(module: ModuleType) -> list[str]:
+    """The names that a module offers: its `__all__`, or the classes and functions that it defines."""
+
+    def own(what: Any) -> bool:
+        return (inspect.isclass(what) or inspect.isfunction(what)) and what.__module__ == module.__name__
+
+    return getattr(module, "__all__", None) or [n for n, w in vars(module).items() if not n.startswith("_") and own(w)]
+
+
+def _directives(title: str, module: str, directives: list[str]) -> str:
+    text = "\n\n".join(f".. {directive}" for directive in directives)
+    return f"# {title}\n\n```{{eval-rst}}\n.. currentmodule:: {module}\n\n{text}\n```\n"
+
+
+# ------------------------------------------------------------------------------------------------ text
+
+
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+
+
+def rebased(text: str, source: Path, directory: Path) -> str:
+    """A Markdown text of one directory for a page in another one.
+
+    Relative links still lead to the same files, or to the pages that are made of these. Links to directories become
+    plain text, since a page cannot link to them.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        mark, label, target = match.groups()
+        name, hash_, anchor = target.partition("#")
+        if not name or "://" in name:
+            return match.group()
+        path = Path(os.path.normpath(source / name))
+        if path.is_dir():
+            return label
+        path = GENERATED / COPIED[path] if path in COPIED else path
+        return f"{mark}[{label}]({os.path.relpath(path, directory)}{hash_}{anchor})"
+
+    return LINK.sub(replaced, text)
+
+
+def _table(titles: list[str], rows: list[list[Any]]) -> str:
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _literal(text: str) -> str:
+    """A plain text as Markdown: variables, patterns and options keep their characters."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"([\\*_<>\[\]|])", r"\\\1", part).replace("--", "\\-\\-") for part in parts[::2]]
+    return "`".join(parts)
+
+
+def _is_error(what: object) -> bool:
+    return inspect.isclass(what) and issubclass(what, BaseException)
+
+
+def _full(kind: type) -> str:
+    return kind.__name__ if kind.__module__ in ("builtins", "ringroad") else f"{kind.__module__}.{kind.__name__}"
+
+
+def main() -> None:
+    write(Path(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()
