@@ -83,6 +83,18 @@ def test_open_mpi(tmp_path):
         assert found == [[rank, size, [size * (size + 1) / 2] * 4] for rank in range(size)]
 
 
+def test_mpich(tmp_path):
+    hydra = shutil.which("mpiexec.hydra")
+    if hydra is None:
+        pytest.skip("neither MPICH nor Intel MPI is installed")
+    script = tmp_path / "total.py"
+    script.write_text(LINES)
+    command = [hydra, "-n", "2", "sh", "-c", f"{sys.executable} {script}; exit $?"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(json.loads(line)[:3] for line in done.stdout.splitlines()) == [[0, 2, [3.0] * 4], [1, 2, [3.0] * 4]]
+
+
 def test_srun(tmp_path):
     if shutil.which("srun") is None or subprocess.run(["sinfo"], capture_output=True).returncode:
         pytest.skip("Slurm is not installed, or does not run")
