@@ -394,9 +394,10 @@ def launch(
     *,
     env: dict[str, str] | None = None,
     timeout: float = 60,
+    launcher: tuple[str, str] = ("RANK", "WORLD_SIZE"),
     host: Callable[[int], tuple[list[str], dict[str, str]]] = lambda rank: ([], {}),
 ) -> list["Ended"]:
-    """Runs Python code in `size` processes, with RANK and WORLD_SIZE set as by a launcher.
+    """Runs Python code in `size` processes, with rank and size in the variables of a launcher.
 
     `host` says where a rank runs: the beginning of its command, and additional environment.
     """
@@ -411,7 +412,8 @@ def launch(
     with Processes() as processes:
         for rank in range(size):
             before, more = host(rank)
-            processes.start(before + command, environ | {"RANK": str(rank), "WORLD_SIZE": str(size)} | more, **pipes)
+            place = dict(zip(launcher, (str(rank), str(size)), strict=True))
+            processes.start(before + command, environ | place | more, **pipes)
         with ThreadPoolExecutor(size) as pool:  # one thread each, so that no process stays a zombie while others run
             return list(pool.map(end, processes.all))
 

@@ -1517,6 +1517,42 @@ class FileStore:
     def __new__(cls, path: str | PathLike[str]) -> FileStore: ...
 
 @final
+class TcpStore:
+    """A store in the process of rank 0, which the other ranks reach over TCP. Its server runs until rank 0's
+    process ends.
+
+    `ringroad.init` makes it from RINGROAD_STORE, or from what the launcher says.
+
+    Args:
+        host: Rank 0's host, as a name or an address. If it is loopback, only processes of this machine
+            reach the store.
+        port: A free port there; or a sequence of ports, of which rank 0 takes the first one that is free.
+        rank: The number of this rank. Rank 0 serves, the others connect.
+        job: Any text that only ranks of this job have, so that they meet no others.
+        timeout: Seconds within which rank 0 must be found. None: RINGROAD_TIMEOUT, or 300.
+        settings: Values of RINGROAD_* variables, by name, as for `Communicator`. Whoever connects must
+            have the same RINGROAD_SECRET.
+
+    Raises:
+        TimeoutError: Rank 0 was not found in time. The message names host and port.
+        StoreError: The port belongs to another process, or the secrets differ.
+        ValueError: `port` is 0 or empty, or `timeout` or a setting is invalid.
+        TypeError: `port` is neither a port nor a sequence of ports.
+        ConfigError: A setting has a value that cannot be used.
+    """
+
+    def __new__(
+        cls,
+        host: str,
+        port: int | Sequence[int],
+        rank: int,
+        *,
+        job: str = "",
+        timeout: float | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> TcpStore: ...
+
+@final
 class Work(Generic[_Result_co]):
     """An asynchronous call: what a call with `async_op=True` returns.
 
@@ -1606,8 +1642,8 @@ class Communicator:
     size and store themselves. It is collective: every rank calls it.
 
     Args:
-        store: Where the ranks find each other: a `FileStore`, a `MemoryStore`, or a store of
-            torch.distributed; the same for all ranks.
+        store: Where the ranks find each other: a `FileStore`, a `TcpStore`, a `MemoryStore`, or a store
+            of torch.distributed; the same for all ranks.
         rank: The number of this rank, from 0 to `size - 1`.
         size: The number of ranks.
         timeout: Seconds within which all ranks must come; also the default of every later call. None:
@@ -1643,7 +1679,7 @@ class Communicator:
 
     def __new__(
         cls,
-        store: Store | MemoryStore | FileStore,
+        store: Store | MemoryStore | FileStore | TcpStore,
         rank: int,
         size: int,
         *,
@@ -3159,8 +3195,13 @@ class Config:
     def warnings(self) -> list[str]:
         """A line for each RINGROAD_* variable of the environment that does not exist."""
     @property
-    def store(self) -> str | None:
-        """The directory in which ranks meet; None if none is set."""
+    def store(self) -> str | tuple[str, int] | None:
+        """The directory in which ranks meet, or the host and the port at which rank 0 listens; None if
+        RINGROAD_STORE names none.
+        """
+    @property
+    def port_range(self) -> tuple[int, int] | None:
+        """The first and the last TCP port that RINGROAD_PORT_RANGE permits; None if it is unset."""
     @property
     def timeout(self) -> float:
         """The default timeout of calls, in seconds."""

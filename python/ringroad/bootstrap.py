@@ -13,24 +13,17 @@ from importlib.util import find_spec
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 
-from ringroad import _native
-from ringroad._native import Communicator, Config, ConfigError, FileStore, MemoryStore, StoreError, Topology
+from ringroad import _launchers, _native
+from ringroad._launchers import Place
+from ringroad._native import Communicator, Config, ConfigError, FileStore, MemoryStore, StoreError, TcpStore, Topology
 from ringroad._ucx import _ucx_wheel
 
 if TYPE_CHECKING:
     from ringroad._native import Store
 
-# The first row with both variables set gives rank and size.
-_LAUNCHERS = (
-    ("torchrun", "RANK", "WORLD_SIZE"),
-    ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
-    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI", "PMI_RANK", "PMI_SIZE"),
-)
-
 
 def init(
-    store: "Store | MemoryStore | FileStore | None" = None,
+    store: "Store | MemoryStore | FileStore | TcpStore | None" = None,
     *,
     rank: int | None = None,
     size: int | None = None,
@@ -46,14 +39,28 @@ def init(
     the launcher's environment. If one is unknown, an error says what to set; there is no fallback to a group of
     one.
 
+    Under torchrun, srun, and mpirun on one host, nothing has to be set. Without a `store` argument the processes
+    meet at the first of these places:
+
+    1. `RINGROAD_STORE`: `tcp://host:port`, where rank 0 listens (its host, and a free port), or
+       `file:///shared/directory`, a new directory for every job.
+    2. `MASTER_ADDR` and `MASTER_PORT`: if torch is installed, in torch's store, since torch.distributed uses the same
+       port; it serves both. Otherwise rank 0 listens there. Under torchrun the agent has that port; then rank 0 listens
+       at another one, which all ranks derive from it.
+    3. Slurm: rank 0 listens on the first host of the step, at a port derived from the numbers of job and step.
+    4. mpirun: rank 0 listens on loopback, at a port derived from what mpirun calls the job, or from its process. If the
+       ranks are on several hosts, set 1 or 2.
+
+    Derived ports are between 20000 and 32767, or within RINGROAD_PORT_RANGE. If one is taken, rank 0 takes another one,
+    where the others find it. With RINGROAD_SECRET only processes that know it can connect.
+
     Args:
-        store: Where the processes find each other: a `FileStore`, a `MemoryStore`, or a store of torch.distributed.
-            None: `RINGROAD_STORE=file:///shared/directory` (a new directory for every job), else torch's TCPStore
-            at `MASTER_ADDR` and `MASTER_PORT`, which needs an installed torch. A group of one needs no store.
-        rank: The number of this process, from 0. None: `RANK` (torchrun), `SLURM_PROCID`, `OMPI_COMM_WORLD_RANK` or
-            `PMI_RANK`.
-        size: The number of processes. None: `WORLD_SIZE` (torchrun), `SLURM_NTASKS`, `OMPI_COMM_WORLD_SIZE` or
-            `PMI_SIZE`.
+        store: Where the processes find each other: a `FileStore`, a `TcpStore`, a `MemoryStore`, or a store of
+            torch.distributed. None: as above. A group of one needs no store.
+        rank: The number of this process, from 0. None: `RANK` (torchrun), `OMPI_COMM_WORLD_RANK` (Open MPI), `PMI_RANK`
+            (MPICH, Intel MPI) or `SLURM_PROCID`.
+        size: The number of processes. None: `WORLD_SIZE` (torchrun), `OMPI_COMM_WORLD_SIZE`, `PMI_SIZE`,
+            `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS`.
         timeout: Seconds within which all processes must come; also the default of every later call. None:
             RINGROAD_TIMEOUT, or 300.
         topology: The network, as a `Topology` or a spec such as "torus:4x4". None: RINGROAD_TOPOLOGY, or what is
@@ -72,9 +79,10 @@ def init(
         ConfigError: Rank, size or store are unknown, a setting has a value that cannot be used, or `algorithm`
             names an unknown one. The message says what to set.
         ValueError: `settings` names a variable that does not exist, or `timeout` or `deterministic` is invalid.
-        TimeoutError: Processes did not come in time. The message names the ranks.
+        TimeoutError: Processes did not come in time. The message names the ranks; if rank 0 was not found, also its
+            host and port.
         PeerError: A process died or gave up meanwhile. The message names it.
-        StoreError: The store failed.
+        StoreError: The store failed, or its port belongs to another process.
         TransportError: UCX is needed and missing, or the network failed.
         TopologyError: The topology is malformed, or has another number of ranks.
         ScheduleError: None of the algorithms can run here.
@@ -89,7 +97,7 @@ def init(
     """
     rank, size = _place(rank, size, os.environ)
     if store is None:
-        store = _store(rank, size, timeout, Config(settings))
+        store = _store(rank, size, timeout, settings)
     return Communicator(
         store,
         rank,
@@ -160,46 +168,64 @@ def regroup(
 def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tuple[int, int]:
     """Rank and size, checked. Raises ConfigError."""
     if rank is None or size is None:
-        launcher = next((row for row in _LAUNCHERS if row[1] in environ and row[2] in environ), None)
+        launcher = _launchers.launcher_of(environ)
         if launcher is None:
-            half = [name for row in _LAUNCHERS for name in row[1:] if name in environ]
+            half = _launchers.found_in_part(environ)
             raise ConfigError(
                 "rank and size are unknown: start the processes with torchrun, srun or mpirun, or set RANK and "
                 "WORLD_SIZE, or pass rank= and size=; ringroad.local(n) starts processes on this machine"
                 + (f" (found only {', '.join(half)})" if half else "")
             )
-        rank = _number(launcher[1], environ) if rank is None else rank
-        size = _number(launcher[2], environ) if size is None else size
+        rank = launcher.rank if rank is None else rank
+        size = launcher.size if size is None else size
     if size < 1 or not 0 <= rank < size:
         raise ConfigError(f"rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
     return rank, size
 
 
-def _number(name: str, environ: Mapping[str, str]) -> int:
-    try:
-        return int(environ[name])
-    except ValueError:
-        raise ConfigError(f"{name}={environ[name]!r} is not a number") from None
-
-
-def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
+def _store(rank: int, size: int, timeout: float | None, settings: Mapping[str, str] | None) -> Any:
     """The store that the settings name, or else that of the launcher. Raises ConfigError if there is none."""
-    if config.store is not None:
+    config = Config(settings)
+    if isinstance(config.store, str):
         return FileStore(config.store)
     if size == 1:
         return MemoryStore()
-    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
-    if missing:
+    seconds = config.timeout if timeout is None else timeout
+    launcher = _launchers.launcher_of(os.environ)
+    if launcher and (launcher.rank, launcher.size) != (rank, size):
+        launcher = None  # the caller has made groups of its own
+    if isinstance(config.store, tuple):
+        host, port = config.store
+        place: Place | None = Place(host, (port,), _launchers.job_of(launcher, os.environ))
+    else:
+        place = _launchers.master(launcher, os.environ, config.port_range)
+        if place and find_spec("torch"):
+            return _torch_store(rank, size, seconds)
+        if not place and launcher:
+            place = _launchers.derived(launcher, os.environ, config.port_range)
+    if not place:
         raise ConfigError(
-            f"no store for {size} ranks to meet in: set RINGROAD_STORE=file:///shared/directory, or MASTER_ADDR and "
-            f"MASTER_PORT, or pass store= ({' and '.join(missing)} not set)"
+            f"no store for {size} ranks to meet in: set RINGROAD_STORE=tcp://host:port (rank 0's host, and a free "
+            "port) or RINGROAD_STORE=file:///shared/directory, or MASTER_ADDR and MASTER_PORT, or pass store="
         )
-    if find_spec("torch") is None:
-        raise ConfigError(
-            "MASTER_ADDR and MASTER_PORT name a store of torch, which is not installed: install torch, or set "
-            "RINGROAD_STORE=file:///shared/directory, or pass store="
-        )
-    return _tcp_store(rank, size, config.timeout if timeout is None else timeout)
+    return _own_store(place, rank, seconds, settings)
+
+
+_servers: dict[tuple[int, Place], TcpStore] = {}
+"""The stores that this process serves as rank 0, by its number (a forked child has none) and the place."""
+
+
+def _own_store(place: Place, rank: int, timeout: float, settings: Mapping[str, str] | None) -> TcpStore:
+    """The store that rank 0 serves as long as its process lives. The others connect each time, so that rank 0 keeps no
+    idle connections.
+    """
+    served = (os.getpid(), place)
+    if rank == 0 and served in _servers:
+        return _servers[served]
+    store = TcpStore(place.host, place.ports, rank, job=place.job, timeout=timeout, settings=settings)
+    if rank == 0:
+        _servers[served] = store
+    return store
 
 
 _rendezvous: dict[tuple[int, int, float], Future[Any]] = {}
@@ -207,7 +233,7 @@ _rendezvous: dict[tuple[int, int, float], Future[Any]] = {}
 lives."""
 
 
-def _tcp_store(rank: int, size: int, timeout: float) -> Any:
+def _torch_store(rank: int, size: int, timeout: float) -> Any:
     """torch's TCPStore at MASTER_ADDR and MASTER_PORT: rank 0 hosts it, or under torchrun the agent does."""
     distributed: Any = import_module("torch.distributed")
     place = (rank, size, timeout)

@@ -32,8 +32,8 @@ use crate::work::duration;
 /// size and store themselves. It is collective: every rank calls it.
 ///
 /// Args:
-///     store: Where the ranks find each other: a `FileStore`, a `MemoryStore`, or a store of
-///         torch.distributed; the same for all ranks.
+///     store: Where the ranks find each other: a `FileStore`, a `TcpStore`, a `MemoryStore`, or a store
+///         of torch.distributed; the same for all ranks.
 ///     rank: The number of this rank, from 0 to `size - 1`.
 ///     size: The number of ranks.
 ///     timeout: Seconds within which all ranks must come; also the default of every later call. None:

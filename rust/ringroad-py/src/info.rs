@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, Values};
+use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, StoreSource, Values};
 use ringroad_runtime::machine::Machine;
 use ucx_sys::LoadOptions;
 
@@ -110,10 +110,23 @@ impl PyConfig {
         self.0.warnings.clone()
     }
 
-    /// The directory in which ranks meet; None if none is set.
+    /// The directory in which ranks meet, or the host and the port at which rank 0 listens; None if
+    /// RINGROAD_STORE names none.
     #[getter]
-    fn store(&self) -> Option<String> {
-        self.0.store.as_ref().map(|path| path.display().to_string())
+    fn store<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(match &self.0.store {
+            None => None,
+            Some(StoreSource::Directory(path)) => {
+                Some(path.display().to_string().into_pyobject(py)?.into_any())
+            }
+            Some(StoreSource::Server(host, port)) => Some((host, *port).into_pyobject(py)?.into_any()),
+        })
+    }
+
+    /// The first and the last TCP port that RINGROAD_PORT_RANGE permits; None if it is unset.
+    #[getter]
+    fn port_range(&self) -> Option<(u16, u16)> {
+        self.0.port_range
     }
 
     /// The default timeout of calls, in seconds.

@@ -53,6 +53,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<profile::PyProfile>()?;
     module.add_class::<store::PyMemoryStore>()?;
     module.add_class::<store::PyFileStore>()?;
+    module.add_class::<store::PyTcpStore>()?;
     module.add_class::<work::PyWork>()?;
     module.add_class::<communicator::PyCommunicator>()?;
     module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;

@@ -1,15 +1,18 @@
 //! Stores: those of ringroad, and Python objects with the methods of torch's stores.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyException, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use ringroad_runtime::bootstrap::{FileStore, MemoryStore, Store, StoreError};
+use ringroad_runtime::bootstrap::{FileStore, JobPlace, JobStore, MemoryStore, Store, StoreError};
+use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::Error;
 
 use crate::errors::raise;
+use crate::work::duration;
 
 /// A store for ranks that are threads of one process. All of them pass the same object.
 ///
@@ -52,6 +55,63 @@ impl PyFileStore {
     #[new]
     fn new(path: std::path::PathBuf) -> PyResult<Self> {
         Ok(PyFileStore(Arc::new(FileStore::open(path).map_err(raise)?)))
+    }
+}
+
+/// A store in the process of rank 0, which the other ranks reach over TCP. Its server runs until rank 0's
+/// process ends.
+///
+/// `ringroad.init` makes it from RINGROAD_STORE, or from what the launcher says.
+///
+/// Args:
+///     host: Rank 0's host, as a name or an address. If it is loopback, only processes of this machine
+///         reach the store.
+///     port: A free port there; or a sequence of ports, of which rank 0 takes the first one that is free.
+///     rank: The number of this rank. Rank 0 serves, the others connect.
+///     job: Any text that only ranks of this job have, so that they meet no others.
+///     timeout: Seconds within which rank 0 must be found. None: RINGROAD_TIMEOUT, or 300.
+///     settings: Values of RINGROAD_* variables, by name, as for `Communicator`. Whoever connects must
+///         have the same RINGROAD_SECRET.
+///
+/// Raises:
+///     TimeoutError: Rank 0 was not found in time. The message names host and port.
+///     StoreError: The port belongs to another process, or the secrets differ.
+///     ValueError: `port` is 0 or empty, or `timeout` or a setting is invalid.
+///     TypeError: `port` is neither a port nor a sequence of ports.
+///     ConfigError: A setting has a value that cannot be used.
+#[pyclass(name = "TcpStore", module = "ringroad", frozen)]
+pub struct PyTcpStore(Arc<JobStore>);
+
+#[derive(FromPyObject)]
+pub enum Ports {
+    One(u16),
+    Several(Vec<u16>),
+}
+
+#[pymethods]
+impl PyTcpStore {
+    #[new]
+    #[pyo3(signature = (host, port, rank, *, job="".to_owned(), timeout=None, settings=None))]
+    fn new(
+        py: Python<'_>,
+        host: String,
+        port: Ports,
+        rank: usize,
+        job: String,
+        timeout: Option<f64>,
+        settings: Option<HashMap<String, String>>,
+    ) -> PyResult<Self> {
+        let config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
+        let timeout = duration(timeout)?.unwrap_or(config.timeout);
+        let ports = match port {
+            Ports::One(port) => vec![port],
+            Ports::Several(ports) => ports,
+        };
+        let place = JobPlace { host, ports, job };
+        let secret = config.secret.as_ref().map(Secret::reveal);
+        let listening = Listening::without_store();
+        let store = py.detach(|| JobStore::open(&place, rank, secret, timeout, || listening.go_on()));
+        Ok(PyTcpStore(Arc::new(listening.outcome(py, store)?)))
     }
 }
 
@@ -127,12 +187,14 @@ pub fn store_of(object: &Bound<'_, PyAny>) -> PyResult<Arc<Listening>> {
         store.get().0.clone()
     } else if let Ok(store) = object.cast::<PyFileStore>() {
         store.get().0.clone()
+    } else if let Ok(store) = object.cast::<PyTcpStore>() {
+        store.get().0.clone()
     } else {
         for method in ["set", "get"] {
             if !object.hasattr(method)? {
                 let text = format!(
-                    "{} is not a store, because it has no method {method}; pass a ringroad.FileStore, a ringroad.MemoryStore or \
-                     a torch.distributed store",
+                    "{} is not a store, because it has no method {method}; pass a ringroad.FileStore, a ringroad.TcpStore, a \
+                     ringroad.MemoryStore or a torch.distributed store",
                     object.get_type().name()?
                 );
                 return Err(PyTypeError::new_err(text));

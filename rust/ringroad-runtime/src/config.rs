@@ -246,11 +246,11 @@ settings! {
         read: |text| Ok(Some(Secret(text.to_owned()))),
         secret: true,
     }
-    "RINGROAD_STORE" => store: Option<PathBuf> {
+    "RINGROAD_STORE" => store: Option<StoreSource> {
         default: unset,
-        values: Values::Words("a directory that all ranks can reach, such as file:///shared/job-17"),
-        help: "where the ranks find each other; a new directory for every job",
-        read: directory,
+        values: Values::Words("a directory that all ranks can reach, such as file:///shared/job-17, or rank 0's host and a free port, such as tcp://node1:29500"),
+        help: "where the ranks find each other: in a directory, a new one for every job, or at rank 0, which listens at the port; unset: MASTER_ADDR and MASTER_PORT, or what the launcher says",
+        read: store,
     }
     "RINGROAD_SEGMENT" => segment: Option<usize> {
         default: unset,
@@ -388,6 +388,15 @@ pub enum ProfileSource {
     File(PathBuf),
     /// From the profile in this directory that fits, if there is one.
     Stored(PathBuf),
+}
+
+/// Where the ranks of a job find each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreSource {
+    /// In this directory.
+    Directory(PathBuf),
+    /// At rank 0, which listens on this host at this port.
+    Server(String, u16),
 }
 
 /// A text that is never shown.
@@ -560,9 +569,19 @@ fn path_or_none(text: &str) -> Result<Option<PathBuf>, String> {
     Ok((!text.eq_ignore_ascii_case("none")).then(|| PathBuf::from(text)))
 }
 
-fn directory(text: &str) -> Result<Option<PathBuf>, String> {
+fn store(text: &str) -> Result<Option<StoreSource>, String> {
+    if let Some(address) = text.strip_prefix("tcp://") {
+        let (host, port) = address.rsplit_once(':').ok_or("the port is missing")?;
+        let port = port.parse().ok().filter(|port| *port > 0);
+        let port = port.ok_or("the port must be a number from 1 to 65535")?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if host.is_empty() {
+            return Err("the host is missing".to_owned());
+        }
+        return Ok(Some(StoreSource::Server(host.to_owned(), port)));
+    }
     match text.strip_prefix("file://") {
-        Some(path) if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
+        Some(path) if path.starts_with('/') => Ok(Some(StoreSource::Directory(PathBuf::from(path)))),
         Some(_) => Err("the path must begin with a slash".to_owned()),
         None => Err(String::new()),
     }

@@ -13,7 +13,9 @@ use ringroad_core::Collective;
 use ringroad_runtime::bootstrap::{
     BootstrapError, Card, FileStore, Meeting, MemoryStore, PrefixStore, Store, StoreError,
 };
-use ringroad_runtime::config::{Algorithms, Cma, Config, Debug, Origin, ProfileSource, SETTINGS};
+use ringroad_runtime::config::{
+    Algorithms, Cma, Config, Debug, Origin, ProfileSource, StoreSource, SETTINGS,
+};
 use ringroad_runtime::{Communicator, Error, Options};
 
 /// More time than anything here takes.
@@ -719,7 +721,10 @@ fn values_are_read() {
     assert_eq!(config.net_devices.as_deref().unwrap(), ["mlx5_0:1", "eth0"]);
     assert_eq!(config.port_range, Some((20000, 20999)));
     assert_eq!(config.secret.as_ref().unwrap().reveal(), "open sesame");
-    assert_eq!(config.store.as_deref(), Some(Path::new("/shared/job")));
+    assert_eq!(config.store, Some(StoreSource::Directory("/shared/job".into())));
+    let store = |url| read(&[("RINGROAD_STORE", url)]).unwrap().store;
+    assert_eq!(store("tcp://node1:29500"), Some(StoreSource::Server("node1".to_owned(), 29500)));
+    assert_eq!(store("tcp://[::1]:1"), Some(StoreSource::Server("::1".to_owned(), 1)));
     assert_eq!((config.segment, config.debug), (Some(64), Debug::Trace));
     assert_eq!(config.trace.as_deref(), Some(Path::new("/tmp/traces")));
     let model = config.cost_model(Default::default());
@@ -830,6 +835,9 @@ fn invalid_values_are_explained() {
             "write a directory that all ranks can reach, such as file:///shared/job-17",
         ),
         ("RINGROAD_STORE", "file://shared", "the path must begin with a slash"),
+        ("RINGROAD_STORE", "tcp://node1", "the port is missing"),
+        ("RINGROAD_STORE", "tcp://node1:0", "the port must be a number from 1 to 65535"),
+        ("RINGROAD_STORE", "tcp://:29500", "the host is missing"),
         ("RINGROAD_SEGMENT", "1e6", "write a whole number of bytes, 64 or more"),
         ("RINGROAD_SEGMENT", "63", "64 or more"),
         ("RINGROAD_DEBUG", "verbose", "write WARN, INFO or TRACE"),

@@ -1,7 +1,7 @@
 //! How the ranks of a job find each other: a store of keys and values, and the meeting of ranks there.
 //!
 //! A [`Store`] is what the ranks share before they have connections: a directory ([`FileStore`]), memory
-//! ([`MemoryStore`]), or another service behind the trait. At a [`Meeting`] each rank publishes a [`Card`].
+//! ([`MemoryStore`]), a server in rank 0's process ([`JobStore`]), or another service behind the trait. At a [`Meeting`] each rank publishes a [`Card`].
 
 mod card;
 mod exchange;
@@ -24,6 +24,7 @@ pub use handle::Handle;
 pub use meeting::Meeting;
 pub(crate) use meeting::{check_rank, refused, unreadable};
 pub use memory::MemoryStore;
+pub use tcp::{JobPlace, JobStore};
 pub(crate) use tcp::{Promise, Server, TcpStore, Unreachable};
 
 use crate::error::Error;

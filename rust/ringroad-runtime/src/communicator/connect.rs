@@ -11,7 +11,7 @@ use ucx_sys::LoadOptions;
 
 use super::{Called, Communicator, Means, State};
 use crate::agreement::{agree, choose, send_buffer};
-use crate::bootstrap::{Card, Handle, Meeting, Store};
+use crate::bootstrap::{BootstrapError, Card, Handle, Meeting, Store, StoreError};
 use crate::config::{warn_once, Cma, Config, Debug, Secret};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -225,9 +225,13 @@ impl Communicator {
             return Ok(());
         };
         while !work.wait_until(Instant::now() + LISTEN) {
-            if let Err(error) = meeting.go_on() {
-                self.abort(&error.to_string())?;
-                return Err(error.into());
+            match meeting.go_on() {
+                // Rank 0 may have ended, and its store with it, as soon as it has what it needs.
+                Ok(()) | Err(BootstrapError::Store(StoreError::Failed { .. })) => {}
+                Err(error) => {
+                    self.abort(&error.to_string())?;
+                    return Err(error.into());
+                }
             }
         }
         work.finish().map(drop)

@@ -15,7 +15,7 @@ const SLICE: Duration = Duration::from_millis(500);
 /// How long to wait before asking a server again that has no place for another connection.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// The store of another process, found by its handle.
+/// The store of another process.
 #[derive(Debug)]
 pub struct TcpStore {
     stream: Mutex<TcpStream>,
@@ -59,7 +59,7 @@ impl TcpStore {
             let left = deadline.saturating_duration_since(Instant::now());
             let until = Instant::now() + left / (count - tried);
             match open(place, &key, until) {
-                Ok(Some(stream)) => return Ok(TcpStore { stream: Mutex::new(stream), who }),
+                Ok(Some(stream)) => return Ok(TcpStore::over(stream, who)),
                 Ok(None) => strange = true,
                 Err(error) => refused |= error.kind() == ErrorKind::ConnectionRefused,
             }
@@ -69,6 +69,11 @@ impl TcpStore {
             (false, true) => Unreachable::Gone(who),
             (false, false) => Unreachable::Silent(who),
         })
+    }
+
+    /// The store at the end of a connection. `who` names its process in messages.
+    pub fn over(stream: TcpStream, who: String) -> TcpStore {
+        TcpStore { stream: Mutex::new(stream), who }
     }
 
     fn ask(&self, request: &Message, within: Duration) -> Result<Option<Vec<u8>>, StoreError> {
@@ -146,16 +151,25 @@ fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        let stream = TcpStream::connect_timeout(&address, left)?;
-        stream.set_nodelay(true)?;
-        match key.introduce(&stream, deadline) {
-            Ok(true) => return Ok(Some(stream)),
-            Ok(false) => return Ok(None),
+        match attempt(address, key, deadline) {
             // Closed before the handshake: the server has no place at the moment, or is about to end.
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
                 std::thread::sleep(AGAIN);
             }
-            Err(error) => return Err(error),
+            outcome => return outcome,
         }
     }
+}
+
+/// Like [`open`], without a second attempt.
+pub fn attempt(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<TcpStream>> {
+    // Nothing can be done in no time.
+    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let stream = TcpStream::connect_timeout(&address, left)?;
+    // If nobody listens at a port of those that clients get, a client can be connected to itself.
+    if stream.local_addr()? == stream.peer_addr()? {
+        return Err(ErrorKind::ConnectionRefused.into());
+    }
+    stream.set_nodelay(true)?;
+    Ok(key.introduce(&stream, deadline)?.then_some(stream))
 }

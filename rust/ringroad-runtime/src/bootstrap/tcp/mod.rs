@@ -1,11 +1,13 @@
-//! A store in every process, reached over TCP: ranks can regroup even if the process that held the job's first store
-//! has died.
+//! Stores that are reached over TCP. Every process has one: ranks can regroup even if the process that held the job's
+//! first store has died. Rank 0 can serve one more, in which the whole job meets.
 
 mod client;
+mod job;
 mod server;
 mod wire;
 
 pub use client::{TcpStore, Unreachable};
+pub use job::{JobPlace, JobStore};
 pub use server::{Promise, Reach, Server};
 
 #[cfg(all(test, not(miri)))]

@@ -97,7 +97,10 @@ impl Server {
     }
 
     pub(super) fn start(secret: Option<&str>) -> io::Result<Server> {
-        let token = random()?;
+        Ok(Server::with_token(random()?, secret))
+    }
+
+    pub(super) fn with_token(token: [u8; 16], secret: Option<&str>) -> Server {
         let shared = Arc::new(Shared {
             key: Key::new(&token, secret),
             values: MemoryStore::new(),
@@ -105,7 +108,7 @@ impl Server {
             changed: Condvar::new(),
             unknown: Mutex::default(),
         });
-        Ok(Server { token, doors: Mutex::default(), shared })
+        Server { token, doors: Mutex::default(), shared }
     }
 
     /// Listens for these processes from now on. Returns the addresses to connect to.
@@ -133,11 +136,16 @@ impl Server {
         }
         let listener = TcpListener::bind(SocketAddr::new(address, 0))?;
         let door = listener.local_addr()?;
-        let shared = self.shared.clone();
-        let thread = thread::Builder::new().name("ringroad-store".to_owned()).stack_size(STACK);
-        thread.spawn(move || shared.listen(&listener))?;
+        self.listen(listener)?;
         doors.push(door);
         Ok(door)
+    }
+
+    /// Serves whoever connects there.
+    pub(super) fn listen(&self, listener: TcpListener) -> io::Result<()> {
+        let shared = self.shared.clone();
+        let thread = thread::Builder::new().name("ringroad-store".to_owned()).stack_size(STACK);
+        thread.spawn(move || shared.listen(&listener)).map(drop)
     }
 
     pub fn token(&self) -> &[u8; 16] {

@@ -1,0 +1,367 @@
+"""How processes that a launcher has started find each other where torch is not installed."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import ringroad
+from helpers import launch
+from ringroad._launchers import derived, first_of, job_of, launcher_of, master
+from test_api_init import TOTAL, free_port
+
+# Far longer than anything here takes: a test that reaches it waited in vain.
+LIMIT = 60
+
+WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"
+"""Lets `import torch` fail, as if it were not installed."""
+
+# Each line is one write, so that the lines of several ranks do not mix.
+LINES = WITHOUT_TORCH + TOTAL.replace("print(", "import os; os.write(1, b'%s\\n' % ").replace("]))", "]).encode())")
+
+FAILS = f"""{WITHOUT_TORCH}
+import json, os, time
+import ringroad
+start = time.monotonic()
+try:
+    ringroad.init(timeout=float(os.environ.get("SECONDS_TO_WAIT", "60"))).close()
+except ringroad.RingroadError as error:
+    print(json.dumps([type(error).__name__, str(error), time.monotonic() - start]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    """An environment without any launcher's variables."""
+    prefixes = ("RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI", "MPI_", "RINGROAD_STORE")
+    for name in list(os.environ):
+        if name.startswith(prefixes):
+            monkeypatch.delenv(name)
+    return monkeypatch
+
+
+def check(size, **how):
+    """All ranks meet and add up, without torch."""
+    start = time.monotonic()
+    reports = [process.json()[:3] for process in launch(WITHOUT_TORCH + TOTAL, size, **how)]
+    assert reports == [[rank, size, [size * (size + 1) / 2] * 4] for rank in range(size)]
+    assert time.monotonic() - start < LIMIT / 2
+
+
+# ------------------------------------------------------------------------------------------------ launchers
+
+
+def mpirun(ranks, *command):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    found = shutil.which("mpirun", path=path)
+    version = subprocess.run([found, "--version"], capture_output=True, text=True).stdout if found else ""
+    if "Open MPI" not in version:
+        pytest.skip("Open MPI is not installed")
+    environ = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    words = [found, "-n", str(ranks), "--oversubscribe", "--bind-to", "none", *command]
+    return subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_open_mpi(tmp_path):
+    """Two jobs at the same time do not meet. Shells between mpirun and the ranks do not matter."""
+    script = tmp_path / "total.py"
+    script.write_text(LINES)
+    jobs = {3: [sys.executable, str(script)], 2: ["sh", "-c", f"{sys.executable} {script}; exit $?"]}
+    started = {size: mpirun(size, *command) for size, command in jobs.items()}
+    for size, job in started.items():
+        out, err = job.communicate(timeout=LIMIT)
+        assert job.returncode == 0, err
+        found = sorted(json.loads(line)[:3] for line in out.splitlines())
+        assert found == [[rank, size, [size * (size + 1) / 2] * 4] for rank in range(size)]
+
+
+def test_mpich(tmp_path):
+    hydra = shutil.which("mpiexec.hydra")
+    if hydra is None:
+        pytest.skip("neither MPICH nor Intel MPI is installed")
+    script = tmp_path / "total.py"
+    script.write_text(LINES)
+    command = [hydra, "-n", "2", "sh", "-c", f"{sys.executable} {script}; exit $?"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(json.loads(line)[:3] for line in done.stdout.splitlines()) == [[0, 2, [3.0] * 4], [1, 2, [3.0] * 4]]
+
+
+def test_srun(tmp_path):
+    if shutil.which("srun") is None or subprocess.run(["sinfo"], capture_output=True).returncode:
+        pytest.skip("Slurm is not installed, or does not run")
+    script = tmp_path / "total.py"
+    script.write_text(LINES)
+    done = subprocess.run(["srun", "-n", "2", sys.executable, str(script)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(json.loads(line)[:3] for line in done.stdout.splitlines()) == [[0, 2, [3.0] * 4], [1, 2, [3.0] * 4]]
+
+
+SLURM = ("SLURM_PROCID", "SLURM_NTASKS")
+STEP = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0", "SLURM_NODEID": "0"}
+PMI = ("PMI_RANK", "PMI_SIZE")
+TORCHRUN = ("RANK", "WORLD_SIZE")
+
+
+@pytest.mark.parametrize("nodes", ["node7", "localhost,node[1-3]"])
+def test_variables_of_slurm(nodes):
+    check(3, launcher=SLURM, env=STEP | {"SLURM_STEP_NODELIST": nodes})
+
+
+@pytest.mark.parametrize("shell", [[], ["sh", "-c", '"$@"; exit $?', "sh"]])
+def test_variables_of_mpich(shell):
+    """The ranks have this process in common, also if each has a shell of its own."""
+    check(3, launcher=PMI, env={"MPI_LOCALNRANKS": "3"}, host=lambda rank: (shell, {}))
+
+
+def test_variables_of_torchrun():
+    check(2, env={"MASTER_ADDR": "localhost", "MASTER_PORT": free_port()})
+
+
+def test_the_agent_of_torchrun_keeps_its_port():
+    with socket.create_server(("127.0.0.1", 0)) as agent:
+        port = str(agent.getsockname()[1])
+        env = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RUN_ID": "none"}
+        check(2, env=env | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+
+
+def test_store_by_its_address():
+    """With an installed torch, too. Ranks with the same secret meet, again and again."""
+    code = """
+import numpy as np, ringroad, sys
+for _ in range(3):
+    with ringroad.init(timeout=60) as comm:
+        total = comm.allreduce(np.ones(1)).item()
+print(total, "torch" in sys.modules)
+"""
+    env = {"RINGROAD_STORE": f"tcp://localhost:{free_port()}", "RINGROAD_SECRET": "ours"}
+    for process in launch(code, 2, env=env):
+        assert process.status == 0 and process.out == "2.0 False\n", process
+
+
+# ------------------------------------------------------------------------------------------------ derivation
+
+
+@pytest.mark.parametrize(
+    ("hosts", "first"),
+    [
+        ("node07", "node07"),
+        ("node[07-09,12],login1", "node07"),
+        ("a[3,5]", "a3"),
+        ("rack[1-2]-node[004-006]", "rack1-node004"),
+        ("one,two[1-2]", "one"),
+        ("10.0.0.1,10.0.0.2", "10.0.0.1"),
+    ],
+)
+def test_first_host_of_a_list(hosts, first):
+    assert first_of(hosts) == first
+
+
+def test_other_jobs_have_other_ports():
+    def place(step, ports=None):
+        environ = {"SLURM_PROCID": "1", "SLURM_NTASKS": "4", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_ID": "7"}
+        environ["SLURM_STEP_ID"] = step
+        return derived(launcher_of(environ), environ, ports)
+
+    assert place("0") == place("0") and place("0").host == "n1"
+    assert place("0").job != place("1").job and not set(place("0").ports) & set(place("1").ports)
+    assert len(place("0").ports) > 4 and all(20_000 <= port < 32_768 for port in place("0").ports)
+    assert set(place("0", (900, 901)).ports) == {900, 901}
+
+
+def test_mpirun_within_slurm():
+    """Slurm's variables count the daemons that mpirun has started."""
+    slurm = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}
+    mpich = launcher_of(slurm | {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "4"})
+    assert mpich.name == "PMI" and (mpich.rank, mpich.size) == (3, 4)
+    own = launcher_of(slurm | {"PMI_RANK": "0", "PMI_SIZE": "2"})
+    assert own.name == "Slurm" and (own.rank, own.size) == (0, 2)
+    step = launcher_of(slurm | {"SLURM_STEP_NUM_TASKS": "8"})
+    assert (step.rank, step.size) == (0, 8)
+
+
+def test_names_of_jobs():
+    ompi = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_NAMESPACE": "prterun-a-17@1"}
+    environ = ompi | {"MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+    place = master(launcher_of(environ), environ, None)
+    assert (place.host, place.ports, place.job) == ("a", (29500,), "PMIX_NAMESPACE=prterun-a-17@1")
+    het = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "8", "SLURM_HET_JOB_ID": "7", "SLURM_STEP_ID": "1"}
+    assert job_of(launcher_of(het), het) == "SLURM_HET_JOB_ID=7 SLURM_STEP_ID=1"
+
+
+OMPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "env", "words"),
+    [
+        (OMPI, {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, r"mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500"),
+        (PMI, {"MPI_LOCALNRANKS": "1"}, r"mpirun -genv MASTER_ADDR node1 -genv MASTER_PORT 29500"),
+        (TORCHRUN, {}, r"RINGROAD_STORE=tcp://host:port"),
+        (TORCHRUN, {"MASTER_ADDR": "a"}, "MASTER_ADDR is set, but MASTER_PORT is not"),
+        (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
+        (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "70000"}, "MASTER_PORT=70000 is no port"),
+        (SLURM, {"SLURM_JOB_ID": "7"}, "srun has not started it"),
+        (SLURM, STEP | {"SLURM_STEP_ID": "4294967291"}, "srun has not started it"),
+        (SLURM, STEP, "SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST"),
+        (SLURM, STEP | {"SLURM_NODEID": "1", "SLURM_STEP_NODELIST": "a,b"}, "rank 0 is on host number 1 of a,b"),
+    ],
+)
+def test_what_is_missing(bare, launcher, env, words):
+    for name, value in ({launcher[0]: "0", launcher[1]: "2"} | env).items():
+        bare.setenv(name, value)
+    with pytest.raises(ringroad.ConfigError, match=words):
+        ringroad.init(timeout=5)
+
+
+def test_groups_of_ones_own_do_not_meet_at_the_launchers_place(bare):
+    for name, value in (STEP | {"SLURM_STEP_NODELIST": "a", "SLURM_PROCID": "2", "SLURM_NTASKS": "4"}).items():
+        bare.setenv(name, value)
+    with pytest.raises(ringroad.ConfigError, match="no store for 2 ranks"):
+        ringroad.init(rank=0, size=2, timeout=5)
+
+
+# ------------------------------------------------------------------------------------------------ trouble
+
+
+def fail(rank, env):
+    """The error of one rank of two, by its name and its text. It must come soon."""
+    ended = launch(FAILS, 1, launcher=("UNUSED", "UNUSED_TOO"), env={"RANK": str(rank), "WORLD_SIZE": "2"} | env)
+    name, text, seconds = ended[0].json()
+    assert seconds < LIMIT / 2, text
+    return name, text
+
+
+def test_a_port_that_is_taken():
+    """Also by a server that greets. Rank 0 says what to set; the others do not take the server for rank 0."""
+    with socket.create_server(("127.0.0.1", int(free_port()))) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def greet():
+            with contextlib.suppress(OSError):
+                while True:
+                    server.accept()[0].sendall(b"220 mail.example.org ESMTP Postfix, ready to serve\r\n")
+
+        threading.Thread(target=greet, daemon=True).start()
+        env = {"RINGROAD_STORE": f"tcp://{address}"}
+        (first, taken), (second, other) = fail(0, env), fail(1, env)
+        server.shutdown(socket.SHUT_RDWR)
+    assert first == second == "StoreError"
+    assert f"rank 0 cannot serve the job's store at {address}: Address already in use" in taken
+    assert "set another port in MASTER_PORT or RINGROAD_STORE=tcp://host:port" in taken
+    assert f"what listens at {address} is not rank 0 of this job" in other
+
+
+def test_rank_0_does_not_come():
+    port = free_port()
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "SECONDS_TO_WAIT": "0.5"}
+    name, text = fail(1, env)
+    assert name == "TimeoutError"
+    assert f"rank 1 did not find rank 0 at 127.0.0.1:{port} within 0.5 s: nothing listens there" in text
+    name, text = fail(0, env)
+    assert name == "TimeoutError" and "rank 1 did not come" in text
+
+
+def test_an_unknown_host():
+    name, text = fail(1, {"RINGROAD_STORE": "tcp://no-such-host.invalid:29500", "SECONDS_TO_WAIT": "0.5"})
+    assert name == "TimeoutError" and 'the host "no-such-host.invalid" is unknown' in text
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [({"RINGROAD_SECRET": "theirs"}, "set the same RINGROAD_SECRET"), ({"TORCHELASTIC_RUN_ID": "2"}, "this job")],
+)
+def test_ranks_of_another_job_do_not_come_in(other, words):
+    """Of a job with another secret or another name, at the same port; this job's own rank comes later."""
+    port = free_port()
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "1", "RINGROAD_SECRET": "ours"}
+    ranks = [os.environ | env | {"RANK": str(rank), "WORLD_SIZE": "2"} for rank in (0, 1)]
+    command = [sys.executable, "-c", WITHOUT_TORCH + TOTAL]
+    first = subprocess.Popen(command, env=ranks[0], stdout=subprocess.PIPE, text=True)
+    try:
+        name, text = fail(1, env | other)
+        assert name == "StoreError" and words in text
+        second = subprocess.run(command, env=ranks[1], capture_output=True, text=True, timeout=LIMIT)
+        assert second.returncode == 0, second.stderr
+        assert json.loads(first.communicate(timeout=LIMIT)[0])[:2] == [0, 2]
+    finally:
+        first.kill()
+        first.wait()
+
+
+def test_strangers_at_the_port():
+    """Idle connections and random data do not keep the ranks apart."""
+    port = int(free_port())
+    env = {"RINGROAD_STORE": f"tcp://127.0.0.1:{port}"}
+    command = [sys.executable, "-c", WITHOUT_TORCH + TOTAL]
+    ranks = [os.environ | env | {"RANK": str(rank), "WORLD_SIZE": "2"} for rank in (0, 1)]
+    first = subprocess.Popen(command, env=ranks[0], stdout=subprocess.PIPE, text=True)
+    held, deadline = [], time.monotonic() + LIMIT / 2
+    try:
+        while len(held) < 300:
+            assert time.monotonic() < deadline and first.poll() is None
+            try:
+                held.append(socket.create_connection(("127.0.0.1", port), timeout=5))
+                if len(held) % 2:
+                    held[-1].sendall(os.urandom(64) if len(held) % 3 else b"GET / HTTP/1.1\r\n\r\n")
+            except OSError:
+                time.sleep(0.01)
+        second = subprocess.run(command, env=ranks[1], capture_output=True, text=True, timeout=LIMIT)
+        assert second.returncode == 0, second.stderr
+        assert json.loads(first.communicate(timeout=LIMIT)[0])[:2] == [0, 2]
+    finally:
+        first.kill()
+        first.wait()
+        for connection in held:
+            connection.close()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_interruption(rank):
+    """While a rank looks for rank 0, and while rank 0 waits for the others. Afterwards the store is as before."""
+    code = f"""{WITHOUT_TORCH}
+import os, signal, threading, time
+import ringroad
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for _ in range(2):
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.monotonic()
+    try:
+        ringroad.init(timeout=60)
+    except KeyboardInterrupt:
+        print(time.monotonic() - start)
+"""
+    env = {"RINGROAD_STORE": f"tcp://127.0.0.1:{free_port()}", "RANK": str(rank), "WORLD_SIZE": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0 and done.stderr == "", done
+    assert len(done.stdout.split()) == 2 and all(float(text) < LIMIT / 2 for text in done.stdout.split())
+
+
+def test_a_killed_rank_0_is_noticed():
+    """The others learn it from the store or from the kernel."""
+    code = f"""{WITHOUT_TORCH}
+import os, signal, time
+import ringroad
+if os.environ["RANK"] == "0":
+    import threading
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGKILL)).start()
+try:
+    ringroad.init(timeout=60)
+except ringroad.RingroadError as error:
+    print(type(error).__name__, error)
+"""
+    env = {"RINGROAD_STORE": f"tcp://127.0.0.1:{free_port()}", "WORLD_SIZE": "3"}
+    start = time.monotonic()
+    first, second = launch(code, 2, launcher=("RANK", "UNUSED"), env=env)
+    assert first.status == -signal.SIGKILL and time.monotonic() - start < LIMIT / 2
+    assert "rank 0" in second.out and second.out.startswith(("StoreError", "PeerError")), second
